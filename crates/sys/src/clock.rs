@@ -1,0 +1,279 @@
+//! The clock of every measurement: the TSC where it can be trusted, CLOCK_MONOTONIC_RAW where it cannot.
+//!
+//! The TSC is used when the CPU says that it is invariant (CPUID 80000007H EDX bit 8) and the kernel has not rejected
+//! it (`clocksource` lists it). Its frequency is calibrated against CLOCK_MONOTONIC_RAW: a kernel reading is bracketed
+//! between two TSC readings, the tightest bracket is kept, and the width of the brackets at both ends over the time
+//! between them bounds the error.
+//!
+//! CPUID is never used as a fence: in a virtual machine it traps (6.9 us measured).
+
+use std::path::Path;
+use std::time::Duration;
+
+/// Which clock the user asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW.
+    #[default]
+    Auto,
+    /// CLOCK_MONOTONIC_RAW.
+    Monotonic,
+}
+
+/// A calibrated clock. Copy it freely; readings of copies compare.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    source: Source,
+    /// Nanoseconds per tick.
+    ns_per_tick: f64,
+    error_ppm: f64,
+    refusal: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Tsc,
+    Monotonic,
+}
+
+/// What reading the clock costs and how fine it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Median of `stop - start` around nothing, ns: part of every sample.
+    pub pair_ns: f64,
+    /// Smallest non-zero step between successive readings, ns.
+    pub resolution_ns: f64,
+}
+
+/// How long calibration watches both clocks.
+const CALIBRATION: Duration = Duration::from_millis(120);
+/// Brackets tried at each end; the tightest is kept, so that an interrupt in one of them does no harm.
+const BRACKETS: usize = 200;
+
+impl Clock {
+    /// Chooses and calibrates; takes about 0.12 s for the TSC.
+    pub fn calibrate(choice: Choice) -> Self {
+        match (choice, tsc_refusal(Path::new("/sys"))) {
+            (Choice::Monotonic, _) => Self::monotonic(Some("asked for".into())),
+            (Choice::Auto, Some(reason)) => Self::monotonic(Some(reason)),
+            (Choice::Auto, None) => Self::tsc(),
+        }
+    }
+
+    fn monotonic(refusal: Option<String>) -> Self {
+        Self { source: Source::Monotonic, ns_per_tick: 1.0, error_ppm: 0.0, refusal }
+    }
+
+    fn tsc() -> Self {
+        let first = bracket();
+        std::thread::sleep(CALIBRATION);
+        let last = bracket();
+        let ticks = (last.tsc - first.tsc) as f64;
+        let elapsed_ns = (last.ns - first.ns) as f64;
+        let error = (first.width_ticks + last.width_ticks) as f64 / ticks;
+        Self { source: Source::Tsc, ns_per_tick: elapsed_ns / ticks, error_ppm: error * 1e6, refusal: None }
+    }
+
+    /// Calibrates again and returns how far the two calibrations lie apart, in parts per million.
+    pub fn drift_ppm(&self) -> f64 {
+        match self.source {
+            Source::Tsc => ((Self::tsc().ns_per_tick / self.ns_per_tick) - 1.0).abs() * 1e6,
+            Source::Monotonic => 0.0,
+        }
+    }
+
+    /// `tsc` or `monotonic`.
+    pub fn name(&self) -> &'static str {
+        match self.source {
+            Source::Tsc => "tsc",
+            Source::Monotonic => "monotonic",
+        }
+    }
+
+    /// Why the TSC is not used, if it is not.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Bound on the calibration error, parts per million.
+    pub fn error_ppm(&self) -> f64 {
+        self.error_ppm
+    }
+
+    /// TSC frequency, if the TSC is the source.
+    pub fn tsc_hz(&self) -> Option<f64> {
+        (self.source == Source::Tsc).then(|| 1e9 / self.ns_per_tick)
+    }
+
+    /// Reading before the thing measured: nothing of it begins earlier.
+    #[inline(always)]
+    pub fn start(&self) -> u64 {
+        match self.source {
+            Source::Tsc => arch::start(),
+            Source::Monotonic => monotonic_raw_ns(),
+        }
+    }
+
+    /// Reading after the thing measured: all of it is over.
+    #[inline(always)]
+    pub fn stop(&self) -> u64 {
+        match self.source {
+            Source::Tsc => arch::stop(),
+            Source::Monotonic => monotonic_raw_ns(),
+        }
+    }
+
+    /// Ticks to nanoseconds.
+    #[inline(always)]
+    pub fn ns(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.ns_per_tick).round() as u64
+    }
+
+    /// A duration in ticks.
+    #[inline]
+    pub fn ticks(&self, duration: Duration) -> u64 {
+        (duration.as_nanos() as f64 / self.ns_per_tick) as u64
+    }
+
+    /// Measures what reading the clock costs here.
+    pub fn cost(&self) -> Cost {
+        let mut pairs: Vec<u64> = (0..20_001)
+            .map(|_| {
+                let begin = self.start();
+                self.stop().saturating_sub(begin)
+            })
+            .collect();
+        let steps = (0..20_000).filter_map(|_| {
+            let begin = self.stop();
+            Some(self.stop().saturating_sub(begin)).filter(|step| *step > 0)
+        });
+        let resolution = steps.min().unwrap_or(1);
+        pairs.sort_unstable();
+        Cost {
+            pair_ns: pairs[pairs.len() / 2] as f64 * self.ns_per_tick,
+            resolution_ns: resolution as f64 * self.ns_per_tick,
+        }
+    }
+}
+
+/// Why the TSC cannot be trusted on this host, or `None`.
+fn tsc_refusal(sys: &Path) -> Option<String> {
+    if !arch::invariant_tsc() {
+        return Some("the CPU does not promise an invariant TSC (CPUID 80000007H EDX bit 8)".into());
+    }
+    let path = sys.join("devices/system/clocksource/clocksource0/available_clocksource");
+    let available = std::fs::read_to_string(path).unwrap_or_default();
+    (!available.split_whitespace().any(|name| name == "tsc"))
+        .then(|| format!("the kernel does not offer the TSC as a clock source (it has: {})", available.trim()))
+}
+
+struct Bracket {
+    tsc: u64,
+    ns: u64,
+    width_ticks: u64,
+}
+
+/// Reads the kernel's clock between two TSC readings and keeps the closest pair.
+fn bracket() -> Bracket {
+    let attempt = || {
+        let before = arch::start();
+        let ns = monotonic_raw_ns();
+        let after = arch::stop();
+        Bracket { tsc: before + (after - before) / 2, ns, width_ticks: after - before }
+    };
+    (0..BRACKETS).map(|_| attempt()).min_by_key(|b| b.width_ticks).expect("BRACKETS is not zero")
+}
+
+/// CLOCK_MONOTONIC_RAW in nanoseconds.
+pub fn monotonic_raw_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec to write to, and the clock exists since Linux 2.6.28.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
+    assert_eq!(result, 0, "CLOCK_MONOTONIC_RAW exists on every kernel this program runs on");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
+
+    #[inline(always)]
+    pub(super) fn start() -> u64 {
+        // SAFETY: LFENCE and RDTSC exist on every x86-64 CPU. The fence keeps the reading after what came before it.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn stop() -> u64 {
+        let mut cpu = 0;
+        // SAFETY: RDTSCP is present wherever the invariant TSC is; `cpu` is a valid place for its third result. RDTSCP
+        // waits for what came before, the fence keeps what follows from starting early.
+        unsafe {
+            let tsc = __rdtscp(&mut cpu);
+            _mm_lfence();
+            tsc
+        }
+    }
+
+    pub(super) fn invariant_tsc() -> bool {
+        let cpuid = raw_cpuid::CpuId::new();
+        let invariant = cpuid.get_advanced_power_mgmt_info().is_some_and(|info| info.has_invariant_tsc());
+        let rdtscp = cpuid.get_extended_processor_and_feature_identifiers().is_some_and(|info| info.has_rdtscp());
+        invariant && rdtscp
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod arch {
+    pub(super) fn start() -> u64 {
+        super::monotonic_raw_ns()
+    }
+
+    pub(super) fn stop() -> u64 {
+        super::monotonic_raw_ns()
+    }
+
+    pub(super) fn invariant_tsc() -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_agree_on_a_sleep() {
+        for choice in [Choice::Auto, Choice::Monotonic] {
+            let clock = Clock::calibrate(choice);
+            let (kernel, begin) = (monotonic_raw_ns(), clock.start());
+            std::thread::sleep(Duration::from_millis(50));
+            let (measured, elapsed) = (clock.ns(clock.stop() - begin), monotonic_raw_ns() - kernel);
+            let apart = measured.abs_diff(elapsed) as f64 / elapsed as f64;
+            assert!(apart < 0.01, "{}: {measured} ns against {elapsed} ns", clock.name());
+        }
+    }
+
+    #[test]
+    fn ticks_and_ns_are_inverse() {
+        let clock = Clock::calibrate(Choice::Auto);
+        let ticks = clock.ticks(Duration::from_millis(1));
+        assert!(clock.ns(ticks).abs_diff(1_000_000) <= 2);
+    }
+
+    #[test]
+    fn the_fallback_names_its_reason() {
+        assert_eq!(Clock::calibrate(Choice::Monotonic).refusal(), Some("asked for"));
+        let empty = std::env::temp_dir().join("sidestep-no-such-sys");
+        assert!(tsc_refusal(&empty).is_some(), "without a kernel that lists the TSC it is refused");
+    }
+
+    #[test]
+    fn cost_and_resolution_are_positive() {
+        let cost = Clock::calibrate(Choice::Auto).cost();
+        assert!(cost.pair_ns > 0.0 && cost.resolution_ns > 0.0);
+    }
+}

@@ -1,0 +1,100 @@
+//! CPUs: which there are, which this thread may use, pinning.
+
+use crate::Problem;
+use std::io;
+
+/// The kernel's limit on what `cpu_set_t` can name.
+const CPUS_MAX: usize = libc::CPU_SETSIZE as usize;
+
+/// The CPUs that the calling thread may run on, in order.
+pub fn allowed() -> Vec<u32> {
+    let mut set = empty();
+    // SAFETY: `set` is a cpu_set_t of the size given; pid 0 is the calling thread.
+    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    if result != 0 {
+        return Vec::new();
+    }
+    // SAFETY: the index is below CPU_SETSIZE.
+    (0..CPUS_MAX).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).map(|cpu| cpu as u32).collect()
+}
+
+/// Restricts the calling thread to `cpus`.
+pub fn restrict(cpus: &[u32]) -> Result<(), Problem> {
+    let mut set = empty();
+    for &cpu in cpus {
+        if cpu as usize >= CPUS_MAX {
+            return Err(no_such_cpu(cpu));
+        }
+        // SAFETY: the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    }
+    // SAFETY: `set` is a cpu_set_t of the size given; pid 0 is the calling thread.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
+    match result {
+        0 => Ok(()),
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => {
+            Err(no_such_cpu(cpus.first().copied().unwrap_or_default()))
+        }
+        _ => Err(Problem::failed(format!("cannot run on CPU {cpus:?}"), io::Error::last_os_error())),
+    }
+}
+
+/// Checks that the calling thread may run on `cpu`.
+pub fn check(cpu: u32) -> Result<(), Problem> {
+    if allowed().contains(&cpu) { Ok(()) } else { Err(no_such_cpu(cpu)) }
+}
+
+fn no_such_cpu(cpu: u32) -> Problem {
+    let allowed: Vec<String> = allowed().iter().map(u32::to_string).collect();
+    Problem::usage(format!("cannot use CPU {cpu}"), "it does not exist or this process may not run on it")
+        .next(format!("choose from: {}", allowed.join(",")))
+}
+
+/// The hypervisor's name where this is a virtual machine that admits it (CPUID 40000000H).
+pub fn hypervisor() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    return raw_cpuid::CpuId::new().get_hypervisor_info().map(|info| format!("{:?}", info.identify()));
+    #[cfg(not(target_arch = "x86_64"))]
+    return None;
+}
+
+fn empty() -> libc::cpu_set_t {
+    // SAFETY: cpu_set_t is a plain bit array; all zeroes is the empty set.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Times the calling thread was put aside for another one (`ru_nivcsw`).
+pub fn involuntary_switches() -> u64 {
+    // SAFETY: rusage is plain data; all zeroes is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid rusage to write to.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    if result == 0 { usage.ru_nivcsw as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_and_reads_back() {
+        let before = allowed();
+        let last = *before.last().expect("a thread runs somewhere");
+        std::thread::spawn(move || {
+            restrict(&[last]).expect("an allowed CPU can be pinned to");
+            assert_eq!(allowed(), [last]);
+        })
+        .join()
+        .expect("the pinned thread ends well");
+        assert_eq!(allowed(), before, "only the pinned thread changed");
+    }
+
+    #[test]
+    fn a_missing_cpu_is_named() {
+        for cpu in [1023, 100_000] {
+            let problem = restrict(&[cpu]).expect_err("no such CPU here");
+            assert!(problem.to_string().contains(&format!("CPU {cpu}")), "{problem}");
+            assert!(check(cpu).is_err());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Memory that processes share: memfds, mappings, seals, huge pages, pages that are there before they are needed.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{NonNull, null_mut};
+
+/// What a mapping may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Loads only: a store kills the process that tries it, not the data.
+    ReadOnly,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// The size of the huge pages that [`memfd`] asks for, bytes.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Pages in this process's address space, until dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    access: Access,
+}
+
+// SAFETY: a mapping is an address range that belongs to the whole process; this type only names it and unmaps it once.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; whoever touches the bytes through `base` answers for the races.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file, shared with everyone who does the same.
+    pub fn shared(file: BorrowedFd<'_>, len: usize, access: Access) -> io::Result<Self> {
+        Self::map(file.as_raw_fd(), len, access, libc::MAP_SHARED)
+    }
+
+    /// Zeroed memory of this process alone, on huge pages where the kernel has them to give (madvise(2)).
+    pub fn private(len: usize) -> io::Result<Self> {
+        let mapping = Self::map(-1, len, Access::ReadWrite, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)?;
+        // Without transparent huge pages it is ordinary memory, which serves as well.
+        let _ = mapping.advise(libc::MADV_HUGEPAGE);
+        Ok(mapping)
+    }
+
+    fn map(file: i32, len: usize, access: Access, flags: i32) -> io::Result<Self> {
+        let protection = match access {
+            Access::ReadOnly => libc::PROT_READ,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: the kernel chooses the address, so no mapping of ours is replaced.
+        let base = unsafe { libc::mmap(null_mut(), len, protection, flags, file, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, len, access })
+    }
+
+    /// The first byte; aligned to a page.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The length asked for, bytes.
+    #[allow(clippy::len_without_is_empty)] // The kernel refuses an empty mapping.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What the mapping may be used for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Makes every page present now, so that no first touch faults later (MADV_POPULATE_*, Linux 5.14).
+    pub fn prefault(&self) -> io::Result<()> {
+        self.advise(match self.access {
+            Access::ReadOnly => libc::MADV_POPULATE_READ,
+            Access::ReadWrite => libc::MADV_POPULATE_WRITE,
+        })
+    }
+
+    /// Keeps the pages in memory (mlock(2)); RLIMIT_MEMLOCK bounds it for those without CAP_IPC_LOCK.
+    pub fn lock(&self) -> io::Result<()> {
+        // SAFETY: base and len are those of a live mapping.
+        check(unsafe { libc::mlock(self.base.as_ptr().cast(), self.len) })
+    }
+
+    fn advise(&self, advice: i32) -> io::Result<()> {
+        // SAFETY: base and len are those of a live mapping, and none of the advice used here discards data.
+        check(unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and len are those of a mapping that nobody else unmaps.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A file without a name (memfd_create(2)) whose size can be sealed; `huge` takes it from the reserved 2 MiB pages.
+pub fn memfd(name: &str, huge: bool) -> io::Result<OwnedFd> {
+    let name = CString::new(name)?;
+    let pages = if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
+    // SAFETY: the name is a C string that outlives the call.
+    let file = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | pages) };
+    check(file)?;
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+/// Gives the file its size with every page behind it: a store cannot fail later for want of memory.
+pub fn allocate(file: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+    let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    // SAFETY: fallocate takes no pointer. Mode 0 also sets the size.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) })
+}
+
+/// Fixes the size of a memfd for ever: no holder can truncate it under another one's mapping (fcntl(2), F_ADD_SEALS).
+pub fn seal_size(memfd: BorrowedFd<'_>) -> io::Result<()> {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes no pointer.
+    check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
+}
+
+/// Whether the size is sealed; `None` where the file knows no seals, as those with a name do not.
+pub fn size_is_sealed(file: BorrowedFd<'_>) -> Option<bool> {
+    // SAFETY: F_GET_SEALS takes no pointer.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    (seals >= 0).then_some(seals & wanted == wanted)
+}
+
+/// Whether the file lies on huge pages.
+pub fn is_hugetlbfs(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: statfs is plain data; all zeroes is valid.
+    let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `facts` is a valid statfs to write to.
+    let result = unsafe { libc::fstatfs(file.as_raw_fd(), &mut facts) };
+    result == 0 && facts.f_type == libc::HUGETLBFS_MAGIC
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn two_mappings_of_a_sealed_memfd_share_bytes_and_size() {
+        let memfd = memfd("sidestep-test", false).unwrap();
+        assert_eq!(size_is_sealed(memfd.as_fd()), Some(false));
+        allocate(memfd.as_fd(), 8192).unwrap();
+        seal_size(memfd.as_fd()).unwrap();
+        assert_eq!(size_is_sealed(memfd.as_fd()), Some(true));
+        let writer = Mapping::shared(memfd.as_fd(), 8192, Access::ReadWrite).unwrap();
+        let reader = Mapping::shared(memfd.as_fd(), 8192, Access::ReadOnly).unwrap();
+        writer.prefault().unwrap();
+        reader.prefault().unwrap();
+        // SAFETY: both addresses lie inside live mappings, and this thread alone uses them.
+        let read = unsafe {
+            writer.base().add(8191).write_volatile(7);
+            reader.base().add(8191).read_volatile()
+        };
+        assert_eq!(read, 7);
+        assert!(File::from(memfd).set_len(4096).is_err(), "the size is sealed");
+    }
+
+    #[test]
+    fn private_memory_is_zeroed_and_refusals_are_errors() {
+        let mapping = Mapping::private(4096).unwrap();
+        // SAFETY: the address lies inside a live mapping that this thread alone uses.
+        assert_eq!(unsafe { mapping.base().read_volatile() }, 0);
+        assert!(Mapping::private(0).is_err());
+        let named = tempfile();
+        assert_eq!(size_is_sealed(named.as_fd()), None);
+    }
+
+    /// An ordinary file that has no name any more.
+    fn tempfile() -> File {
+        let path = std::env::temp_dir().join(format!("sidestep-sys-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file
+    }
+}

@@ -1,0 +1,145 @@
+//! Network namespaces: enter one by path, run a closure or a program in one.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::ptr;
+use std::thread;
+
+use crate::Problem;
+
+/// An open network namespace. As long as one exists, the kernel keeps the namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    file: File,
+    label: String,
+}
+
+impl Namespace {
+    /// Opens the namespace a path stands for: `/var/run/netns/NAME`, `/proc/PID/ns/net`.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Problem> {
+        let label = path.as_ref().display().to_string();
+        let file = File::open(path.as_ref()).map_err(|error| {
+            Problem::failed(format!("cannot open network namespace {label}"), error)
+                .next("list the namespaces of this host with: ip netns list")
+        })?;
+        Ok(Self { file, label })
+    }
+
+    /// The namespace of the calling thread (threads of one process may be in different ones).
+    pub fn current() -> Result<Self, Problem> {
+        Self::open("/proc/thread-self/ns/net")
+    }
+
+    /// Moves the calling thread, and no other, into this namespace. Sockets opened before stay where they were opened;
+    /// `/sys/class/net` keeps showing the namespace that the mount was made in.
+    pub fn enter(&self) -> Result<(), Problem> {
+        set_namespace(self.file.as_raw_fd()).map_err(|error| {
+            Problem::failed(format!("cannot enter network namespace {}", self.label), error)
+                .next("run as root: entering a namespace needs CAP_SYS_ADMIN")
+        })
+    }
+
+    /// Whether both stand for one namespace: the kernel identifies it by device and inode.
+    pub fn is_same(&self, other: &Self) -> Result<bool, Problem> {
+        Ok(self.identity()? == other.identity()?)
+    }
+
+    fn identity(&self) -> Result<(u64, u64), Problem> {
+        let metadata = self.file.metadata().map_err(|error| {
+            Problem::failed(format!("cannot identify network namespace {}", self.label), error)
+                .next("check that it still exists with: ip netns list")
+        })?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// Makes `command` start in this namespace, with a `/sys` that shows it, as `ip netns exec` does: the program gets a
+    /// mount namespace of its own, in which `/sys` is mounted anew (`/sys/fs/cgroup` and `/sys/fs/bpf` are not in it).
+    pub fn apply_to(&self, command: &mut Command) -> Result<(), Problem> {
+        let file = self.file.try_clone().map_err(|error| {
+            Problem::failed(format!("cannot duplicate the descriptor of {}", self.label), error)
+                .next("raise the limit of open files: ulimit -n")
+        })?;
+        let enter = move || {
+            set_namespace(file.as_raw_fd())?;
+            mount_own_sysfs()
+        };
+        // SAFETY: between fork and exec the closure makes only the system calls setns, unshare, umount2 and mount, on
+        // constants and on a descriptor that it owns: it neither allocates nor takes a lock.
+        unsafe { command.pre_exec(enter) };
+        Ok(())
+    }
+}
+
+/// Runs `work` on a thread of its own inside the namespace at `path`; the calling thread stays where it is.
+pub fn within<T: Send>(path: impl AsRef<Path>, work: impl FnOnce() -> Result<T, Problem> + Send) -> Result<T, Problem> {
+    let namespace = Namespace::open(path)?;
+    let in_namespace = || {
+        namespace.enter()?;
+        work()
+    };
+    match thread::scope(|scope| scope.spawn(in_namespace).join()) {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn set_namespace(descriptor: RawFd) -> io::Result<()> {
+    // SAFETY: setns reads no memory of ours; the descriptor is owned by the caller for the length of the call.
+    check(unsafe { libc::setns(descriptor, libc::CLONE_NEWNET) })
+}
+
+/// A sysfs mount shows the network namespace of the process that mounted it, so a program that looks at
+/// `/sys/class/net` needs a mount made after setns.
+fn mount_own_sysfs() -> io::Result<()> {
+    // SAFETY: unshare takes no pointer; the caller is the only thread of a process between fork and exec.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    // Slave: what is mounted below must not travel back to the host.
+    mount(c"none", c"/", None, libc::MS_SLAVE | libc::MS_REC)?;
+    // SAFETY: the path is a constant C string. Failure is of no interest: the new mount covers what is left.
+    unsafe { libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH) };
+    mount(c"sysfs", c"/sys", Some(c"sysfs"), 0)
+}
+
+fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+    let kind = kind.map_or(ptr::null(), CStr::as_ptr);
+    // SAFETY: every pointer is a C string that outlives the call, or null where the kernel ignores it.
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, ptr::null()) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_itself() {
+        let one = Namespace::current().unwrap();
+        let two = Namespace::open("/proc/self/ns/net").unwrap();
+        assert!(one.is_same(&two).unwrap());
+    }
+
+    #[test]
+    fn a_missing_namespace_is_named() {
+        let problem = Namespace::open("/var/run/netns/no-such-namespace").unwrap_err();
+        assert!(problem.to_string().contains("no-such-namespace"));
+        assert!(problem.to_string().contains("ip netns list"));
+    }
+
+    #[test]
+    fn work_within_a_namespace_returns_its_result() {
+        if !crate::process::is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        assert_eq!(within("/proc/self/ns/net", || Ok(7)).unwrap(), 7);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a network interface of the calling thread's namespace does in the kernel's place (SIOCETHTOOL, ethtool -k).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::Problem;
+
+/// One offload, by the name that `ethtool -k` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// `rx`: the device verifies checksums.
+    RxChecksum,
+    /// `tx`: the device fills checksums in, so that frames seen before it carry unfinished ones.
+    TxChecksum,
+    /// `sg`: a frame may lie in pieces.
+    ScatterGather,
+    /// `tso`: the device cuts TCP segments, so that frames seen before it may have up to 64 KiB.
+    Tso,
+    /// `gso`: the kernel cuts segments as late as it can, or not at all on a virtual device.
+    Gso,
+    /// `gro`: received segments are merged before the stack sees them.
+    Gro,
+}
+
+impl Offload {
+    /// All of them, in the order in which they can be switched off: checksum last, as others depend on it.
+    pub const ALL: [Self; 6] =
+        [Self::Gro, Self::Tso, Self::Gso, Self::ScatterGather, Self::TxChecksum, Self::RxChecksum];
+
+    /// The name `ethtool -K` knows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RxChecksum => "rx",
+            Self::TxChecksum => "tx",
+            Self::ScatterGather => "sg",
+            Self::Tso => "tso",
+            Self::Gso => "gso",
+            Self::Gro => "gro",
+        }
+    }
+
+    /// The pair of commands of linux/ethtool.h: ask, change.
+    fn commands(self) -> (u32, u32) {
+        match self {
+            Self::RxChecksum => (0x14, 0x15),
+            Self::TxChecksum => (0x16, 0x17),
+            Self::ScatterGather => (0x18, 0x19),
+            Self::Tso => (0x1e, 0x1f),
+            Self::Gso => (0x23, 0x24),
+            Self::Gro => (0x2b, 0x2c),
+        }
+    }
+}
+
+/// Whether the offload is on.
+pub fn read(interface: &str, offload: Offload) -> Result<bool, Problem> {
+    let problem = |error: io::Error| {
+        Problem::failed(format!("cannot read offload {} of {interface}", offload.name()), error)
+            .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
+    };
+    ethtool(interface, offload.commands().0, 0).map(|value| value != 0).map_err(problem)
+}
+
+/// Switches the offload, and reads it back: a device that has it fixed ignores the request without an error.
+pub fn set(interface: &str, offload: Offload, on: bool) -> Result<(), Problem> {
+    let what = format!("cannot set offload {} of {interface} {}", offload.name(), if on { "on" } else { "off" });
+    ethtool(interface, offload.commands().1, u32::from(on)).map_err(|error| {
+        Problem::failed(what.clone(), error).next("run as root: changing a device needs CAP_NET_ADMIN")
+    })?;
+    if read(interface, offload)? == on {
+        return Ok(());
+    }
+    Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))
+}
+
+/// `struct ethtool_value` of linux/ethtool.h.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
+    let mut value = EthtoolValue { command, data };
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // One byte is kept for the end of the C string.
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let socket = any_socket()?;
+    // SAFETY: the request and the value it points to live until after the call, and each of the commands above reads
+    // and writes exactly one ethtool_value.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(value.data)
+}
+
+/// The request needs a socket only to say which namespace is meant; a UNIX one exists in every kernel.
+fn any_socket() -> io::Result<OwnedFd> {
+    // SAFETY: socket takes no pointer.
+    let descriptor = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_every_offload_in_some_state() {
+        for offload in Offload::ALL {
+            read("lo", offload).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_missing_or_overlong_interface_is_named() {
+        for interface in ["none0", "an-interface-name-longer-than-the-kernel-allows"] {
+            let problem = read(interface, Offload::Tso).unwrap_err();
+            assert!(problem.to_string().contains(interface), "{problem}");
+        }
+    }
+}

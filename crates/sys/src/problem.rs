@@ -1,0 +1,95 @@
+//! The one error a user sees: the thing, the reason, the next step.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// Which exit code a [`Problem`] ends the program with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something did not work: exit code 1.
+    Failed,
+    /// The request itself is wrong: exit code 2.
+    Usage,
+    /// Too few samples for the answer asked for: exit code 5.
+    NotEnoughData,
+    /// The user stopped it (Ctrl-C): exit code 130, as a shell reports SIGINT.
+    Interrupted,
+}
+
+/// What went wrong, why, and what to do next.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    kind: Kind,
+    what: String,
+    why: String,
+    next: String,
+}
+
+impl Problem {
+    /// `what` names the thing ("cannot connect to 10.0.0.2:7411"), `why` the reason ("connection refused").
+    pub fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self { kind, what: what.into(), why: why.to_string(), next: String::new() }
+    }
+
+    /// A failure: exit code 1.
+    pub fn failed(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(Kind::Failed, what, why)
+    }
+
+    /// A wrong request: exit code 2.
+    pub fn usage(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(Kind::Usage, what, why)
+    }
+
+    /// Adds the next step ("start it there with: sidestep bench serve").
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = next.into();
+        self
+    }
+
+    /// The kind, which decides the exit code.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The next step; empty if there is none.
+    pub fn next_step(&self) -> &str {
+        &self.next
+    }
+
+    /// Thing and reason on one line, for places that have only one (a table row, a log line).
+    pub fn brief(&self) -> String {
+        format!("{}: {}", self.what, self.why)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        if !self.next.is_empty() {
+            write!(f, "\n  next: {}", self.next)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Says something on standard error. Nobody listening there is no reason to stop, as it is for `eprintln`.
+pub fn say(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "sidestep: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_thing_reason_and_next_step() {
+        let problem = Problem::failed("cannot read a.json", "no such file").next("check the path");
+        assert_eq!(problem.to_string(), "cannot read a.json: no such file\n  next: check the path");
+        assert_eq!(problem.brief(), "cannot read a.json: no such file");
+        assert_eq!(problem.kind(), Kind::Failed);
+    }
+}

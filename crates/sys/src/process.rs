@@ -1,0 +1,236 @@
+//! Which process is which: identity that survives the reuse of pids, life, signals, the bond to a parent.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// A process: its pid, and its start time in clock ticks since boot, because a pid alone is given out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// The process id.
+    pub pid: u32,
+    /// Field 22 of `/proc/PID/stat` (proc_pid_stat(5)).
+    pub start_ticks: u64,
+}
+
+impl Process {
+    /// The calling process.
+    pub fn this() -> io::Result<Self> {
+        let pid = std::process::id();
+        Self::of(pid)?.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is missing: is /proc mounted?")))
+    }
+
+    /// The process that has this pid now; `None` where there is none, or only a zombie waiting for its parent.
+    pub fn of(pid: u32) -> io::Result<Option<Self>> {
+        let stat = match fs::read(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Stat { state, threads, start_ticks } = parse_stat(&stat)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat is malformed")))?;
+        // The first thread of a process can be a zombie while others still run, or are still on their way out.
+        let has_ended = matches!(state, b'Z' | b'X' | b'x') && threads <= 1;
+        Ok((!has_ended).then_some(Self { pid, start_ticks }))
+    }
+
+    /// Whether this very process still runs. What cannot be read counts as alive: nothing of it may be removed.
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).map_or(true, |now| now == Some(*self))
+    }
+
+    /// Sends a signal to this very process; `false` when it has ended. A pidfd closes the gap between the check of the
+    /// identity and the signal, in which the pid could have been given to somebody else.
+    pub fn signal(&self, signal: i32) -> io::Result<bool> {
+        let Some(pidfd) = open_pidfd(self.pid)? else { return Ok(false) };
+        if !self.is_alive() {
+            return Ok(false);
+        }
+        let none = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the descriptor is open for the length of the call, and a null siginfo asks for the default one.
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, none, 0) };
+        match result {
+            0 => Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if is_gone(&error) => Ok(false),
+                error => Err(error),
+            },
+        }
+    }
+}
+
+/// An eye on one process: a pidfd, which becomes readable for poll(2) and epoll(7) the moment the process ends.
+#[derive(Debug)]
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches this very process; `None` when it has ended.
+    pub fn over(process: Process) -> io::Result<Option<Self>> {
+        let pidfd = open_pidfd(process.pid)?;
+        // The pid may have been given to somebody else before it was opened; not after.
+        Ok(pidfd.filter(|_| process.is_alive()).map(Self))
+    }
+
+    /// Whether the process has ended. One system call, no /proc.
+    pub fn has_ended(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one valid pollfd; a timeout of zero returns at once.
+        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The effective user.
+pub fn effective_uid() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether the effective user is root.
+pub fn is_root() -> bool {
+    effective_uid() == 0
+}
+
+/// Makes the program receive SIGKILL when the *thread* that spawns it ends (prctl(2), PR_SET_PDEATHSIG): spawn it from
+/// a thread that lives as long as the program is wanted.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let bind = move || {
+        // SAFETY: prctl with PR_SET_PDEATHSIG takes no pointer.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have died between fork and prctl; then the signal would never come.
+        // SAFETY: getppid takes nothing and cannot fail.
+        if unsafe { libc::getppid() }.cast_unsigned() == parent { Ok(()) } else { Err(libc_error(libc::ESRCH)) }
+    };
+    // SAFETY: between fork and exec the closure makes only the system calls prctl and getppid; it neither allocates nor
+    // takes a lock.
+    unsafe { command.pre_exec(bind) };
+}
+
+/// Makes the program the leader of a session of its own, so that it outlives the terminal and its Ctrl-C.
+pub fn detach(command: &mut Command) {
+    let lead = || {
+        // SAFETY: setsid takes nothing; a child between fork and exec is no group leader, so it may call it.
+        if unsafe { libc::setsid() } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: between fork and exec the closure makes only the system call setsid.
+    unsafe { command.pre_exec(lead) };
+}
+
+/// Makes timed waits of the calling thread end when they are due, not up to 50 us later (prctl(2), PR_SET_TIMERSLACK).
+pub fn wake_exactly() -> io::Result<()> {
+    // SAFETY: prctl with PR_SET_TIMERSLACK takes no pointer; 1 ns is the least, as 0 means the default.
+    if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn open_pidfd(pid: u32) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: pidfd_open takes no pointer.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if descriptor < 0 {
+        let error = io::Error::last_os_error();
+        return if is_gone(&error) { Ok(None) } else { Err(error) };
+    }
+    let descriptor = i32::try_from(descriptor).map_err(|_| libc_error(libc::EBADF))?;
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}
+
+/// The fields of `/proc/PID/stat` that matter here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: u8,
+    threads: u64,
+    start_ticks: u64,
+}
+
+/// The command name (field 2) may hold blanks and parentheses: count from its last one.
+fn parse_stat(stat: &[u8]) -> Option<Stat> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = stat[name_end + 1..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
+    let state = *fields.next()?.first()?;
+    // `state` was field 3 of the line; these are 20 and 22.
+    let threads = number(fields.nth(16)?)?;
+    let start_ticks = number(fields.nth(1)?)?;
+    Some(Stat { state, threads, start_ticks })
+}
+
+/// A process that ends while its entry is read gives ESRCH instead of ENOENT.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+fn libc_error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_twin_is_not() {
+        let this = Process::this().unwrap();
+        assert!(this.is_alive());
+        let reused = Process { start_ticks: this.start_ticks + 1, ..this };
+        assert!(!reused.is_alive());
+        assert!(!reused.signal(libc::SIGKILL).unwrap());
+    }
+
+    #[test]
+    fn a_child_ends_by_signal_and_a_zombie_is_dead() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap().unwrap();
+        let watch = Watch::over(process).unwrap().unwrap();
+        assert!(!watch.has_ended());
+        assert!(process.signal(libc::SIGKILL).unwrap());
+        while process.is_alive() {
+            std::thread::yield_now();
+        }
+        assert_eq!(Process::of(child.id()).unwrap(), None);
+        assert!(watch.has_ended());
+        child.wait().unwrap();
+        assert!(Watch::over(process).unwrap().is_none());
+        assert!(!process.signal(libc::SIGKILL).unwrap());
+    }
+
+    #[test]
+    fn a_child_bound_to_its_parent_dies_with_the_spawning_thread() {
+        let spawn = || {
+            let mut command = Command::new("sleep");
+            die_with_parent(command.arg("1000"));
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(spawn).join().unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_detached_child_leads_its_session() {
+        let mut command = Command::new("sleep");
+        detach(command.arg("1000"));
+        let mut child = command.spawn().unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().to_owned();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(session, child.id().to_string());
+    }
+
+    #[test]
+    fn the_name_may_hold_parentheses_and_blanks() {
+        let stat = b"7 (a) b) (c) S 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 4711 23";
+        assert_eq!(parse_stat(stat), Some(Stat { state: b'S', threads: 20, start_ticks: 4711 }));
+        assert_eq!(parse_stat(b"7 (a) S 1"), None);
+        assert_eq!(parse_stat(b""), None);
+    }
+}
