@@ -1,0 +1,186 @@
+//! The result file: written whole, read with suspicion.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::error::Category;
+use sidestep_sys::problem::Problem;
+
+use crate::schema::{Document, SCHEMA};
+
+/// Largest result file that is read. A run of 200 rows takes 2 MiB; a file of more than this is something else, and
+/// reading it would take many times its size in memory.
+const FILE_LIMIT_BYTES: u64 = 64 << 20;
+
+/// What to do about a file that cannot be used.
+const TAKE_ANOTHER: &str = "name a file written by: sidestep bench ... --json FILE";
+
+/// The document as the text of a result file, ending in a newline.
+///
+/// A number that is not finite has no form in JSON and becomes `null`.
+pub fn to_string(document: &Document) -> String {
+    // A Document holds only strings, numbers and lists: none of them can fail to serialize.
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The document on one line, for a page that carries it.
+pub(crate) fn to_compact_string(document: &Document) -> String {
+    serde_json::to_string(document).unwrap_or_default()
+}
+
+/// The document in the file at `path`; `-` is standard input.
+pub fn read(path: &Path) -> Result<Document, Problem> {
+    if path == Path::new("-") {
+        return read_from(io::stdin().lock(), "standard input");
+    }
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| {
+        Problem::failed(format!("cannot read {name}"), error).next("check the path, and that you may read it")
+    })?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Problem::failed(format!("cannot read {name}"), "it is a directory").next(TAKE_ANOTHER));
+    }
+    read_from(file, &name)
+}
+
+/// The document that `reader` gives; `name` stands for it in errors.
+pub fn read_from(reader: impl Read, name: &str) -> Result<Document, Problem> {
+    let mut bytes = Vec::new();
+    reader
+        .take(FILE_LIMIT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Problem::failed(format!("cannot read {name}"), error).next(TAKE_ANOTHER))?;
+    if bytes.len() as u64 > FILE_LIMIT_BYTES {
+        let why = format!("it is larger than {} MiB, the limit for a result file", FILE_LIMIT_BYTES >> 20);
+        return Err(Problem::failed(format!("cannot read {name}"), why).next(TAKE_ANOTHER));
+    }
+    parse(&bytes, name)
+}
+
+/// The document in `bytes`; `name` stands for them in errors.
+pub fn parse(bytes: &[u8], name: &str) -> Result<Document, Problem> {
+    let unusable = |why: String, next: &str| Problem::failed(format!("{name} is not a result file"), why).next(next);
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => return Err(unusable("it is empty".into(), TAKE_ANOTHER)),
+        Some(b'<') => {
+            let why = "it is an HTML page; a report shows a result, but is not one".into();
+            return Err(unusable(why, "name the result.json that was written beside the report"));
+        }
+        Some(b'{') => {}
+        Some(_) => return Err(unusable("it does not begin as a JSON object".into(), TAKE_ANOTHER)),
+    }
+    check_version(bytes, name)?;
+    serde_json::from_slice(bytes).map_err(|error| damaged(name, &error))
+}
+
+/// Only the version, whatever the rest may be.
+#[derive(Deserialize)]
+struct Version {
+    schema: Option<serde_json::Number>,
+}
+
+/// A file of another version is called that, before any of its fields is judged.
+fn check_version(bytes: &[u8], name: &str) -> Result<(), Problem> {
+    let version: Version = serde_json::from_slice(bytes).map_err(|error| damaged(name, &error))?;
+    let Some(found) = version.schema else {
+        let why = "it has no \"schema\" field";
+        return Err(Problem::failed(format!("{name} is not a result file"), why).next(TAKE_ANOTHER));
+    };
+    match found.as_u64() {
+        Some(number) if number == u64::from(SCHEMA) => Ok(()),
+        Some(number) if number > u64::from(SCHEMA) => {
+            let why = format!("it has schema {number}, this sidestep reads schema {SCHEMA}");
+            Err(Problem::failed(format!("cannot read {name}"), why).next("read it with the sidestep that wrote it"))
+        }
+        _ => {
+            let why = format!("there is no schema {found}, this sidestep reads schema {SCHEMA}");
+            Err(Problem::failed(format!("{name} is not a result file"), why).next(TAKE_ANOTHER))
+        }
+    }
+}
+
+fn damaged(name: &str, error: &serde_json::Error) -> Problem {
+    let (why, next) = match error.classify() {
+        Category::Eof => (format!("it ends too early ({error})"), "copy or measure it again"),
+        Category::Data => (format!("a field is missing or of the wrong kind ({error})"), TAKE_ANOTHER),
+        Category::Syntax | Category::Io => (format!("it is not JSON ({error})"), TAKE_ANOTHER),
+    };
+    Problem::failed(format!("cannot read {name}"), why).next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn refused(text: &str) -> String {
+        parse(text.as_bytes(), "a.json").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn comes_back_as_it_went() {
+        let document = sample::document();
+        let text = to_string(&document);
+        assert!(text.ends_with("}\n"));
+        assert!(parse(text.as_bytes(), "a.json").unwrap() == document);
+    }
+
+    #[test]
+    fn a_field_from_the_future_is_ignored() {
+        let text = to_string(&sample::document()).replacen('{', "{\"later\": [1, {\"x\": null}],", 1);
+        assert!(parse(text.as_bytes(), "a.json").is_ok());
+    }
+
+    #[test]
+    fn other_files_are_named_for_what_they_are() {
+        assert!(refused("").contains("empty"));
+        assert!(refused("<!doctype html>").contains("result.json"));
+        assert!(refused("hello").contains("JSON object"));
+        assert!(refused("{\"a\":1}").contains("no \"schema\""));
+        assert!(refused("{\"schema\":0}").contains("no schema 0"));
+        assert!(refused("{\"schema\":-1}").contains("no schema -1"));
+        assert!(refused("{\"schema\":1.5}").contains("no schema 1.5"));
+        assert!(refused("{\"schema\":2}").contains("schema 2"));
+        assert!(refused("{\"schema\":\"1\"}").contains("wrong kind"));
+        assert!(refused("{\"schema\":1}").contains("missing field"));
+        assert!(refused("{\"schema\":1,}").contains("not JSON"));
+        assert!(refused(&format!("{{\"schema\":1,\"host\":{}", "[".repeat(100_000))).contains("next:"));
+        assert!(
+            refused(&format!("{{\"schema\":1,\"notes\":{0}{1}}}", "[".repeat(9_999), "]".repeat(9_999)))
+                .contains("next:")
+        );
+    }
+
+    #[test]
+    fn every_refusal_names_a_next_step() {
+        for text in ["", "<html>", "x", "{}", "{\"schema\":7}", "{\"schema\":1", "{\"schema\":1}", "\u{0}\u{1}"] {
+            assert!(refused(text).contains("\n  next: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_cut_short_is_refused_wherever_it_is_cut() {
+        let text = to_string(&sample::document());
+        for end in (0..text.len() - 2).step_by(97) {
+            assert!(parse(&text.as_bytes()[..end], "a.json").is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn paths_that_hold_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(read(directory.path()).unwrap_err().brief().contains("directory"));
+        let missing = read(&directory.path().join("none.json")).unwrap_err().to_string();
+        assert!(missing.contains("none.json") && missing.contains("next:"), "{missing}");
+    }
+
+    #[test]
+    fn an_endless_file_is_refused() {
+        let problem = read_from(io::repeat(b' '), "endless").unwrap_err();
+        assert!(problem.brief().contains("64 MiB"), "{problem}");
+    }
+}

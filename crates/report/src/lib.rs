@@ -1,0 +1,20 @@
+//! What a run found, and how it is shown.
+//!
+//! [`schema`] is the result; [`json`], [`terminal`] and [`html`] are its three forms. The two that people read are built
+//! from the same tables and the same sentences, so that they cannot say different things.
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod html;
+pub mod json;
+pub mod schema;
+pub mod terminal;
+
+mod markup;
+mod number;
+mod svg;
+mod tables;
+mod view;
+
+#[cfg(test)]
+mod sample;

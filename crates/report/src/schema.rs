@@ -1,0 +1,338 @@
+//! The result file: the contract between bench, report, compare and anyone's scripts.
+//!
+//! Version [`SCHEMA`]. Every time is in nanoseconds unless its name ends in another unit; a field that was not measured
+//! is `null`, never zero. A reader ignores fields it does not know; a field changes meaning only with the version.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the result file that this build writes and reads.
+pub const SCHEMA: u32 = 1;
+
+/// One run: what was measured, where, and how to repeat it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Who wrote the file.
+    pub tool: Tool,
+    /// When the run began, RFC 3339, UTC.
+    pub started: String,
+    /// How long it took, in seconds.
+    pub elapsed_s: f64,
+    /// The exact command that repeats the run.
+    pub command: String,
+    /// True when Ctrl-C ended the run: the rows hold what had been measured until then.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// The measuring host.
+    pub host: Host,
+    /// The other host, when it is another machine.
+    #[serde(default)]
+    pub peer: Option<Host>,
+    /// What lay between the two ends.
+    pub setup: Setup,
+    /// One row per scenario, transport, path, size and rate.
+    pub results: Vec<Row>,
+    /// Paths against each other, and each path against itself (the control).
+    #[serde(default)]
+    pub ratios: Vec<Ratio>,
+    /// What was asked for and could not be measured here.
+    #[serde(default)]
+    pub unavailable: Vec<Unavailable>,
+    /// What each path in `results` is, in the order of the rows.
+    #[serde(default)]
+    pub paths: Vec<PathInfo>,
+    /// Remarks on the run as a whole.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// The program that wrote the file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `sidestep`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Facts about a host that explain its latencies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Host name.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu: String,
+    /// CPUs online.
+    pub cpus: u32,
+    /// The hypervisor's name where the host is a virtual machine.
+    pub virtualised: Option<String>,
+    /// The kernel's clock source.
+    pub clocksource: String,
+    /// The clock of the measurement: `tsc` or `monotonic`.
+    pub clock: String,
+    /// Why the clock is not the TSC, if it is not.
+    #[serde(default)]
+    pub clock_reason: Option<String>,
+    /// Calibrated TSC frequency.
+    pub tsc_hz: Option<f64>,
+    /// Bound on the calibration error, parts per million.
+    pub clock_error_ppm: f64,
+    /// What reading the clock twice around nothing costs: included in every sample, never subtracted.
+    pub timer_cost_ns: f64,
+    /// The smallest step the clock was seen to make.
+    pub timer_resolution_ns: f64,
+    /// CPU frequency governor of the measuring CPU, if the kernel has one.
+    pub governor: Option<String>,
+    /// The kernel's command line.
+    pub cmdline: String,
+    /// CPUs the scheduler leaves alone (`/sys/devices/system/cpu/isolated`).
+    #[serde(default)]
+    pub isolated: String,
+    /// Noise seen over the whole run.
+    pub noise: HostNoise,
+}
+
+/// What disturbed the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostNoise {
+    /// Per CPU: how often, and for how long, a loop that only reads the clock was held up. Taken before the run.
+    #[serde(default)]
+    pub hiccups: Vec<Hiccups>,
+    /// Totals over the run.
+    #[serde(default)]
+    pub during: Noise,
+    /// One-minute load average at the start.
+    #[serde(default)]
+    pub load_1m: f64,
+}
+
+/// One CPU's hiccups.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hiccups {
+    /// The CPU.
+    pub cpu: u32,
+    /// How long it was watched.
+    pub watched_ms: f64,
+    /// A pause longer than this counts.
+    pub threshold_ns: f64,
+    /// Pauses counted.
+    pub count: u64,
+    /// The longest one.
+    pub max_ns: f64,
+    /// Share of the watched time lost to them, 0..1.
+    pub lost_share: f64,
+}
+
+/// Disturbances counted while something was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Time the hypervisor gave to somebody else, on the CPUs measured (resolution 10 ms).
+    pub steal_ms: f64,
+    /// Times the measuring thread, or its peer on this host, was put aside for another thread.
+    pub involuntary_switches: u64,
+    /// Interrupts on the CPUs measured (both ends on one host), timer ticks included.
+    pub interrupts: u64,
+}
+
+/// What lay between the two ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// `lab` (two network namespaces joined by veth), `loopback`, `remote`.
+    pub place: String,
+    /// The measuring end's interface.
+    pub interface: String,
+    /// Where the peer was reached.
+    pub address: String,
+    /// CPU of the measuring end, for paths that pin.
+    pub client_cpu: Option<u32>,
+    /// CPU of the peer, for paths that pin.
+    pub server_cpu: Option<u32>,
+    /// Time the peer was told to work before each answer (`--service-time`).
+    #[serde(default)]
+    pub service_time_ns: u64,
+}
+
+/// One measured distribution with its circumstances.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// `rr`, `sizes`, `rates`, later `ring`, `fix`, `tick`.
+    pub scenario: String,
+    /// `tcp`, `udp`, `multicast`, `uds`, `memory`; later `tls`, `shm`.
+    pub transport: String,
+    /// `kernel-default`, `kernel-pinned`, ... (see [`PathInfo`]).
+    pub path: String,
+    /// The rung of the ladder this row is, if it is one ("2 CPU pinned").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<String>,
+    /// Message size in bytes.
+    pub size: u32,
+    /// Messages per second asked for.
+    pub rate_offered: Option<f64>,
+    /// Messages per second that arrived.
+    pub rate_achieved: Option<f64>,
+    /// `ns`.
+    pub unit: String,
+    /// `rtt`, `half_rtt` or `one_way`.
+    pub measure: String,
+    /// The distribution.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+    /// Messages that never came back or never arrived.
+    pub lost: u64,
+    /// Detail of a rate sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateDetail>,
+    /// What happened before counting began.
+    #[serde(default)]
+    pub warmup: Warmup,
+    /// Disturbances while this row was measured.
+    #[serde(default)]
+    pub noise: Noise,
+    /// The row cut into its slices, in time order, each on a connection of its own.
+    #[serde(default)]
+    pub blocks: Vec<Block>,
+    /// Remarks on this row.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A latency distribution. A percentile is `null` unless at least 100 samples lie beyond it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Samples.
+    pub n: u64,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Standard deviation.
+    pub stddev: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+    /// 99.99th percentile.
+    pub p99_99: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// 95 % confidence intervals.
+    pub ci95: Ci95,
+    /// HdrHistogram, V2 encoding, base64.
+    pub histogram: String,
+}
+
+/// 95 % confidence intervals, `[low, high]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ci95 {
+    /// Of the median.
+    pub p50: Option<[f64; 2]>,
+    /// Of the 99th percentile.
+    pub p99: Option<[f64; 2]>,
+    /// Of the mean.
+    #[serde(default)]
+    pub mean: Option<[f64; 2]>,
+}
+
+/// What a rate sweep saw beside the latency of its reflected samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateDetail {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received, duplicates not counted.
+    pub received: u64,
+    /// Messages per second that left the sender.
+    pub rate_sent: f64,
+    /// Runs of one or more missing sequence numbers.
+    pub gaps: u64,
+    /// Messages that came twice.
+    pub duplicates: u64,
+    /// Messages that came after a later one.
+    pub reordered: u64,
+    /// One message in this many was reflected.
+    pub reflect_every: u64,
+    /// Latency from the moment each sample actually left (the row itself counts from when it was due).
+    pub from_actual_send: Distribution,
+    /// How late each sampled message left after it was due.
+    pub send_lateness: Distribution,
+}
+
+/// What happened before counting began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Warmup {
+    /// Messages exchanged and not counted.
+    pub messages: u64,
+    /// Time it took, milliseconds.
+    pub ms: f64,
+    /// Whether the median had settled when counting began.
+    pub steady: bool,
+}
+
+/// One slice of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Samples.
+    pub n: u64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile of the slice; indicative, the slice alone rarely has 100 samples beyond it.
+    pub p99: f64,
+    /// Mean.
+    pub mean: f64,
+}
+
+/// One path against another, in one interleaved run. With `of == against` it is the control: the path against itself,
+/// whose interval is the noise floor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Scenario of both.
+    #[serde(default)]
+    pub scenario: String,
+    /// Transport of both.
+    #[serde(default)]
+    pub transport: String,
+    /// Size of both.
+    #[serde(default)]
+    pub size: u32,
+    /// The path in the numerator.
+    pub of: String,
+    /// The path in the denominator.
+    pub against: String,
+    /// `p50`, `p99` or `mean`.
+    pub stat: String,
+    /// The ratio.
+    pub value: f64,
+    /// Its 95 % interval (bootstrap over slices).
+    pub ci95: [f64; 2],
+}
+
+/// Something asked for that this host or device cannot give, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// Scenario.
+    pub scenario: String,
+    /// Transport.
+    pub transport: String,
+    /// Path.
+    pub path: String,
+    /// The rung of the ladder, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<String>,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What a path is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathInfo {
+    /// Its name.
+    pub name: String,
+    /// What it does, in one or two sentences.
+    pub description: String,
+}

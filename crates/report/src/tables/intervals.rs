@@ -1,0 +1,36 @@
+//! How well each percentile is known.
+
+use super::{Line, Table, latency, numbers, words};
+use crate::number::MISSING;
+use crate::schema::Row;
+use crate::view;
+
+/// The 95 % intervals of `rows`; none where no row has one.
+pub(crate) fn table(rows: &[&Row]) -> Option<Table> {
+    let known = |row: &Row| row.distribution.ci95.p50.is_some() || row.distribution.ci95.p99.is_some();
+    if !rows.iter().any(|row| known(row)) {
+        return None;
+    }
+    let unit = latency::unit(rows);
+    let interval = |ci: Option<[f64; 2]>| ci.map_or_else(|| MISSING.into(), |ci| unit.interval(ci));
+    let mut lines = Vec::new();
+    for group in view::by_circumstance(rows) {
+        lines.push(Line::Heading(group.heading));
+        for row in group.rows {
+            let d = &row.distribution;
+            let p50 = [unit.time_or_missing(d.p50), interval(d.ci95.p50)];
+            let p99 = [unit.time_or_missing(d.p99), interval(d.ci95.p99)];
+            let cells = [vec![view::label(row).to_owned()], p50.into(), p99.into()].concat();
+            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best: false });
+        }
+    }
+    let head = |name: &str| format!("{name} {}", unit.name);
+    let columns = vec![
+        words("path"),
+        numbers(head("p50"), 0),
+        numbers(head("95 % interval"), 0),
+        numbers(head("p99"), 0),
+        numbers(head("95 % interval"), 0),
+    ];
+    Some(Table { columns, lines, notes: Vec::new() })
+}

@@ -1,0 +1,88 @@
+//! The main table: one distribution per line.
+
+use super::{Column, Line, Table, numbers, words};
+use crate::number::{self, Unit};
+use crate::schema::{Distribution, Document, Row};
+use crate::view::{self, compare};
+
+/// One column of a distribution.
+struct Statistic {
+    name: &'static str,
+    expendable: u8,
+    /// Samples without which it is `n/a`: 100 of them must lie beyond it. 0 for what any sample gives.
+    needs: u64,
+    of: fn(&Distribution) -> Option<f64>,
+}
+
+const STATISTICS: [Statistic; 9] = [
+    Statistic { name: "min", expendable: 6, needs: 0, of: |d| d.min },
+    Statistic { name: "p50", expendable: 0, needs: 200, of: |d| d.p50 },
+    Statistic { name: "p90", expendable: 5, needs: 1_000, of: |d| d.p90 },
+    Statistic { name: "p99", expendable: 0, needs: 10_000, of: |d| d.p99 },
+    Statistic { name: "p99.9", expendable: 2, needs: 100_000, of: |d| d.p99_9 },
+    Statistic { name: "p99.99", expendable: 4, needs: 1_000_000, of: |d| d.p99_99 },
+    Statistic { name: "max", expendable: 3, needs: 0, of: |d| d.max },
+    Statistic { name: "mean", expendable: 7, needs: 0, of: |d| d.mean },
+    Statistic { name: "stddev", expendable: 8, needs: 0, of: |d| d.stddev },
+];
+
+/// The table of `rows`.
+pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
+    let unit = unit(rows);
+    let against = rows.iter().any(|row| compare::against_baseline(document, row, "p50").is_some());
+    let mut lines = Vec::new();
+    for group in view::by_circumstance(rows) {
+        lines.push(Line::Heading(group.heading));
+        let fastest = view::fastest(&group.rows).filter(|_| group.rows.len() > 1);
+        for row in group.rows {
+            let best = fastest.is_some_and(|fastest| std::ptr::eq(fastest, row));
+            let cells = cells(document, row, unit, against);
+            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
+        }
+    }
+    Table { columns: columns(unit, against), lines, notes: missing(rows) }
+}
+
+/// The unit in which the medians of `rows` can be compared.
+pub(crate) fn unit(rows: &[&Row]) -> Unit {
+    Unit::for_times(rows.iter().filter_map(|row| row.distribution.p50.or(row.distribution.mean)))
+}
+
+fn columns(unit: Unit, against: bool) -> Vec<Column> {
+    let mut columns = vec![words("path"), numbers("n", 1)];
+    for statistic in &STATISTICS {
+        columns.push(numbers(format!("{} {}", statistic.name, unit.name), statistic.expendable));
+    }
+    if against {
+        columns.push(numbers("p50 ratio", 0));
+    }
+    columns
+}
+
+fn cells(document: &Document, row: &Row, unit: Unit, against: bool) -> Vec<String> {
+    let mut cells = vec![view::label(row).to_owned(), number::count(row.distribution.n)];
+    cells.extend(STATISTICS.iter().map(|statistic| unit.time_or_missing((statistic.of)(&row.distribution))));
+    if against {
+        cells.push(compare::standing(document, row));
+    }
+    cells
+}
+
+/// Why a cell says n/a: one note per percentile of which a row has too few samples.
+pub(crate) fn missing(rows: &[&Row]) -> Vec<String> {
+    missing_among(rows, &STATISTICS.map(|statistic| statistic.name))
+}
+
+/// As [`missing`], for a table that shows only the statistics `shown`.
+pub(crate) fn missing_among(rows: &[&Row], shown: &[&str]) -> Vec<String> {
+    let shown = STATISTICS.iter().filter(|statistic| shown.contains(&statistic.name));
+    shown.filter_map(|statistic| too_few(rows, statistic)).collect()
+}
+
+fn too_few(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) -> Option<String> {
+    let short = |d: &&Distribution| of(d).is_none() && d.n < *needs;
+    let had: Vec<_> = rows.iter().map(|row| &row.distribution).filter(short).map(|d| d.n).collect();
+    let (low, high) = (had.iter().min()?, had.iter().max()?);
+    let had = if low == high { high.to_string() } else { format!("{low} to {high}") };
+    Some(format!("{name} needs {needs} samples (had {had})"))
+}

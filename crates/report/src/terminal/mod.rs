@@ -1,0 +1,183 @@
+//! The result as text for a terminal.
+
+mod layout;
+
+use crate::schema::{Document, Host};
+use crate::tables::{latency, rates, ratios, sizes, unavailable};
+use crate::view::{self, facts, summary};
+use layout::Page;
+
+/// How the text may look.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Whether escape sequences for colour may be used.
+    pub colour: bool,
+    /// Characters in a line.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { colour: false, width: 100 }
+    }
+}
+
+/// The text of `document`. Whatever the document says, the text holds no escape sequence but its own colours.
+pub fn render(document: &Document, style: Style) -> String {
+    let mut page = Page::new(style);
+    if document.interrupted {
+        page.warning("PARTIAL: the run was interrupted; the rows hold what had been measured until then.");
+    }
+    measured(document, &mut page);
+    compared(document, &mut page);
+    missing(document, &mut page);
+    machines(document, &mut page);
+    words(document, &mut page);
+    page.finish()
+}
+
+fn measured(document: &Document, page: &mut Page) {
+    for section in view::latency_sections(document) {
+        page.title(&section.title);
+        page.table(&latency::table(document, &section.rows));
+    }
+    for scenario in ["sizes", "rates"] {
+        let rows = view::sweep(document, scenario);
+        if !rows.is_empty() {
+            page.title(&view::words::scenario(scenario));
+            page.table(&if scenario == "sizes" { sizes::table(document, &rows) } else { rates::table(&rows) });
+        }
+    }
+}
+
+fn compared(document: &Document, page: &mut Page) {
+    if let Some(table) = ratios::table(document) {
+        page.title("Ratios");
+        page.table(&table);
+    }
+}
+
+fn missing(document: &Document, page: &mut Page) {
+    if let Some(table) = unavailable::table(document, |_| true) {
+        page.title("Not measured here");
+        page.table(&table);
+    }
+}
+
+fn machines(document: &Document, page: &mut Page) {
+    page.title("Host");
+    host(&document.host, page);
+    if let Some(peer) = &document.peer {
+        page.title("Peer");
+        host(peer, page);
+    }
+}
+
+fn host(host: &Host, page: &mut Page) {
+    let virtualised = host.virtualised.as_ref().map(|name| format!(", virtual machine ({name})")).unwrap_or_default();
+    page.line(&format!("{}: {}, {} CPUs{virtualised}, Linux {}", host.hostname, host.cpu, host.cpus, host.kernel));
+    if !facts::measures(host) {
+        return;
+    }
+    page.line(&facts::clock_line(host));
+    page.line(&format!("during the run: {}", facts::noise_line(&host.noise.during)));
+    if let Some(line) = facts::hiccup_line(host) {
+        page.line(&line);
+    }
+}
+
+fn words(document: &Document, page: &mut Page) {
+    let summary = summary::summary(document);
+    page.title("Summary");
+    page.line(&summary.measured);
+    summary.found.iter().for_each(|sentence| page.item(sentence));
+    summary.careful.iter().for_each(|sentence| page.careful(sentence));
+    let notes: Vec<_> = document.notes.iter().cloned().chain(facts::row_notes(document)).collect();
+    if !notes.is_empty() {
+        page.title("Notes");
+        notes.iter().for_each(|note| page.item(note));
+    }
+    if !document.command.is_empty() {
+        page.title("Repeat it with");
+        page.verbatim(&document.command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn plain(document: &Document, width: usize) -> String {
+        render(document, Style { colour: false, width })
+    }
+
+    #[test]
+    fn says_what_matters() {
+        let text = plain(&sample::document(), 140);
+        for part in [
+            "kernel-spin",
+            "p99.99 needs 1000000 samples (had 100000 to 400000)",
+            "times below kernel-default",
+            "Noise floor, request and response: ",
+            "half-RTT",
+            "loss %",
+            "n/a",
+            "has no interrupt to pin",
+            "virtual machine (firecracker)",
+            "sidestep demo",
+        ] {
+            assert!(text.contains(part), "missing: {part}\n{text}");
+        }
+        assert!(!text.contains("one way") && !text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn fits_the_width_that_it_is_given() {
+        for width in [60, 80, 100, 140] {
+            for line in plain(&sample::document(), width).lines().filter(|line| !line.contains("sidestep demo")) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+        for width in [0, 1, 7, 20] {
+            assert!(plain(&sample::document(), width).contains("kernel"));
+        }
+    }
+
+    #[test]
+    fn keeps_the_median_and_p99_on_the_narrowest_terminal() {
+        let text = plain(&sample::document(), 60);
+        assert!(text.contains("p50 µs") && text.contains("p99 µs") && !text.contains("stddev"));
+    }
+
+    #[test]
+    fn colour_only_where_it_is_asked_for() {
+        let document = sample::document();
+        let coloured = render(&document, Style { colour: true, width: 100 });
+        assert!(coloured.contains("\u{1b}[1m"));
+        let mut stripped = String::new();
+        for (i, part) in coloured.split('\u{1b}').enumerate() {
+            stripped.push_str(if i == 0 { part } else { part.split_once('m').unwrap().1 });
+        }
+        assert_eq!(stripped, plain(&document, 100));
+    }
+
+    #[test]
+    fn a_hostile_document_cannot_write_escape_sequences() {
+        let text = plain(&sample::hostile(), 100);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    }
+
+    #[test]
+    fn any_document_has_a_text() {
+        for document in sample::odd_documents() {
+            assert!(plain(&document, 80).contains("Summary"));
+        }
+    }
+
+    #[test]
+    fn a_partial_run_says_so_first() {
+        let document = Document { interrupted: true, ..sample::document() };
+        assert!(plain(&document, 80).starts_with("PARTIAL"));
+    }
+}

@@ -1,0 +1,104 @@
+//! What the exporters have in common: the document arranged for a reader.
+
+pub(crate) mod compare;
+pub(crate) mod facts;
+pub(crate) mod path;
+pub(crate) mod summary;
+pub(crate) mod words;
+
+use crate::number;
+use crate::schema::{Document, Row};
+
+/// A part of the report whose rows are whole distributions: the round trips, the ladder, later the rings and FIX.
+pub(crate) struct LatencySection<'a> {
+    /// Its heading.
+    pub(crate) title: String,
+    /// Its scenario.
+    pub(crate) scenario: &'a str,
+    /// True when the rows are rungs of the ladder.
+    pub(crate) ladder: bool,
+    /// Its rows, in the order of the document.
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+/// Rows that may be compared with each other.
+pub(crate) struct Group<'a> {
+    /// What they share ("TCP, 64 B, round trip").
+    pub(crate) heading: String,
+    /// The rows; never empty.
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+/// The sections of distributions: one per scenario, the ladder apart.
+pub(crate) fn latency_sections(document: &Document) -> Vec<LatencySection<'_>> {
+    let mut sections: Vec<LatencySection<'_>> = Vec::new();
+    for row in document.results.iter().filter(|row| !is_sweep(&row.scenario)) {
+        let ladder = row.rung.is_some();
+        match sections.iter_mut().find(|section| section.scenario == row.scenario && section.ladder == ladder) {
+            Some(section) => section.rows.push(row),
+            None => sections.push(LatencySection {
+                title: section_title(&row.scenario, ladder),
+                scenario: &row.scenario,
+                ladder,
+                rows: vec![row],
+            }),
+        }
+    }
+    sections
+}
+
+/// The rows of a sweep (`sizes` or `rates`).
+pub(crate) fn sweep<'a>(document: &'a Document, scenario: &str) -> Vec<&'a Row> {
+    document.results.iter().filter(|row| row.scenario == scenario).collect()
+}
+
+/// Sweeps have tables and curves of their own.
+fn is_sweep(scenario: &str) -> bool {
+    matches!(scenario, "sizes" | "rates")
+}
+
+fn section_title(scenario: &str, ladder: bool) -> String {
+    if ladder { "The ladder of set-ups".into() } else { words::scenario(scenario) }
+}
+
+/// Rows of one transport, size and measure together, in the order of their first appearance.
+pub(crate) fn by_circumstance<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
+    group(rows, |row| {
+        let transport = words::transport(&row.transport);
+        format!("{transport}, {}, {}", number::bytes(row.size), words::measure(&row.measure))
+    })
+}
+
+/// Rows of one transport together.
+pub(crate) fn by_transport<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
+    group(rows, |row| format!("{}, {}", words::transport(&row.transport), words::measure(&row.measure)))
+}
+
+/// Rows of one transport and path together: the points of one curve.
+pub(crate) fn by_curve<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
+    group(rows, |row| format!("{} over {}", label(row), words::transport(&row.transport)))
+}
+
+fn group<'a>(rows: &[&'a Row], heading: impl Fn(&Row) -> String) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for row in rows {
+        let heading = heading(row);
+        match groups.iter_mut().find(|group| group.heading == heading) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group { heading, rows: vec![row] }),
+        }
+    }
+    groups
+}
+
+/// What the row is called among its neighbours.
+pub(crate) fn label(row: &Row) -> &str {
+    row.rung.as_deref().unwrap_or(&row.path)
+}
+
+/// The row with the lowest median.
+pub(crate) fn fastest<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
+    let median = |row: &Row| row.distribution.p50.filter(|p50| p50.is_finite());
+    let measured = rows.iter().copied().filter(|row| median(row).is_some());
+    measured.min_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal))
+}

@@ -1,0 +1,27 @@
+//! What the reports must know about a path beyond its name.
+
+/// How a path waits for its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Sleeps until the kernel wakes it.
+    Blocks,
+    /// Asks again and again, and never sleeps.
+    Spins,
+    /// Not known, or a bit of both.
+    Unknown,
+}
+
+/// How `path` waits. Busy polling is neither: the kernel polls for a while, then sleeps.
+pub(crate) fn waiting(path: &str) -> Waiting {
+    match path {
+        "kernel-default" | "kernel-pinned" | "kernel-epoll" | "uring" | "uds" => Waiting::Blocks,
+        "floor" | "shm" | "xdp" | "xdp-raw" | "preload" => Waiting::Spins,
+        path if path.ends_with("-spin") => Waiting::Spins,
+        _ => Waiting::Unknown,
+    }
+}
+
+/// The physical limit of the machine: shown beside the paths, never ranked among them.
+pub(crate) fn is_floor(path: &str) -> bool {
+    path == "floor"
+}

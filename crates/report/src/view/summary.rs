@@ -1,0 +1,242 @@
+//! The result in words. Terminal and HTML say the same sentences.
+
+use std::cmp::Ordering;
+
+use super::path::{Waiting, is_floor, waiting};
+use super::{Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, sweep, words};
+use crate::number;
+use crate::schema::{Document, Ratio, Row};
+use crate::tables::rates::loss;
+
+/// Below this share of the offered rate a rate counts as not reached.
+const REACHED_SHARE: f64 = 0.9;
+
+/// The summary of a run.
+pub(crate) struct Summary {
+    /// What was measured.
+    pub(crate) measured: String,
+    /// What was found, most important first.
+    pub(crate) found: Vec<String>,
+    /// What to be careful about.
+    pub(crate) careful: Vec<String>,
+}
+
+/// The summary of `document`.
+pub(crate) fn summary(document: &Document) -> Summary {
+    let mut found = Vec::new();
+    for section in latency_sections(document) {
+        for group in by_circumstance(&section.rows) {
+            let heading = if section.ladder { format!("Ladder, {}", group.heading) } else { group.heading };
+            found.extend(fastest_of(document, &heading, &group.rows));
+        }
+    }
+    found.extend(sizes(document));
+    found.extend(rates(document));
+    found.extend(noise_floors(document));
+    Summary { measured: measured(document), found, careful: careful(document) }
+}
+
+/// The main comparison of a run: the fastest path of the first group that has a baseline.
+pub(crate) fn headline(document: &Document) -> Option<(&Row, Option<&Ratio>)> {
+    let sections = latency_sections(document);
+    let groups: Vec<_> = sections.iter().flat_map(|section| by_circumstance(&section.rows)).collect();
+    let candidates = || groups.iter().filter_map(|group| fastest(&group.rows)).filter(|row| !is_floor(&row.path));
+    let with_ratio = |row: &&Row| compare::against_baseline(document, row, "p50").is_some();
+    let row = candidates().find(with_ratio).or_else(|| candidates().next())?;
+    Some((row, compare::against_baseline(document, row, "p50")))
+}
+
+fn measured(document: &Document) -> String {
+    let mut parts = Vec::new();
+    for section in latency_sections(document) {
+        let rows = words::counted(section.rows.len(), "distribution", "distributions");
+        let what = if section.ladder { "the ladder of set-ups".into() } else { words::scenario(section.scenario) };
+        parts.push(format!("{} ({rows})", lower_first(&what)));
+    }
+    for scenario in ["sizes", "rates"] {
+        let curves = by_curve(&sweep(document, scenario)).len();
+        if curves > 0 {
+            let curves = words::counted(curves, "curve", "curves");
+            parts.push(format!("{} ({curves})", lower_first(&words::scenario(scenario))));
+        }
+    }
+    if parts.is_empty() {
+        return "Nothing was measured.".into();
+    }
+    let between = match document.setup.place.as_str() {
+        "" => String::new(),
+        place => format!(", over {}", words::place(place)),
+    };
+    format!("Measured: {}{between}.", words::list(&parts))
+}
+
+fn lower_first(text: &str) -> String {
+    let keep = text.chars().nth(1).is_some_and(char::is_uppercase);
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if !keep => first.to_lowercase().chain(chars).collect(),
+        _ => text.into(),
+    }
+}
+
+fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<String> {
+    let row = fastest(rows)?;
+    let p50 = number::time(row.distribution.p50?);
+    if is_floor(&row.path) {
+        return Some(format!(
+            "The physical limit of this machine, one cache line bounced between two cores and back: p50 {p50}."
+        ));
+    }
+    let p99 = row.distribution.p99.map(|p99| format!(", p99 {}", number::time(p99))).unwrap_or_default();
+    let tail = match compare::against_baseline(document, row, "p50") {
+        Some(ratio) if ratio.value < 1.0 && ratio.ci95[1] < 1.0 => {
+            let (times, interval) = (number::times(1.0 / ratio.value), compare::times_interval(ratio));
+            format!("; {times} times below {} (95 % interval {interval})", ratio.against)
+        }
+        Some(ratio) => format!("; against {}: {}", ratio.against, compare::reading(ratio)),
+        None => String::new(),
+    };
+    let only = if rows.len() == 1 { "" } else { "fastest is " };
+    Some(format!("{heading}: {only}{}, p50 {p50}{p99}{tail}.", label(row)))
+}
+
+/// One sentence per transport: each curve from the smallest message to the largest.
+fn sizes(document: &Document) -> Vec<String> {
+    let sentence = |group: &Group<'_>| {
+        let curves: Vec<_> = by_curve(&group.rows).iter().filter_map(|curve| growth(&curve.rows)).collect();
+        let heading = &group.heading;
+        (!curves.is_empty()).then(|| format!("{heading}, median by message size: {}.", curves.join("; ")))
+    };
+    by_transport(&sweep(document, "sizes")).iter().filter_map(sentence).collect()
+}
+
+/// From the smallest message to the largest.
+fn growth(rows: &[&Row]) -> Option<String> {
+    let small = rows.iter().min_by_key(|row| row.size)?;
+    let large = rows.iter().max_by_key(|row| row.size)?;
+    let (low, high) = (number::time(small.distribution.p50?), number::time(large.distribution.p50?));
+    let (small_size, large_size) = (number::bytes(small.size), number::bytes(large.size));
+    Some(format!("{} {low} at {small_size}, {high} at {large_size}", label(small)))
+}
+
+/// One sentence per transport: the highest rate that each curve reached, and what was lost there.
+fn rates(document: &Document) -> Vec<String> {
+    let sentence = |group: &Group<'_>| {
+        let curves: Vec<_> = by_curve(&group.rows).iter().map(|curve| highest_reached(&curve.rows)).collect();
+        let transport = words::transport(&group.rows[0].transport);
+        format!("{transport}, highest rate of which at least 90 % arrived: {}.", curves.join("; "))
+    };
+    by_transport(&sweep(document, "rates")).iter().map(sentence).collect()
+}
+
+fn highest_reached(rows: &[&Row]) -> String {
+    let name = label(rows[0]);
+    let reached = rows.iter().filter(|row| is_reached(row));
+    let highest = reached.max_by(|a, b| a.rate_offered.partial_cmp(&b.rate_offered).unwrap_or(Ordering::Equal));
+    let Some((row, offered)) = highest.and_then(|row| Some((row, row.rate_offered?))) else {
+        return format!("{name} none");
+    };
+    let lost = row.rate.as_ref().and_then(loss).map(|share| format!(" ({} % lost)", number::percent(share)));
+    format!("{name} {}/s{}", number::rate(offered), lost.unwrap_or_default())
+}
+
+fn is_reached(row: &Row) -> bool {
+    matches!((row.rate_offered, row.rate_achieved), (Some(offered), Some(achieved)) if achieved >= REACHED_SHARE * offered)
+}
+
+/// What the controls say: one sentence per scenario.
+fn noise_floors(document: &Document) -> Vec<String> {
+    let mut scenarios: Vec<&str> = Vec::new();
+    let mut sentences = Vec::new();
+    for ratio in &document.ratios {
+        let scenario = ratio.scenario.as_str();
+        if !scenarios.contains(&scenario) {
+            scenarios.push(scenario);
+            sentences.extend(noise_floor(document, scenario));
+        }
+    }
+    sentences
+}
+
+fn noise_floor(document: &Document, scenario: &str) -> Option<String> {
+    let of_paths = document.ratios.iter().filter(|ratio| ratio.scenario == scenario && !is_floor(&ratio.of));
+    let controls = compare::controls(of_paths.filter(|ratio| ratio.stat == "p50"));
+    let (typical, widest) = (controls.get(controls.len() / 2)?, controls.last()?);
+    let percent = |ratio: &Ratio| number::percent(compare::noise_floor(ratio));
+    let transport = match words::transport(&widest.transport) {
+        "" => String::new(),
+        transport => format!(" over {transport}"),
+    };
+    let rest = match controls.len() {
+        1 => String::new(),
+        n => format!(" (median of {n}; the widest is {}{transport} with {} %)", widest.of, percent(widest)),
+    };
+    Some(format!(
+        "Noise floor, {}: a path against itself differs in p50 by up to {} %{rest}. A smaller difference means nothing.",
+        lower_first(&words::scenario(scenario)),
+        percent(typical),
+    ))
+}
+
+fn careful(document: &Document) -> Vec<String> {
+    let mut careful = Vec::new();
+    if document.interrupted {
+        careful.push("The run was interrupted: the rows hold what had been measured until then.".into());
+    }
+    careful.extend(virtual_machine(document));
+    careful.extend(rows_where(document, "lost messages", |row| row.lost > 0 && row.scenario != "rates"));
+    careful.extend(rows_where(document, "had not settled when counting began", |row| {
+        row.warmup.messages > 0 && !row.warmup.steady
+    }));
+    let during = &document.host.noise.during;
+    if during.steal_ms > 0.0 {
+        let ms = number::up(during.steal_ms, 0);
+        careful.push(format!("The hypervisor gave {ms} ms of the measured CPUs to somebody else during the run."));
+    }
+    if let Some(reason) = &document.host.clock_reason {
+        careful.push(format!("The clock is {}, not the TSC: {reason}.", document.host.clock));
+    }
+    if !document.unavailable.is_empty() {
+        let n = words::counted(document.unavailable.len(), "thing asked for was", "things asked for were");
+        careful.push(format!("{n} not measured here; the reasons are listed."));
+    }
+    careful
+}
+
+/// Why spinning wins by so much where the CPUs are borrowed.
+fn virtual_machine(document: &Document) -> Option<String> {
+    let hypervisor = document.host.virtualised.as_ref()?;
+    let apart = |of: &str, against: &str| waiting(of) == Waiting::Spins && waiting(against) == Waiting::Blocks;
+    let compared = document.ratios.iter().any(|r| apart(&r.of, &r.against) || apart(&r.against, &r.of));
+    let sections = latency_sections(document);
+    let groups: Vec<_> = sections.iter().flat_map(|section| by_circumstance(&section.rows)).collect();
+    let beside = groups.iter().any(|group| {
+        let has = |kind| group.rows.iter().any(|row| waiting(&row.path) == kind);
+        has(Waiting::Spins) && has(Waiting::Blocks)
+    });
+    (compared || beside).then(|| {
+        format!(
+            "This host is a virtual machine ({hypervisor}). A path that blocks leaves its vCPU idle, an idle vCPU is \
+             given back to the hypervisor, and waking it again is dear; a path that spins never goes idle. That is why \
+             the gap between them is so wide here. On bare metal it is smaller."
+        )
+    })
+}
+
+/// One sentence for all rows that `are` so.
+fn rows_where(document: &Document, what: &str, are: impl Fn(&Row) -> bool) -> Option<String> {
+    const NAMED: usize = 4;
+    let mut names: Vec<String> = Vec::new();
+    for row in document.results.iter().filter(|row| are(row)) {
+        let name = format!("{} over {}", label(row), words::transport(&row.transport));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    if more > 0 {
+        names.push(words::counted(more, "other", "others"));
+    }
+    (!names.is_empty()).then(|| format!("{} {what}.", words::list(&names)))
+}

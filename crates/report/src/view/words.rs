@@ -1,0 +1,63 @@
+//! The reader's words for the values of the schema. A value that is not known here is shown as it stands.
+
+/// A scenario as a heading.
+pub(crate) fn scenario(scenario: &str) -> String {
+    match scenario {
+        "rr" => "Request and response",
+        "sizes" => "Latency by message size",
+        "rates" => "Latency and loss by message rate",
+        "ring" => "Rings between processes",
+        "fix" => "FIX order to ack and fill",
+        "tick" => "Tick to trade",
+        other => other,
+    }
+    .into()
+}
+
+/// A transport.
+pub(crate) fn transport(transport: &str) -> &str {
+    match transport {
+        "tcp" => "TCP",
+        "udp" => "UDP",
+        "multicast" => "UDP multicast",
+        "uds" => "Unix socket",
+        "tls" => "TLS",
+        "shm" => "Shared memory",
+        "memory" => "Memory",
+        other => other,
+    }
+}
+
+/// What one sample measures. Half a round trip is never called one-way.
+pub(crate) fn measure(measure: &str) -> &str {
+    match measure {
+        "rtt" => "round trip",
+        "half_rtt" => "half-RTT",
+        "one_way" => "one way",
+        other => other,
+    }
+}
+
+/// What lay between the two ends.
+pub(crate) fn place(place: &str) -> &str {
+    match place {
+        "lab" => "two network namespaces of one machine, joined by veth",
+        "loopback" => "the loopback interface of one machine",
+        "remote" => "two machines",
+        other => other,
+    }
+}
+
+/// `one`, or the number with the plural.
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+    if n == 1 { format!("one {one}") } else { format!("{n} {many}") }
+}
+
+/// `a, b and c`.
+pub(crate) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
