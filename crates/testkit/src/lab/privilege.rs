@@ -1,0 +1,45 @@
+//! Whether this process may make a lab, known before anything is changed.
+
+use std::fs;
+
+use sidestep_sys::Problem;
+
+/// Bits of capabilities(7).
+const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
+const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
+const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
+
+/// Namespaces need CAP_SYS_ADMIN, devices CAP_NET_ADMIN, the relay of an impaired wire CAP_NET_RAW.
+pub(crate) fn check(has_relay: bool) -> Result<(), Problem> {
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| {
+        Problem::failed("cannot tell the capabilities of this process", error).next("mount /proc, then try again")
+    })?;
+    check_status(&status, has_relay)
+}
+
+fn check_status(status: &str, has_relay: bool) -> Result<(), Problem> {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mut needed = vec![NET_ADMIN, SYS_ADMIN];
+    needed.extend(has_relay.then_some(NET_RAW));
+    let missing: Vec<_> = needed.iter().filter(|(bit, _)| effective & (1 << bit) == 0).map(|&(_, name)| name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::failed("cannot make a lab", format!("this process has no {}", missing.join(" and no ")))
+        .next("run it as root, for example with sudo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        check_status("Name:\tx\nCapEff:\t000001ffffffffff\n", true).unwrap();
+        check_status("CapEff:\t0000000000201000", false).unwrap();
+        let problem = check_status("CapEff:\t0000000000001000", true).unwrap_err().to_string();
+        assert!(problem.contains("no CAP_SYS_ADMIN and no CAP_NET_RAW"), "{problem}");
+        assert!(check_status("", false).is_err());
+    }
+}

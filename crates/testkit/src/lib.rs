@@ -1,0 +1,11 @@
+//! Two hosts on one machine, and a wire between them that can be made bad.
+//!
+//! [`Lab::up`] makes two hosts out of network namespaces and joins them by a veth pair; nothing of it is visible in the
+//! namespace of the machine. [`wire::Impairment`] says how bad the wire between them is, per direction.
+#![forbid(unsafe_code)]
+
+pub mod lab;
+pub mod wire;
+
+pub use lab::{Checksums, Host, Lab, Options, Removal, Side};
+pub use wire::Impairment;

@@ -1,0 +1,9 @@
+//! Labs of real network namespaces. They need root: without it each test says so and passes.
+
+mod children;
+mod frames;
+mod lifecycle;
+mod stale;
+mod support;
+mod traffic;
+mod wire;

@@ -1,0 +1,97 @@
+//! What the tests of labs share.
+
+use std::env;
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sidestep_sys::process::is_root;
+use sidestep_testkit::wire::Directions;
+use sidestep_testkit::{Host, Impairment, Lab, Options};
+
+/// A watchdog, not a measurement: what takes longer hangs.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Whether the test can run; says why not.
+pub(crate) fn can_run() -> bool {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+    }
+    is_root()
+}
+
+/// A name that no other run of these tests uses.
+pub(crate) fn unique(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+/// An ephemeral lab with this impairment both ways.
+pub(crate) fn impaired(text: &str) -> Lab {
+    let impairment = Impairment::parse(text).unwrap();
+    let directions = Directions { a_to_b: impairment.clone(), b_to_a: impairment };
+    Lab::up(&Options { impairment: Some(directions), ..Options::default() }).unwrap()
+}
+
+/// A UDP socket on a host, on any port; reading gives up after the watchdog.
+pub(crate) fn udp(host: &Host, is_ipv6: bool) -> (UdpSocket, SocketAddr) {
+    let address = if is_ipv6 { host.ipv6.unwrap().into() } else { host.ipv4.into() };
+    let socket = host.within(|| Ok(UdpSocket::bind(SocketAddr::new(address, 0)).unwrap())).unwrap();
+    socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// Waits for what another thread or process does.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WATCHDOG;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The namespaces of this machine that belong to a lab, as iproute2 sees them.
+pub(crate) fn namespaces_of(lab: &str) -> Vec<String> {
+    let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    let ours = format!("sidestep-{lab}-");
+    let names = String::from_utf8(output.stdout).unwrap();
+    names.lines().filter(|line| line.starts_with(&ours)).map(str::to_owned).collect()
+}
+
+/// The files that a lab has in a state directory.
+pub(crate) fn files_of(root: &Path, lab: &str) -> Vec<PathBuf> {
+    let ours = format!("{lab}.");
+    let entries = fs::read_dir(root.join("labs")).into_iter().flatten().map(Result::unwrap);
+    entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(&ours)).map(|entry| entry.path()).collect()
+}
+
+/// The state directory of this process.
+pub(crate) fn state_directory() -> PathBuf {
+    env::var_os("SIDESTEP_STATE_DIR").map_or_else(|| "/run/sidestep".into(), PathBuf::from)
+}
+
+/// Nothing is left of a lab: no namespace, no file.
+pub(crate) fn assert_gone(lab: &str) {
+    assert_eq!(namespaces_of(lab), Vec::<String>::new());
+    assert_eq!(files_of(&state_directory(), lab), Vec::<PathBuf>::new());
+}
+
+/// A directory that goes with its value.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(test: &str) -> Self {
+        let path = env::temp_dir().join(format!("sidestep-{}", unique(test)));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
