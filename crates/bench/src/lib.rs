@@ -1,0 +1,18 @@
+//! Measuring latency honestly: the scenarios, the peer at the other end, the statistics.
+//!
+//! [`run::run`] is the road through it: a place ([`place`]), two ends that talk over a control connection ([`peer`]),
+//! slices ([`measure`]) interleaved into scenarios ([`scenario`]), and a `Document` of `sidestep-report` at the end. What
+//! may be said of the samples is decided in [`stats`].
+#![forbid(unsafe_code)]
+
+pub mod compare;
+mod host;
+pub mod measure;
+mod message;
+pub mod path;
+pub mod peer;
+pub mod place;
+pub mod run;
+pub mod scenario;
+pub mod stats;
+pub mod transport;

@@ -1,0 +1,97 @@
+//! Two CPUs bouncing one cache line: what no path between them can beat.
+
+use super::SAMPLES_MAX;
+use sidestep_sys::clock::Clock;
+use sidestep_sys::{Problem, cpu};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Round trips before counting begins.
+const SETTLE: u64 = 10_000;
+/// Written by the measuring end when it is done.
+const STOP: u64 = u64::MAX;
+
+/// The line, alone: 128 bytes because the CPU fetches neighbouring lines in pairs.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// Bounces a line with a thread on `peer_cpu` and appends the ticks of each round trip to `samples`. Returns the round
+/// trips made before counting.
+pub(super) fn bounce(clock: &Clock, peer_cpu: u32, duration: Duration, samples: &mut Vec<u64>) -> Result<u64, Problem> {
+    let line = Line(AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(|| answer(&line, peer_cpu));
+        let measured = measure(&line, clock, duration, samples, || peer.is_finished());
+        line.0.store(STOP, Ordering::Release);
+        let answered =
+            peer.join().unwrap_or_else(|_| Err(Problem::failed("cannot bounce a cache line", "a thread died")));
+        answered.and(measured.ok_or_else(|| Problem::failed("cannot bounce a cache line", "the peer ended early")))
+    })
+}
+
+/// Odd numbers go out, the next even number comes back.
+fn measure(
+    line: &Line,
+    clock: &Clock,
+    duration: Duration,
+    samples: &mut Vec<u64>,
+    has_died: impl Fn() -> bool,
+) -> Option<u64> {
+    let mut number = 1;
+    // The first answer shows that the other thread runs; a thread that could not be pinned never gives it.
+    line.0.store(number, Ordering::Release);
+    while line.0.load(Ordering::Acquire) != number + 1 {
+        if has_died() {
+            return None;
+        }
+    }
+    let mut settling = 1;
+    let mut end = u64::MAX;
+    while samples.len() < SAMPLES_MAX {
+        number += 2;
+        let begin = clock.start();
+        line.0.store(number, Ordering::Release);
+        while line.0.load(Ordering::Acquire) != number + 1 {}
+        let now = clock.stop();
+        if settling < SETTLE {
+            settling += 1;
+            end = now + clock.ticks(duration);
+            continue;
+        }
+        samples.push(now - begin);
+        if now >= end {
+            break;
+        }
+    }
+    Some(settling)
+}
+
+fn answer(line: &Line, cpu: u32) -> Result<(), Problem> {
+    cpu::restrict(&[cpu])?;
+    loop {
+        match line.0.load(Ordering::Acquire) {
+            STOP => return Ok(()),
+            number if number % 2 == 1 => line.0.store(number + 1, Ordering::Release),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_sys::clock::Choice;
+
+    #[test]
+    fn bounces_and_a_missing_cpu_is_an_error() {
+        let clock = Clock::calibrate(Choice::Auto);
+        let mut samples = Vec::new();
+        assert!(bounce(&clock, 1022, Duration::from_millis(1), &mut samples).is_err());
+        let cpus = cpu::allowed();
+        if let [first, .., last] = cpus[..] {
+            cpu::restrict(&[first]).expect("it is allowed");
+            bounce(&clock, last, Duration::from_millis(5), &mut samples).expect("both CPUs are there");
+            assert!(samples.len() > 100, "{} round trips", samples.len());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The measuring end: one slice at a time.
+
+mod conversation;
+mod floor;
+pub(crate) mod noise;
+mod rate;
+mod round_trip;
+
+pub use noise::{Meter, hiccups};
+pub use rate::{RateSlice, RateTarget};
+pub use round_trip::{Target, Trips};
+
+use crate::peer::Control;
+use crate::place::Ends;
+use crate::stats::Slice;
+use sidestep_sys::clock::Clock;
+use sidestep_sys::{Problem, cpu};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Samples kept of one slice; when they are there the slice ends. 8 MiB.
+const SAMPLES_MAX: usize = 1 << 20;
+
+/// The measuring end of a run.
+pub struct Bench {
+    /// The clock.
+    pub clock: Clock,
+    /// CPUs of the measuring end and of the peer, for paths that pin.
+    pub cpus: Cpus,
+    /// Work asked of the peer before each answer, ns.
+    pub service_time_ns: u64,
+    ends: Ends,
+    allowed: Vec<u32>,
+    samples: Vec<u64>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The CPUs that pinned paths use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// Of the measuring end.
+    pub client: u32,
+    /// Of the peer; on another machine the peer chooses unless told.
+    pub server: Option<u32>,
+}
+
+impl Bench {
+    /// A measuring end on the calling thread, which must be on the measuring host (see [`Ends`]).
+    pub fn new(ends: Ends, clock: Clock, cpus: Cpus, stop: Arc<AtomicBool>) -> Self {
+        let mut samples = vec![0; SAMPLES_MAX]; // Touched now, so that no page fault falls into a sample.
+        samples.clear();
+        Self { clock, cpus, service_time_ns: 0, ends, allowed: cpu::allowed(), samples, stop }
+    }
+
+    /// The two ends and what lies between them.
+    pub fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    /// Whether the user wants it to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn control(&mut self) -> &mut Control {
+        &mut self.ends.control
+    }
+
+    /// Pins the calling thread, or lets it go where the scheduler wants.
+    fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
+        if pinned { cpu::restrict(&[self.cpus.client]) } else { cpu::restrict(&self.allowed) }
+    }
+
+    /// Turns the ticks gathered in `samples` into a slice, and empties them.
+    fn take_slice(&mut self) -> Slice {
+        let slice = Slice::of(self.samples.iter().map(|ticks| self.clock.ns(*ticks)));
+        self.samples.clear();
+        slice
+    }
+}

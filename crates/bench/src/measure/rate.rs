@@ -1,0 +1,285 @@
+//! One slice of a rate sweep: messages leave on a schedule, some come back.
+//!
+//! The schedule does not wait for anybody: message *i* is due at `start + i / rate`. A sampled message's latency counts
+//! from when it was due, so that a sender which falls behind cannot hide it (coordinated omission); what it was from the
+//! moment it really left is kept apart.
+
+use super::{Bench, Meter};
+use crate::message::{Header, filled};
+use crate::path::Path;
+use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
+use crate::stats::Slice;
+use sidestep_link::udp::Port;
+use sidestep_link::{Backend, Link, Options, Waiting, is_retry, send_all};
+use sidestep_report::schema::Noise;
+use sidestep_sys::Problem;
+use sidestep_sys::clock::Clock;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long the last samples are waited for.
+const STRAGGLERS: Duration = Duration::from_millis(50);
+/// Quiet before the end of a slice is told, so that it does not overtake the messages.
+const FAREWELL_WAIT: Duration = Duration::from_millis(100);
+/// How often the end is told again, in case it gets lost.
+const FAREWELLS: u32 = 30;
+/// Samples under way that are remembered; older ones are lost. A tenth of a second at the densest sampling.
+const OUTSTANDING_MAX: usize = 4096;
+
+/// What a slice of a rate sweep measures.
+#[derive(Clone, Copy, Debug)]
+pub struct RateTarget {
+    /// The path.
+    pub path: &'static Path,
+    /// Message size, bytes.
+    pub size: u32,
+    /// Messages per second.
+    pub rate: f64,
+    /// Group to send to; none for unicast.
+    pub group: Option<Ipv4Addr>,
+    /// One message in so many comes back.
+    pub reflect_every: u64,
+}
+
+/// What it found.
+#[derive(Debug, Default)]
+pub struct RateSlice {
+    /// Latency of the samples from when they were due.
+    pub from_due: Slice,
+    /// From when they left.
+    pub from_actual: Slice,
+    /// From when they were due until they left.
+    pub lateness: Slice,
+    /// Messages sent.
+    pub sent: u64,
+    /// Time that took, seconds.
+    pub elapsed_s: f64,
+    /// Samples that did not come back.
+    pub lost_samples: u64,
+    /// What the peer saw.
+    pub done: Done,
+    /// Receive buffer of the peer, bytes.
+    pub receive_buffer: usize,
+    /// Disturbances.
+    pub noise: Noise,
+}
+
+impl Bench {
+    /// Sends at `target.rate` for `duration`.
+    pub fn rate(&mut self, target: RateTarget, duration: Duration) -> Result<RateSlice, Problem> {
+        self.place_thread(true)?; // The schedule is kept by spinning, whatever the path; only the receiver's path differs.
+        let options = Options { waiting: Waiting::Spin, backend: target.path.backend, timeout: FAREWELL_WAIT };
+        let back = Port::bind(SocketAddr::new(self.ends.client, 0))?;
+        let ready = self.ask_sink(target, &back)?;
+        let meter = Meter::start(self.watched_cpus());
+        let sent = self.stream(target, back, &ready, &options, duration);
+        let noise = meter.stop();
+        let done = match self.control().reply()? {
+            Reply::Done(done) => done,
+            _ => return Err(Problem::failed("lost the peer", "it did not say that the slice is over")),
+        };
+        let mut slice = sent?;
+        slice.receive_buffer = ready.receive_buffer;
+        slice.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
+        slice.done = done;
+        Ok(slice)
+    }
+
+    fn ask_sink(&mut self, target: RateTarget, back: &Port) -> Result<Ready, Problem> {
+        let port = back.number().map_err(|error| Problem::failed("cannot bind", error))?;
+        let request = Request::Sink(Sink {
+            path: target.path.name.into(),
+            size: target.size,
+            cpu: self.cpus.server,
+            port,
+            group: target.group,
+            reflect_every: target.reflect_every,
+        });
+        match self.control().ask(&request)? {
+            Reply::Ready(ready) => Ok(ready),
+            _ => Err(Problem::failed("lost the peer", "it did not get ready for a slice").next("restart the peer")),
+        }
+    }
+
+    /// Connects, streams, and ends the slice on the peer's side.
+    fn stream(
+        &mut self,
+        target: RateTarget,
+        back: Port,
+        ready: &Ready,
+        options: &Options,
+        duration: Duration,
+    ) -> Result<RateSlice, Problem> {
+        let back = back.connect(SocketAddr::new(self.ends.server, ready.port), options)?;
+        let group = match (ready.group, self.ends.client) {
+            (Some(group), IpAddr::V4(interface)) => {
+                let port = Port::bind(SocketAddr::new(IpAddr::V4(interface), 0))?;
+                Some(port.connect_group(group, interface, self.ends.is_one_namespace(), options)?)
+            }
+            _ => None,
+        };
+        let clock = self.clock.clone();
+        let mut stream = Stream::new(back, group, &clock, target);
+        let sent = stream.run(duration);
+        for _ in 0..FAREWELLS {
+            stream.say_farewell();
+            if self.control().has_word(FAREWELL_WAIT) {
+                break;
+            }
+        }
+        sent.map(|()| stream.slice())
+    }
+}
+
+/// A sampled message under way.
+#[derive(Clone, Copy)]
+struct Sample {
+    sequence: u64,
+    due: u64,
+    left: u64,
+}
+
+/// The sender of one slice.
+struct Stream<'a> {
+    back: Box<dyn Link>,
+    group: Option<Box<dyn Link>>,
+    clock: &'a Clock,
+    interval_ticks: f64,
+    reflect_every: u64,
+    needs_flush: bool,
+    message: Vec<u8>,
+    buffer: Vec<u8>,
+    sequence: u64,
+    elapsed_ticks: u64,
+    outstanding: VecDeque<Sample>,
+    lost_samples: u64,
+    from_due: Vec<u64>,
+    from_actual: Vec<u64>,
+    lateness: Vec<u64>,
+}
+
+impl<'a> Stream<'a> {
+    fn new(back: Box<dyn Link>, group: Option<Box<dyn Link>>, clock: &'a Clock, target: RateTarget) -> Self {
+        Self {
+            back,
+            group,
+            clock,
+            interval_ticks: clock.ticks(Duration::from_secs(1)) as f64 / target.rate,
+            reflect_every: target.reflect_every.max(1),
+            needs_flush: target.path.backend == Backend::Uring,
+            message: filled(target.size),
+            buffer: vec![0; target.size as usize],
+            sequence: 0,
+            elapsed_ticks: 0,
+            outstanding: VecDeque::with_capacity(OUTSTANDING_MAX),
+            lost_samples: 0,
+            from_due: Vec::new(),
+            from_actual: Vec::new(),
+            lateness: Vec::new(),
+        }
+    }
+
+    /// Sends for `duration`; what a sender that cannot keep up has not sent by then stays unsent.
+    fn run(&mut self, duration: Duration) -> Result<(), Problem> {
+        let start = self.clock.stop();
+        let length = self.clock.ticks(duration);
+        loop {
+            let due = start + (self.sequence as f64 * self.interval_ticks) as u64;
+            let now = self.wait_until(due)?;
+            if due - start >= length || now - start >= length {
+                self.elapsed_ticks = (now - start).max(1);
+                break;
+            }
+            self.send(due, now)?;
+        }
+        self.await_stragglers()
+    }
+
+    /// Spins until `due`, taking in what comes back, and at least once looks for it while a sample is under way.
+    fn wait_until(&mut self, due: u64) -> Result<u64, Problem> {
+        loop {
+            if !self.outstanding.is_empty() {
+                self.take_back()?;
+            }
+            let now = self.clock.stop();
+            if now >= due {
+                return Ok(now);
+            }
+        }
+    }
+
+    fn send(&mut self, due: u64, now: u64) -> Result<(), Problem> {
+        Header { sequence: self.sequence, last: false }.write(&mut self.message);
+        let link = self.group.as_mut().unwrap_or(&mut self.back);
+        send_all(link.as_mut(), &self.message)
+            .and_then(|()| if self.needs_flush { link.flush() } else { Ok(()) })
+            .map_err(|error| Problem::failed("cannot send", error).next("check the route and the interface"))?;
+        if self.sequence.is_multiple_of(self.reflect_every) {
+            if self.outstanding.len() == OUTSTANDING_MAX {
+                self.outstanding.pop_front();
+                self.lost_samples += 1;
+            }
+            self.outstanding.push_back(Sample { sequence: self.sequence, due, left: now });
+            self.lateness.push(now - due);
+        }
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Takes in one reflected message, if one is there. Samples sent before it that are not back are lost or late; either
+    /// way they are no longer waited for.
+    fn take_back(&mut self) -> Result<(), Problem> {
+        let count = match self.back.recv(&mut self.buffer) {
+            Ok(count) => count,
+            Err(error) if is_retry(&error) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return Err(Problem::failed("the peer stopped receiving", error).next("see what the peer printed"));
+            }
+            Err(error) => return Err(Problem::failed("cannot receive", error)),
+        };
+        let now = self.clock.stop();
+        let Some(header) = Header::read(&self.buffer[..count]) else { return Ok(()) };
+        while let Some(sample) = self.outstanding.front().copied().filter(|sample| sample.sequence <= header.sequence) {
+            self.outstanding.pop_front();
+            if sample.sequence == header.sequence {
+                self.from_due.push(now - sample.due);
+                self.from_actual.push(now - sample.left);
+            } else {
+                self.lost_samples += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn await_stragglers(&mut self) -> Result<(), Problem> {
+        let end = self.clock.stop() + self.clock.ticks(STRAGGLERS);
+        while !self.outstanding.is_empty() && self.clock.stop() < end {
+            self.take_back()?;
+        }
+        self.lost_samples += self.outstanding.len() as u64;
+        self.outstanding.clear();
+        Ok(())
+    }
+
+    /// Tells the peer that the slice is over. It may get lost, and is told again.
+    fn say_farewell(&mut self) {
+        Header { sequence: self.sequence, last: true }.write(&mut self.message);
+        let link = self.group.as_mut().unwrap_or(&mut self.back);
+        let _ = send_all(link.as_mut(), &self.message).and_then(|()| link.flush());
+    }
+
+    fn slice(&self) -> RateSlice {
+        let ns = |ticks: &[u64]| Slice::of(ticks.iter().map(|ticks| self.clock.ns(*ticks)));
+        RateSlice {
+            from_due: ns(&self.from_due),
+            from_actual: ns(&self.from_actual),
+            lateness: ns(&self.lateness),
+            sent: self.sequence,
+            elapsed_s: self.clock.ns(self.elapsed_ticks) as f64 / 1e9,
+            lost_samples: self.lost_samples,
+            ..RateSlice::default()
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One slice of request and response.
+
+use super::conversation::Conversation;
+use super::{Bench, Meter, SAMPLES_MAX, floor};
+use crate::path::{Medium, Path};
+use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
+use crate::stats::Slice;
+use crate::transport::Transport;
+use sidestep_link::udp::Port;
+use sidestep_link::{Address, Link, Options, Waiting, connect};
+use sidestep_report::schema::Noise;
+use sidestep_sys::Problem;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Exchanged at the start of every slice and not counted: the connection is new, its caches are cold.
+const SETTLE_MESSAGES: u64 = 64;
+/// The same, as time: whichever is later.
+const SETTLE: Duration = Duration::from_millis(3);
+/// But no longer than this, where a round trip takes milliseconds.
+const SETTLE_MAX: Duration = Duration::from_millis(20);
+/// How long a sleeping receive sleeps before it looks whether the answer is overdue.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// How often the end of a slice over datagrams is told again, in case it gets lost.
+const FAREWELLS: u32 = 20;
+
+/// What a slice measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// TCP, UDP, Unix or memory.
+    pub transport: Transport,
+    /// The path.
+    pub path: &'static Path,
+    /// Message size, bytes.
+    pub size: u32,
+}
+
+/// What a slice found.
+#[derive(Debug, Default)]
+pub struct Trips {
+    /// Round trips.
+    pub slice: Slice,
+    /// Messages exchanged before counting began.
+    pub settling: u64,
+    /// Messages without an answer.
+    pub lost: u64,
+    /// Disturbances.
+    pub noise: Noise,
+    /// Whether the device has a NAPI instance that can be polled.
+    pub napi: bool,
+}
+
+impl Bench {
+    /// Measures `target` for `duration`, over a connection made for it.
+    pub fn round_trips(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
+        self.place_thread(target.path.pinned)?;
+        if target.path.medium == Medium::CacheLine {
+            return self.floor(duration);
+        }
+        let link = self.open(target)?;
+        // From here on the peer owes one more word, whatever happens to the slice.
+        let meter = Meter::start(self.watched_cpus());
+        let spins = target.path.waiting == Waiting::Spin;
+        let clock = self.clock.clone();
+        let mut talk = Conversation::new(link, &clock, target.size, target.transport.is_datagram(), spins);
+        let measured = self.exchange(&mut talk, duration);
+        let noise = meter.stop();
+        let done = self.say_farewell(talk, target.transport.is_datagram());
+        let (mut trips, done) = (measured?, done?);
+        trips.slice = self.take_slice();
+        trips.napi = done.napi;
+        trips.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
+        Ok(trips)
+    }
+
+    /// Asks the peer to echo, and connects to it.
+    fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
+        let options = Options { waiting: target.path.waiting, backend: target.path.backend, timeout: LOOK_UP };
+        let (client, server) = (self.ends.client, self.ends.server);
+        let port = match target.transport {
+            Transport::Udp => Some(Port::bind(SocketAddr::new(client, 0))?),
+            _ => None,
+        };
+        let number =
+            port.as_ref().map_or(Ok(0), Port::number).map_err(|error| Problem::failed("cannot bind", error))?;
+        let ready = self.ask_echo(target, number)?;
+        let link = match (port, ready.unix) {
+            (Some(port), _) => port.connect(SocketAddr::new(server, ready.port), &options),
+            (None, Some(path)) => connect(&Address::Unix(path.into()), &options),
+            (None, None) => connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options),
+        };
+        link.inspect_err(|_| {
+            // The peer gives up the slice it was ready for; its word about that is read here, so that it is not taken
+            // for the answer to the next request.
+            let _ = self.control().reply();
+        })
+    }
+
+    fn ask_echo(&mut self, target: Target, port: u16) -> Result<Ready, Problem> {
+        let request = Request::Echo(Echo {
+            transport: target.transport,
+            path: target.path.name.into(),
+            size: target.size,
+            cpu: self.cpus.server,
+            port,
+            service_time_ns: self.service_time_ns,
+        });
+        match self.control().ask(&request)? {
+            Reply::Ready(ready) => Ok(ready),
+            _ => Err(Problem::failed("lost the peer", "it did not get ready for a slice").next("restart the peer")),
+        }
+    }
+
+    /// The measured loop: settles, then fills `samples`.
+    fn exchange(&mut self, talk: &mut Conversation<'_>, duration: Duration) -> Result<Trips, Problem> {
+        let mut trips = Trips::default();
+        let begin = self.clock.stop();
+        let (settled, give_up) = (begin + self.clock.ticks(SETTLE), begin + self.clock.ticks(SETTLE_MAX));
+        let is_settled = |messages, now| (messages >= SETTLE_MESSAGES && now >= settled) || now >= give_up;
+        while !is_settled(trips.settling, self.clock.stop()) {
+            trips.settling += 1;
+            trips.lost += u64::from(talk.round_trip()?.is_none());
+            if self.is_stopped() {
+                return Ok(trips);
+            }
+        }
+        let end = self.clock.stop() + self.clock.ticks(duration);
+        while self.samples.len() < SAMPLES_MAX && self.clock.stop() < end {
+            match talk.round_trip()? {
+                Some(ticks) => self.samples.push(ticks),
+                None => trips.lost += 1,
+            }
+        }
+        Ok(trips)
+    }
+
+    /// Ends the slice and hears what the peer saw of it.
+    fn say_farewell(&mut self, mut talk: Conversation<'_>, is_datagram: bool) -> Result<Done, Problem> {
+        for _ in 0..if is_datagram { FAREWELLS } else { 1 } {
+            // A connection that is broken cannot be ended in order; the peer then sees it break.
+            let _ = talk.finish();
+            if !is_datagram || self.control().has_word(LOOK_UP) {
+                break;
+            }
+        }
+        drop(talk);
+        match self.control().reply()? {
+            Reply::Done(done) => Ok(done),
+            _ => {
+                Err(Problem::failed("lost the peer", "it did not say that the slice is over").next("restart the peer"))
+            }
+        }
+    }
+
+    fn floor(&mut self, duration: Duration) -> Result<Trips, Problem> {
+        let Some(server) = self.cpus.server.filter(|_| self.ends.same_host) else {
+            return Err(Problem::failed("cannot bounce a cache line", "the ends are on different machines"));
+        };
+        let meter = Meter::start(self.watched_cpus());
+        let settling = floor::bounce(&self.clock, server, duration, &mut self.samples)?;
+        Ok(Trips { slice: self.take_slice(), settling, noise: meter.stop(), ..Trips::default() })
+    }
+
+    /// The CPUs of this host that a pinned path uses.
+    pub(super) fn watched_cpus(&self) -> Vec<u32> {
+        let server = self.cpus.server.filter(|_| self.ends.same_host);
+        let mut cpus: Vec<u32> = std::iter::once(self.cpus.client).chain(server).collect();
+        cpus.dedup();
+        cpus
+    }
+}

@@ -1,0 +1,164 @@
+//! The paths: every way a message can take here, by name.
+
+use crate::transport::Transport;
+use sidestep_link::{Backend, Waiting};
+use sidestep_report::schema::PathInfo;
+use sidestep_sys::Problem;
+
+/// How long SO_BUSY_POLL polls before it sleeps: the value tuned's network-latency profile and most guides use.
+const BUSY_POLL_US: u32 = 50;
+
+/// What carries the messages of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The transport asked for: TCP or UDP.
+    Inet,
+    /// A Unix stream socket, whatever transport is asked for.
+    Unix,
+    /// One cache line in the memory of one process.
+    CacheLine,
+}
+
+/// One way a message can take.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Its name, on the command line and in results.
+    pub name: &'static str,
+    /// What carries the messages.
+    pub medium: Medium,
+    /// Whether both ends are pinned to a CPU each.
+    pub pinned: bool,
+    /// How a receive waits.
+    pub waiting: Waiting,
+    /// Who talks to the kernel.
+    pub backend: Backend,
+    /// What it is, for people.
+    pub description: &'static str,
+}
+
+/// Every path of this build, slowest habit first.
+pub const PATHS: &[Path] = &[
+    Path {
+        name: "kernel-default",
+        medium: Medium::Inet,
+        pinned: false,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        description: "Kernel socket, blocking recv(2), threads wherever the scheduler puts them: an untuned program.",
+    },
+    Path {
+        name: "kernel-pinned",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        description: "Kernel socket, blocking recv(2), each end pinned to a CPU of its own. Every message wakes a \
+                      sleeping thread.",
+    },
+    Path {
+        name: "kernel-busypoll",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::BusyPoll { microseconds: BUSY_POLL_US },
+        backend: Backend::Kernel,
+        description: "As kernel-pinned with SO_BUSY_POLL = 50 us: recv(2) polls the device queue before it sleeps, \
+                      where the device has a NAPI instance to poll.",
+    },
+    Path {
+        name: "kernel-epoll",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Epoll,
+        backend: Backend::Kernel,
+        description: "Kernel socket, epoll_wait(2) and then recv(2), pinned: an event loop.",
+    },
+    Path {
+        name: "kernel-spin",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Kernel socket, non-blocking recv(2) in a loop that never sleeps, pinned: one CPU per end burnt, no \
+                      wake-up.",
+    },
+    Path {
+        name: "uring",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Uring,
+        description: "io_uring, send and the next receive in one io_uring_enter(2) that sleeps, pinned.",
+    },
+    Path {
+        name: "uring-spin",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Uring,
+        description: "io_uring, io_uring_enter(2) in a loop that never sleeps, pinned.",
+    },
+    Path {
+        name: "uds",
+        medium: Medium::Unix,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        description: "Unix stream socket, blocking recv(2), pinned. Both ends on one host.",
+    },
+    Path {
+        name: "uds-spin",
+        medium: Medium::Unix,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Unix stream socket, non-blocking recv(2) in a loop, pinned. Both ends on one host.",
+    },
+    Path {
+        name: "floor",
+        medium: Medium::CacheLine,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Two CPUs bouncing one cache line, no system call: the physical limit between two cores of this \
+                      machine.",
+    },
+];
+
+impl Path {
+    /// The path of that name.
+    pub fn named(name: &str) -> Result<&'static Self, Problem> {
+        PATHS.iter().find(|path| path.name == name).ok_or_else(|| {
+            let known: Vec<&str> = PATHS.iter().map(|path| path.name).collect();
+            Problem::usage(format!("no path {name:?}"), "this build does not know it")
+                .next(format!("choose from: {}", known.join(", ")))
+        })
+    }
+
+    /// The transport that this path really uses when `asked` is asked for.
+    pub fn transport(&self, asked: Transport) -> Transport {
+        match self.medium {
+            Medium::Inet => asked,
+            Medium::Unix => Transport::Uds,
+            Medium::CacheLine => Transport::Memory,
+        }
+    }
+
+    /// For the result file.
+    pub fn info(&self) -> PathInfo {
+        PathInfo { name: self.name.into(), description: self.description.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_found_by_its_name_and_no_name_stands_twice() {
+        for path in PATHS {
+            assert_eq!(Path::named(path.name).expect("it is in the table"), path);
+        }
+        let unknown = Path::named("kernel").expect_err("not a path").to_string();
+        assert!(unknown.contains("kernel-spin"), "{unknown}");
+    }
+}

@@ -1,0 +1,206 @@
+//! The control connection: framed messages over TCP or a socket pair.
+
+use super::protocol::{MAGIC, MESSAGE_MAX_BYTES, PROTOCOL, Reply, Request};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sidestep_report::schema::Host;
+use sidestep_sys::Problem;
+use socket2::{Socket, TcpKeepalive};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How long either end waits for a word of the other while no slice runs. A peer that is alive answers in milliseconds;
+/// a host that went away is not waited for longer.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// One end of a control connection.
+pub struct Control {
+    socket: Socket,
+}
+
+impl Control {
+    /// Over a connected stream socket.
+    pub fn over(socket: Socket) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        if socket.local_addr()?.as_socket().is_some() {
+            socket.set_tcp_nodelay(true)?;
+            let keepalive = TcpKeepalive::new().with_time(SILENCE / 2).with_interval(Duration::from_secs(1));
+            socket.set_tcp_keepalive(&keepalive)?;
+        }
+        Ok(Self { socket })
+    }
+
+    /// Connects to a serving peer.
+    pub fn connect(address: SocketAddr) -> Result<Self, Problem> {
+        let connect = || {
+            let socket = Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+            socket.connect_timeout(&address.into(), SILENCE / 2)?;
+            Self::over(socket)
+        };
+        connect().map_err(|error| {
+            Problem::failed(format!("cannot reach a sidestep peer at {address}"), error)
+                .next("start it there with: sidestep bench serve --listen ADDRESS:PORT, and check the firewall")
+        })
+    }
+
+    /// The address of this end and of the other; none for a socket pair.
+    pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        let local = self.socket.local_addr().ok()?.as_socket()?.ip().to_canonical();
+        let peer = self.socket.peer_addr().ok()?.as_socket()?.ip().to_canonical();
+        Some((local, peer))
+    }
+
+    /// Introduces this end and gives the facts about the other's host and its version.
+    pub fn greet(&mut self) -> Result<(Host, String), Problem> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version })
+            .map_err(|error| gone(&error))?;
+        match self.reply()? {
+            Reply::Hello { protocol, version, host } if protocol == PROTOCOL => Ok((*host, version)),
+            Reply::Hello { protocol, version, .. } => Err(other_version(protocol, &version)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks for a slice and gives the peer's answer; a refusal is a [`Problem`].
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, Problem> {
+        self.send(request).map_err(|error| gone(&error))?;
+        self.reply()
+    }
+
+    /// The peer's next word.
+    pub fn reply(&mut self) -> Result<Reply, Problem> {
+        match self.recv(SILENCE).map_err(|error| gone(&error))? {
+            Some(Reply::Refused { reason, next }) => Err(Problem::failed("the peer refused", reason).next(next)),
+            Some(reply) => Ok(reply),
+            None => Err(gone(&ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Sends one message.
+    pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let body = serde_json::to_vec(message).map_err(io::Error::other)?;
+        let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+        frame.extend(body);
+        self.socket.set_write_timeout(Some(SILENCE))?;
+        self.socket.write_all(&frame)
+    }
+
+    /// Receives one message; none when the other end has closed in order. `timeout` is for the message to begin; the rest
+    /// must follow within [`SILENCE`].
+    pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> io::Result<Option<T>> {
+        let mut length = [0; 4];
+        self.socket.set_read_timeout(Some(timeout))?;
+        match uninterrupted(|| self.socket.read(&mut length))? {
+            0 => return Ok(None),
+            count => {
+                self.socket.set_read_timeout(Some(SILENCE))?;
+                self.socket.read_exact(&mut length[count..])?;
+            }
+        }
+        let length = u32::from_le_bytes(length);
+        if length > MESSAGE_MAX_BYTES {
+            let why = format!("a message of {length} bytes, the limit is {MESSAGE_MAX_BYTES}");
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        let mut body = vec![0; length as usize];
+        self.socket.read_exact(&mut body)?;
+        serde_json::from_slice(&body).map(Some).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
+
+    /// Whether a word of the other end (or its end) is there within `timeout`.
+    pub fn has_word(&self, timeout: Duration) -> bool {
+        let mut byte = [std::mem::MaybeUninit::uninit(); 1];
+        self.socket.set_read_timeout(Some(timeout)).is_ok() && uninterrupted(|| self.socket.peek(&mut byte)).is_ok()
+    }
+
+    /// Whether the other end has closed, without waiting.
+    pub fn is_closed(&self) -> bool {
+        if self.socket.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let mut byte = [std::mem::MaybeUninit::uninit(); 1];
+        let closed = match self.socket.peek(&mut byte) {
+            Ok(count) => count == 0,
+            Err(error) => !sidestep_link::is_retry(&error),
+        };
+        closed || self.socket.set_nonblocking(false).is_err()
+    }
+}
+
+/// Calls again after EINTR, which a receive with a time-out also gets when the kernel stops and thaws the thread.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn gone(error: &io::Error) -> Problem {
+    let why = match error.kind() {
+        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("it has been silent for {} s", SILENCE.as_secs()),
+        ErrorKind::InvalidData => format!("it does not speak our protocol ({error})"),
+        _ => error.to_string(),
+    };
+    Problem::failed("lost the peer", why).next("see what the peer printed; is it the same sidestep version?")
+}
+
+fn other_version(protocol: u32, version: &str) -> Problem {
+    let why = format!(
+        "it is version {version} (protocol {protocol}), this is {} (protocol {PROTOCOL})",
+        env!("CARGO_PKG_VERSION")
+    );
+    Problem::failed("cannot measure against this peer", why).next("install the same version of sidestep on both ends")
+}
+
+fn unexpected(reply: &Reply) -> Problem {
+    let name = match reply {
+        Reply::Hello { .. } => "hello",
+        Reply::Ready(_) => "ready",
+        Reply::Done(_) => "done",
+        Reply::Refused { .. } => "refused",
+    };
+    Problem::failed("lost the peer", format!("it answered {name:?} out of turn")).next("restart the peer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Control, Control) {
+        let (one, two) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket pair");
+        (Control::over(one).expect("connected"), Control::over(two).expect("connected"))
+    }
+
+    #[test]
+    fn messages_arrive_and_an_end_is_an_end() {
+        let (mut one, mut two) = pair();
+        one.send(&Reply::Done(super::super::protocol::Done::default())).expect("connected");
+        assert!(matches!(two.recv(SILENCE), Ok(Some(Reply::Done(_)))));
+        assert!(!two.is_closed());
+        drop(one);
+        assert!(two.is_closed());
+        assert!(matches!(two.recv::<Reply>(SILENCE), Ok(None)));
+    }
+
+    #[test]
+    fn strange_bytes_are_refused() {
+        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[4, 0, 0, 0, b'x', b'y', b'z', b'!'], &[255; 8], &[9, 0]] {
+            let (mut one, two) = pair();
+            (&two.socket).write_all(bytes).expect("connected");
+            drop(two);
+            assert!(one.recv::<Request>(SILENCE).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn silence_ends() {
+        let (mut one, _two) = pair();
+        let error = one.recv::<Reply>(Duration::from_millis(10)).expect_err("nobody speaks");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+}

@@ -1,0 +1,67 @@
+//! Answers every message with itself.
+
+use super::protocol::{Done, Echo};
+use super::session::Watch;
+use crate::message::Header;
+use sidestep_link::{Link, is_retry, send_all};
+use sidestep_sys::socket::incoming_napi_id;
+use sidestep_sys::{Problem, cpu};
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// Serves one slice over a connected link, until the other end finishes.
+pub(super) fn run(
+    link: &mut dyn Link,
+    request: &Echo,
+    service: Duration,
+    mut watch: Watch<'_>,
+) -> Result<Done, Problem> {
+    let switches = cpu::involuntary_switches();
+    let mut message = vec![0; request.size as usize];
+    let mut received = 0;
+    let ends_by_message = request.transport.is_datagram();
+    while receive(link, &mut message, &mut watch)? {
+        if ends_by_message && Header::read(&message).is_some_and(|header| header.last) {
+            break;
+        }
+        work(service);
+        send_all(link, &message).map_err(|error| Problem::failed("cannot answer", error))?;
+        received += 1;
+    }
+    let napi = incoming_napi_id(link.socket()).is_ok_and(|id| id != 0);
+    let involuntary_switches = cpu::involuntary_switches() - switches;
+    Ok(Done { received, involuntary_switches, napi, ..Done::default() })
+}
+
+/// Fills `message`; false when the other end has finished.
+#[inline]
+fn receive(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Result<bool, Problem> {
+    let mut filled = 0;
+    while filled < message.len() {
+        match link.recv(&mut message[filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => filled += count,
+            Err(error) if is_retry(&error) => watch.waited()?,
+            Err(error) if is_end(&error) => return Ok(false),
+            Err(error) => return Err(Problem::failed("cannot receive", error)),
+        }
+    }
+    watch.heard()?;
+    Ok(true)
+}
+
+/// The other end closed its socket before we had read the end: no less an end.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::BrokenPipe)
+}
+
+/// Keeps the CPU busy for `service`, as an application that computes before it answers.
+#[inline]
+fn work(service: Duration) {
+    if !service.is_zero() {
+        let begin = Instant::now();
+        while begin.elapsed() < service {
+            std::hint::spin_loop();
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The other end: what it is told (`protocol`), how it is reached (`control`), what it does (`session`, `echo`, `sink`).
+//!
+//! The same peer serves every place: a child process in the lab's second namespace or on loopback, told over an inherited
+//! socket, and `sidestep bench serve` on another machine, told over TCP. Measured messages never travel on the control
+//! connection.
+
+pub mod control;
+mod echo;
+pub mod protocol;
+mod sequence;
+pub mod serve;
+mod session;
+mod sink;
+
+pub use control::Control;
+pub use session::{Origin, SERVICE_TIME_MAX, run};

@@ -1,0 +1,94 @@
+//! `sidestep bench serve`: a peer for measuring ends on other machines.
+//!
+//! A stranger who reaches the port can make it answer what he sends, to himself, for a bounded time: a session at a time
+//! (more if allowed), messages up to 64 KiB, slices of a minute, sessions closed after half a minute of silence. Answers go
+//! only to the address of the control connection, which its TCP handshake has proved; nothing is answered larger than it
+//! came, and no file or command is touched.
+
+use super::control::Control;
+use super::protocol::{Reply, Request};
+use super::session::{Origin, run};
+use sidestep_sys::Problem;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the listener looks whether it should stop.
+const LOOK_UP: Duration = Duration::from_millis(200);
+/// Connections beyond the sessions that are told so; those beyond these are closed unheard.
+const TURNED_AWAY_MAX: usize = 16;
+/// How long one that is turned away has for its greeting.
+const GREETING_MAX: Duration = Duration::from_secs(1);
+
+/// What to serve.
+#[derive(Clone, Copy, Debug)]
+pub struct Serve {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// CPU for paths that pin.
+    pub cpu: u32,
+    /// Sessions at a time.
+    pub sessions: usize,
+}
+
+/// Serves until `stop`; `say` is told what happens.
+pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + Sync + 'static) -> Result<(), Problem> {
+    let listener = listen(options.listen).map_err(|error| {
+        Problem::failed(format!("cannot listen on {}", options.listen), error).next("choose another --listen address")
+    })?;
+    let address = listener.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(options.listen);
+    let say = Arc::new(say);
+    say(format!(
+        "listening on {address}; anyone who reaches it can have messages answered, to himself, for bounded time"
+    ));
+    let running = Arc::new(AtomicUsize::new(0));
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((socket, peer)) = listener.accept() else { continue };
+        let peer = peer.as_socket().map_or_else(String::new, |peer| peer.to_string());
+        let before = running.fetch_add(1, Ordering::Relaxed);
+        let (say, running, options) = (say.clone(), running.clone(), *options);
+        std::thread::spawn(move || {
+            let end = match before {
+                few if few < options.sessions => {
+                    say(format!("{peer}: connected"));
+                    one_session(socket, options.cpu)
+                }
+                many if many < options.sessions + TURNED_AWAY_MAX => turn_away(socket),
+                _ => Err(Problem::failed("turned away unheard", "too many at once")),
+            };
+            running.fetch_sub(1, Ordering::Relaxed);
+            say(format!("{peer}: {}", end.map_or_else(|problem| problem.brief(), |()| "finished".into())));
+        });
+    }
+    Ok(())
+}
+
+/// Hears the greeting first: closing with it unread would reset the connection, and the refusal would be lost.
+fn turn_away(socket: Socket) -> Result<(), Problem> {
+    let turn_away = || {
+        let mut control = Control::over(socket)?;
+        control.recv::<Request>(GREETING_MAX)?;
+        let next = "try again when it is free, or start it with more --sessions";
+        control.send(&Reply::Refused { reason: "it is busy with another session".into(), next: next.into() })
+    };
+    turn_away().map_err(|error| Problem::failed("cannot turn away", error))?;
+    Err(Problem::failed("turned away", "busy"))
+}
+
+fn one_session(socket: Socket, cpu: u32) -> Result<(), Problem> {
+    let control = Control::over(socket).map_err(|error| Problem::failed("cannot talk", error))?;
+    let (local, remote) = control.addresses().ok_or_else(|| Problem::failed("cannot talk", "it has gone"))?;
+    run(control, Origin { local, remote, same_host: local == remote, cpu })
+}
+
+fn listen(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(8)?;
+    socket.set_read_timeout(Some(LOOK_UP))?;
+    Ok(socket)
+}

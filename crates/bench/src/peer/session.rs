@@ -1,0 +1,251 @@
+//! The peer's side of one control connection.
+
+use super::control::Control;
+use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::{echo, sink};
+use crate::host;
+use crate::message::check_size;
+use crate::path::{Medium, Path};
+use crate::transport::Transport;
+use sidestep_link::udp::{self, Port};
+use sidestep_link::{Address, Link, Listener, Options, Waiting};
+use sidestep_sys::{Problem, cpu};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A slice ends after this even if the measuring end keeps sending: nobody holds a CPU of ours for longer at a time.
+const SLICE_MAX: Duration = Duration::from_secs(60);
+/// A slice in which nothing comes for so long is over.
+const QUIET_MAX: Duration = Duration::from_secs(3);
+/// How long a sleeping receive sleeps before it looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// How long the measuring end has to connect to a slice's port.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The longest work that can be asked for before each answer.
+pub const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
+/// Time between requests after which a session is closed.
+const REQUEST_MAX: Duration = Duration::from_secs(30);
+/// A spinning loop reads the clock once in so many turns, to learn whether it should end.
+const TURNS: u32 = 4096;
+
+/// Who is at the other end of a control connection, and between which addresses the messages go.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Address that slices are served on.
+    pub local: IpAddr,
+    /// The only address that is answered.
+    pub remote: IpAddr,
+    /// Whether both ends are on one host, so that a Unix socket reaches.
+    pub same_host: bool,
+    /// CPU for paths that pin, when the measuring end names none.
+    pub cpu: u32,
+}
+
+/// Serves one control connection until the other end closes it.
+pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
+    let mut session = Session { control, origin, cpus: cpu::allowed() };
+    if session.welcome()? {
+        while session.serve_next()? {}
+    }
+    Ok(())
+}
+
+struct Session {
+    control: Control,
+    origin: Origin,
+    /// The CPUs this thread began with, for paths that do not pin.
+    cpus: Vec<u32>,
+}
+
+impl Session {
+    /// Answers the greeting; false if the other end must not go on.
+    fn welcome(&mut self) -> Result<bool, Problem> {
+        let Some(Request::Hello { magic, protocol, .. }) = self.request()? else { return Ok(false) };
+        if magic != MAGIC {
+            return Err(Problem::failed("closed a connection", "it does not come from sidestep"));
+        }
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.say(&Reply::Hello {
+            protocol: PROTOCOL,
+            version,
+            host: Box::new(host::facts(&host::ClockFacts::default())),
+        })?;
+        Ok(protocol == PROTOCOL)
+    }
+
+    /// Serves one request; false when the other end has closed.
+    fn serve_next(&mut self) -> Result<bool, Problem> {
+        let done = match self.request()? {
+            None => return Ok(false),
+            Some(Request::Hello { .. }) => Err(Problem::failed("a second greeting", "there is one")),
+            Some(Request::Echo(request)) => self.echo(&request),
+            Some(Request::Sink(request)) => self.sink(&request),
+        };
+        let reply =
+            done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
+        self.say(&reply)?;
+        Ok(true)
+    }
+
+    fn request(&mut self) -> Result<Option<Request>, Problem> {
+        self.control.recv(REQUEST_MAX).map_err(|error| Problem::failed("closed a session", error))
+    }
+
+    fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
+        self.control.send(reply).map_err(|error| Problem::failed("lost the measuring end", error))
+    }
+
+    fn echo(&mut self, request: &Echo) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, request.transport.size_max())?;
+        let service = Duration::from_nanos(request.service_time_ns);
+        if service > SERVICE_TIME_MAX {
+            return Err(Problem::usage("cannot work that long", format!("the limit is {SERVICE_TIME_MAX:?}")));
+        }
+        let mut link = match request.transport {
+            Transport::Udp => self.echo_port(request, path)?,
+            Transport::Tcp | Transport::Uds => self.accept(path)?,
+            other => return Err(Problem::usage(format!("cannot echo over {other}"), "it has no peer process")),
+        };
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
+    }
+
+    /// Accepts the measuring end's connection for one slice.
+    fn accept(&mut self, path: &Path) -> Result<Box<dyn Link>, Problem> {
+        let address = match path.medium {
+            Medium::Unix if self.origin.same_host => unix_address(),
+            Medium::Unix => return Err(Problem::usage("cannot use a Unix socket", "the ends are on different hosts")),
+            _ => Address::Tcp(SocketAddr::new(self.origin.local, 0)),
+        };
+        let listener = Listener::bind(&address, &options(path))?;
+        let ready = match listener.address() {
+            Ok(Address::Tcp(address)) => Ready { port: address.port(), ..Ready::default() },
+            Ok(Address::Unix(path)) => Ready { unix: Some(path.display().to_string()), ..Ready::default() },
+            Err(error) => return Err(Problem::failed("cannot listen", error)),
+        };
+        self.say(&Reply::Ready(ready))?;
+        let accepted = listener.accept_from(CONNECT_MAX, Some(self.origin.remote));
+        accepted.map(|accepted| accepted.link).map_err(|error| Problem::failed("nobody connected for the slice", error))
+    }
+
+    fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<Box<dyn Link>, Problem> {
+        let port = Port::bind(SocketAddr::new(self.origin.local, 0))?;
+        let ready = ready(&port)?;
+        let link = port.connect(SocketAddr::new(self.origin.remote, request.port), &options(path))?;
+        self.say(&Reply::Ready(ready))?;
+        Ok(link)
+    }
+
+    fn sink(&mut self, request: &Sink) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, Transport::Udp.size_max())?;
+        let options = options(path);
+        let port = Port::bind(SocketAddr::new(self.origin.local, 0))?;
+        let mut ready = ready(&port)?;
+        let mut back = port.connect(SocketAddr::new(self.origin.remote, request.port), &options)?;
+        let mut group = match request.group {
+            None => None,
+            Some(group) => Some(self.join(group, &options, &mut ready)?),
+        };
+        self.say(&Reply::Ready(ready))?;
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        sink::run(back.as_mut(), group.as_deref_mut(), request.reflect_every, watch).map(Reply::Done)
+    }
+
+    fn join(&self, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<Box<dyn Link>, Problem> {
+        let IpAddr::V4(interface) = self.origin.local else {
+            return Err(
+                Problem::usage(format!("cannot join {group}"), "the ends talk IPv6").next("use an IPv4 address")
+            );
+        };
+        let port = udp::join(SocketAddrV4::new(group, 0), interface)?;
+        let number = port.number().map_err(|error| Problem::failed("cannot name the port", error))?;
+        ready.group = Some(SocketAddrV4::new(group, number));
+        ready.receive_buffer = port.receive_buffer();
+        port.receiver(options)
+    }
+
+    /// Pins the thread, or lets it go where the scheduler wants, as the path says.
+    fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
+        if path.pinned { cpu::restrict(&[cpu.unwrap_or(self.origin.cpu)]) } else { cpu::restrict(&self.cpus) }
+    }
+
+    fn watch(&self, path: &Path) -> Watch<'_> {
+        let now = Instant::now();
+        Watch {
+            control: &self.control,
+            turns: 0,
+            turns_between_looks: if path.waiting == Waiting::Spin { TURNS } else { 1 },
+            end: now + SLICE_MAX,
+            heard: now,
+            heard_something: true,
+        }
+    }
+}
+
+/// Tells a slice's loop when to give up.
+pub(super) struct Watch<'a> {
+    control: &'a Control,
+    turns: u32,
+    turns_between_looks: u32,
+    end: Instant,
+    heard: Instant,
+    heard_something: bool,
+}
+
+impl Watch<'_> {
+    /// Called when a message has come. Errs when the slice has lasted too long.
+    #[inline]
+    pub(super) fn heard(&mut self) -> Result<(), Problem> {
+        self.heard_something = true;
+        self.turns += 1;
+        if self.turns >= TURNS { self.look() } else { Ok(()) }
+    }
+
+    /// Called when nothing has come. Errs when nothing will come any more.
+    #[inline]
+    pub(super) fn waited(&mut self) -> Result<(), Problem> {
+        self.turns += 1;
+        if self.turns >= self.turns_between_looks { self.look() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<(), Problem> {
+        self.turns = 0;
+        let now = Instant::now();
+        if std::mem::take(&mut self.heard_something) {
+            self.heard = now;
+        }
+        let why = if now > self.end {
+            format!("it lasted longer than {} s", SLICE_MAX.as_secs())
+        } else if now - self.heard > QUIET_MAX {
+            format!("nothing came for {} s", QUIET_MAX.as_secs())
+        } else if self.control.is_closed() {
+            "the measuring end closed the connection".into()
+        } else {
+            return Ok(());
+        };
+        Err(Problem::failed("ended a slice", why))
+    }
+}
+
+fn options(path: &Path) -> Options {
+    Options { waiting: path.waiting, backend: path.backend, timeout: LOOK_UP }
+}
+
+fn ready(port: &Port) -> Result<Ready, Problem> {
+    let number = port.number().map_err(|error| Problem::failed("cannot name the port", error))?;
+    Ok(Ready { port: number, receive_buffer: port.receive_buffer(), ..Ready::default() })
+}
+
+fn unix_address() -> Address {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name: PathBuf = std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()));
+    Address::Unix(name)
+}

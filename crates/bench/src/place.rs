@@ -1,0 +1,170 @@
+//! Where the two ends are: two namespaces of a lab, loopback, or two machines; and how the peer is started there.
+
+use crate::peer::{Control, Origin, run};
+use sidestep_report::schema::Host;
+use sidestep_sys::Problem;
+use sidestep_testkit::lab::{Lab, Side};
+use socket2::{Domain, Socket, Type};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a peer has to end by itself once its control connection is closed.
+const PEER_END: Duration = Duration::from_secs(2);
+
+/// Where the ends are.
+pub enum Place {
+    /// Two network namespaces of this machine.
+    Lab(Box<Lab>),
+    /// One network namespace, over its loopback interface.
+    Loopback,
+    /// The peer serves on another machine (`sidestep bench serve`).
+    Remote(SocketAddr),
+}
+
+/// What plays the peer when it is on this machine.
+#[derive(Clone, Debug)]
+pub enum PeerProgram {
+    /// A process: this program, called as `PROGRAM bench peer`.
+    Process(PathBuf),
+    /// A thread of this process; for tests, which have no such program at hand.
+    Thread,
+}
+
+/// The two ends, connected by their control connection.
+pub struct Ends {
+    /// To the peer.
+    pub control: Control,
+    /// Address of the measuring end.
+    pub client: IpAddr,
+    /// Address of the peer.
+    pub server: IpAddr,
+    /// Whether both are on this machine.
+    pub same_host: bool,
+    /// `lab`, `loopback`, `remote`.
+    pub place: &'static str,
+    /// The measuring end's interface.
+    pub interface: String,
+    /// Facts about the peer's host.
+    pub peer_host: Host,
+    /// The peer's version.
+    pub peer_version: String,
+    // Last: dropped after `control`, whose end ends the peer.
+    _peer: Option<Peer>,
+}
+
+impl Ends {
+    /// Whether both ends are in one network namespace.
+    pub fn is_one_namespace(&self) -> bool {
+        self.client == self.server
+    }
+}
+
+impl Place {
+    /// Moves the calling thread to the measuring host and connects it to a peer there, which pins to `cpu` when asked.
+    pub fn open(&self, ipv6: bool, program: &PeerProgram, cpu: u32) -> Result<Ends, Problem> {
+        match self {
+            Self::Lab(lab) => lab_ends(lab, ipv6, program, cpu),
+            Self::Loopback => {
+                let address = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+                local_ends("loopback", "lo".into(), (address, address), program, cpu, None)
+            }
+            Self::Remote(address) => remote_ends(*address),
+        }
+    }
+}
+
+fn lab_ends(lab: &Lab, ipv6: bool, program: &PeerProgram, cpu: u32) -> Result<Ends, Problem> {
+    let (client, server) = (lab.host(Side::A), lab.host(Side::B));
+    client.enter()?;
+    let addresses = match (ipv6, client.ipv6, server.ipv6) {
+        (false, ..) => (client.ipv4.into(), server.ipv4.into()),
+        (true, Some(client), Some(server)) => (client.into(), server.into()),
+        (true, ..) => return Err(Problem::failed("cannot use IPv6 in the lab", "this kernel has none")),
+    };
+    local_ends("lab", client.interface.clone(), addresses, program, cpu, Some(lab))
+}
+
+fn local_ends(
+    place: &'static str,
+    interface: String,
+    (client, server): (IpAddr, IpAddr),
+    program: &PeerProgram,
+    cpu: u32,
+    lab: Option<&Lab>,
+) -> Result<Ends, Problem> {
+    let failed = |error: std::io::Error| Problem::failed("cannot start the peer", error);
+    let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    let origin = Origin { local: server, remote: client, same_host: true, cpu };
+    let peer = match program {
+        PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
+        PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
+    };
+    let mut control = Control::over(ours).map_err(failed)?;
+    let (peer_host, peer_version) = control.greet()?;
+    Ok(Ends { control, client, server, same_host: true, place, interface, peer_host, peer_version, _peer: Some(peer) })
+}
+
+fn remote_ends(address: SocketAddr) -> Result<Ends, Problem> {
+    let mut control = Control::connect(address)?;
+    let (peer_host, peer_version) = control.greet()?;
+    let (client, server) = control
+        .addresses()
+        .ok_or_else(|| Problem::failed(format!("lost the peer at {address}"), "it closed the connection"))?;
+    let interface = sidestep_sys::interface::of_address(client).unwrap_or_default();
+    let same_host = client == server;
+    Ok(Ends { control, client, server, same_host, place: "remote", interface, peer_host, peer_version, _peer: None })
+}
+
+/// A peer on this machine; ends with its control connection, and is waited for.
+enum Peer {
+    Process(Child),
+    Thread(Option<JoinHandle<()>>),
+}
+
+fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option<&Lab>) -> Result<Peer, Problem> {
+    let mut command = Command::new(program);
+    command
+        .args(["bench", "peer", "--local", &origin.local.to_string(), "--remote", &origin.remote.to_string()])
+        .args(["--cpu", &origin.cpu.to_string()])
+        .stdin(Stdio::from(OwnedFd::from(control)))
+        .stdout(Stdio::null())
+        .process_group(0); // Ctrl-C is for the measuring end alone: it ends the peer in order.
+    let child = match lab {
+        Some(lab) => lab.host(Side::B).spawn(&mut command)?,
+        None => command.spawn().map_err(|error| Problem::failed("cannot start the peer", error))?,
+    };
+    Ok(Peer::Process(child))
+}
+
+fn spawn_thread(control: Control, origin: Origin, lab: Option<&Lab>) -> Result<Peer, Problem> {
+    let host = lab.map(|lab| lab.host(Side::B).clone());
+    let thread = std::thread::spawn(move || {
+        // What goes wrong here shows at the other end of the control connection.
+        let entered = host.map_or(Ok(()), |host| host.enter());
+        let _ = entered.and_then(|()| run(control, origin));
+    });
+    Ok(Peer::Thread(Some(thread)))
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        match self {
+            Self::Thread(thread) => {
+                let _ = thread.take().map(JoinHandle::join);
+            }
+            Self::Process(child) => {
+                let deadline = Instant::now() + PEER_END;
+                while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! A run: a place, two ends, scenarios one after the other, a document.
+
+use crate::host::{self, ClockFacts};
+use crate::measure::{Bench, Cpus, Meter, hiccups};
+use crate::place::{PeerProgram, Place};
+use crate::scenario::{
+    Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
+};
+use crate::transport::Transport;
+use crate::{message, path::Path};
+use sidestep_report::schema::{Document, Host, SCHEMA, Setup, Tool};
+use sidestep_sys::clock::{Choice, Clock};
+use sidestep_sys::proc::Roots;
+use sidestep_sys::{Problem, cpu};
+use sidestep_testkit::lab::{Lab, Options as LabOptions};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long hiccups are listened for before the run.
+const LISTEN: Duration = Duration::from_millis(300);
+/// The longest time an arm may be measured for.
+const DURATION_MAX: Duration = Duration::from_secs(3600);
+/// The fastest rate that can be asked for: beyond it a schedule in clock ticks has no meaning.
+const RATE_MAX: f64 = 100e6;
+
+/// Where to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// A lab if this process may make one, else loopback, with a note.
+    Auto,
+    /// A lab, or an error.
+    Lab,
+    /// Loopback.
+    Loopback,
+    /// Against `sidestep bench serve` on another machine.
+    Remote(SocketAddr),
+}
+
+/// The circumstances of a run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Where to measure.
+    pub place: Where,
+    /// Use IPv6 between the hosts of this machine.
+    pub ipv6: bool,
+    /// What plays the peer on this machine.
+    pub program: PeerProgram,
+    /// The clock.
+    pub clock: Choice,
+    /// CPU of the measuring end; chosen if none.
+    pub client_cpu: Option<u32>,
+    /// CPU of the peer; chosen if none (by the peer itself, if it is on another machine).
+    pub server_cpu: Option<u32>,
+    /// Work asked of the peer before each answer.
+    pub service_time: Duration,
+    /// Set by Ctrl-C.
+    pub stop: Arc<AtomicBool>,
+    /// The command that repeats the run.
+    pub command: String,
+}
+
+/// One thing to measure.
+#[derive(Clone, Debug)]
+pub enum Scenario {
+    /// Request and response.
+    RoundTrips(RoundTrips),
+    /// The five set-ups from untuned to polling.
+    Ladder {
+        /// Over TCP or UDP.
+        transport: Transport,
+        /// Message size, bytes.
+        size: u32,
+        /// Time for each rung.
+        duration: Duration,
+        /// Whether the interface's interrupts may be moved (and are put back).
+        pin_irq: bool,
+    },
+    /// Messages upstream at rising rates.
+    Rates(Rates),
+}
+
+/// Request and response, at one size or many.
+#[derive(Clone, Debug)]
+pub struct RoundTrips {
+    /// TCP, UDP or both.
+    pub transports: Vec<Transport>,
+    /// The paths.
+    pub paths: Vec<&'static Path>,
+    /// Message sizes, bytes.
+    pub sizes: Vec<u32>,
+    /// Time for each path at each size.
+    pub duration: Duration,
+    /// Whether rows are half round trips per size (`sizes`) or whole ones (`rr`).
+    pub half: bool,
+}
+
+/// What came of a run: a document, and what ended it early if something did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub document: Document,
+    /// What ended the run early.
+    pub problem: Option<Problem>,
+}
+
+/// Measures `scenarios` in order. Err: nothing was measured.
+pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
+    scenarios.iter().try_for_each(Scenario::check)?;
+    if setting.service_time > crate::peer::SERVICE_TIME_MAX {
+        let limit = crate::peer::SERVICE_TIME_MAX;
+        return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}")));
+    }
+    // On a thread of its own, because it moves to the lab's namespace and changes its CPUs for good.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| measure(setting, scenarios, progress));
+        thread.join().unwrap_or_else(|_| Err(Problem::failed("cannot measure", "the measuring thread died")))
+    })
+}
+
+fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
+    let begin = Instant::now();
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let cpus = choose_cpus(setting)?;
+    let clock = Clock::calibrate(setting.clock);
+    let mut host = host::facts(&ClockFacts::of(&clock));
+    let listened = both(cpus, is_same_host(setting));
+    host.noise.load_1m = Roots::default().load_1m();
+    host.noise.hiccups = hiccups(&clock, &listened, LISTEN)?;
+    let mut notes = Vec::new();
+    let place = open_place(setting, &mut notes)?;
+    let ends = place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    let mut bench = Bench::new(ends, clock, cpus, setting.stop.clone());
+    bench.service_time_ns = setting.service_time.as_nanos() as u64;
+    let meter = Meter::start(listened);
+    let findings = measure_all(&mut bench, scenarios, progress);
+    host.noise.during = meter.stop();
+    note_drift(&bench.clock, &mut notes);
+    let paths = findings.paths();
+    Ok(Outcome {
+        document: Document {
+            schema: SCHEMA,
+            tool: Tool { name: "sidestep".into(), version: env!("CARGO_PKG_VERSION").into() },
+            started,
+            elapsed_s: begin.elapsed().as_secs_f64(),
+            command: setting.command.clone(),
+            interrupted: findings.problem.is_some(),
+            host,
+            peer: peer_host(&bench, &mut notes),
+            setup: setup(&bench),
+            results: findings.rows,
+            ratios: findings.ratios,
+            unavailable: findings.unavailable,
+            paths,
+            notes,
+        },
+        problem: findings.problem,
+    })
+}
+
+fn measure_all(bench: &mut Bench, scenarios: &[Scenario], progress: &mut dyn Progress) -> Findings {
+    let mut all = Findings::default();
+    for scenario in scenarios {
+        all.append(scenario.measure(bench, progress));
+        if all.problem.is_some() {
+            break;
+        }
+    }
+    all
+}
+
+impl Scenario {
+    /// Refuses what cannot be measured anywhere, before anything is set up.
+    fn check(&self) -> Result<(), Problem> {
+        match self {
+            Self::RoundTrips(trips) => {
+                let limit = trips.transports.iter().map(|transport| transport.size_max()).min().unwrap_or(u32::MAX);
+                trips.sizes.iter().try_for_each(|size| message::check_size(*size, limit))?;
+                check_duration(trips.duration)
+            }
+            Self::Ladder { transport, size, duration, .. } => {
+                message::check_size(*size, transport.size_max())?;
+                check_duration(*duration)
+            }
+            Self::Rates(rates) => {
+                message::check_size(rates.size, Transport::Udp.size_max())?;
+                rates.rates.iter().try_for_each(|rate| check_rate(*rate))?;
+                check_duration(rates.duration)
+            }
+        }
+    }
+
+    fn measure(&self, bench: &mut Bench, progress: &mut dyn Progress) -> Findings {
+        match self {
+            Self::RoundTrips(trips) => {
+                let (scenario, measure) = if trips.half { ("sizes", "half_rtt") } else { ("rr", "rtt") };
+                let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes);
+                let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
+                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration), measure)
+            }
+            Self::Ladder { transport, size, duration, pin_irq } => {
+                let means = means(bench, *pin_irq);
+                match ladder(*transport, *size, &means) {
+                    Ok(arms) => {
+                        let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
+                        Interleave::new(bench, progress, means.irqs.ok()).run(arms, Pace::of(*duration), "rtt")
+                    }
+                    Err(problem) => Findings { problem: Some(problem), ..Findings::default() },
+                }
+            }
+            Self::Rates(rates) => sweep(bench, rates, progress),
+        }
+    }
+}
+
+/// Sets aside what these two ends cannot do.
+fn fit(arm: Arm, bench: &Bench) -> Arm {
+    let ends = bench.ends();
+    let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Memory);
+    let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
+    if local_only && !ends.same_host {
+        return arm.refused("both ends must be on one host");
+    }
+    if one_cpu && arm.target.path.waiting == sidestep_link::Waiting::Spin {
+        return arm.refused("both ends spin and there is only one CPU for them");
+    }
+    arm
+}
+
+fn means(bench: &Bench, pin_irq: bool) -> Means {
+    let roots = Roots::default();
+    let irqs = IrqPins::of(&roots, &bench.ends().interface).and_then(|irqs| {
+        if pin_irq { Ok(irqs) } else { Err("add --pin-irq to have them moved to the measuring CPU, and back".into()) }
+    });
+    let isolated = roots.sys("devices/system/cpu/isolated");
+    Means { irqs, isolated_cpu: first_isolated(&isolated, &cpu::allowed()), cpu: bench.cpus.client }
+}
+
+fn check_duration(duration: Duration) -> Result<(), Problem> {
+    if (Duration::from_millis(1)..=DURATION_MAX).contains(&duration) {
+        return Ok(());
+    }
+    Err(Problem::usage(format!("cannot measure for {duration:?}"), "a path is measured for 1 ms to 1 h")
+        .next("give --duration within it, for example 2s"))
+}
+
+fn check_rate(rate: f64) -> Result<(), Problem> {
+    if (1.0..=RATE_MAX).contains(&rate) {
+        return Ok(());
+    }
+    Err(Problem::usage(format!("cannot send {rate} messages per second"), format!("a rate is 1 to {RATE_MAX:.0}"))
+        .next("give --rates within it, for example 10k,50k,100k"))
+}
+
+/// The CPUs asked for, or two of those allowed that do not share a core, from the end of the list: the first CPUs are
+/// where kernels and drivers put their own work.
+fn choose_cpus(setting: &Setting) -> Result<Cpus, Problem> {
+    let allowed = cpu::allowed();
+    let same_host = is_same_host(setting);
+    setting.client_cpu.map_or(Ok(()), cpu::check)?;
+    setting.server_cpu.filter(|_| same_host).map_or(Ok(()), cpu::check)?;
+    let siblings =
+        |cpu: u32| Roots::default().sys(&format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+    let last = allowed.last().copied().unwrap_or_default();
+    if !same_host {
+        return Ok(Cpus { client: setting.client_cpu.unwrap_or(last), server: setting.server_cpu });
+    }
+    let server = setting
+        .server_cpu
+        .unwrap_or_else(|| allowed.iter().rev().copied().find(|cpu| Some(*cpu) != setting.client_cpu).unwrap_or(last));
+    let apart = |cpu: &&u32| **cpu != server && siblings(**cpu) != siblings(server);
+    let beside = |cpu: &&u32| **cpu != server;
+    let client = setting.client_cpu.unwrap_or_else(|| {
+        let free = allowed.iter().rev().find(apart).or_else(|| allowed.iter().rev().find(beside));
+        free.copied().unwrap_or(server)
+    });
+    Ok(Cpus { client, server: Some(server) })
+}
+
+/// Whether both ends share this host's CPUs; a serving peer may, too, for trying it out.
+fn is_same_host(setting: &Setting) -> bool {
+    match setting.place {
+        Where::Remote(peer) => sidestep_sys::interface::of_address(peer.ip()).is_some(),
+        _ => true,
+    }
+}
+
+/// The CPUs of this host that are measured on.
+fn both(cpus: Cpus, same_host: bool) -> Vec<u32> {
+    let mut both: Vec<u32> = std::iter::once(cpus.client).chain(cpus.server.filter(|_| same_host)).collect();
+    both.dedup();
+    both
+}
+
+fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Problem> {
+    match setting.place {
+        Where::Remote(address) => Ok(Place::Remote(address)),
+        Where::Loopback => Ok(Place::Loopback),
+        Where::Lab => new_lab(),
+        Where::Auto => match new_lab() {
+            Ok(lab) => Ok(lab),
+            Err(problem) => {
+                notes.push(format!(
+                    "measured over loopback, which skips the device driver: no lab of two hosts here ({}); as root there \
+                     is one",
+                    problem.brief()
+                ));
+                Ok(Place::Loopback)
+            }
+        },
+    }
+}
+
+fn new_lab() -> Result<Place, Problem> {
+    Lab::up(&LabOptions::default()).map(|lab| Place::Lab(Box::new(lab)))
+}
+
+fn note_drift(clock: &Clock, notes: &mut Vec<String>) {
+    // Ten times the bound of one calibration: two calibrations differ by their own errors, and by NTP's slewing not at
+    // all, because the reference is CLOCK_MONOTONIC_RAW.
+    let (drift, bound) = (clock.drift_ppm(), 10.0 * clock.error_ppm().max(1.0));
+    if drift > bound {
+        notes.push(format!("the TSC drifted by {drift:.1} ppm against the kernel's clock during the run"));
+    }
+}
+
+fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {
+    let ends = bench.ends();
+    if ends.peer_version != env!("CARGO_PKG_VERSION") {
+        notes.push(format!("the peer is version {}, this is {}", ends.peer_version, env!("CARGO_PKG_VERSION")));
+    }
+    (ends.place == "remote").then(|| ends.peer_host.clone())
+}
+
+fn setup(bench: &Bench) -> Setup {
+    let ends = bench.ends();
+    Setup {
+        place: ends.place.into(),
+        interface: ends.interface.clone(),
+        address: ends.server.to_string(),
+        client_cpu: Some(bench.cpus.client),
+        server_cpu: bench.cpus.server,
+        service_time_ns: bench.service_time_ns,
+    }
+}
+
+/// This program, to be started as the peer.
+pub fn this_program() -> PathBuf {
+    // The link in /proc stays good when the file is replaced by a newer build during a run.
+    PathBuf::from("/proc/self/exe")
+}

@@ -1,0 +1,183 @@
+//! Arms measured in turn, A B C C B A, over and over, so that whatever the host does meanwhile hits all alike.
+//!
+//! Every round takes each arm twice, on the way forward and on the way back. The two are the arm's A/A control: what they
+//! differ by is what this host makes of no difference at all.
+
+use super::arm::{Arm, Pass, Round};
+use super::irq::IrqPins;
+use super::{Findings, Progress, ratio};
+use crate::measure::Bench;
+use crate::stats::Warmup;
+use sidestep_sys::Problem;
+use std::time::{Duration, Instant};
+
+/// Length of one slice. Long enough for hundreds of blocking round trips, short enough for tens of rounds.
+const SLICE: Duration = Duration::from_millis(50);
+/// What opening and closing a slice takes besides, for the estimate.
+const SLICE_OVERHEAD_MS: u64 = 8;
+/// Fewer rounds than this give no interval worth the name.
+const ROUNDS_MIN: u32 = 6;
+/// Length of a warm-up window.
+const WINDOW: Duration = Duration::from_millis(25);
+/// Windows after which a path that has not settled is measured all the same, with a note.
+const WINDOWS_MAX: usize = 24;
+
+/// How the time is divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Rounds; each takes every arm twice.
+    pub rounds: u32,
+    /// Length of one slice.
+    pub slice: Duration,
+}
+
+impl Pace {
+    /// Divides `per_arm`, the time each arm is measured for.
+    pub fn of(per_arm: Duration) -> Self {
+        let slice = SLICE.min(per_arm / (2 * ROUNDS_MIN)).max(Duration::from_millis(1));
+        let rounds = (per_arm.as_secs_f64() / (2.0 * slice.as_secs_f64())).round() as u32;
+        Self { rounds: rounds.max(ROUNDS_MIN), slice }
+    }
+
+    /// What `arms` will take, warm-up included.
+    fn expected_ms(self, arms: usize) -> u64 {
+        let slice_ms = self.slice.as_millis() as u64 + SLICE_OVERHEAD_MS;
+        let warmup_ms = 5 * (WINDOW.as_millis() as u64 + SLICE_OVERHEAD_MS);
+        arms as u64 * (2 * u64::from(self.rounds) * slice_ms + warmup_ms)
+    }
+}
+
+/// Measures arms in turn.
+pub struct Interleave<'a> {
+    bench: &'a mut Bench,
+    progress: &'a mut dyn Progress,
+    irqs: Option<IrqPins>,
+    /// CPU of the measuring end, where no rung wants another.
+    client_cpu: u32,
+}
+
+impl<'a> Interleave<'a> {
+    /// With the interface's interrupts, where a rung moves them.
+    pub fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
+        let client_cpu = bench.cpus.client;
+        Self { bench, progress, irqs, client_cpu }
+    }
+
+    /// Measures `arms` and gives their rows; `measure` is `rtt` or `half_rtt`.
+    pub fn run(&mut self, mut arms: Vec<Arm>, pace: Pace, measure: &str) -> Findings {
+        let runnable = arms.iter().filter(|arm| arm.refusal.is_none()).count();
+        self.progress.begin(arms.first().map_or("", |arm| arm.scenario), pace.expected_ms(runnable));
+        let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
+        self.progress.end();
+        self.bench.cpus.client = self.client_cpu;
+        Findings {
+            rows: arms.iter().filter_map(|arm| arm.row(measure)).collect(),
+            ratios: ratio::of_arms(&arms),
+            unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
+            problem,
+        }
+    }
+
+    /// Runs each arm until its median has settled; an arm that cannot run at all is set aside with its reason.
+    fn warm_up(&mut self, arms: &mut [Arm]) -> Result<(), Problem> {
+        for arm in arms.iter_mut().filter(|arm| arm.refusal.is_none()) {
+            let begin = Instant::now();
+            match self.settle(arm) {
+                Ok(()) => arm.warmup.ms = begin.elapsed().as_secs_f64() * 1e3,
+                Err(problem) if self.is_alive() => arm.refusal = Some(problem.brief()),
+                Err(problem) => return Err(problem),
+            }
+            self.advance(&arm.label(), begin);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, arm: &mut Arm) -> Result<(), Problem> {
+        let mut warmup = Warmup::default();
+        for _ in 0..WINDOWS_MAX {
+            self.check_stop()?;
+            self.prepare(arm)?;
+            let trips = self.bench.round_trips(arm.target, WINDOW)?;
+            arm.warmup.messages += trips.settling + trips.slice.len();
+            arm.warmup.steady = warmup.settled(trips.slice.p50());
+            if arm.warmup.steady {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
+        for _ in 0..pace.rounds {
+            for arm in arms.iter_mut() {
+                arm.rounds.push(Round::default());
+            }
+            for arm in arms.iter_mut() {
+                let pass = self.slice(arm, pace.slice)?;
+                arm.rounds.last_mut().expect("pushed above").forward = pass;
+            }
+            for arm in arms.iter_mut().rev() {
+                let pass = self.slice(arm, pace.slice)?;
+                arm.rounds.last_mut().expect("pushed above").backward = pass;
+            }
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, arm: &mut Arm, duration: Duration) -> Result<Option<Pass>, Problem> {
+        if arm.refusal.is_some() {
+            return Ok(None);
+        }
+        self.check_stop()?;
+        let begin = Instant::now();
+        self.prepare(arm)?;
+        let trips = self.bench.round_trips(arm.target, duration)?;
+        self.advance(&arm.label(), begin);
+        Ok(arm.take(trips))
+    }
+
+    /// Puts CPU and interrupts where the arm's rung wants them, or where they belong.
+    fn prepare(&mut self, arm: &Arm) -> Result<(), Problem> {
+        let cpu = arm.rung.as_ref().and_then(|rung| rung.cpu).unwrap_or(self.client_cpu);
+        self.bench.cpus.client = cpu;
+        match &mut self.irqs {
+            Some(irqs) if arm.rung.as_ref().is_some_and(|rung| rung.irq) => irqs.pin(cpu),
+            Some(irqs) => irqs.restore(),
+            None => Ok(()),
+        }
+    }
+
+    fn check_stop(&self) -> Result<(), Problem> {
+        if self.bench.is_stopped() { Err(interrupted()) } else { Ok(()) }
+    }
+
+    /// Whether the run can go on after an arm failed.
+    fn is_alive(&self) -> bool {
+        !self.bench.is_stopped() && !self.bench.ends().control.is_closed()
+    }
+
+    fn advance(&mut self, label: &str, begin: Instant) {
+        self.progress.advance(label, begin.elapsed().as_millis() as u64);
+    }
+}
+
+/// The user pressed Ctrl-C.
+pub(super) fn interrupted() -> Problem {
+    Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "Ctrl-C")
+        .next("the rows hold what was measured until then")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_divided_into_rounds() {
+        let long = Pace::of(Duration::from_secs(2));
+        assert_eq!((long.rounds, long.slice), (20, SLICE));
+        let short = Pace::of(Duration::from_millis(120));
+        assert_eq!((short.rounds, short.slice), (ROUNDS_MIN, Duration::from_millis(10)));
+        let none = Pace::of(Duration::ZERO);
+        assert_eq!((none.rounds, none.slice), (ROUNDS_MIN, Duration::from_millis(1)));
+    }
+}

@@ -1,0 +1,92 @@
+//! The scenarios: what is measured, in which order, and the rows it becomes.
+
+mod arm;
+mod interleave;
+mod irq;
+mod ladder;
+mod rates;
+mod ratio;
+
+pub use arm::{Arm, Rung};
+pub use interleave::{Interleave, Pace};
+pub use irq::IrqPins;
+pub use ladder::{Means, first_isolated, ladder};
+pub use rates::{Rates, sweep};
+
+use crate::transport::Transport;
+use sidestep_report::schema::{PathInfo, Ratio, Row, Unavailable};
+use sidestep_sys::Problem;
+use std::collections::HashSet;
+
+/// What a scenario leaves behind, whole or cut short.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Measured.
+    pub rows: Vec<Row>,
+    /// Against each other.
+    pub ratios: Vec<Ratio>,
+    /// Could not be had.
+    pub unavailable: Vec<Unavailable>,
+    /// What ended it early, if something did.
+    pub problem: Option<Problem>,
+}
+
+impl Findings {
+    /// Adds those of another scenario.
+    pub fn append(&mut self, mut other: Self) {
+        self.rows.append(&mut other.rows);
+        self.ratios.append(&mut other.ratios);
+        self.unavailable.append(&mut other.unavailable);
+        self.problem = self.problem.take().or(other.problem);
+    }
+
+    /// What the paths in the rows are.
+    pub fn paths(&self) -> Vec<PathInfo> {
+        let mut seen = HashSet::new();
+        let names = self.rows.iter().map(|row| row.path.as_str()).filter(|name| seen.insert(*name));
+        names.filter_map(|name| crate::path::Path::named(name).ok()).map(crate::path::Path::info).collect()
+    }
+}
+
+/// Who is told how far a run has come. On a terminal, a progress bar.
+pub trait Progress: Send {
+    /// A scenario begins; it will take about `expected_ms`.
+    fn begin(&mut self, what: &str, expected_ms: u64);
+    /// Something of `taken_ms` is done; `now` comes next.
+    fn advance(&mut self, now: &str, taken_ms: u64);
+    /// The scenario is over.
+    fn end(&mut self);
+}
+
+/// Nobody.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&mut self, _: &str, _: u64) {}
+    fn advance(&mut self, _: &str, _: u64) {}
+    fn end(&mut self) {}
+}
+
+/// The arms of a request: every path over every transport at every size, each once.
+pub fn arms(
+    scenario: &'static str,
+    paths: &[&'static crate::path::Path],
+    transports: &[Transport],
+    sizes: &[u32],
+) -> Vec<Arm> {
+    let mut seen = HashSet::new();
+    let mut arms = Vec::new();
+    for &size in sizes {
+        for &asked in transports {
+            for &path in paths {
+                let transport = path.transport(asked);
+                // A cache line has no message size: it is measured once, as its own.
+                let size = if transport == Transport::Memory { 8 } else { size };
+                if seen.insert((path.name, transport, size)) {
+                    arms.push(Arm::new(scenario, path, transport, size));
+                }
+            }
+        }
+    }
+    arms
+}

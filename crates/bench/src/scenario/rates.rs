@@ -1,0 +1,220 @@
+//! Rate sweeps: messages upstream at one rate after another, until the path no longer keeps up.
+
+use super::interleave::interrupted;
+use super::{Findings, Progress};
+use crate::measure::{Bench, RateSlice, RateTarget, noise};
+use crate::path::{Medium, Path};
+use crate::stats::Accumulator;
+use crate::transport::Transport;
+use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
+use sidestep_sys::Problem;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+/// A path that achieves less than this share of what is offered does not keep up; the sweep ends for it.
+const KEEPS_UP: f64 = 0.9;
+/// Samples per second aimed at when the user does not say how many messages come back: enough for p99 in two seconds,
+/// few enough that answering does not load the peer.
+const SAMPLES_PER_SECOND: f64 = 5_000.0;
+/// What opening and closing a slice takes besides, for the estimate.
+const SLICE_OVERHEAD_MS: u64 = 60;
+
+/// What is swept.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Unicast, multicast, or both.
+    pub transports: Vec<Transport>,
+    /// The paths.
+    pub paths: Vec<&'static Path>,
+    /// Message size, bytes.
+    pub size: u32,
+    /// Messages per second, ascending.
+    pub rates: Vec<f64>,
+    /// Time at each rate.
+    pub duration: Duration,
+    /// One message in so many comes back; chosen by rate if none.
+    pub reflect_every: Option<u64>,
+    /// The group, for multicast.
+    pub group: Ipv4Addr,
+}
+
+/// One path over one transport, going up in rate.
+struct Climber {
+    path: &'static Path,
+    transport: Transport,
+    keeps_up: bool,
+}
+
+/// What the slices at one rate found.
+#[derive(Default)]
+struct Tally {
+    from_due: Accumulator,
+    from_actual: Accumulator,
+    lateness: Accumulator,
+    detail: RateDetail,
+    elapsed_s: f64,
+    noise: Noise,
+    lost_samples: u64,
+    receive_buffer: usize,
+}
+
+/// Sweeps the rates; every rate is measured over all paths in turn, forward and back.
+pub fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progress) -> Findings {
+    let mut findings = Findings::default();
+    let mut climbers = climbers(rates, &mut findings.unavailable);
+    let slice_ms = rates.duration.as_millis() as u64 / 2 + SLICE_OVERHEAD_MS;
+    progress.begin("rates", 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64);
+    for &rate in &rates.rates {
+        let result = step(bench, rates, rate, &mut climbers, progress, &mut findings);
+        if let Err(problem) = result {
+            findings.problem = Some(problem);
+            break;
+        }
+    }
+    progress.end();
+    findings
+}
+
+fn climbers(rates: &Rates, unavailable: &mut Vec<Unavailable>) -> Vec<Climber> {
+    let mut climbers = Vec::new();
+    for &transport in &rates.transports {
+        for &path in &rates.paths {
+            match refusal(path) {
+                None => climbers.push(Climber { path, transport, keeps_up: true }),
+                Some(reason) => unavailable.push(unavailable_row(path, transport, reason.into())),
+            }
+        }
+    }
+    climbers
+}
+
+fn refusal(path: &Path) -> Option<&'static str> {
+    match path.medium {
+        Medium::Inet if path.pinned => None,
+        Medium::Inet => Some("the sender keeps its schedule by spinning on a CPU of its own; choose a pinned path"),
+        _ => Some("a rate sweep is of datagrams"),
+    }
+}
+
+fn unavailable_row(path: &Path, transport: Transport, reason: String) -> Unavailable {
+    Unavailable {
+        scenario: "rates".into(),
+        transport: transport.name().into(),
+        path: path.name.into(),
+        rung: None,
+        reason,
+    }
+}
+
+/// Measures one rate over everything that still keeps up.
+fn step(
+    bench: &mut Bench,
+    rates: &Rates,
+    rate: f64,
+    climbers: &mut [Climber],
+    progress: &mut dyn Progress,
+    findings: &mut Findings,
+) -> Result<(), Problem> {
+    let mut tallies: Vec<Tally> = climbers.iter().map(|_| Tally::default()).collect();
+    let order: Vec<usize> = (0..climbers.len()).chain((0..climbers.len()).rev()).collect();
+    let mut result = Ok(());
+    for index in order {
+        if !climbers[index].keeps_up {
+            continue;
+        }
+        let begin = Instant::now();
+        let climber = &mut climbers[index];
+        match slice(bench, rates, rate, climber) {
+            Ok(slice) => tallies[index].take(slice),
+            Err(problem) if bench.is_stopped() || bench.ends().control.is_closed() => {
+                result = Err(if bench.is_stopped() { interrupted() } else { problem });
+                break;
+            }
+            Err(problem) => {
+                climber.keeps_up = false;
+                findings.unavailable.push(unavailable_row(climber.path, climber.transport, problem.brief()));
+            }
+        }
+        let label = format!("{} {} {rate:.0}/s", climber.transport, climber.path.name);
+        progress.advance(&label, begin.elapsed().as_millis() as u64);
+    }
+    for (climber, tally) in climbers.iter_mut().zip(tallies) {
+        if let Some(row) = tally.row(rates, rate, climber) {
+            climber.keeps_up &= row.rate_achieved.is_some_and(|achieved| achieved >= KEEPS_UP * rate);
+            findings.rows.push(row);
+        }
+    }
+    result
+}
+
+fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Result<RateSlice, Problem> {
+    if bench.is_stopped() {
+        return Err(interrupted());
+    }
+    let target = RateTarget {
+        path: climber.path,
+        size: rates.size,
+        rate,
+        group: (climber.transport == Transport::Multicast).then_some(rates.group),
+        reflect_every: reflect_every(rates, rate),
+    };
+    bench.rate(target, rates.duration / 2)
+}
+
+fn reflect_every(rates: &Rates, rate: f64) -> u64 {
+    rates.reflect_every.unwrap_or_else(|| (rate / SAMPLES_PER_SECOND).round().max(1.0) as u64)
+}
+
+impl Tally {
+    fn take(&mut self, slice: RateSlice) {
+        self.from_due.push(slice.from_due);
+        self.from_actual.push(slice.from_actual);
+        self.lateness.push(slice.lateness);
+        self.detail.sent += slice.sent;
+        self.detail.received += slice.done.received;
+        self.detail.gaps += slice.done.gaps;
+        self.detail.duplicates += slice.done.duplicates;
+        self.detail.reordered += slice.done.reordered;
+        self.elapsed_s += slice.elapsed_s;
+        self.lost_samples += slice.lost_samples;
+        self.receive_buffer = slice.receive_buffer;
+        noise::add(&mut self.noise, &slice.noise);
+    }
+
+    fn row(self, rates: &Rates, rate: f64, climber: &Climber) -> Option<Row> {
+        if self.elapsed_s == 0.0 {
+            return None;
+        }
+        let lost = self.detail.sent.saturating_sub(self.detail.received);
+        let mut notes = Vec::new();
+        if lost > 0 {
+            notes.push(format!("the receiver's socket buffer is {} bytes (net.core.rmem_max)", self.receive_buffer));
+        }
+        if self.lost_samples > 0 {
+            notes.push(format!("{} reflected samples did not come back", self.lost_samples));
+        }
+        Some(Row {
+            scenario: "rates".into(),
+            transport: climber.transport.name().into(),
+            path: climber.path.name.into(),
+            size: rates.size,
+            rate_offered: Some(rate),
+            rate_achieved: Some(self.detail.received as f64 / self.elapsed_s),
+            unit: "ns".into(),
+            measure: "rtt".into(),
+            distribution: self.from_due.distribution(1.0),
+            lost,
+            blocks: self.from_due.blocks(1.0),
+            noise: self.noise,
+            notes,
+            rate: Some(RateDetail {
+                rate_sent: self.detail.sent as f64 / self.elapsed_s,
+                reflect_every: reflect_every(rates, rate),
+                from_actual_send: self.from_actual.distribution(1.0),
+                send_lateness: self.lateness.distribution(1.0),
+                ..self.detail
+            }),
+            ..Row::default()
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! What a conversation is held over.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a conversation is held over, by its name in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP with TCP_NODELAY.
+    Tcp,
+    /// UDP, both ends connected to each other.
+    Udp,
+    /// UDP to a group, upstream.
+    Multicast,
+    /// A Unix stream socket.
+    Uds,
+    /// Memory that both ends share.
+    Memory,
+}
+
+impl Transport {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Multicast => "multicast",
+            Self::Uds => "uds",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// Whether messages keep their borders.
+    pub fn is_datagram(self) -> bool {
+        matches!(self, Self::Udp | Self::Multicast)
+    }
+
+    /// The largest message, bytes.
+    pub fn size_max(self) -> u32 {
+        // 65,535 minus 20 bytes of IPv4 and 8 of UDP; a stream takes more, but what is measured is one message.
+        if self.is_datagram() { 65_507 } else { 65_536 }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
