@@ -1,0 +1,149 @@
+//! `sidestep bench`.
+
+use crate::args::{Bench, CastKind, ClockKind, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind};
+use crate::output::Outputs;
+use crate::progress::Bar;
+use crate::{exit, signal};
+use sidestep_bench::peer::serve::{self, serve};
+use sidestep_bench::peer::{self, Control, Origin};
+use sidestep_bench::place::PeerProgram;
+use sidestep_bench::run::{self, RoundTrips, Scenario, Setting, Where, this_program};
+use sidestep_bench::scenario;
+use sidestep_bench::transport::Transport;
+use sidestep_sys::clock::Choice;
+use sidestep_sys::cpu;
+use sidestep_sys::problem::{Problem, say};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+pub(super) fn run(args: Bench) -> Result<u8, Problem> {
+    match args {
+        Bench::Rr(args) => rr(args),
+        Bench::Sizes(args) => sizes(args),
+        Bench::Rates(args) => rates(args),
+        Bench::Serve(args) => serve_others(&args),
+        Bench::Peer(args) => peer_of_parent(&args),
+    }
+}
+
+fn rr(args: Rr) -> Result<u8, Problem> {
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let transports = streams(&args.transport);
+    let scenarios = if args.ladder {
+        let size = args.size[0];
+        let rungs = |transport| Scenario::Ladder { transport, size, duration: args.duration, pin_irq: args.pin_irq };
+        transports.into_iter().map(rungs).collect()
+    } else {
+        let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
+        vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false })]
+    };
+    measure(&args.place, &scenarios, &outputs)
+}
+
+fn sizes(args: Sizes) -> Result<u8, Problem> {
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let transports = streams(&args.transport);
+    let trips = RoundTrips { transports, paths: args.paths.0, sizes: args.sizes, duration: args.duration, half: true };
+    measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
+}
+
+fn rates(args: Rates) -> Result<u8, Problem> {
+    if !args.group.is_multicast() {
+        return Err(Problem::usage(format!("cannot send to group {}", args.group), "it is not of 224.0.0.0/4")
+            .next("give --group an address like 239.192.74.11"));
+    }
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let sweep = scenario::Rates {
+        transports: args.transport.iter().map(|kind| cast(*kind)).collect(),
+        paths: args.paths.0,
+        size: args.size,
+        rates: args.rates.0,
+        duration: args.duration,
+        reflect_every: args.reflect_every,
+        group: args.group,
+    };
+    measure(&args.place, &[Scenario::Rates(sweep)], &outputs)
+}
+
+/// Measures, writes what came of it, and only then tells what ended it early.
+pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
+    let setting = setting(place)?;
+    let outcome = run::run(&setting, scenarios, &mut Bar::new())?;
+    outputs.write(&outcome.document)?;
+    match outcome.problem {
+        Some(problem) => Err(problem),
+        None if outcome.document.results.is_empty() => {
+            let reasons = outcome.document.unavailable.iter().map(|row| format!("{}: {}", row.path, row.reason));
+            Err(Problem::failed("nothing was measured", reasons.collect::<Vec<_>>().join("; "))
+                .next("choose other --paths"))
+        }
+        None => Ok(exit::GOOD),
+    }
+}
+
+fn setting(place: &Place) -> Result<Setting, Problem> {
+    Ok(Setting {
+        place: match (place.to, place.place) {
+            (Some(target), _) => Where::Remote(target.0),
+            (None, PlaceKind::Auto) => Where::Auto,
+            (None, PlaceKind::Lab) => Where::Lab,
+            (None, PlaceKind::Loopback) => Where::Loopback,
+        },
+        ipv6: place.ipv6,
+        program: PeerProgram::Process(this_program()),
+        clock: match place.clock {
+            ClockKind::Auto => Choice::Auto,
+            ClockKind::Monotonic => Choice::Monotonic,
+        },
+        client_cpu: place.cpus.map(|cpus| cpus.client),
+        server_cpu: place.cpus.and_then(|cpus| cpus.peer),
+        service_time: place.service_time,
+        stop: signal::stop_flag()?,
+        command: command_line(),
+    })
+}
+
+/// The command as a shell takes it.
+fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,.:/@%".contains(&byte);
+        if !word.is_empty() && word.bytes().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    std::iter::once("sidestep".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
+    let transport = |kind: &StreamKind| match kind {
+        StreamKind::Tcp => Transport::Tcp,
+        StreamKind::Udp => Transport::Udp,
+    };
+    kinds.iter().map(transport).collect()
+}
+
+fn cast(kind: CastKind) -> Transport {
+    match kind {
+        CastKind::Udp => Transport::Udp,
+        CastKind::Multicast => Transport::Multicast,
+    }
+}
+
+fn serve_others(args: &Serve) -> Result<u8, Problem> {
+    let last = cpu::allowed().last().copied().unwrap_or_default();
+    let cpu = args.cpu.unwrap_or(last);
+    cpu::check(cpu)?;
+    let stop = signal::stop_flag()?;
+    let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize };
+    serve(&options, &stop, say)?;
+    Ok(exit::GOOD)
+}
+
+/// The control connection is standard input, which the parent made a socket.
+fn peer_of_parent(args: &Peer) -> Result<u8, Problem> {
+    let refused = |error| Problem::failed("cannot be a peer", error).next("use: sidestep bench serve");
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(refused)?;
+    let control = Control::over(socket.into()).map_err(refused)?;
+    if control.has_word(Duration::from_secs(5)) {
+        peer::run(control, Origin { local: args.local, remote: args.remote, same_host: true, cpu: args.cpu })?;
+    }
+    Ok(exit::GOOD)
+}

@@ -1,0 +1,66 @@
+//! `sidestep demo`: everything that can be measured here, in about a minute.
+
+use super::bench::measure;
+use crate::args::Demo;
+use crate::exit;
+use crate::output::Outputs;
+use sidestep_bench::path::{PATHS, Path};
+use sidestep_bench::run::{RoundTrips, Scenario};
+use sidestep_bench::scenario::Rates;
+use sidestep_bench::transport::Transport;
+use sidestep_sys::problem::{Problem, say};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Sizes of the Solarflare and Arista paper's third exhibit, thinned.
+const SIZES: [u32; 5] = [16, 64, 256, 1024, 1472];
+const RATES: [f64; 7] = [10e3, 50e3, 100e3, 200e3, 400e3, 700e3, 1e6];
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
+
+pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
+    let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| Problem::failed(format!("cannot make {}", args.out.display()), error))?;
+    let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()))?;
+    say("measuring for about a minute; Ctrl-C keeps what there is by then");
+    let result = measure(&args.place, &scenarios()?, &outputs);
+    if html.exists() {
+        say(format_args!("report: {}", html.display()));
+        say(format_args!("result: {}", json.display()));
+    }
+    result.map(|_| exit::GOOD)
+}
+
+fn scenarios() -> Result<Vec<Scenario>, Problem> {
+    let polled: Vec<&'static Path> = vec![Path::named("kernel-pinned")?, Path::named("kernel-spin")?];
+    let trips = |transports: Vec<Transport>, duration| RoundTrips {
+        transports,
+        paths: PATHS.iter().collect(),
+        sizes: vec![64],
+        duration: Duration::from_millis(duration),
+        half: false,
+    };
+    let sizes = RoundTrips {
+        transports: vec![Transport::Tcp, Transport::Udp],
+        paths: polled.clone(),
+        sizes: SIZES.into(),
+        duration: Duration::from_millis(500),
+        half: true,
+    };
+    let rates = Rates {
+        transports: vec![Transport::Udp, Transport::Multicast],
+        paths: polled,
+        size: 24,
+        rates: RATES.into(),
+        duration: Duration::from_millis(400),
+        reflect_every: None,
+        group: GROUP,
+    };
+    let ladder = Duration::from_millis(1500);
+    Ok(vec![
+        Scenario::RoundTrips(trips(vec![Transport::Tcp, Transport::Udp], 1000)),
+        Scenario::Ladder { transport: Transport::Tcp, size: 64, duration: ladder, pin_irq: false },
+        Scenario::RoundTrips(sizes),
+        Scenario::Rates(rates),
+    ])
+}

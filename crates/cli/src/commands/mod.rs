@@ -1,0 +1,22 @@
+//! One file per command.
+
+mod bench;
+mod compare;
+mod demo;
+mod lab;
+mod manual;
+
+use crate::args::{Cli, Command};
+use sidestep_sys::Problem;
+
+/// Runs a command and gives its exit code.
+pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
+    match cli.command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Lab(args) => lab::run(args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
+    }
+}

@@ -1,0 +1,67 @@
+//! The command line: flags in, exit code out. What the commands do is in the crates below.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+mod signal;
+mod values;
+
+use args::Cli;
+use clap::{CommandFactory, Parser};
+use sidestep_sys::problem::{Kind, Problem, say};
+use std::process::ExitCode;
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors; clap knows which stream they belong to.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
+        }
+    };
+    match commands::run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => {
+            say(&problem);
+            ExitCode::from(exit::of(&problem))
+        }
+    }
+}
+
+/// The definition of every flag, from which completions and the manual are made.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Exit codes (SPEC.md).
+pub(crate) mod exit {
+    use super::{Kind, Problem};
+
+    pub(crate) const GOOD: u8 = 0;
+    pub(crate) const FAILED: u8 = 1;
+    pub(crate) const USAGE: u8 = 2;
+    pub(crate) const REGRESSION: u8 = 4;
+    pub(crate) const NOT_ENOUGH_DATA: u8 = 5;
+    pub(crate) const INTERRUPTED: u8 = 130;
+
+    pub(crate) fn of(problem: &Problem) -> u8 {
+        match problem.kind() {
+            Kind::Failed => FAILED,
+            Kind::Usage => USAGE,
+            Kind::NotEnoughData => NOT_ENOUGH_DATA,
+            Kind::Interrupted => INTERRUPTED,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_is_consistent() {
+        super::definition().debug_assert();
+    }
+}

@@ -1,0 +1,149 @@
+//! Values of flags that clap does not know.
+
+use sidestep_bench::path::{PATHS, Path};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// Where `sidestep bench serve` listens unless told otherwise.
+const PORT: u16 = 7411;
+/// The most rates of one sweep.
+const RATES_MAX: usize = 1000;
+
+/// CPUs of the measuring end and of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cpus {
+    pub(crate) client: u32,
+    pub(crate) peer: Option<u32>,
+}
+
+impl FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is not a CPU number"));
+        match text.split_once(',') {
+            None => Ok(Self { client: number(text)?, peer: None }),
+            Some((client, peer)) => Ok(Self { client: number(client)?, peer: Some(number(peer)?) }),
+        }
+    }
+}
+
+/// Paths by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathList(pub(crate) Vec<&'static Path>);
+
+impl FromStr for PathList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(PATHS.iter().collect()));
+        }
+        let named = |name: &str| Path::named(name.trim()).map_err(|problem| problem.to_string());
+        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Rates, ascending.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RateList(pub(crate) Vec<f64>);
+
+impl FromStr for RateList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut rates = match text.split(':').collect::<Vec<_>>()[..] {
+            [from, to, step] => range(rate(from)?, rate(to)?, rate(step)?)?,
+            [list] => list.split(',').map(rate).collect::<Result<_, _>>()?,
+            _ => return Err("give a list like 10k,50k,1M or FROM:TO:STEP".into()),
+        };
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        Ok(Self(rates))
+    }
+}
+
+fn range(from: f64, to: f64, step: f64) -> Result<Vec<f64>, String> {
+    let count = (to - from) / step;
+    if !(step > 0.0 && (0.0..RATES_MAX as f64).contains(&count)) {
+        return Err(format!("a range goes up, in at most {RATES_MAX} steps"));
+    }
+    Ok((0..=count as usize).map(|index| from + step * index as f64).collect())
+}
+
+/// A number with `k` or `M`.
+fn rate(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'M')) => (&text[..at], 1e6),
+        _ => (text, 1.0),
+    };
+    let value: f64 = digits.parse().map_err(|_| format!("{text:?} is not a rate (a number, or one with k or M)"))?;
+    if value.is_finite() { Ok(value * factor) } else { Err(format!("{text:?} is not a rate")) }
+}
+
+/// A peer on another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target(pub(crate) SocketAddr);
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bare_ipv6 = text.matches(':').count() > 1 && !text.starts_with('[');
+        let found = if bare_ipv6 || !has_port(text) {
+            (text.trim_matches(['[', ']']), PORT).to_socket_addrs()
+        } else {
+            text.to_socket_addrs()
+        };
+        let none = || format!("{text:?} has no address");
+        found.map_err(|error| format!("cannot find {text:?}: {error}"))?.next().map(Self).ok_or_else(none)
+    }
+}
+
+fn has_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus() {
+        assert_eq!("3".parse(), Ok(Cpus { client: 3, peer: None }));
+        assert_eq!("3,5".parse(), Ok(Cpus { client: 3, peer: Some(5) }));
+        for bad in ["", "a", "1,", "-1", "1,2,3", "4294967296"] {
+            assert!(bad.parse::<Cpus>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths() {
+        assert_eq!("all".parse::<PathList>().expect("all are known").0.len(), PATHS.len());
+        assert_eq!("uds, floor".parse::<PathList>().expect("both are known").0[1].name, "floor");
+        assert!("kernel-spin,nonsense".parse::<PathList>().expect_err("unknown").contains("nonsense"));
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!("1M,10k,500".parse(), Ok(RateList(vec![500.0, 10e3, 1e6])));
+        assert_eq!("50k:200k:50k".parse(), Ok(RateList(vec![50e3, 100e3, 150e3, 200e3])));
+        for bad in ["", "k", "1x", "1:2", "5:1:1", "1:2:0", "1:1e9:1", "nan", "inf", "1e400", "é", "1é"] {
+            assert!(bad.parse::<RateList>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn targets() {
+        let port = |text: &str| text.parse::<Target>().map(|target| target.0.to_string());
+        assert_eq!(port("192.0.2.1"), Ok("192.0.2.1:7411".into()));
+        assert_eq!(port("192.0.2.1:99"), Ok("192.0.2.1:99".into()));
+        assert_eq!(port("2001:db8::1"), Ok("[2001:db8::1]:7411".into()));
+        assert_eq!(port("[2001:db8::1]:99"), Ok("[2001:db8::1]:99".into()));
+        for bad in ["", ":", "192.0.2.1:99999", "a b"] {
+            assert!(port(bad).is_err(), "{bad}");
+        }
+    }
+}
