@@ -1,0 +1,54 @@
+# Two commands do everything: make demo, make test. The rest is for those who work on sidestep.
+
+CARGO ?= cargo
+OUT ?= out
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench peers fuzz clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the binary: target/release/sidestep
+	@scripts/bootstrap build
+	$(CARGO) build --release --locked
+
+demo: build ## Measure this machine in about a minute, write out/report.html and out/result.json
+	target/release/sidestep demo --out $(OUT)
+
+test: ## Run every test (as root also those that need namespaces)
+	@scripts/bootstrap test
+	$(CARGO) test --workspace --locked
+
+lint: ## Formatting, clippy, documentation, scripts, licences; warnings are errors
+	@scripts/bootstrap test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	shellcheck -x scripts/bootstrap .ci/run peers/lib peers/*/run
+	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
+	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
+
+bench: build ## Measure everything at length, for SPEC.md: about ten minutes
+	@mkdir -p $(OUT)
+	target/release/sidestep bench rr --transport tcp,udp --duration 10s --json $(OUT)/rr.json --html $(OUT)/rr.html
+	target/release/sidestep bench rr --ladder --duration 10s --json $(OUT)/ladder.json --html $(OUT)/ladder.html
+	target/release/sidestep bench sizes --duration 3s --json $(OUT)/sizes.json --html $(OUT)/sizes.html
+	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
+
+peers: build ## Measure against sockperf and a plain C loop, and the verdicts of compare: about ten minutes
+	@scripts/bootstrap peers
+	peers/c-loop/run
+	peers/sockperf/run
+	peers/self/run
+
+fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
+	@scripts/bootstrap fuzz
+	for target in $$($(CARGO) +nightly fuzz list); do \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
+	done
+
+clean: ## Remove what was built and measured
+	$(CARGO) clean
+	rm -rf $(OUT) fuzz/target

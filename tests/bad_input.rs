@@ -1,0 +1,120 @@
+//! What is wrong is named, with its reason, the next step and the right exit code.
+
+mod support;
+
+use std::fs;
+use support::run;
+
+/// Fails with `code`, and standard error holds every one of `words`.
+fn refuses(arguments: &[&str], code: i32, words: &[&str]) {
+    let finished = run(arguments);
+    assert_eq!(finished.code, code, "{arguments:?}: {}", finished.stderr);
+    for word in words {
+        assert!(finished.stderr.contains(word), "{arguments:?} does not say {word:?}: {}", finished.stderr);
+    }
+    assert!(!finished.stderr.contains("panicked"), "{arguments:?}: {}", finished.stderr);
+}
+
+const RR: [&str; 4] = ["bench", "rr", "--place", "loopback"];
+
+fn rr<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    RR.iter().copied().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn sizes_out_of_range() {
+    for size in ["0", "7", "65537", "4294967295"] {
+        refuses(&rr(&["--size", size]), 2, &["messages of", "next: choose --size"]);
+    }
+    refuses(&rr(&["--transport", "udp", "--size", "65508"]), 2, &["65508 bytes", "8 to 65507"]);
+    refuses(&rr(&["--size", "99999999999"]), 2, &["invalid value"]);
+    refuses(&rr(&["--size", "-1"]), 2, &["unexpected argument"]);
+}
+
+#[test]
+fn rates_out_of_range() {
+    for rate in ["0", "0.5", "1e12", "-5"] {
+        let rates = format!("--rates={rate}");
+        refuses(&["bench", "rates", "--place", "loopback", &rates], 2, &["messages per second", "next: give --rates"]);
+    }
+    refuses(&["bench", "rates", "--rates", "fast"], 2, &["\"fast\" is not a rate"]);
+    refuses(&["bench", "rates", "--reflect-every", "0"], 2, &["--reflect-every"]);
+    refuses(&["bench", "rates", "--group", "10.0.0.1"], 2, &["group 10.0.0.1", "224.0.0.0/4"]);
+}
+
+#[test]
+fn durations_out_of_range() {
+    refuses(&rr(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
+    refuses(&rr(&["--duration", "2h"]), 2, &["1 ms to 1 h"]);
+    refuses(&rr(&["--duration", "soon"]), 2, &["--duration"]);
+    refuses(&rr(&["--service-time", "1s"]), 2, &["the limit is 10ms"]);
+}
+
+#[test]
+fn unknown_names() {
+    refuses(&rr(&["--paths", "kernel-fast"]), 2, &["no path \"kernel-fast\"", "kernel-spin"]);
+    refuses(&rr(&["--transport", "sctp"]), 2, &["sctp", "tcp"]);
+    refuses(&["bench", "fly"], 2, &["fly"]);
+    refuses(&[], 2, &["Usage"]);
+}
+
+#[test]
+fn a_cpu_that_does_not_exist() {
+    refuses(&rr(&["--cpus", "1000"]), 2, &["CPU 1000", "choose from:"]);
+    refuses(&rr(&["--cpus", "0,1000"]), 2, &["CPU 1000", "choose from:"]);
+    refuses(&["bench", "serve", "--listen", "127.0.0.1:0", "--cpu", "1000"], 2, &["CPU 1000"]);
+}
+
+#[test]
+fn a_peer_that_refuses_or_cannot_be_reached() {
+    refuses(&["bench", "rr", "--to", "127.0.0.1:1"], 1, &["127.0.0.1:1", "refused", "sidestep bench serve"]);
+    refuses(&["bench", "rr", "--to", "no-such-host.invalid"], 2, &["no-such-host.invalid"]);
+    refuses(&["bench", "serve", "--listen", "203.0.113.1:1"], 1, &["203.0.113.1:1", "next:"]);
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_found_before_the_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let missing = folder.path().join("missing/a.json");
+    refuses(&rr(&["--json", missing.to_str().expect("UTF-8")]), 1, &["cannot write", "missing/a.json"]);
+    refuses(&rr(&["--html", folder.path().to_str().expect("UTF-8")]), 1, &["cannot write"]);
+    refuses(&["demo", "--out", "/proc/nowhere"], 1, &["/proc/nowhere"]);
+    assert_eq!(fs::read_dir(folder.path()).expect("it exists").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn damaged_results() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let good = file("good.json", run(&rr(&["--paths", "uds", "--duration", "20ms", "--json", "-"])).stdout.as_bytes());
+    let whole = fs::read(&good).expect("just written");
+    let damaged = [
+        file("half.json", &whole[..whole.len() / 2]),
+        file("empty.json", b""),
+        file("text.json", b"hello"),
+        file("list.json", b"[]"),
+        file("binary.json", &[0xff; 100]),
+        file("old.json", br#"{"schema": 0}"#),
+        file("new.json", br#"{"schema": 99}"#),
+    ];
+    for path in &damaged {
+        refuses(&["compare", &good, path], 1, &[path, "next:"]);
+    }
+    refuses(&["compare", &good, "/no/such.json"], 1, &["/no/such.json"]);
+    refuses(&["compare", &good, folder.path().to_str().expect("UTF-8")], 1, &["next:"]);
+    refuses(&["compare", &good], 2, &["AFTER"]);
+    let same = run(&["compare", &good, &good]);
+    assert!([0, 5].contains(&same.code), "a result does not differ from itself: {same:?}");
+}
+
+#[test]
+fn labs_that_do_not_exist() {
+    refuses(&["lab", "exec", "--lab", "nowhere", "a", "--", "true"], 1, &["nowhere", "sidestep lab up"]);
+    refuses(&["lab", "up", "--impair", "loss=200%"], 2, &["200%"]);
+    refuses(&["lab", "up", "--impair", "los=1%"], 2, &["los", "loss"]);
+    refuses(&["lab", "up", "NAME WITH SPACE"], 2, &["NAME WITH SPACE"]);
+}

@@ -1,0 +1,99 @@
+//! `sidestep lab` as a user types it.
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::{WATCHDOG, finish, is_root, run, send_signal, sidestep};
+
+/// A lab that is taken down whatever becomes of the test.
+struct Up(String);
+
+impl Up {
+    fn new(name: &str, options: &[&str]) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let arguments: Vec<&str> = ["lab", "up", &name].into_iter().chain(options.iter().copied()).collect();
+        let up = run(&arguments);
+        assert_eq!(up.code, 0, "{}", up.stderr);
+        assert!(up.stdout.contains("198.18.0.2"), "{}", up.stdout);
+        Self(name)
+    }
+
+    fn exec(&self, host: &str, command: &[&str]) -> support::Finished {
+        let arguments: Vec<&str> =
+            ["lab", "exec", "--lab", &self.0, host, "--"].into_iter().chain(command.iter().copied()).collect();
+        run(&arguments)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        run(&["lab", "down", &self.0, "--force"]);
+    }
+}
+
+#[test]
+fn up_exec_status_down() {
+    if !is_root() {
+        return;
+    }
+    let lab = Up::new("cli", &[]);
+    let name = lab.0.clone();
+    assert!(lab.exec("a", &["ip", "-br", "address"]).stdout.contains("198.18.0.1"));
+    assert_eq!(lab.exec("b", &["sh", "-c", "exit 7"]).code, 7, "the command's exit code is ours");
+    assert_eq!(lab.exec("b", &["/no/such/program"]).code, 1);
+    assert!(run(&["lab", "status"]).stdout.contains(&name));
+    let status = run(&["lab", "status", "--json"]).json();
+    let ours = status.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == name.as_str()));
+    assert_eq!(ours.expect("it is listed")["condition"], "persistent");
+    let again = run(&["lab", "up", &name]);
+    assert_eq!(again.code, 1, "the name is taken");
+    assert!(again.stderr.contains(&name) && again.stderr.contains("next:"), "{}", again.stderr);
+    assert_eq!(run(&["lab", "down", &name]).code, 0);
+    assert!(!run(&["lab", "status"]).stdout.contains(&name));
+    assert!(!std::path::Path::new(&format!("/run/netns/sidestep-{name}-a")).exists());
+}
+
+#[test]
+fn a_bad_wire_is_bad_both_ways_or_one() {
+    if !is_root() {
+        return;
+    }
+    let lab = Up::new("bad", &["--impair", "delay=20ms", "--impair-back", "delay=30ms"]);
+    let status = run(&["lab", "status"]).stdout;
+    assert!(status.contains("delay=20ms") && status.contains("delay=30ms"), "{status}");
+    let arguments =
+        ["bench", "rr", "--to", "198.18.0.2", "--paths", "kernel-default", "--duration", "1s", "--json", "-"];
+    let binary = env!("CARGO_BIN_EXE_sidestep");
+    let server =
+        sidestep(&["lab", "exec", "--lab", &lab.0, "b", "--", binary, "bench", "serve", "--listen", "198.18.0.2:7411"])
+            .spawn()
+            .expect("the binary is built");
+    std::thread::sleep(Duration::from_millis(500));
+    let command: Vec<&str> = std::iter::once(binary).chain(arguments).collect();
+    let measured = lab.exec("a", &command);
+    send_signal(server.id(), "INT");
+    assert_eq!(finish(server).code, 0);
+    assert_eq!(measured.code, 0, "{}", measured.stderr);
+    let min = measured.json()["results"][0]["min"].as_f64().expect("a number");
+    assert!(min >= 50e6, "{min} ns through a wire of 20 ms and 30 ms");
+}
+
+#[test]
+fn a_killed_run_is_cleaned_up_by_the_next() {
+    if !is_root() {
+        return;
+    }
+    let mut victim = sidestep(&["bench", "rr", "--place", "lab", "--paths", "uds-spin", "--duration", "60s"])
+        .spawn()
+        .expect("the binary is built");
+    let owned = format!("\"owned\": {}", victim.id());
+    let begin = Instant::now();
+    while !run(&["lab", "status", "--json"]).stdout.contains(&owned) {
+        assert!(begin.elapsed() < WATCHDOG, "it makes a lab");
+    }
+    victim.kill().expect("it runs");
+    victim.wait().expect("it was started");
+    let next = Up::new("next", &[]);
+    assert!(!run(&["lab", "status", "--json"]).stdout.contains(&owned), "the dead one's lab is gone");
+    drop(next);
+}

@@ -1,0 +1,323 @@
+//! Real measurements, short: over loopback, in a lab, and against a serving peer.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use support::{finish, is_root, run, send_signal, sidestep};
+
+/// Measurements take turns: each needs the CPUs for itself.
+fn my_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn rows(document: &Value) -> &[Value] {
+    document["results"].as_array().expect("results is a list")
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number in {value}"))
+}
+
+/// What holds for every result file.
+fn check_schema(document: &Value) {
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["tool"]["name"], "sidestep");
+    for key in ["started", "command"] {
+        assert!(document[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
+    }
+    let host = &document["host"];
+    assert!(number(host, "timer_cost_ns") > 0.0 && number(host, "cpus") >= 1.0);
+    assert!(host["noise"]["hiccups"].as_array().is_some_and(|hiccups| !hiccups.is_empty()));
+    for row in rows(document) {
+        check_row(row);
+    }
+}
+
+fn check_row(row: &Value) {
+    assert_eq!(row["unit"], "ns");
+    let (min, mean, max) = (number(row, "min"), number(row, "mean"), number(row, "max"));
+    assert!(0.0 < min && min <= mean && mean <= max, "{row}");
+    let percentiles = ["p50", "p90", "p99", "p99_9", "p99_99"].map(|key| row[key].as_f64());
+    let needed = [200.0, 1e3, 1e4, 1e5, 1e6];
+    for (percentile, needed) in percentiles.iter().zip(needed) {
+        assert_eq!(percentile.is_some(), number(row, "n") >= needed, "{row}");
+    }
+    assert!(percentiles.iter().flatten().is_sorted(), "{row}");
+    assert!(row["histogram"].as_str().is_some_and(|text| !text.is_empty()));
+    assert!(row["noise"]["interrupts"].is_number() && row["warmup"]["messages"].is_number());
+    let blocks = row["blocks"].as_array().expect("blocks is a list");
+    assert_eq!(blocks.iter().map(|block| number(block, "n")).sum::<f64>(), number(row, "n"));
+}
+
+#[test]
+fn every_path_is_measured_or_says_why_not() {
+    let _turn = my_turn();
+    for transport in ["tcp", "udp"] {
+        let finished =
+            run(&["bench", "rr", "--place", "loopback", "--transport", transport, "--duration", "60ms", "--json", "-"]);
+        assert_eq!(finished.code, 0, "{}", finished.stderr);
+        let document = finished.json();
+        check_schema(&document);
+        let unavailable = document["unavailable"].as_array().expect("a list");
+        assert_eq!(rows(&document).len() + unavailable.len(), 10, "{}", finished.stderr);
+        assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
+        assert_eq!(document["setup"]["place"], "loopback");
+        let ratios = document["ratios"].as_array().expect("a list");
+        assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-default"));
+        assert!(ratios.iter().any(|ratio| ratio["of"] == ratio["against"]), "there is a control");
+    }
+}
+
+#[test]
+fn a_lab_measures_and_leaves_nothing() {
+    let _turn = my_turn();
+    if !is_root() {
+        return;
+    }
+    for family in ["--place=lab", "-6"] {
+        let finished =
+            run(&["bench", "rr", family, "--paths", "kernel-pinned,kernel-spin", "--duration", "60ms", "--json", "-"]);
+        assert_eq!(finished.code, 0, "{}", finished.stderr);
+        let document = finished.json();
+        check_schema(&document);
+        assert_eq!((rows(&document).len(), &document["setup"]["place"]), (2, &Value::from("lab")));
+        let busy = run(&["lab", "status", "--json"]).stdout;
+        assert!(!busy.contains(&format!("\"owned\": {}", std::process::id())), "{busy}");
+    }
+}
+
+#[test]
+fn the_ladder_has_five_rungs() {
+    let _turn = my_turn();
+    let finished = run(&["bench", "rr", "--place", "loopback", "--ladder", "--duration", "60ms", "--json", "-"]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    let unavailable = document["unavailable"].as_array().expect("a list");
+    let mut rungs: Vec<_> = rows(&document).iter().chain(unavailable).map(|row| row["rung"].to_string()).collect();
+    rungs.sort();
+    assert_eq!(rungs, ["\"1 default\"", "\"2 CPU pinned\"", "\"3 IRQ pinned\"", "\"4 CPU isolated\"", "\"5 polling\""]);
+    let irq = unavailable.iter().find(|row| row["rung"] == "3 IRQ pinned").expect("loopback has no interrupt");
+    assert!(irq["reason"].as_str().is_some_and(|reason| reason.contains("lo has no interrupt")));
+}
+
+#[test]
+fn sizes_are_half_round_trips() {
+    let _turn = my_turn();
+    let finished = run(&[
+        "bench",
+        "sizes",
+        "--place",
+        "loopback",
+        "--sizes",
+        "16,1472",
+        "--paths",
+        "kernel-spin",
+        "--duration",
+        "60ms",
+        "--json",
+        "-",
+    ]);
+    let document = finished.json();
+    check_schema(&document);
+    assert_eq!(rows(&document).len(), 4);
+    assert!(rows(&document).iter().all(|row| row["measure"] == "half_rtt" && row["scenario"] == "sizes"));
+}
+
+#[test]
+fn rates_count_what_arrives() {
+    let _turn = my_turn();
+    let finished =
+        run(&["bench", "rates", "--place", "loopback", "--rates", "1k,5k", "--duration", "200ms", "--json", "-"]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    assert_eq!(rows(&document).iter().filter(|row| row["transport"] == "multicast").count(), rows(&document).len() / 2);
+    for row in rows(&document) {
+        let detail = &row["rate"];
+        assert_eq!(number(row, "lost"), number(detail, "sent") - number(detail, "received"), "{row}");
+        assert!(number(detail, "received") > 0.0 && number(&detail["from_actual_send"], "n") > 0.0, "{row}");
+        assert!(number(&detail["send_lateness"], "min") >= 0.0 && detail["reordered"] == 0, "{row}");
+    }
+}
+
+#[test]
+fn a_service_time_is_seen() {
+    let _turn = my_turn();
+    let p50 = |service: &str| {
+        let finished = run(&[
+            "bench",
+            "rr",
+            "--place",
+            "loopback",
+            "--paths",
+            "uds-spin",
+            "--duration",
+            "100ms",
+            "--service-time",
+            service,
+            "--json",
+            "-",
+        ]);
+        number(&rows(&finished.json())[0], "min")
+    };
+    assert!(p50("300us") >= 300_000.0, "the peer worked for 300 us before each answer");
+}
+
+/// A serving peer, killed at the end of a test that leaves it running.
+struct Server(Child, String);
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = sidestep(arguments).stderr(Stdio::piped()).spawn().expect("the binary is built");
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("it says where it listens");
+        let address =
+            line.split_whitespace().nth(3).unwrap_or_else(|| panic!("{line}")).trim_end_matches(';').to_owned();
+        Self(child, address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_serving_peer_is_measured_against_and_ends_in_order() {
+    let _turn = my_turn();
+    let mut server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0"]);
+    let finished = run(&[
+        "bench",
+        "rr",
+        "--to",
+        &server.1,
+        "--transport",
+        "tcp,udp",
+        "--paths",
+        "kernel-spin,kernel-epoll",
+        "--duration",
+        "60ms",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    assert_eq!((rows(&document).len(), &document["setup"]["place"]), (4, &Value::from("remote")));
+    assert!(document["peer"]["kernel"].is_string());
+    send_signal(server.0.id(), "INT");
+    assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_peer_that_dies_in_mid_run_leaves_partial_results() {
+    let _turn = my_turn();
+    let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0"]);
+    let client =
+        sidestep(&["bench", "rr", "--to", &server.1, "--paths", "kernel-spin", "--duration", "30s", "--json", "-"])
+            .spawn()
+            .expect("the binary is built");
+    std::thread::sleep(Duration::from_secs(4));
+    drop(server);
+    let finished = finish(client);
+    assert_eq!(finished.code, 1, "{}", finished.stderr);
+    assert!(finished.stderr.contains("peer") && finished.stderr.contains("next:"), "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(document["interrupted"], true);
+    check_schema(&document);
+    assert_eq!(rows(&document).len(), 1, "what was measured is kept");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_leaves_nothing() {
+    let _turn = my_turn();
+    let client = sidestep(&["bench", "rr", "--paths", "kernel-spin,uds-spin", "--duration", "60s", "--json", "-"])
+        .spawn()
+        .expect("the binary is built");
+    let pid = client.id();
+    std::thread::sleep(Duration::from_secs(3));
+    send_signal(pid, "INT");
+    let finished = finish(client);
+    assert_eq!(finished.code, 130, "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(document["interrupted"], true);
+    check_schema(&document);
+    let status = run(&["lab", "status", "--json"]).stdout;
+    assert!(!status.contains(&format!("\"owned\": {pid}")), "{status}");
+}
+
+#[test]
+fn strangers_are_turned_away() {
+    let _turn = my_turn();
+    use std::io::{Read, Write};
+    let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0", "--sessions", "8"]);
+    for greeting in [
+        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+        &[0xff; 64],
+        &frame(br#"{"request":"hello","magic":"other","protocol":1,"version":"1"}"#),
+        &frame(br#"{"request":"echo"}"#),
+    ] {
+        let mut stranger = std::net::TcpStream::connect(&server.1).expect("it listens");
+        stranger.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        stranger.write_all(greeting).expect("it reads");
+        let mut answer = Vec::new();
+        let closed = stranger.read_to_end(&mut answer);
+        assert!(closed.is_ok() || closed.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
+        assert!(answer.is_empty(), "nothing is told to a stranger");
+    }
+    let mut other = std::net::TcpStream::connect(&server.1).expect("it listens");
+    other
+        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":999,"version":"9"}"#))
+        .expect("it reads");
+    let mut answer = Vec::new();
+    other.read_to_end(&mut answer).expect("it answers and closes");
+    assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":1"), "it says which protocol it speaks");
+}
+
+#[test]
+fn a_busy_peer_says_so() {
+    use std::io::{Read, Write};
+    let _turn = my_turn();
+    let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0"]);
+    let mut first = std::net::TcpStream::connect(&server.1).expect("it listens");
+    first
+        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":1,"version":"1"}"#))
+        .expect("it reads");
+    assert_ne!(first.read(&mut [0; 4]).expect("it answers"), 0, "the first has the session");
+    let second = run(&["bench", "rr", "--to", &server.1]);
+    assert_eq!(second.code, 1);
+    assert!(second.stderr.contains("busy") && second.stderr.contains("--sessions"), "{}", second.stderr);
+}
+
+fn frame(body: &[u8]) -> Vec<u8> {
+    let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+    frame.extend(body);
+    frame
+}
+
+#[test]
+fn a_peer_of_another_version_is_refused() {
+    let _turn = my_turn();
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the client connects");
+        let _ = stream.read(&mut [0; 4096]);
+        let hello = br#"{"reply":"hello","protocol":999,"version":"9.9.9","host":HOST}"#;
+        let host = r#"{"hostname":"","kernel":"","cpu":"","cpus":1,"clocksource":"","clock":"","clock_error_ppm":0.0,"timer_cost_ns":0.0,"timer_resolution_ns":0.0,"cmdline":"","noise":{},"virtualised":null,"tsc_hz":null,"governor":null}"#;
+        let body = String::from_utf8_lossy(hello).replace("HOST", host);
+        stream.write_all(&frame(body.as_bytes())).expect("the client reads");
+    });
+    let finished = run(&["bench", "rr", "--to", &address]);
+    peer.join().expect("the peer does not panic");
+    assert_eq!(finished.code, 1);
+    assert!(finished.stderr.contains("9.9.9") && finished.stderr.contains("same version"), "{}", finished.stderr);
+}

@@ -1,0 +1,71 @@
+//! Running the binary, for the end-to-end tests.
+#![allow(dead_code)] // Every test file uses its own part.
+
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far above what any command here takes: a hang is a failure.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// What a finished command left behind.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Standard output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// The binary with arguments, its output caught.
+pub(crate) fn sidestep(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs to the end.
+pub(crate) fn run(arguments: &[&str]) -> Finished {
+    finish(sidestep(arguments).spawn().expect("the binary is built"))
+}
+
+/// Waits for a child, at most [`WATCHDOG`].
+pub(crate) fn finish(child: Child) -> Finished {
+    let (begin, pid) = (Instant::now(), child.id());
+    let waiter = std::thread::spawn(move || child.wait_with_output());
+    while !waiter.is_finished() {
+        if begin.elapsed() > WATCHDOG {
+            send_signal(pid, "KILL");
+            panic!("no end after {WATCHDOG:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = waiter.join().expect("waiting does not panic").expect("it was started");
+    Finished {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Sends a signal by name to a process that the test started.
+pub(crate) fn send_signal(pid: u32, signal: &str) {
+    let sent = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "cannot send {signal} to {pid}");
+}
+
+/// Whether this test may make labs; says so when not.
+pub(crate) fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}

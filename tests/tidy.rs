@@ -1,0 +1,179 @@
+//! The rules of the house that a machine can hold: layers, size, unsafe, licences, documented dependencies.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Crates from the lowest layer up; each may import those below it and the ones named beside it, nothing else of ours.
+/// ARCHITECTURE.md explains the order.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("sys", &[]),
+    ("link", &["sys"]),
+    ("report", &["sys"]),
+    ("testkit", &["sys"]),
+    ("bench", &["sys", "link", "report", "testkit"]),
+    ("cli", &["sys", "bench", "report", "testkit"]),
+];
+
+/// Crates that may contain unsafe code; all others forbid it.
+const UNSAFE: &[&str] = &["sys", "link"];
+
+/// Lines after which a file has more than one subject.
+const FILE_LINES_MAX: usize = 500;
+
+/// Licences that can be shipped under MIT OR Apache-2.0 (deny.toml has the same list for cargo-deny).
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+    "BSL-1.0",
+    "CC0-1.0",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files below `folder` that end in one of `endings`.
+fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") {
+            found.extend(files(&path, endings));
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn sources() -> Vec<PathBuf> {
+    ["crates", "src", "tests", "examples", "fuzz", "peers"]
+        .iter()
+        .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
+        .collect()
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
+}
+
+/// The host's target triple: what is built for others is not downloaded here.
+fn platform() -> String {
+    let output = Command::new("rustc").arg("-vV").output().expect("rustc can be run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.expect("rustc names its host").to_owned()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+#[test]
+fn no_crate_imports_upward() {
+    let metadata = metadata();
+    let ours = list(&metadata, "packages").iter().filter(|package| package["source"].is_null());
+    for package in ours {
+        let Some(name) = text(package, "name").strip_prefix("sidestep-") else { continue };
+        let allowed =
+            LAYERS.iter().find(|(layer, _)| *layer == name).unwrap_or_else(|| panic!("{name} has no layer")).1;
+        let imports = list(package, "dependencies").iter().filter(|dependency| dependency["kind"] != "dev");
+        for import in imports.filter_map(|dependency| text(dependency, "name").strip_prefix("sidestep-")) {
+            assert!(allowed.contains(&import), "{name} may not import {import}");
+        }
+    }
+}
+
+#[test]
+fn files_have_one_subject() {
+    for path in sources() {
+        let lines = read(&path).lines().count();
+        assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines: split it by subject", path.display());
+    }
+}
+
+#[test]
+fn unsafe_is_fenced() {
+    for (name, _) in LAYERS {
+        let library = read(&root().join("crates").join(name).join("src/lib.rs"));
+        let forbids = library.contains("#![forbid(unsafe_code)]");
+        assert_eq!(forbids, !UNSAFE.contains(name), "{name}: forbid(unsafe_code) or stand in the list of this test");
+    }
+}
+
+#[test]
+fn licences_can_be_shipped() {
+    let metadata = metadata();
+    for package in list(&metadata, "packages") {
+        let licence = text(package, "license").replace('/', " OR ");
+        let any_of = |all_of: &str| all_of.split(" OR ").any(|one| LICENCES.contains(&one.trim()));
+        let allowed = licence.replace(['(', ')'], "").split(" AND ").all(any_of);
+        assert!(allowed, "{} {}: licence {licence:?}", text(package, "name"), text(package, "version"));
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let reasons = read(&root().join("docs/dependencies.md"));
+    let metadata = metadata();
+    let ours = list(&metadata, "packages").iter().filter(|package| package["source"].is_null());
+    for dependency in ours.flat_map(|package| list(package, "dependencies")) {
+        let name = text(dependency, "name");
+        let known = name.starts_with("sidestep") || reasons.contains(&format!("`{name}`"));
+        assert!(known, "docs/dependencies.md gives no reason for {name}");
+    }
+}
+
+#[test]
+fn every_crate_stands_in_the_architecture() {
+    let architecture = read(&root().join("ARCHITECTURE.md"));
+    for (name, _) in LAYERS {
+        assert!(architecture.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name {name}");
+    }
+}
+
+#[test]
+fn documents_point_at_what_exists() {
+    for document in files(&root().join("docs"), &["md"]).into_iter().chain(top_documents()) {
+        let folder = document.parent().expect("a file is in a folder").to_owned();
+        for target in links(&read(&document)) {
+            assert!(folder.join(&target).exists(), "{}: no {target}", document.display());
+        }
+    }
+}
+
+fn top_documents() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root()).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
+}
+
+/// Relative targets of the links of a Markdown text.
+fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let relative = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
+    relative.map(|target| target.split('#').next().unwrap_or_default().to_owned()).collect()
+}
