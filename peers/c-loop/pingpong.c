@@ -1,7 +1,7 @@
 /* The least that can be measured: send, receive, two readings of the TSC. No options, no checks beyond the calls' own.
  *
- *   pingpong server PORT CPU tcp|udp block|spin
- *   pingpong client ADDRESS PORT CPU tcp|udp block|spin SIZE MESSAGES
+ *   pingpong server PORT CPU tcp|udp|udp-unconnected block|spin
+ *   pingpong client ADDRESS PORT CPU tcp|udp|udp-unconnected block|spin SIZE MESSAGES
  *
  * The client prints the median round trip in nanoseconds. The server answers one client and ends with it.
  */
@@ -22,6 +22,9 @@
 #define SIZE_MAX_BYTES 65536
 
 static char buffer[SIZE_MAX_BYTES];
+/* Where an unconnected socket sends to, and where what it receives comes from. */
+static struct sockaddr_in peer;
+static int unconnected;
 
 static void die(const char *what) {
     perror(what);
@@ -47,11 +50,22 @@ static int open_socket(int udp) {
     return fd;
 }
 
+static inline ssize_t send_one(int fd, size_t size) {
+    if (unconnected) return sendto(fd, buffer, size, 0, (struct sockaddr *)&peer, sizeof peer);
+    return send(fd, buffer, size, 0);
+}
+
+static inline ssize_t receive_once(int fd, char *into, size_t size, int flags) {
+    socklen_t length = sizeof peer;
+    if (unconnected) return recvfrom(fd, into, size, flags, (struct sockaddr *)&peer, &length);
+    return recv(fd, into, size, flags);
+}
+
 /* Receives size bytes; 0 at the end of the stream. */
 static inline ssize_t receive(int fd, size_t size, int flags) {
     size_t filled = 0;
     while (filled < size) {
-        ssize_t count = recv(fd, buffer + filled, size - filled, flags);
+        ssize_t count = receive_once(fd, buffer + filled, size - filled, flags);
         if (count == 0) return 0;
         if (count > 0)
             filled += (size_t)count;
@@ -62,9 +76,8 @@ static inline ssize_t receive(int fd, size_t size, int flags) {
 }
 
 static int serve(char **argument) {
-    int udp = strcmp(argument[4], "udp") == 0, flags = flags_of(argument[5]);
+    int udp = strcmp(argument[4], "tcp") != 0, flags = flags_of(argument[5]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argument[2]))};
-    struct sockaddr_in peer;
     socklen_t length = sizeof peer;
     uint32_t size;
     int fd = open_socket(udp);
@@ -72,7 +85,7 @@ static int serve(char **argument) {
     if (udp) {
         /* The first datagram tells the size, and who the peer is. */
         if (recvfrom(fd, &size, sizeof size, 0, (struct sockaddr *)&peer, &length) != sizeof size) die("recvfrom");
-        if (connect(fd, (struct sockaddr *)&peer, length) != 0) die("connect");
+        if (!unconnected && connect(fd, (struct sockaddr *)&peer, length) != 0) die("connect");
     } else {
         int one = 1;
         if (listen(fd, 1) != 0) die("listen");
@@ -83,9 +96,10 @@ static int serve(char **argument) {
     }
     if (size > SIZE_MAX_BYTES) return 1;
     pin(atoi(argument[3]));
-    send(fd, &size, sizeof size, 0);
+    memcpy(buffer, &size, sizeof size);
+    send_one(fd, sizeof size);
     while (receive(fd, size, flags) > 0)
-        if (send(fd, buffer, size, 0) != (ssize_t)size) break;
+        if (send_one(fd, size) != (ssize_t)size) break;
     return 0;
 }
 
@@ -108,7 +122,7 @@ static inline uint64_t round_trip(int fd, size_t size, int flags) {
     unsigned cpu;
     _mm_lfence();
     uint64_t begin = __rdtsc();
-    if (send(fd, buffer, size, 0) != (ssize_t)size) die("send");
+    if (send_one(fd, size) != (ssize_t)size) die("send");
     if (receive(fd, size, flags) <= 0) die("recv");
     uint64_t end = __rdtscp(&cpu);
     _mm_lfence();
@@ -116,7 +130,7 @@ static inline uint64_t round_trip(int fd, size_t size, int flags) {
 }
 
 static int measure(char **argument) {
-    int udp = strcmp(argument[5], "udp") == 0, flags = flags_of(argument[6]);
+    int udp = strcmp(argument[5], "tcp") != 0, flags = flags_of(argument[6]);
     uint32_t size = (uint32_t)atoi(argument[7]), messages = (uint32_t)atoi(argument[8]), answer;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argument[3]))};
     if (size == 0 || size > SIZE_MAX_BYTES || messages == 0) return 2;
@@ -124,8 +138,10 @@ static int measure(char **argument) {
     uint64_t *ticks = calloc(messages, sizeof *ticks);
     int fd = open_socket(udp);
     if (ticks == NULL) die("calloc");
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) die("connect");
-    if (send(fd, &size, sizeof size, 0) != sizeof size) die("send");
+    peer = address;
+    if (!unconnected && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) die("connect");
+    memcpy(buffer, &size, sizeof size);
+    if (send_one(fd, sizeof size) != sizeof size) die("send");
     if (recv(fd, &answer, sizeof answer, MSG_WAITALL) != sizeof answer) die("recv");
     pin(atoi(argument[4]));
     double scale = ns_per_tick();
@@ -137,6 +153,8 @@ static int measure(char **argument) {
 }
 
 int main(int count, char **argument) {
+    unconnected = (count == 6 && strcmp(argument[4], "udp-unconnected") == 0) ||
+                  (count == 9 && strcmp(argument[5], "udp-unconnected") == 0);
     if (count == 6 && strcmp(argument[1], "server") == 0) return serve(argument);
     if (count == 9 && strcmp(argument[1], "client") == 0) return measure(argument);
     fprintf(stderr, "usage: %s server|client ... (see the source)\n", argument[0]);

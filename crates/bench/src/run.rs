@@ -1,7 +1,7 @@
 //! A run: a place, two ends, scenarios one after the other, a document.
 
 use crate::host::{self, ClockFacts};
-use crate::measure::{Bench, Cpus, Meter, hiccups};
+use crate::measure::{Bench, Cpus, Meter, hiccups, loop_cost_ns};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
@@ -11,6 +11,7 @@ use crate::{message, path::Path};
 use sidestep_report::schema::{Document, Host, SCHEMA, Setup, Tool};
 use sidestep_sys::clock::{Choice, Clock};
 use sidestep_sys::proc::Roots;
+use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, cpu};
 use sidestep_testkit::lab::{Lab, Options as LabOptions};
 use std::net::SocketAddr;
@@ -113,9 +114,13 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
         let limit = crate::peer::SERVICE_TIME_MAX;
         return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}")));
     }
-    // On a thread of its own, because it moves to the lab's namespace and changes its CPUs for good.
+    // On a thread of its own, because it moves to the lab's namespace and changes its CPUs for good. No descriptor crosses
+    // between the threads, so each may have its own table of them.
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| measure(setting, scenarios, progress));
+        let thread = scope.spawn(|| {
+            own_descriptors().map_err(|error| Problem::failed("cannot measure on a thread of its own", error))?;
+            measure(setting, scenarios, progress)
+        });
         thread.join().unwrap_or_else(|_| Err(Problem::failed("cannot measure", "the measuring thread died")))
     })
 }
@@ -127,6 +132,7 @@ fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     let clock = Clock::calibrate(setting.clock);
     let mut host = host::facts(&ClockFacts::of(&clock));
     let listened = both(cpus, is_same_host(setting));
+    host.loop_cost_ns = loop_cost_ns(&clock)?;
     host.noise.load_1m = Roots::default().load_1m();
     host.noise.hiccups = hiccups(&clock, &listened, LISTEN)?;
     let mut notes = Vec::new();
@@ -137,6 +143,7 @@ fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     let meter = Meter::start(listened);
     let findings = measure_all(&mut bench, scenarios, progress);
     host.noise.during = meter.stop();
+    host.noise.yardstick = bench.yardstick();
     note_drift(&bench.clock, &mut notes);
     let paths = findings.paths();
     Ok(Outcome {

@@ -84,6 +84,10 @@ pub struct Host {
     pub timer_cost_ns: f64,
     /// The smallest step the clock was seen to make.
     pub timer_resolution_ns: f64,
+    /// A round trip of the measuring loop over a transport that answers at once: what the loop adds to a sample, the
+    /// clock's cost included.
+    #[serde(default)]
+    pub loop_cost_ns: f64,
     /// CPU frequency governor of the measuring CPU, if the kernel has one.
     pub governor: Option<String>,
     /// The kernel's command line.
@@ -107,6 +111,18 @@ pub struct HostNoise {
     /// One-minute load average at the start.
     #[serde(default)]
     pub load_1m: f64,
+    /// How fast the machine itself was during the run.
+    #[serde(default)]
+    pub yardstick: Yardstick,
+}
+
+/// Medians of readings taken between slices, the same in every run: when they differ between two runs, the machine does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Yardstick {
+    /// The shortest system call (getppid(2)) on the measuring CPU.
+    pub syscall_ns: Option<f64>,
+    /// A cache line bounced to the peer's CPU and back, or to another CPU of this host where the peer is elsewhere.
+    pub cache_line_ns: Option<f64>,
 }
 
 /// One CPU's hiccups.

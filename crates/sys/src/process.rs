@@ -173,6 +173,17 @@ fn libc_error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
+/// Gives the calling thread a table of descriptors of its own, a copy of the one it shared. A system call on a descriptor
+/// of a table that nobody shares takes no reference to the file, which is two atomic operations less: in a spinning loop
+/// of receives that was 1 % of a round trip.
+///
+/// What either side opens or closes afterwards, the other does not see.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: CLONE_FILES alone changes nothing but whose table the thread's descriptors are in; the numbers stay valid.
+    let result = unsafe { libc::unshare(libc::CLONE_FILES) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

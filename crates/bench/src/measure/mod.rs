@@ -2,12 +2,16 @@
 
 mod conversation;
 mod floor;
+mod loop_cost;
 pub(crate) mod noise;
 mod rate;
 mod round_trip;
+mod yardstick;
 
+pub(crate) use loop_cost::loop_cost_ns;
 pub use noise::{Meter, hiccups};
 pub use rate::{RateSlice, RateTarget};
+pub(crate) use round_trip::settling_time;
 pub use round_trip::{Target, Trips};
 
 use crate::peer::Control;
@@ -33,6 +37,7 @@ pub struct Bench {
     allowed: Vec<u32>,
     samples: Vec<u64>,
     stop: Arc<AtomicBool>,
+    yardsticks: yardstick::Yardsticks,
 }
 
 /// The CPUs that pinned paths use.
@@ -49,7 +54,16 @@ impl Bench {
     pub fn new(ends: Ends, clock: Clock, cpus: Cpus, stop: Arc<AtomicBool>) -> Self {
         let mut samples = vec![0; SAMPLES_MAX]; // Touched now, so that no page fault falls into a sample.
         samples.clear();
-        Self { clock, cpus, service_time_ns: 0, ends, allowed: cpu::allowed(), samples, stop }
+        Self {
+            clock,
+            cpus,
+            service_time_ns: 0,
+            ends,
+            allowed: cpu::allowed(),
+            samples,
+            stop,
+            yardsticks: Default::default(),
+        }
     }
 
     /// The two ends and what lies between them.

@@ -15,14 +15,23 @@ use std::time::Duration;
 
 /// Exchanged at the start of every slice and not counted: the connection is new, its caches are cold.
 const SETTLE_MESSAGES: u64 = 64;
-/// The same, as time: whichever is later.
-const SETTLE: Duration = Duration::from_millis(3);
-/// But no longer than this, where a round trip takes milliseconds.
-const SETTLE_MAX: Duration = Duration::from_millis(20);
+/// The same, as time, for a path that never sleeps.
+const SETTLE_SPINNING: Duration = Duration::from_millis(3);
+/// For a path that sleeps. Opening a slice keeps both CPUs busy, and for some milliseconds afterwards wake-ups are
+/// cheaper: with 3 ms the median of a slice was 8 to 15 % too low, from 30 ms on it is that of a connection that lasts
+/// (virtual machine, KVM; docs/decisions/0006).
+const SETTLE_SLEEPING: Duration = Duration::from_millis(30);
+/// After this the messages need not be complete: a round trip may take milliseconds.
+const SETTLE_MAX: Duration = Duration::from_millis(50);
 /// How long a sleeping receive sleeps before it looks whether the answer is overdue.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often the end of a slice over datagrams is told again, in case it gets lost.
 const FAREWELLS: u32 = 20;
+
+/// How long a path that waits in this way is let run before counting begins, in every slice.
+pub(crate) fn settling_time(waiting: Waiting) -> Duration {
+    if waiting == Waiting::Spin { SETTLE_SPINNING } else { SETTLE_SLEEPING }
+}
 
 /// What a slice measures.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +72,7 @@ impl Bench {
         let spins = target.path.waiting == Waiting::Spin;
         let clock = self.clock.clone();
         let mut talk = Conversation::new(link, &clock, target.size, target.transport.is_datagram(), spins);
-        let measured = self.exchange(&mut talk, duration);
+        let measured = self.exchange(&mut talk, settling_time(target.path.waiting), duration);
         let noise = meter.stop();
         let done = self.say_farewell(talk, target.transport.is_datagram());
         let (mut trips, done) = (measured?, done?);
@@ -112,11 +121,16 @@ impl Bench {
     }
 
     /// The measured loop: settles, then fills `samples`.
-    fn exchange(&mut self, talk: &mut Conversation<'_>, duration: Duration) -> Result<Trips, Problem> {
+    fn exchange(
+        &mut self,
+        talk: &mut Conversation<'_>,
+        settle: Duration,
+        duration: Duration,
+    ) -> Result<Trips, Problem> {
         let mut trips = Trips::default();
         let begin = self.clock.stop();
-        let (settled, give_up) = (begin + self.clock.ticks(SETTLE), begin + self.clock.ticks(SETTLE_MAX));
-        let is_settled = |messages, now| (messages >= SETTLE_MESSAGES && now >= settled) || now >= give_up;
+        let (settled, give_up) = (begin + self.clock.ticks(settle), begin + self.clock.ticks(SETTLE_MAX));
+        let is_settled = |messages, now| now >= settled && (messages >= SETTLE_MESSAGES || now >= give_up);
         while !is_settled(trips.settling, self.clock.stop()) {
             trips.settling += 1;
             trips.lost += u64::from(talk.round_trip()?.is_none());

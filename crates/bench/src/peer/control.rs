@@ -88,7 +88,7 @@ impl Control {
     }
 
     /// Receives one message; none when the other end has closed in order. `timeout` is for the message to begin; the rest
-    /// must follow within [`SILENCE`].
+    /// must follow within ten seconds.
     pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> io::Result<Option<T>> {
         let mut length = [0; 4];
         self.socket.set_read_timeout(Some(timeout))?;

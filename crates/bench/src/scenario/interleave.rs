@@ -6,14 +6,14 @@
 use super::arm::{Arm, Pass, Round};
 use super::irq::IrqPins;
 use super::{Findings, Progress, ratio};
-use crate::measure::Bench;
+use crate::measure::{Bench, settling_time};
 use crate::stats::Warmup;
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
 /// Length of one slice. Long enough for hundreds of blocking round trips, short enough for tens of rounds.
 const SLICE: Duration = Duration::from_millis(50);
-/// What opening and closing a slice takes besides, for the estimate.
+/// What opening and closing a slice takes besides settling, for the estimate.
 const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
 const ROUNDS_MIN: u32 = 6;
@@ -39,11 +39,11 @@ impl Pace {
         Self { rounds: rounds.max(ROUNDS_MIN), slice }
     }
 
-    /// What `arms` will take, warm-up included.
-    fn expected_ms(self, arms: usize) -> u64 {
-        let slice_ms = self.slice.as_millis() as u64 + SLICE_OVERHEAD_MS;
-        let warmup_ms = 5 * (WINDOW.as_millis() as u64 + SLICE_OVERHEAD_MS);
-        arms as u64 * (2 * u64::from(self.rounds) * slice_ms + warmup_ms)
+    /// What `arm` will take, warm-up included.
+    fn expected_ms(self, arm: &Arm) -> u64 {
+        let around_ms = settling_time(arm.target.path.waiting).as_millis() as u64 + SLICE_OVERHEAD_MS;
+        let slices = 2 * u64::from(self.rounds);
+        slices * (self.slice.as_millis() as u64 + around_ms) + 5 * (WINDOW.as_millis() as u64 + around_ms)
     }
 }
 
@@ -65,8 +65,9 @@ impl<'a> Interleave<'a> {
 
     /// Measures `arms` and gives their rows; `measure` is `rtt` or `half_rtt`.
     pub fn run(&mut self, mut arms: Vec<Arm>, pace: Pace, measure: &str) -> Findings {
-        let runnable = arms.iter().filter(|arm| arm.refusal.is_none()).count();
-        self.progress.begin(arms.first().map_or("", |arm| arm.scenario), pace.expected_ms(runnable));
+        let runnable = arms.iter().filter(|arm| arm.refusal.is_none());
+        let expected_ms = runnable.map(|arm| pace.expected_ms(arm)).sum();
+        self.progress.begin(arms.first().map_or("", |arm| arm.scenario), expected_ms);
         let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
@@ -109,6 +110,7 @@ impl<'a> Interleave<'a> {
 
     fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
         for _ in 0..pace.rounds {
+            self.bench.take_yardstick();
             for arm in arms.iter_mut() {
                 arm.rounds.push(Round::default());
             }

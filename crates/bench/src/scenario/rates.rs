@@ -118,6 +118,7 @@ fn step(
     let mut tallies: Vec<Tally> = climbers.iter().map(|_| Tally::default()).collect();
     let order: Vec<usize> = (0..climbers.len()).chain((0..climbers.len()).rev()).collect();
     let mut result = Ok(());
+    bench.take_yardstick();
     for index in order {
         if !climbers[index].keeps_up {
             continue;

@@ -31,6 +31,15 @@ pub fn mean_of_logs(logs: &[f64]) -> Option<Estimate> {
     Some(Estimate { value: mean.value.exp(), ci95: mean.ci95.map(f64::exp) })
 }
 
+/// Median of values; none with fewer than two. A few slices that something held up do not move it.
+pub fn median(values: &[f64]) -> Option<Estimate> {
+    resample(values, |values| {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+    })
+}
+
 fn resample<T: Copy>(items: &[T], statistic: impl Fn(&mut dyn Iterator<Item = T>) -> f64) -> Option<Estimate> {
     if items.len() < 2 {
         return None;
@@ -73,6 +82,13 @@ mod tests {
         });
         let covered = covered.count();
         assert!((925..=975).contains(&covered), "{covered} of 1000");
+    }
+
+    #[test]
+    fn a_median_is_not_moved_by_outliers() {
+        let estimate = median(&[5.0, 5.1, 4.9, 5.0, 5.2, 4.8, 90.0]).expect("seven values");
+        assert!((estimate.value - 5.0).abs() < 1e-12);
+        assert_eq!(median(&[1.0]), None);
     }
 
     #[test]

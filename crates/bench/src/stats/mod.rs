@@ -10,7 +10,7 @@ mod distribution;
 mod slice;
 mod warmup;
 
-pub use bootstrap::{Estimate, mean_of_blocks, mean_of_logs};
+pub use bootstrap::{Estimate, mean_of_blocks, mean_of_logs, median};
 pub use distribution::{Accumulator, QUANTILES, needed_samples};
 pub use slice::Slice;
 pub use warmup::Warmup;

@@ -44,7 +44,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         transports: vec![Transport::Tcp, Transport::Udp],
         paths: polled.clone(),
         sizes: SIZES.into(),
-        duration: Duration::from_millis(500),
+        duration: Duration::from_millis(400),
         half: true,
     };
     let rates = Rates {
@@ -56,7 +56,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         reflect_every: None,
         group: GROUP,
     };
-    let ladder = Duration::from_millis(1500);
+    let ladder = Duration::from_millis(1000);
     Ok(vec![
         Scenario::RoundTrips(trips(vec![Transport::Tcp, Transport::Udp], 1000)),
         Scenario::Ladder { transport: Transport::Tcp, size: 64, duration: ladder, pin_irq: false },

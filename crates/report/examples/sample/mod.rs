@@ -2,6 +2,7 @@
 
 use super::{histogram, schema};
 use hdrhistogram::Histogram;
+use schema::Yardstick;
 use schema::{
     Block, Ci95, Distribution, Document, Hiccups, Host, HostNoise, Noise, PathInfo, RateDetail, Ratio, Row, SCHEMA,
     Setup, Tool, Unavailable, Warmup,
@@ -79,6 +80,7 @@ fn host() -> Host {
             hiccups: vec![hiccup(0, 131, 214_312.0), hiccup(1, 127, 88_104.0)],
             during: Noise { steal_ms: 40.0, involuntary_switches: 212, interrupts: 31_882 },
             load_1m: 0.31,
+            yardstick: Yardstick { syscall_ns: Some(131.0), cache_line_ns: Some(280.0) },
         },
         ..Host::default()
     }

@@ -29,6 +29,13 @@ pub(crate) fn host(host: &Host) -> Vec<Fact> {
                 number::up(host.timer_resolution_ns, 1)
             ),
         ));
+        facts.push((
+            "cost of the measuring loop",
+            format!(
+                "{} ns over a transport that answers at once, the clock's cost included",
+                number::up(host.loop_cost_ns, 1)
+            ),
+        ));
     }
     facts.retain(|(_, value)| !value.is_empty());
     facts
@@ -41,7 +48,12 @@ pub(crate) fn measures(host: &Host) -> bool {
 
 /// The clock and its cost on one line.
 pub(crate) fn clock_line(host: &Host) -> String {
-    format!("clock: {}; reading it costs {} ns, part of every sample", clock(host), number::up(host.timer_cost_ns, 1))
+    format!(
+        "clock: {}; reading it costs {} ns, the whole loop {} ns, part of every sample",
+        clock(host),
+        number::up(host.timer_cost_ns, 1),
+        number::up(host.loop_cost_ns, 1)
+    )
 }
 
 fn clock(host: &Host) -> String {
@@ -76,7 +88,13 @@ pub(crate) fn noise(host: &Host) -> Vec<Fact> {
         ("involuntary switches", number::count(during.involuntary_switches)),
         ("interrupts", format!("{}, timer ticks included", number::count(during.interrupts))),
         ("load before the run", number::up(host.noise.load_1m, 2)),
+        ("shortest system call", reading(host.noise.yardstick.syscall_ns)),
+        ("cache line to the other CPU and back", reading(host.noise.yardstick.cache_line_ns)),
     ]
+}
+
+fn reading(ns: Option<f64>) -> String {
+    ns.map_or_else(|| MISSING.into(), |ns| format!("{} ns, median over the run", number::up(ns, 1)))
 }
 
 /// The noise on one line.

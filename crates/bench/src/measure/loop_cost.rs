@@ -1,0 +1,66 @@
+//! What the measuring loop itself adds to every sample.
+
+use super::conversation::Conversation;
+use sidestep_link::Link;
+use sidestep_sys::Problem;
+use sidestep_sys::clock::Clock;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Round trips of which the median is taken.
+const ROUND_TRIPS: usize = 10_001;
+/// The message size that most runs have.
+const SIZE: u32 = 64;
+
+/// A transport that answers at once, from memory.
+struct Mirror {
+    held: Vec<u8>,
+    stdin: io::Stdin,
+}
+
+impl Link for Mirror {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.clear();
+        self.held.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.held.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.held[..count]);
+        Ok(count)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.stdin.as_fd() // There is no socket; nobody asks for it here.
+    }
+}
+
+/// Median of a round trip over a transport that costs next to nothing, ns; the clock's own cost is part of it.
+pub(crate) fn loop_cost_ns(clock: &Clock) -> Result<f64, Problem> {
+    let mirror = Mirror { held: Vec::with_capacity(SIZE as usize), stdin: io::stdin() };
+    let mut talk = Conversation::new(Box::new(mirror), clock, SIZE, true, true);
+    let mut ticks = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        ticks.extend(talk.round_trip()?);
+    }
+    ticks.sort_unstable();
+    Ok(ticks.get(ticks.len() / 2).map_or(0.0, |median| clock.ns(*median) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_sys::clock::Choice;
+
+    #[test]
+    fn the_loop_costs_at_least_its_clock() {
+        let clock = Clock::calibrate(Choice::Auto);
+        let cost = loop_cost_ns(&clock).expect("a mirror always answers");
+        assert!(cost > 0.0);
+    }
+}

@@ -1,0 +1,62 @@
+//! How fast the machine itself is while something is measured.
+//!
+//! A hypervisor moves virtual CPUs between cores, and a core is shared with whoever runs on its other thread. Then every
+//! path is slower or faster at once, and two runs differ without any change of ours: here a cache line was seen to take
+//! 130 ns in one run and 430 ns in the next, and TCP with it 7 us and 11 us. The yardsticks tell such runs apart.
+
+use super::{Bench, floor};
+use sidestep_report::schema::Yardstick;
+use std::time::Duration;
+
+/// System calls in one reading: about 20 us.
+const CALLS: u32 = 200;
+/// How long the cache line is bounced for one reading.
+const BOUNCE: Duration = Duration::from_millis(1);
+
+/// Readings of one run.
+#[derive(Debug, Default)]
+pub(super) struct Yardsticks {
+    syscall_ns: Vec<f64>,
+    cache_line_ns: Vec<f64>,
+}
+
+impl Bench {
+    /// Takes a reading; meant for the pauses between slices.
+    pub fn take_yardstick(&mut self) {
+        // Not being able to pin shows in what is measured; a reading less does no harm.
+        if self.place_thread(true).is_err() {
+            return;
+        }
+        let begin = self.clock.start();
+        for _ in 0..CALLS {
+            std::hint::black_box(std::os::unix::process::parent_id());
+        }
+        let ticks = self.clock.stop() - begin;
+        self.yardsticks.syscall_ns.push(self.clock.ns(ticks) as f64 / f64::from(CALLS));
+        let Some(other_cpu) = self.other_cpu() else { return };
+        let mut samples = Vec::new();
+        if floor::bounce(&self.clock, other_cpu, BOUNCE, &mut samples).is_ok() {
+            let ns: Vec<f64> = samples.iter().map(|ticks| self.clock.ns(*ticks) as f64).collect();
+            self.yardsticks.cache_line_ns.extend(median(ns));
+        }
+    }
+
+    /// The peer's CPU, or where the peer is elsewhere any other one of this host.
+    fn other_cpu(&self) -> Option<u32> {
+        let others = || self.allowed.iter().copied().filter(|cpu| *cpu != self.cpus.client);
+        others().find(|cpu| self.ends.same_host && Some(*cpu) == self.cpus.server).or_else(|| others().next_back())
+    }
+
+    /// Medians over the run.
+    pub fn yardstick(&self) -> Yardstick {
+        Yardstick {
+            syscall_ns: median(self.yardsticks.syscall_ns.clone()),
+            cache_line_ns: median(self.yardsticks.cache_line_ns.clone()),
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
