@@ -9,6 +9,7 @@ use std::process::Command;
 /// ARCHITECTURE.md explains the order.
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
+    ("ring", &["sys"]),
     ("link", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
@@ -17,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.
-const UNSAFE: &[&str] = &["sys", "link"];
+const UNSAFE: &[&str] = &["sys", "ring", "link"];
 
 /// Lines after which a file has more than one subject.
 const FILE_LINES_MAX: usize = 500;

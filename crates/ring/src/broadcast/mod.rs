@@ -1,0 +1,35 @@
+//! One writer that never waits, any number of readers, each of which knows exactly what it lost.
+//!
+//! ```
+//! use sidestep_ring::{ReadError, broadcast};
+//! let (mut publisher, mut subscriber) = broadcast::pair(64 << 10, Default::default())?;
+//! publisher.publish(b"tick")?;
+//! let mut buffer = [0; 64];
+//! assert_eq!(subscriber.try_read(&mut buffer)?, 4);
+//! assert_eq!(subscriber.try_read(&mut buffer), Err(ReadError::Empty));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod publisher;
+mod subscriber;
+
+pub use publisher::Publisher;
+pub use subscriber::{Start, Subscriber};
+
+use crate::ring::Ring;
+use crate::role::Side;
+use crate::sync::Arc;
+
+/// A broadcast ring inside this process. Clone the subscriber for more readers.
+#[cfg(not(loom))]
+pub fn pair(bytes: usize, waking: crate::Waking) -> Result<(Publisher, Subscriber), sidestep_sys::Problem> {
+    Ok(over(crate::segment::private(crate::Kind::Broadcast, bytes, waking)?))
+}
+
+/// Writer and first reader of a fresh ring.
+pub(crate) fn over(ring: Ring) -> (Publisher, Subscriber) {
+    let ring = Arc::new(ring);
+    let publisher = Publisher::resume(Arc::clone(&ring), Side::writer());
+    let subscriber = Subscriber::new(ring, Start::Oldest);
+    (publisher.expect("zeroed memory is an empty ring"), subscriber.expect("zeroed memory is an empty ring"))
+}

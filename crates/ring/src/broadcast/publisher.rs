@@ -1,0 +1,74 @@
+//! The writing side of the broadcast ring.
+
+use crate::fault::{ClaimError, Fault};
+use crate::layout::WORD_BYTES;
+use crate::record;
+use crate::ring::Ring;
+use crate::role::Side;
+use crate::sync::Arc;
+use crate::writer::Writer;
+
+/// The writing side: it looks at no reader and never waits.
+pub struct Publisher {
+    writer: Writer,
+    abandoned: u64,
+    side: Side,
+}
+
+impl Publisher {
+    /// Goes on where the last writer stopped.
+    pub(crate) fn resume(ring: Arc<Ring>, side: Side) -> Result<Self, Fault> {
+        let cells = ring.cells();
+        let mut writer = Writer::resume(ring, |position| position + cells)?;
+        let abandoned = writer.count_abandoned()?;
+        writer.reopen();
+        Ok(Self { writer, abandoned, side })
+    }
+
+    /// Sends a copy of `message` to whoever reads. The only refusal is [`ClaimError::TooLong`].
+    #[inline]
+    pub fn publish(&mut self, message: &[u8]) -> Result<(), ClaimError> {
+        let cells = record::cells(message.len());
+        if cells > self.writer.ring().record_cells_max() || message.len() > self.message_bytes_max() {
+            return Err(ClaimError::TooLong);
+        }
+        let position = self.writer.begin(cells, u64::MAX);
+        let ring = self.writer.ring();
+        // Word by word, as atomics: a reader that fell behind may be reading these cells at this moment.
+        ring.memory.copy_in(ring.cell(position) + WORD_BYTES, message);
+        self.writer.end(message.len());
+        self.writer.publish();
+        Ok(())
+    }
+
+    /// Says that nothing follows.
+    pub fn close(&mut self) {
+        self.writer.close();
+    }
+
+    /// This side's sign of life, and whom it replaced.
+    pub fn side(&self) -> &Side {
+        &self.side
+    }
+
+    /// Messages published so far, by this writer and those before it.
+    pub fn messages(&self) -> u64 {
+        self.writer.written().sequence
+    }
+
+    /// Messages that the writer before this one had begun and not published when it died: one at most.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+
+    /// The longest message of this ring, bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.writer.ring().message_bytes_max()
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

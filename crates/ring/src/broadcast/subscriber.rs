@@ -1,0 +1,173 @@
+//! A reading side of the broadcast ring. It stores nothing that the writer looks at, so it may be mapped read-only.
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::fault::{Fault, Loss, ReadError};
+use crate::layout::{HORIZON_AT, MARK_AT, READER_SLEEPS_AT, WORD_BYTES, WRITTEN_AT};
+use crate::record;
+use crate::ring::{Ring, Step};
+use crate::role::{Peer, Side};
+use crate::sync::{Acquire, Arc, Relaxed, fence};
+use crate::wait::{Limit, WaitError, Waiter, Waiting};
+
+/// Where a new reader begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With the next message to come.
+    #[default]
+    Latest,
+    /// As far back as a record boundary is known: up to half the ring.
+    Oldest,
+}
+
+/// A reader. Each has its own position; a clone goes on from the same one.
+pub struct Subscriber {
+    ring: Arc<Ring>,
+    next: Checkpoint,
+    fault: Option<Fault>,
+    side: Side,
+}
+
+impl Clone for Subscriber {
+    fn clone(&self) -> Self {
+        Self { ring: Arc::clone(&self.ring), next: self.next, fault: self.fault, side: Side::reader() }
+    }
+}
+
+impl Subscriber {
+    pub(crate) fn new(ring: Arc<Ring>, start: Start) -> Result<Self, Fault> {
+        let beginning = Checkpoint::default();
+        let written = checkpoint::load(&ring.memory, WRITTEN_AT).ok_or(Fault::WriterPosition)?;
+        let mut reader = Self { ring, next: beginning, fault: None, side: Side::reader() };
+        if start == Start::Oldest {
+            let mark = checkpoint::load(&reader.ring.memory, MARK_AT).ok_or(Fault::WriterPosition)?;
+            let Some(oldest) = [beginning, mark].into_iter().find(|from| reader.is_intact(from.position)) else {
+                return Ok(Self { next: written, ..reader });
+            };
+            reader.next = oldest;
+            return Ok(reader);
+        }
+        reader.next = written;
+        Ok(reader)
+    }
+
+    /// Copies the next message to the front of `buffer` and returns its length.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        if let Some(fault) = self.fault {
+            return Err(ReadError::Faulty(fault));
+        }
+        // Two steps at most: padding goes to the ring's end, and none can begin there.
+        for _ in 0..2 {
+            let position = self.next.position;
+            // Partner: the Release in `Writer::publish`.
+            let word = self.ring.memory.word(self.ring.cell(position)).load(Acquire);
+            if !record::is_at(word, position) {
+                return if self.is_intact(position) { Err(ReadError::Empty) } else { Err(self.skip()) };
+            }
+            match self.ring.step(word, position) {
+                Ok(Step::Message { length, .. }) if length > buffer.len() => {
+                    let intact = self.is_intact(position);
+                    return Err(if intact { ReadError::TooShort { needs: length } } else { self.skip() });
+                }
+                Ok(Step::Message { length, cells }) => {
+                    self.ring.memory.copy_out(self.ring.cell(position) + WORD_BYTES, &mut buffer[..length]);
+                    if !self.is_intact(position) {
+                        return Err(self.skip());
+                    }
+                    self.next.position += cells;
+                    self.next.sequence += 1;
+                    self.next.bytes += length as u64;
+                    return Ok(length);
+                }
+                Ok(_) | Err(_) if !self.is_intact(position) => return Err(self.skip()),
+                Ok(Step::Skip { cells }) => self.next.position += cells,
+                Ok(Step::Close) => return Err(ReadError::Closed),
+                Err(fault) => return Err(self.poison(fault)),
+            }
+        }
+        Err(self.poison(Fault::Padding))
+    }
+
+    /// Waits until [`Subscriber::try_read`] has an answer: a message, or the news of a loss.
+    pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
+        let mut waiter = Waiter::new(waiting, limit);
+        loop {
+            if let Some(fault) = self.fault {
+                return Err(WaitError::Faulty(fault));
+            }
+            let position = self.next.position;
+            let word = self.word();
+            if record::is_at(word, position) && record::decode(word) == Some(record::Record::Close) {
+                return Err(WaitError::Closed);
+            }
+            if self.is_ready() {
+                return Ok(());
+            }
+            let ring = &*self.ring;
+            let is_ready = || {
+                let word = ring.memory.word(ring.cell(position)).load(Acquire);
+                record::is_at(word, position)
+            };
+            let turn = waiter.turn(ring, &mut self.side, READER_SLEEPS_AT, is_ready);
+            if turn.is_err() && !self.is_ready() {
+                return turn;
+            }
+        }
+    }
+
+    /// Who writes.
+    pub fn peer(&mut self) -> Peer {
+        self.side.peer(&self.ring)
+    }
+
+    /// The sequence number of the next message: messages read and lost so far, and those before the start.
+    pub fn sequence(&self) -> u64 {
+        self.next.sequence
+    }
+
+    /// The longest message of this ring, bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.ring.message_bytes_max()
+    }
+
+    fn word(&self) -> u64 {
+        // Partner: the Release in `Writer::publish`.
+        self.ring.memory.word(self.ring.cell(self.next.position)).load(Acquire)
+    }
+
+    fn is_ready(&self) -> bool {
+        record::is_at(self.word(), self.next.position) || !self.is_intact(self.next.position)
+    }
+
+    /// Whether nothing that was loaded from `position` on, before this call, was overwritten. Partner: the fence in
+    /// `Writer::advance_horizon`; what was stored after that fence and loaded before this one shows its horizon.
+    #[inline]
+    fn is_intact(&self, position: u64) -> bool {
+        fence(Acquire);
+        self.ring.memory.word(HORIZON_AT).load(Relaxed) <= position.saturating_add(self.ring.cells())
+    }
+
+    /// Goes on at the last half of the ring that began, or at the end if that is gone as well, and says what was lost.
+    #[cold]
+    fn skip(&mut self) -> ReadError {
+        for at in [MARK_AT, WRITTEN_AT] {
+            let Some(found) = checkpoint::load(&self.ring.memory, at) else { break };
+            if found.position <= self.next.position || at == MARK_AT && !self.is_intact(found.position) {
+                continue;
+            }
+            if found.sequence < self.next.sequence || found.bytes < self.next.bytes {
+                return self.poison(Fault::WriterPosition);
+            }
+            let loss = Loss { messages: found.sequence - self.next.sequence, bytes: found.bytes - self.next.bytes };
+            self.next = found;
+            return ReadError::Lost(loss);
+        }
+        // The horizon is seen, the checkpoints before it not yet: a matter of the memory model, or of a hostile writer.
+        ReadError::Empty
+    }
+
+    #[cold]
+    fn poison(&mut self, fault: Fault) -> ReadError {
+        // Only noted here: a reader may be mapped read-only, and the others judge for themselves.
+        ReadError::Faulty(*self.fault.get_or_insert(fault))
+    }
+}

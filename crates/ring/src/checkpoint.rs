@@ -1,0 +1,81 @@
+//! Three counters that belong together, stored so that neither a crash nor a concurrent look tears them apart.
+//!
+//! Two copies; the writer of a checkpoint fills the older one and stores its sequence number last, so the greater
+//! sequence number is always a whole copy. Three stores per message, to a line that nobody else looks at while all is
+//! well, make the counts of `stat` and of a repair exact.
+
+use crate::memory::Memory;
+use crate::sync::{Acquire, Release};
+
+/// How often a look is repeated while the other side writes; it writes two copies before it can disturb one look.
+const ATTEMPTS_MAX: usize = 64;
+/// Beyond this no position is believed: sums of two stay far from overflow.
+const POSITION_MAX: u64 = 1 << 62;
+
+/// Messages, cells and bytes so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Messages.
+    pub(crate) sequence: u64,
+    /// Cells, with padding.
+    pub(crate) position: u64,
+    /// Bytes of messages.
+    pub(crate) bytes: u64,
+}
+
+/// The side that stores a checkpoint: which copy is the older one.
+pub(crate) struct Recorder {
+    at: usize,
+    older: usize,
+    position: u64,
+}
+
+impl Recorder {
+    /// Goes on where the last one, perhaps of a dead process, stopped.
+    pub(crate) fn resume(memory: &Memory, at: usize) -> Self {
+        let newer = newer_copy(memory, at);
+        Self { at, older: 24 - newer, position: memory.word(at + newer + 8).load(Acquire) }
+    }
+
+    /// Stores a checkpoint whose sequence number is above the last one's. Each Release pairs with an Acquire of [`load`].
+    #[inline(always)]
+    pub(crate) fn store(&mut self, memory: &Memory, checkpoint: Checkpoint) {
+        let copy = self.at + self.older;
+        self.position = checkpoint.position;
+        memory.word(copy + 8).store(checkpoint.position, Release);
+        memory.word(copy + 16).store(checkpoint.bytes, Release);
+        memory.word(copy).store(checkpoint.sequence, Release);
+        self.older ^= 24;
+    }
+
+    /// The position of the last checkpoint that this recorder stored or found.
+    #[inline(always)]
+    pub(crate) fn last(&self) -> u64 {
+        self.position
+    }
+}
+
+/// Distance of the copy with the greater sequence number; the first one before anything was stored.
+fn newer_copy(memory: &Memory, at: usize) -> usize {
+    let [first, second] = [at, at + 24].map(|copy| memory.word(copy).load(Acquire));
+    if second > first { 24 } else { 0 }
+}
+
+/// The newest whole checkpoint; `None` when it cannot be had whole (only a hostile peer is that fast) or is absurd.
+pub(crate) fn load(memory: &Memory, at: usize) -> Option<Checkpoint> {
+    (0..ATTEMPTS_MAX)
+        .find_map(|_| attempt(memory, at))
+        .filter(|found| found.position < POSITION_MAX && found.sequence < POSITION_MAX && found.bytes < POSITION_MAX)
+}
+
+/// This copy is overwritten only after the other one got the next sequence number: if that one is still the lesser, the
+/// copy is whole. The loads stay in this order because each is an Acquire, the stores because each is a Release.
+fn attempt(memory: &Memory, at: usize) -> Option<Checkpoint> {
+    let newer = newer_copy(memory, at);
+    let [copy, other] = [at + newer, at + 24 - newer];
+    let sequence = memory.word(copy).load(Acquire);
+    let position = memory.word(copy + 8).load(Acquire);
+    let bytes = memory.word(copy + 16).load(Acquire);
+    let is_whole = memory.word(other).load(Acquire) <= sequence && memory.word(copy).load(Acquire) == sequence;
+    is_whole.then_some(Checkpoint { sequence, position, bytes })
+}

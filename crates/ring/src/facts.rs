@@ -1,0 +1,126 @@
+//! The facts in a ring's header: written once by who makes the ring, checked once by who attaches.
+
+use crate::layout::{
+    ABI_AND_KIND_AT, ABI_VERSION, BYTE_ORDER_MARK, CELL_BYTES, CELLS_AT, CELLS_MAX, CELLS_MIN, HEADER_BYTES,
+    LAYOUT_HASH, LAYOUT_HASH_AT, MAGIC, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
+};
+use crate::memory::Memory;
+use crate::ring::Kind;
+use crate::sync::{Acquire, Relaxed, Release};
+use crate::waking::Waking;
+use sidestep_sys::Problem;
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+
+/// The facts, as copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) kind: Kind,
+    pub(crate) cells: u64,
+    pub(crate) waking: Waking,
+    pub(crate) pid_namespace: u64,
+}
+
+/// Why a header is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mismatch {
+    Magic,
+    ByteOrder,
+    Abi(u32),
+    Header(u32),
+    Layout(u64),
+    Kind(u32),
+    Cells(u64),
+    Waking(u64),
+    PidNamespace(u64),
+    FileLength { has: u64, needs: u64 },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic => f.write_str("it does not begin with SIDESTEP: no ring, or one that is not finished"),
+            Self::ByteOrder => f.write_str("it was made by a machine of the other byte order"),
+            Self::Abi(found) => write!(f, "its ABI version is {found}, this program's is {ABI_VERSION}"),
+            Self::Header(found) => write!(f, "its header has {found} bytes, this program's {HEADER_BYTES}"),
+            Self::Layout(found) => write!(f, "its layout hash is {found:016x}, this program's {LAYOUT_HASH:016x}"),
+            Self::Kind(found) => write!(f, "its kind is {found}, which is neither spsc (1) nor broadcast (2)"),
+            Self::Cells(found) => {
+                write!(f, "its capacity is {found} cells: no power of two from {CELLS_MIN} to {CELLS_MAX}")
+            }
+            Self::Waking(found) => write!(f, "its way to wake sleepers has the unknown number {found}"),
+            Self::PidNamespace(found) => write!(f, "it belongs to pid namespace {found}, this process does not"),
+            Self::FileLength { has, needs } => write!(f, "the file has {has} bytes, the ring needs {needs}"),
+        }
+    }
+}
+
+/// Bytes of a ring of so many cells.
+pub(crate) fn ring_bytes(cells: u64) -> usize {
+    HEADER_BYTES + cells as usize * CELL_BYTES
+}
+
+/// The cells of a ring that holds at least `bytes`.
+pub(crate) fn cells_for(bytes: usize) -> Result<u64, Problem> {
+    let cells = (bytes as u64).div_ceil(CELL_BYTES as u64).clamp(CELLS_MIN, CELLS_MAX + 1).next_power_of_two();
+    if cells <= CELLS_MAX {
+        return Ok(cells);
+    }
+    Err(Problem::usage(format!("cannot make a ring of {bytes} bytes"), "a ring has at most 4 GiB"))
+}
+
+/// The pid namespace of this process, by inode; 0 where /proc does not tell.
+pub(crate) fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+impl Facts {
+    /// Writes the header of a fresh ring, the magic last: what has the magic is finished.
+    pub(crate) fn write(self, memory: &Memory) {
+        let put = |at, value| memory.word(at).store(value, Relaxed);
+        put(ABI_AND_KIND_AT, u64::from(ABI_VERSION) | (self.kind as u64) << 32);
+        put(ORDER_AND_HEADER_AT, u64::from(BYTE_ORDER_MARK) | (HEADER_BYTES as u64) << 32);
+        put(LAYOUT_HASH_AT, LAYOUT_HASH);
+        put(CELLS_AT, self.cells);
+        put(WAKING_AT, self.waking as u64);
+        put(PID_NAMESPACE_AT, self.pid_namespace);
+        // Partner: the Acquire in `check`.
+        memory.word(MAGIC_AT).store(MAGIC, Release);
+    }
+
+    /// Copies the header of a ring and checks each fact against this program and against the file's length.
+    pub(crate) fn check(memory: &Memory, file_bytes: u64) -> Result<Self, Mismatch> {
+        // Partner: the Release in `write`.
+        if memory.word(MAGIC_AT).load(Acquire) != MAGIC {
+            return Err(Mismatch::Magic);
+        }
+        let [abi, kind] = halves(memory, ABI_AND_KIND_AT);
+        let [order, header] = halves(memory, ORDER_AND_HEADER_AT);
+        let [layout, cells, waking, pid_namespace] =
+            [LAYOUT_HASH_AT, CELLS_AT, WAKING_AT, PID_NAMESPACE_AT].map(|at| memory.word(at).load(Relaxed));
+        match () {
+            () if order != BYTE_ORDER_MARK => return Err(Mismatch::ByteOrder),
+            () if abi != ABI_VERSION => return Err(Mismatch::Abi(abi)),
+            () if header as usize != HEADER_BYTES => return Err(Mismatch::Header(header)),
+            () if layout != LAYOUT_HASH => return Err(Mismatch::Layout(layout)),
+            () if !cells.is_power_of_two() || !(CELLS_MIN..=CELLS_MAX).contains(&cells) => {
+                return Err(Mismatch::Cells(cells));
+            }
+            () if pid_namespace != self::pid_namespace() => return Err(Mismatch::PidNamespace(pid_namespace)),
+            () => {}
+        }
+        let kind = [Kind::Spsc, Kind::Broadcast].into_iter().find(|known| *known as u32 == kind);
+        let kind = kind.ok_or(Mismatch::Kind(halves(memory, ABI_AND_KIND_AT)[1]))?;
+        let waking = Waking::of_code(waking).ok_or(Mismatch::Waking(waking))?;
+        let needs = ring_bytes(cells) as u64;
+        if file_bytes < needs {
+            return Err(Mismatch::FileLength { has: file_bytes, needs });
+        }
+        Ok(Self { kind, cells, waking, pid_namespace })
+    }
+}
+
+fn halves(memory: &Memory, at: usize) -> [u32; 2] {
+    let word = memory.word(at).load(Relaxed);
+    [word as u32, (word >> 32) as u32]
+}

@@ -1,0 +1,56 @@
+//! L0: rings at the speed of one cache line, in process and in shared memory.
+//!
+//! [`spsc`]: one writer, one reader, messages of any size, filled and read in place. The writer waits or drops what is
+//! new when the reader is slow. [`broadcast`]: one writer that never waits, any number of readers that know exactly what
+//! they lost. Both lie in memory of this process or in a [`Segment`] that processes share, and survive the death of
+//! either side: what was published stays, what was only begun is gone and counted, a successor takes the place.
+//!
+//! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, with the word that says it is there;
+//! nothing else moves between the two CPUs until a quarter of the ring is read.
+//!
+//! Whoever shares the memory can write anything to it at any time. Every position, length and kind that comes from there
+//! is checked before it is used; what cannot be true is a [`Fault`] and ends the use of the ring. The bytes of a message
+//! read in place can change while they are looked at: copy first what you check and then use.
+
+// The models leave out processes, files and futexes.
+#![cfg_attr(loom, allow(dead_code))]
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("a record's word is compared as little-endian 64 bits; no other machine has been tried");
+
+pub mod broadcast;
+mod checkpoint;
+#[cfg(not(loom))]
+mod facts;
+mod fault;
+pub mod layout;
+mod memory;
+#[cfg(not(loom))]
+mod observe;
+mod record;
+mod ring;
+mod role;
+#[cfg(not(loom))]
+mod segment;
+pub mod spsc;
+mod sync;
+mod wait;
+mod waking;
+mod writer;
+
+#[cfg(all(test, not(loom)))]
+mod crash;
+#[cfg(all(test, loom))]
+mod models;
+
+pub use fault::{ClaimError, Fault, Loss, ReadError};
+#[cfg(not(loom))]
+pub use observe::{Flow, Holder, Stat};
+pub use ring::Kind;
+pub use role::{Peer, Side};
+#[cfg(not(loom))]
+pub use segment::{Backing, Options, Segment};
+#[cfg(not(loom))]
+pub use sidestep_sys::memory::Access;
+pub use wait::{Limit, WaitError, Waiting};
+pub use waking::Waking;

@@ -1,0 +1,119 @@
+//! A look at a live ring that disturbs nobody: only loads, of counters that both sides keep anyway.
+
+use crate::checkpoint;
+use crate::fault::Fault;
+use crate::layout::{
+    ABANDONED_AT, BEAT, CELL_BYTES, DROPPED_AT, FAULT_AT, LOST_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT,
+    READER_ROLE_AT, READER_SLEEPS_AT, WRITER_ROLE_AT, WRITER_SLEEPS_AT, WRITTEN_AT,
+};
+use crate::record::{self, Record};
+use crate::ring::{Kind, Ring};
+use crate::role::{now_ns, process_of};
+use crate::sync::{Acquire, Relaxed};
+use crate::writer::find_tail;
+use sidestep_sys::process::Process;
+use std::time::Duration;
+
+/// What has passed one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+    /// Position: cells of 64 bytes, with words and padding.
+    pub cells: u64,
+}
+
+/// One side of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process that holds it; `None` when nobody does.
+    pub process: Option<Process>,
+    /// Whether that process lives.
+    pub is_alive: bool,
+    /// How long ago it last gave a sign of life: it does when it takes the side, while it waits, and when told to.
+    pub beat_age: Option<Duration>,
+    /// Whether it sleeps until it is woken; for readers of a broadcast ring: whether any does.
+    pub sleeps: bool,
+    /// Whether it has closed.
+    pub is_closed: bool,
+}
+
+/// The state of a ring at one moment. Each flow is exact; the flows of the two sides are not of the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// What happens when a reader is slow.
+    pub kind: Kind,
+    /// Room, bytes, with words and padding.
+    pub capacity_bytes: u64,
+    /// The longest message, bytes.
+    pub message_bytes_max: usize,
+    /// What was published.
+    pub written: Flow,
+    /// What was released (SPSC only; readers of a broadcast ring keep their own count).
+    pub read: Flow,
+    /// The position that the reader has told the writer (SPSC only).
+    pub published_cells: u64,
+    /// Messages that the writer dropped because the ring was full.
+    pub dropped: u64,
+    /// Messages begun by writers that died before they published them.
+    pub abandoned: u64,
+    /// Messages that a new reader skipped because it was told to.
+    pub lost: u64,
+    /// The writing side.
+    pub writer: Holder,
+    /// The reading side (SPSC only).
+    pub reader: Holder,
+    /// Why the ring is out of use.
+    pub fault: Option<Fault>,
+}
+
+impl Stat {
+    pub(crate) fn of(ring: &Ring, kind: Kind) -> Self {
+        let word = |at| ring.memory.word(at).load(Acquire);
+        Self {
+            kind,
+            capacity_bytes: ring.cells() * CELL_BYTES as u64,
+            message_bytes_max: ring.message_bytes_max(),
+            written: flow(ring, WRITTEN_AT),
+            read: flow(ring, READ_AT),
+            published_cells: word(PUBLISHED_AT),
+            dropped: word(DROPPED_AT),
+            abandoned: word(ABANDONED_AT),
+            lost: word(LOST_AT),
+            writer: holder(ring, WRITER_ROLE_AT, WRITER_SLEEPS_AT, writer_is_closed(ring)),
+            reader: holder(ring, READER_ROLE_AT, READER_SLEEPS_AT, word(READER_CLOSED_AT) != 0),
+            fault: Fault::of_code(word(FAULT_AT)),
+        }
+    }
+}
+
+/// The checkpoint alone: a message that is published and not yet in it is there at the next look. Zero when a peer has
+/// made it unreadable.
+fn flow(ring: &Ring, at: usize) -> Flow {
+    let checkpoint = checkpoint::load(&ring.memory, at).unwrap_or_default();
+    Flow { messages: checkpoint.sequence, bytes: checkpoint.bytes, cells: checkpoint.position }
+}
+
+fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
+    let process = process_of(ring.memory.word(at).load(Acquire));
+    let beat = ring.memory.word(at + BEAT).load(Relaxed);
+    Holder {
+        process,
+        is_alive: process.is_some_and(|process| process.is_alive()),
+        beat_age: (beat != 0).then(|| Duration::from_nanos(now_ns().saturating_sub(beat))),
+        sleeps: ring.memory.flag(sleeps_at).load(Relaxed) != 0,
+        is_closed,
+    }
+}
+
+/// The mark stands behind the last record.
+fn writer_is_closed(ring: &Ring) -> bool {
+    let tail = checkpoint::load(&ring.memory, WRITTEN_AT)
+        .and_then(|written| find_tail(ring, written, written.position + ring.cells()).ok());
+    tail.is_some_and(|tail| {
+        let word = ring.memory.word(ring.cell(tail.position)).load(Acquire);
+        record::is_at(word, tail.position) && record::decode(word) == Some(Record::Close)
+    })
+}

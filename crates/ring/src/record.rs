@@ -1,0 +1,89 @@
+//! The word in front of each message.
+//!
+//! ```text
+//!  63                             32  31  30 29 28                              0
+//! |  low half of the cell's position | C | kind |  length of the message, bytes  |
+//! ```
+//!
+//! A record is committed when C is set and the upper half names the position at which it is looked for: what earlier
+//! laps left in the cell has another position, zeroed memory has no C. The writer makes sure that what lies behind its
+//! last record, which may be bytes of an old message, cannot be taken for one (`Writer::publish`), so the reader need
+//! not clear what it has read, and word and message travel in one cache line.
+
+use crate::layout::{CELL_BYTES, WORD_BYTES};
+
+/// Bits of a length.
+pub(crate) const LENGTH_BITS: u32 = 29;
+/// Bits of a kind.
+pub(crate) const KIND_BITS: u32 = 2;
+const COMMITTED: u64 = 1 << 31;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A message of this many bytes.
+    Message(usize),
+    /// Nothing up to the end of the ring.
+    Padding,
+    /// The writer has closed; nothing follows until another one overwrites this record.
+    Close,
+}
+
+/// The word of `record` at `position`.
+#[inline(always)]
+pub(crate) fn word(position: u64, record: Record) -> u64 {
+    let (kind, length) = match record {
+        Record::Message(length) => (0, length as u64),
+        Record::Padding => (1, 0),
+        Record::Close => (2, 0),
+    };
+    position << 32 | COMMITTED | kind << LENGTH_BITS | length
+}
+
+/// Whether a word says that a record is committed at `position`.
+#[inline(always)]
+pub(crate) fn is_at(word: u64, position: u64) -> bool {
+    word >> 31 == (position << 32 | COMMITTED) >> 31
+}
+
+/// What a committed word says; `None` if it is no word that a writer writes.
+#[inline(always)]
+pub(crate) fn decode(word: u64) -> Option<Record> {
+    match (word & (COMMITTED - 1)) >> LENGTH_BITS {
+        0 => Some(Record::Message((word & LENGTH_MASK) as usize)),
+        1 => Some(Record::Padding),
+        2 => Some(Record::Close),
+        _ => None,
+    }
+}
+
+/// Cells that a message of `length` bytes takes.
+#[inline(always)]
+pub(crate) fn cells(length: usize) -> u64 {
+    ((WORD_BYTES + length).div_ceil(CELL_BYTES)) as u64
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_put_in() {
+        for position in [0, 1, u64::from(u32::MAX), 1 << 32, (1 << 40) + 7] {
+            for record in [Record::Message(0), Record::Message(LENGTH_MASK as usize), Record::Padding, Record::Close] {
+                let word = word(position, record);
+                assert!(is_at(word, position));
+                assert!(!is_at(word, position + 1) && !is_at(word, position ^ 1 << 31));
+                assert_eq!(decode(word), Some(record));
+            }
+            assert!(!is_at(0, position) && !is_at(position << 32, position));
+        }
+        assert_eq!(decode(COMMITTED | 3 << LENGTH_BITS), None);
+    }
+
+    #[test]
+    fn fifty_six_bytes_fit_one_line() {
+        assert_eq!([cells(0), cells(56), cells(57), cells(120), cells(121)], [1, 1, 2, 2, 3]);
+    }
+}

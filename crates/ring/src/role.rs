@@ -1,0 +1,148 @@
+//! Who holds a side of a shared ring, whether it still lives, and how a successor takes its place.
+//!
+//! ```text
+//!  63                                             22 21                  0
+//! |  start time of the process, ticks since boot    |  pid                |   0: nobody
+//! ```
+//!
+//! One compare-and-swap takes a side, from nobody or from a process that has ended; pid and start time together name a
+//! process for ever. So two can never hold a side at once, and nothing has to be cleaned up after a crash.
+
+use crate::layout::{BEAT, READER_ROLE_AT, WRITER_ROLE_AT};
+use crate::ring::Ring;
+use crate::sync::{Acquire, Arc, Relaxed, SeqCst};
+use sidestep_sys::process::{Process, Watch};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// PID_MAX_LIMIT of Linux is 2^22.
+const PID_BITS: u32 = 22;
+/// A side changes hands at most this often while somebody tries to take it.
+const ATTEMPTS_MAX: usize = 16;
+
+/// What is known of the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Nobody has taken it yet, or its holder has left in good order.
+    Absent,
+    /// Its holder lives.
+    Present,
+    /// It has closed.
+    Closed,
+    /// Its process has ended without leaving. Another one may take its place.
+    Gone(Process),
+}
+
+/// Why a side could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeError {
+    /// This process lives and holds it.
+    Held(Process),
+    /// It changes hands all the time.
+    Contended,
+    /// /proc does not tell who this process is.
+    Unnamed,
+}
+
+/// One side of a ring, as the handle that holds it sees it.
+pub struct Side {
+    at: usize,
+    peer_at: usize,
+    /// The shared ring in which this process holds the side, the word that says so, and whom it replaced; nothing in a
+    /// ring that is not shared and for who only looks.
+    held: Option<(Arc<Ring>, u64, Option<Process>)>,
+    /// The owner word that was last seen on the other side, and the watch over that process.
+    peer: Option<(u64, Option<Watch>)>,
+}
+
+impl Side {
+    /// The writer of a ring inside this process.
+    pub(crate) fn writer() -> Self {
+        Self { at: WRITER_ROLE_AT, peer_at: READER_ROLE_AT, held: None, peer: None }
+    }
+
+    /// The reader of a ring inside this process.
+    pub(crate) fn reader() -> Self {
+        Self { at: READER_ROLE_AT, peer_at: WRITER_ROLE_AT, held: None, peer: None }
+    }
+
+    /// Takes this side of a shared ring for this process, from nobody or from a process that has ended.
+    pub(crate) fn take(mut self, ring: &Arc<Ring>) -> Result<Self, TakeError> {
+        let this = owner_word(Process::this().map_err(|_| TakeError::Unnamed)?);
+        let word = ring.memory.word(self.at);
+        for _ in 0..ATTEMPTS_MAX {
+            let current = word.load(Acquire);
+            let holder = process_of(current);
+            if let Some(holder) = holder.filter(Process::is_alive) {
+                return Err(TakeError::Held(holder));
+            }
+            // Partner: the same exchange of a rival; one of the two fails and looks again.
+            if word.compare_exchange(current, this, SeqCst, Relaxed).is_ok() {
+                self.held = Some((Arc::clone(ring), this, holder));
+                self.beat();
+                return Ok(self);
+            }
+        }
+        Err(TakeError::Contended)
+    }
+
+    /// The process that held this side before, if it ended without leaving.
+    pub fn replaced(&self) -> Option<Process> {
+        self.held.as_ref()?.2
+    }
+
+    /// Tells observers that this side is alive; waiting does it as well.
+    pub fn beat(&self) {
+        if let Some((ring, ..)) = &self.held {
+            ring.memory.word(self.at + BEAT).store(now_ns(), Relaxed);
+        }
+    }
+
+    /// Looks who holds the other side and whether it lives: one system call once it is known.
+    pub(crate) fn peer(&mut self, ring: &Ring) -> Peer {
+        if !ring.is_shared {
+            return Peer::Present;
+        }
+        let word = ring.memory.word(self.peer_at).load(Acquire);
+        let Some(process) = process_of(word) else { return Peer::Absent };
+        if self.peer.as_ref().is_none_or(|(known, _)| *known != word) {
+            // Without a pidfd (none left, or none allowed) /proc tells as well, only later.
+            self.peer = Some((word, Watch::over(process).ok().flatten()));
+        }
+        let lives = match &self.peer {
+            Some((_, Some(watch))) => !watch.has_ended(),
+            _ => process.is_alive(),
+        };
+        if lives { Peer::Present } else { Peer::Gone(process) }
+    }
+
+    /// A descriptor that becomes readable when the peer's process ends, for poll(2) and epoll(7). It belongs to the
+    /// process that the last look at the peer has found: `None` before that and in a ring that is not shared.
+    pub fn peer_pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.peer.as_ref()?.1.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Side {
+    /// Leaves in good order.
+    fn drop(&mut self) {
+        if let Some((ring, owner, _)) = &self.held {
+            // If somebody scribbled over the word it is not ours to clear.
+            let _ = ring.memory.word(self.at).compare_exchange(*owner, 0, SeqCst, Relaxed);
+        }
+    }
+}
+
+/// The process that an owner word names.
+pub(crate) fn process_of(word: u64) -> Option<Process> {
+    let pid = (word & ((1 << PID_BITS) - 1)) as u32;
+    (pid != 0).then_some(Process { pid, start_ticks: word >> PID_BITS })
+}
+
+fn owner_word(process: Process) -> u64 {
+    process.start_ticks << PID_BITS | u64::from(process.pid)
+}
+
+/// CLOCK_MONOTONIC_RAW, ns: the same for all processes of a host.
+pub(crate) fn now_ns() -> u64 {
+    sidestep_sys::clock::monotonic_raw_ns()
+}

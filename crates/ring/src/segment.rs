@@ -1,0 +1,275 @@
+//! A ring in memory that processes share: a sealed memfd that is handed over, or a file that has a name.
+
+use crate::broadcast::{Publisher, Start, Subscriber};
+use crate::facts::{self, Facts, cells_for, ring_bytes};
+use crate::fault::Fault;
+use crate::layout::{FAULT_AT, HEADER_BYTES};
+use crate::memory::Memory;
+use crate::observe::Stat;
+use crate::ring::{Kind, Ring};
+use crate::role::{Side, TakeError};
+use crate::spsc::{Consumer, Producer, Resume};
+use crate::sync::{Arc, Relaxed};
+use crate::waking::Waking;
+use sidestep_sys::Problem;
+use sidestep_sys::memory::{self, Access, HUGE_PAGE_BYTES, Mapping};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What a new ring is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What happens when the reader is slow.
+    pub kind: Kind,
+    /// Room for messages, bytes; rounded up to a power of two of cells.
+    pub bytes: usize,
+    /// How sleepers are noticed. [`Waking::Barrier`] becomes [`Waking::Fence`] where membarrier(2) is refused.
+    pub waking: Waking,
+}
+
+/// What memory a ring got, and why not better.
+#[derive(Clone, Debug)]
+pub struct Backing {
+    /// Whether it lies on huge pages; if not, the reason.
+    pub huge_pages: Result<(), String>,
+    /// Whether its pages are locked into memory; if not, the reason.
+    pub locked: Result<(), String>,
+}
+
+/// A ring in shared memory, mapped. Its handles keep the mapping alive; nothing else does.
+pub struct Segment {
+    name: String,
+    file: OwnedFd,
+    kind: Kind,
+    ring: Arc<Ring>,
+    backing: Backing,
+}
+
+impl Segment {
+    /// Makes a ring without a name, in a memfd whose size is sealed. Hand its descriptor to the other process.
+    pub fn memfd(options: &Options) -> Result<Self, Problem> {
+        let cells = cells_for(options.bytes)?;
+        let make = |huge: bool| -> io::Result<(OwnedFd, Mapping)> {
+            let file = memory::memfd("sidestep-ring", huge)?;
+            let len = mapped_bytes(cells, huge);
+            memory::allocate(file.as_fd(), len)?;
+            memory::seal_size(file.as_fd())?;
+            let mapping = Mapping::shared(file.as_fd(), len, Access::ReadWrite)?;
+            Ok((file, mapping))
+        };
+        let huge = match ring_bytes(cells) {
+            bytes if bytes < HUGE_PAGE_BYTES => Err(format!("{bytes} bytes are less than a huge page")),
+            _ => make(true).map_err(|error| format!("no huge page is free ({error}); reserve some: vm.nr_hugepages")),
+        };
+        let (made, huge_pages) = match huge {
+            Ok(made) => (made, Ok(())),
+            Err(why) => (make(false).map_err(|error| cannot_make("a memfd", error))?, Err(why)),
+        };
+        Ok(Self::fresh("a memfd".into(), made.0, made.1, cells, options, huge_pages))
+    }
+
+    /// Makes a ring in a new file. The name appears when the ring is finished; a name that exists is refused.
+    pub fn create(path: &Path, options: &Options) -> Result<Self, Problem> {
+        let cells = cells_for(options.bytes)?;
+        let name = path.display().to_string();
+        let unfinished = format!("{name}.{}.new", std::process::id());
+        let make = || -> io::Result<Self> {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
+            let huge = memory::is_hugetlbfs(file.as_fd());
+            let len = mapped_bytes(cells, huge);
+            memory::allocate(file.as_fd(), len)?;
+            let mapping = Mapping::shared(file.as_fd(), len, Access::ReadWrite)?;
+            let huge_pages = if huge { Ok(()) } else { Err("the file is not on a hugetlbfs".into()) };
+            let segment = Self::fresh(name.clone(), file.into(), mapping, cells, options, huge_pages);
+            fs::hard_link(&unfinished, path)?;
+            Ok(segment)
+        };
+        let made = make();
+        let _ = fs::remove_file(&unfinished);
+        made.map_err(|error| cannot_make(&name, error))
+    }
+
+    /// Attaches to a ring in a file. Whoever may write the file can also truncate it, and a mapping of what is gone kills
+    /// by SIGBUS: a file that everybody may write, or that somebody else owns, is refused; for peers without trust, use
+    /// a memfd.
+    pub fn open(path: &Path, access: Access) -> Result<Self, Problem> {
+        let name = path.display().to_string();
+        let open = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
+        Self::attach(name.clone(), open.map_err(|error| cannot_attach(&name, error))?, access)
+    }
+
+    /// Attaches to a ring in a descriptor that was handed over. A memfd whose size is not sealed is refused.
+    pub fn from_fd(file: OwnedFd, access: Access) -> Result<Self, Problem> {
+        Self::attach("a handed-over descriptor".into(), File::from(file), access)
+    }
+
+    fn attach(name: String, file: File, access: Access) -> Result<Self, Problem> {
+        let refused = |why: String| cannot_attach(&name, why);
+        let facts = file.metadata().map_err(|error| cannot_attach(&name, error))?;
+        check_file(&file, &facts).map_err(|why| refused(why.into()))?;
+        if facts.len() < HEADER_BYTES as u64 {
+            return Err(refused(format!("the file has {} bytes, a ring has more than {HEADER_BYTES}", facts.len())));
+        }
+        let len = usize::try_from(facts.len()).map_err(|error| refused(error.to_string()))?;
+        let mapping = Mapping::shared(file.as_fd(), len, access).map_err(|error| cannot_attach(&name, error))?;
+        let memory = Memory::new(mapping);
+        let known = Facts::check(&memory, facts.len()).map_err(|mismatch| refused(mismatch.to_string()))?;
+        if let Some(fault) = Fault::of_code(memory.word(FAULT_AT).load(Relaxed)).filter(|_| access == Access::ReadWrite)
+        {
+            return Err(refused(format!("it is out of use: {fault}")).next("make a new one"));
+        }
+        // Who may not store cannot sleep either: it could not say so.
+        let waking = if access == Access::ReadOnly { Waking::Never } else { known.waking };
+        if waking == Waking::Barrier {
+            sidestep_sys::futex::register_barrier().map_err(|error| {
+                refused(format!("its sides wake each other by membarrier(2), which fails here: {error}"))
+            })?;
+        }
+        let huge = memory::is_hugetlbfs(file.as_fd());
+        let huge_pages = if huge { Ok(()) } else { Err("whoever made it did not get any".into()) };
+        let backing = Backing { huge_pages, locked: prepare(memory.mapping()) };
+        let ring = Arc::new(Ring::new(memory, known.kind, known.cells, waking, true));
+        Ok(Self { name, file: file.into(), kind: known.kind, ring, backing })
+    }
+
+    fn fresh(
+        name: String,
+        file: OwnedFd,
+        mapping: Mapping,
+        cells: u64,
+        options: &Options,
+        huge_pages: Result<(), String>,
+    ) -> Self {
+        let backing = Backing { huge_pages, locked: prepare(&mapping) };
+        let memory = Memory::new(mapping);
+        let waking = available(options.waking);
+        let facts = Facts { kind: options.kind, cells, waking, pid_namespace: facts::pid_namespace() };
+        facts.write(&memory);
+        let ring = Arc::new(Ring::new(memory, options.kind, cells, waking, true));
+        Self { name, file, kind: options.kind, ring, backing }
+    }
+
+    /// Takes the writing side of an SPSC ring, from nobody or from a process that has ended.
+    pub fn producer(&self) -> Result<Producer, Problem> {
+        let side = self.take(Kind::Spsc, Side::writer())?;
+        Producer::resume(&self.ring, side).map_err(|fault| self.contradicts(fault))
+    }
+
+    /// Takes the reading side of an SPSC ring, from nobody or from a process that has ended.
+    pub fn consumer(&self, from: Resume) -> Result<Consumer, Problem> {
+        let side = self.take(Kind::Spsc, Side::reader())?;
+        Consumer::resume(Arc::clone(&self.ring), side, from).map_err(|fault| self.contradicts(fault))
+    }
+
+    /// Takes the writing side of a broadcast ring, from nobody or from a process that has ended.
+    pub fn publisher(&self) -> Result<Publisher, Problem> {
+        let side = self.take(Kind::Broadcast, Side::writer())?;
+        Publisher::resume(Arc::clone(&self.ring), side).map_err(|fault| self.contradicts(fault))
+    }
+
+    /// Reads along, in either kind of ring, and disturbs nobody: a reader of its own in a broadcast ring, an observer of
+    /// what passes in an SPSC ring. Read-only access is enough.
+    pub fn subscriber(&self, start: Start) -> Result<Subscriber, Problem> {
+        Subscriber::new(Arc::clone(&self.ring), start).map_err(|fault| self.contradicts(fault))
+    }
+
+    /// The counters and the state of both sides. Only loads.
+    pub fn stat(&self) -> Stat {
+        Stat::of(&self.ring, self.kind)
+    }
+
+    /// The descriptor to hand over.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// What memory the ring got.
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// What happens when a reader is slow.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How sleepers are noticed, from here.
+    pub fn waking(&self) -> Waking {
+        self.ring.waking
+    }
+
+    fn take(&self, kind: Kind, side: Side) -> Result<Side, Problem> {
+        if self.kind != kind {
+            return Err(cannot_attach(&self.name, format!("it is a {} ring, not {kind}", self.kind)));
+        }
+        if self.ring.memory.mapping().access() == Access::ReadOnly {
+            return Err(cannot_attach(&self.name, "it was opened read-only"));
+        }
+        let why = match side.take(&self.ring) {
+            Ok(side) => return Ok(side),
+            Err(TakeError::Held(holder)) => format!("process {} holds this side and lives", holder.pid),
+            Err(TakeError::Contended) => "others are taking this side at this moment".into(),
+            Err(TakeError::Unnamed) => "/proc does not tell when this process started".into(),
+        };
+        Err(cannot_attach(&self.name, why))
+    }
+
+    fn contradicts(&self, fault: Fault) -> Problem {
+        cannot_attach(&self.name, fault).next("make a new ring: this one was scribbled over")
+    }
+}
+
+/// A ring's memory inside this process.
+pub(crate) fn private(kind: Kind, bytes: usize, waking: Waking) -> Result<Ring, Problem> {
+    let cells = cells_for(bytes)?;
+    let mapping = Mapping::private(ring_bytes(cells)).map_err(|error| cannot_make("in memory", error))?;
+    // Pages that are not there yet come at the first touch instead.
+    let _ = mapping.prefault();
+    Ok(Ring::new(Memory::new(mapping), kind, cells, available(waking), false))
+}
+
+fn available(waking: Waking) -> Waking {
+    match waking {
+        Waking::Barrier if sidestep_sys::futex::register_barrier().is_err() => Waking::Fence,
+        other => other,
+    }
+}
+
+/// Makes every page present and keeps it so; says why not.
+fn prepare(mapping: &Mapping) -> Result<(), String> {
+    mapping.prefault().map_err(|error| format!("cannot prefault: {error}"))?;
+    mapping.lock().map_err(|error| format!("mlock: {error}; raise RLIMIT_MEMLOCK"))
+}
+
+fn mapped_bytes(cells: u64, huge: bool) -> usize {
+    let bytes = ring_bytes(cells);
+    if huge { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
+}
+
+/// Refuses what could be truncated under the mapping, as far as that can be seen.
+fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
+    if !facts.is_file() {
+        return Err("it is not a regular file");
+    }
+    let has_name = facts.nlink() > 0;
+    match memory::size_is_sealed(file.as_fd()) {
+        Some(true) => Ok(()),
+        Some(false) if !has_name => Err("its size is not sealed: whoever made it could truncate it under the mapping"),
+        _ if facts.mode() & 0o002 != 0 => Err("everybody may write it, and so truncate it under the mapping"),
+        _ if facts.uid() != 0 && facts.uid() != sidestep_sys::process::effective_uid() => {
+            Err("somebody else owns it, and could truncate it under the mapping")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot_make(name: &str, why: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot make a ring ({name})"), why)
+}
+
+fn cannot_attach(name: &str, why: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot attach to the ring in {name}"), why)
+}

@@ -1,0 +1,293 @@
+//! The reading side of the SPSC ring.
+
+use crate::checkpoint::{self, Checkpoint, Recorder};
+use crate::fault::{Fault, ReadError};
+use crate::layout::{
+    LOST_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, READER_SLEEPS_AT, WORD_BYTES, WRITER_SLEEPS_AT, WRITTEN_AT,
+};
+use crate::record;
+use crate::ring::{Ring, Step};
+use crate::role::{Peer, Side};
+use crate::sync::{Acquire, Arc, Relaxed, Release};
+use crate::wait::{Limit, WaitError, Waiter, Waiting};
+use crate::waking;
+use crate::writer::find_tail;
+
+/// Where a reader that takes the place of another one begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// At the first message that was not released: a message on loan when the last reader died comes again.
+    #[default]
+    Unread,
+    /// Behind everything there is; what is skipped is counted as lost.
+    Latest,
+}
+
+/// The reading side. One at a time; a `&mut` proves it inside a process, the owner word between processes.
+pub struct Consumer {
+    ring: Arc<Ring>,
+    read: Checkpoint,
+    /// The position that the writer has been told.
+    published: u64,
+    /// Cells and bytes of the message on loan; no cells when there is none.
+    lent: (u64, usize),
+    fault: Option<Fault>,
+    recorder: Recorder,
+    side: Side,
+}
+
+impl Consumer {
+    /// Goes on where the last reader stopped.
+    pub(crate) fn resume(ring: Arc<Ring>, side: Side, from: Resume) -> Result<Self, Fault> {
+        let memory = &ring.memory;
+        let mut read = checkpoint::load(memory, READ_AT).ok_or(Fault::ReaderPosition)?;
+        let published = memory.word(PUBLISHED_AT).load(Acquire);
+        if published > read.position || read.position - published > ring.cells() {
+            return Err(Fault::ReaderPosition);
+        }
+        let mut recorder = Recorder::resume(memory, READ_AT);
+        if from == Resume::Latest {
+            let written = checkpoint::load(memory, WRITTEN_AT).ok_or(Fault::WriterPosition)?;
+            if written.position < read.position || written.sequence < read.sequence {
+                return Err(Fault::WriterPosition);
+            }
+            let tail = find_tail(&ring, written, read.position.saturating_add(ring.cells()))?;
+            let skipped = tail.sequence - read.sequence;
+            if skipped > 0 {
+                memory.word(LOST_AT).store(memory.word(LOST_AT).load(Relaxed).saturating_add(skipped), Relaxed);
+                recorder.store(memory, tail);
+                read = tail;
+            }
+        }
+        memory.word(READER_CLOSED_AT).store(0, Release);
+        Ok(Self { ring, read, published, lent: (0, 0), fault: None, recorder, side })
+    }
+
+    /// The next message, on loan until the returned guard is dropped, which also releases it.
+    #[inline(always)]
+    pub fn try_read(&mut self) -> Result<Message<'_>, ReadError> {
+        self.look()?;
+        Ok(Message { consumer: self })
+    }
+
+    /// The next message, on loan until [`Consumer::release`]; without that, the same message again.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn front(&mut self) -> Result<&[u8], ReadError> {
+        self.look()?;
+        Ok(self.bytes())
+    }
+
+    /// Gives the message on loan back to the writer; nothing when there is none.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.lent.0 > 0 {
+            self.advance();
+            self.settle();
+        }
+    }
+
+    /// Passes up to `limit` messages to `each` and releases them together. Returns how many there were; an error only
+    /// when there was none. A reader killed in between leaves them all to its successor.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn drain(&mut self, limit: usize, mut each: impl FnMut(&[u8])) -> Result<usize, ReadError> {
+        let mut count = 0;
+        while count < limit {
+            match self.look() {
+                Ok(()) => {}
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => break,
+            }
+            each(self.bytes());
+            self.advance();
+            count += 1;
+        }
+        if count > 0 {
+            self.settle();
+        }
+        Ok(count)
+    }
+
+    /// Waits until a message is there.
+    pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
+        let mut waiter = Waiter::new(waiting, limit);
+        loop {
+            match self.look() {
+                Ok(()) => return Ok(()),
+                Err(ReadError::Empty) => {}
+                Err(ReadError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
+                Err(_) => return Err(WaitError::Closed),
+            }
+            let (ring, position) = (&*self.ring, self.read.position);
+            let has_word = || record::is_at(ring.memory.word(ring.cell(position)).load(Acquire), position);
+            let turn = waiter.turn(ring, &mut self.side, READER_SLEEPS_AT, has_word);
+            // What the writer published before it died is still to be read.
+            if turn.is_err() && !has_word() {
+                return turn;
+            }
+        }
+    }
+
+    /// Says that this side will read no more: the writer's next refusal is [`crate::ClaimError::Closed`].
+    pub fn close(&mut self) {
+        self.publish();
+        self.ring.memory.word(READER_CLOSED_AT).store(1, Release);
+        self.wake_writer();
+    }
+
+    /// Who writes.
+    pub fn peer(&mut self) -> Peer {
+        self.side.peer(&self.ring)
+    }
+
+    /// This side's sign of life, whom it replaced, and the watch over the peer.
+    pub fn side(&self) -> &Side {
+        &self.side
+    }
+
+    /// Messages released so far, by this reader and those before it.
+    pub fn messages(&self) -> u64 {
+        self.read.sequence
+    }
+
+    /// The longest message of this ring, bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.ring.message_bytes_max()
+    }
+
+    /// Makes the next message the one on loan.
+    #[inline(always)]
+    fn look(&mut self) -> Result<(), ReadError> {
+        // Two steps at most: padding goes to the ring's end, and none can begin there.
+        for _ in 0..2 {
+            let position = self.read.position;
+            // Partner: the Release in `Writer::publish`.
+            let word = self.ring.memory.word(self.ring.cell(position)).load(Acquire);
+            if !record::is_at(word, position) {
+                return Err(self.nothing());
+            }
+            match self.ring.step(word, position) {
+                Ok(Step::Message { length, cells }) => {
+                    if self.fault.is_some() {
+                        break;
+                    }
+                    self.lent = (cells, length);
+                    return Ok(());
+                }
+                Ok(Step::Skip { cells }) => self.read.position += cells,
+                Ok(Step::Close) => {
+                    self.lent.0 = 0;
+                    return Err(ReadError::Closed);
+                }
+                Err(fault) => return Err(self.poison(fault)),
+            }
+        }
+        Err(self.poison(Fault::Padding))
+    }
+
+    /// The ring is empty: a good moment to tell the writer how far everything is read.
+    #[inline]
+    fn nothing(&mut self) -> ReadError {
+        self.lent.0 = 0;
+        if let Some(fault) = self.fault {
+            return ReadError::Faulty(fault);
+        }
+        self.publish();
+        ReadError::Empty
+    }
+
+    #[cold]
+    fn poison(&mut self, fault: Fault) -> ReadError {
+        self.lent.0 = 0;
+        ReadError::Faulty(*self.fault.get_or_insert_with(|| self.ring.poison(fault)))
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        let at = self.ring.cell(self.read.position) + WORD_BYTES;
+        // SAFETY: `step` has checked that the message lies inside the ring; the writer does not touch these cells until
+        // this side publishes a position behind them, which needs `&mut self`. (A hostile writer in another process can
+        // change the bytes at any time: they are data, their length is not read again.)
+        unsafe { &*self.ring.memory.bytes(at, self.lent.1) }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        let (cells, length) = self.lent;
+        self.read.position += cells;
+        self.read.sequence += 1;
+        self.read.bytes += length as u64;
+        self.lent.0 = 0;
+    }
+
+    /// Stores what is released where a successor finds it, and tells the writer if that is worth a cache line: when a
+    /// quarter of the ring has come together, or when the writer sleeps.
+    #[inline(always)]
+    fn settle(&mut self) {
+        self.recorder.store(&self.ring.memory, self.read);
+        if self.read.position - self.published >= self.ring.cells() / 4 || self.writer_sleeps() {
+            self.publish();
+        }
+    }
+
+    #[inline(always)]
+    fn writer_sleeps(&self) -> bool {
+        waking::is_asleep(&self.ring.memory, self.ring.waking, WRITER_SLEEPS_AT)
+    }
+
+    /// Padding is released with the message behind it, so that a successor never begins at cells that are given back.
+    #[inline]
+    fn publish(&mut self) {
+        let released = self.recorder.last();
+        if self.published != released {
+            self.published = released;
+            // What was read is read before the writer may overwrite it: partner of the Acquire in `Producer::refresh`.
+            self.ring.memory.word(PUBLISHED_AT).store(released, Release);
+            self.wake_writer();
+        }
+    }
+
+    #[inline(always)]
+    fn wake_writer(&self) {
+        waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, WRITER_SLEEPS_AT);
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A message on loan; dropping it releases it.
+pub struct Message<'a> {
+    consumer: &'a mut Consumer,
+}
+
+#[cfg(not(loom))]
+impl std::ops::Deref for Message<'_> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        self.consumer.bytes()
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.consumer.release();
+    }
+}
+
+#[cfg(loom)]
+impl Message<'_> {
+    /// The words of the message, all of them read as data.
+    pub(crate) fn words(&self) -> Vec<u64> {
+        let at = self.consumer.ring.cell(self.consumer.read.position) + WORD_BYTES;
+        (0..self.consumer.lent.1 / 8).map(|word| self.consumer.ring.memory.read(at + 8 * word)).collect()
+    }
+}

@@ -1,0 +1,311 @@
+//! The writing side of the SPSC ring.
+
+use super::Batch;
+use crate::checkpoint;
+use crate::fault::{ClaimError, Fault};
+use crate::layout::{DROPPED_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, WORD_BYTES, WRITER_SLEEPS_AT};
+use crate::record;
+use crate::ring::Ring;
+use crate::role::{Peer, Side};
+use crate::sync::{Acquire, Arc, Relaxed};
+use crate::wait::{Limit, WaitError, Waiter, Waiting};
+use crate::writer::Writer;
+
+/// Refusals in a row after which the writer looks at the reader's exact position. The reader stores to that line with
+/// each message: looking every time would slow down the very reader that is waited for.
+const MISSES_PER_LOOK: u32 = 32;
+
+/// The writing side. One at a time; a `&mut` proves it inside a process, the owner word between processes.
+pub struct Producer {
+    pub(super) writer: Writer,
+    /// The position up to which, exclusive, cells are known to be free.
+    limit: u64,
+    /// Offset and length of the claim that is open.
+    claimed: Option<(usize, usize)>,
+    misses: u32,
+    fault: Option<Fault>,
+    abandoned: u64,
+    side: Side,
+}
+
+impl Producer {
+    /// Goes on where the last writer stopped: what it had published stays, what it had only claimed is gone and counted.
+    pub(crate) fn resume(ring: &Arc<Ring>, side: Side) -> Result<Self, Fault> {
+        let published = ring.memory.word(PUBLISHED_AT).load(Acquire);
+        let limit = published.saturating_add(ring.cells());
+        let mut writer = Writer::resume(Arc::clone(ring), |_| limit)?;
+        let written = writer.written();
+        if written.position < published {
+            return Err(Fault::ReaderPosition);
+        }
+        let abandoned = writer.count_abandoned()?;
+        writer.reopen();
+        Ok(Self { writer, limit, claimed: None, misses: 0, fault: None, abandoned, side })
+    }
+
+    /// Room for a message of `length` bytes, to be filled in place. What the bytes hold before is not defined.
+    #[inline(always)]
+    pub fn try_claim(&mut self, length: usize) -> Result<Claim<'_>, ClaimError> {
+        self.open(length)?;
+        Ok(Claim { producer: self })
+    }
+
+    /// As [`Producer::try_claim`], without a guard: end it by [`Producer::publish`] or [`Producer::discard`]. Reserving
+    /// again discards what was reserved.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn reserve(&mut self, length: usize) -> Result<&mut [u8], ClaimError> {
+        self.open(length)?;
+        Ok(self.claimed_bytes())
+    }
+
+    /// Publishes the first `length` bytes of what is reserved; nothing when nothing is.
+    #[inline(always)]
+    pub fn publish(&mut self, length: usize) {
+        if let Some((_, claimed)) = self.claimed.take() {
+            self.writer.end(length.min(claimed));
+            self.writer.publish();
+        }
+    }
+
+    /// Gives back what is reserved.
+    #[inline]
+    pub fn discard(&mut self) {
+        if self.claimed.take().is_some() {
+            self.writer.abort();
+        }
+    }
+
+    /// Sends a copy of `message` if there is room.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn try_send(&mut self, message: &[u8]) -> Result<(), ClaimError> {
+        self.open(message.len())?;
+        self.claimed_bytes().copy_from_slice(message);
+        self.publish(message.len());
+        Ok(())
+    }
+
+    /// Sends a copy of `message`, or drops it and counts that when the ring is full; says which.
+    #[cfg(not(loom))]
+    pub fn send_or_drop(&mut self, message: &[u8]) -> Result<bool, ClaimError> {
+        match self.try_send(message) {
+            Err(ClaimError::Full) => {}
+            other => return other.map(|()| true),
+        }
+        // A drop is for good: look once at where the reader really is.
+        if self.has_room(record::cells(message.len()))? {
+            return self.try_send(message).map(|()| true);
+        }
+        let dropped = self.writer.ring().memory.word(DROPPED_AT);
+        dropped.store(dropped.load(Relaxed).wrapping_add(1), Relaxed);
+        Ok(false)
+    }
+
+    /// Several messages that are published together, by one store.
+    pub fn batch(&mut self) -> Batch<'_> {
+        self.discard();
+        Batch::new(self)
+    }
+
+    /// Waits until a message of `length` bytes has room.
+    pub fn wait(&mut self, length: usize, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
+        let mut waiter = Waiter::new(waiting, limit);
+        loop {
+            match self.make_room(length) {
+                Ok(()) => return Ok(()),
+                Err(ClaimError::Full) => {}
+                Err(ClaimError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
+                Err(ClaimError::Closed) => return Err(WaitError::Closed),
+                Err(ClaimError::TooLong) => return Err(WaitError::TooLong),
+            }
+            let ring = &**self.writer.ring();
+            let needs = self.writer.needs(record::cells(length));
+            let is_ready = || {
+                let read = checkpoint::load(&ring.memory, READ_AT);
+                read.is_none_or(|read| needs <= read.position.saturating_add(ring.cells()))
+                    || ring.memory.word(READER_CLOSED_AT).load(Acquire) != 0
+            };
+            waiter.turn(ring, &mut self.side, WRITER_SLEEPS_AT, is_ready)?;
+        }
+    }
+
+    /// Says that nothing follows: the reader gets [`crate::ReadError::Closed`] when it has read the rest.
+    pub fn close(&mut self) {
+        self.claimed = None;
+        self.writer.close();
+    }
+
+    /// Who reads.
+    pub fn peer(&mut self) -> Peer {
+        match self.writer.ring().memory.word(READER_CLOSED_AT).load(Acquire) {
+            0 => self.side.peer(self.writer.ring()),
+            _ => Peer::Closed,
+        }
+    }
+
+    /// This side's sign of life, whom it replaced, and the watch over the peer.
+    pub fn side(&self) -> &Side {
+        &self.side
+    }
+
+    /// Messages published so far, by this writer and those before it.
+    pub fn messages(&self) -> u64 {
+        self.writer.written().sequence
+    }
+
+    /// Messages that the writer before this one had begun and not published when it died. Nobody has seen them.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+
+    /// The longest message of this ring, bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.writer.ring().message_bytes_max()
+    }
+
+    #[inline(always)]
+    pub(super) fn open(&mut self, length: usize) -> Result<(), ClaimError> {
+        self.make_room(length)?;
+        let position = self.writer.begin(record::cells(length), self.limit);
+        self.claimed = Some((self.writer.ring().cell(position) + WORD_BYTES, length));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn make_room(&mut self, length: usize) -> Result<(), ClaimError> {
+        let cells = record::cells(length);
+        if cells > self.writer.ring().record_cells_max() || length > self.message_bytes_max() {
+            return Err(ClaimError::TooLong);
+        }
+        let needs = self.writer.needs(cells);
+        if needs <= self.limit { Ok(()) } else { self.refresh(needs) }
+    }
+
+    #[cold]
+    fn refresh(&mut self, needs: u64) -> Result<(), ClaimError> {
+        if let Some(fault) = self.fault {
+            return Err(ClaimError::Faulty(fault));
+        }
+        let memory = &self.writer.ring().memory;
+        if memory.word(READER_CLOSED_AT).load(Acquire) != 0 {
+            return Err(ClaimError::Closed);
+        }
+        // Partner: the Release in `Consumer::publish`.
+        let published = memory.word(PUBLISHED_AT).load(Acquire);
+        self.accept(published)?;
+        if needs <= self.limit {
+            self.misses = 0;
+            return Ok(());
+        }
+        self.misses = self.misses.wrapping_add(1);
+        if self.misses.is_multiple_of(MISSES_PER_LOOK) && self.look_closely(needs)? {
+            return Ok(());
+        }
+        Err(ClaimError::Full)
+    }
+
+    #[cfg(not(loom))]
+    fn has_room(&mut self, cells: u64) -> Result<bool, ClaimError> {
+        self.look_closely(self.writer.needs(cells))
+    }
+
+    /// The reader's exact position instead of the one that it publishes now and then.
+    fn look_closely(&mut self, needs: u64) -> Result<bool, ClaimError> {
+        // Partner: the Release in `Recorder::store`, which follows the reader's last load of the message.
+        let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
+        let position = read.map_or(u64::MAX, |read| read.position);
+        self.accept(position)?;
+        Ok(needs <= self.limit)
+    }
+
+    /// Believes a reader's position that is not ahead of what is written. One that lies behind the last is only late.
+    fn accept(&mut self, position: u64) -> Result<(), ClaimError> {
+        let ring = self.writer.ring();
+        if position > self.writer.written().position {
+            let fault = ring.poison(Fault::ReaderPosition);
+            (self.fault, self.limit) = (Some(fault), 0);
+            return Err(ClaimError::Faulty(fault));
+        }
+        self.limit = self.limit.max(position + ring.cells());
+        Ok(())
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) fn claimed_bytes(&mut self) -> &mut [u8] {
+        let (at, length) = self.claimed.unwrap_or((WORD_BYTES, 0));
+        // SAFETY: `open` has made sure that these cells lie inside the ring and that the reader has given them back; it
+        // does not look at them before `publish`, which needs `&mut self`. (A hostile reader in another process can
+        // change the bytes at any time: they are data that only it will read.)
+        unsafe { &mut *self.writer.ring().memory.bytes(at, length) }
+    }
+
+    /// Ends the open claim as part of a batch.
+    pub(super) fn end(&mut self) {
+        if let Some((_, length)) = self.claimed.take() {
+            self.writer.end(length);
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Room for one message. Fill it and [`Claim::commit`]; dropped without that, it is given back.
+pub struct Claim<'a> {
+    producer: &'a mut Producer,
+}
+
+impl Claim<'_> {
+    /// Publishes the message.
+    #[inline(always)]
+    pub fn commit(self) {
+        self.producer.publish(usize::MAX);
+    }
+
+    /// Publishes the first `length` bytes only.
+    #[inline(always)]
+    pub fn commit_prefix(self, length: usize) {
+        self.producer.publish(length);
+    }
+
+    /// Gives the room back; so does dropping the claim.
+    pub fn abort(self) {}
+
+    /// Stores one word of the message.
+    #[cfg(loom)]
+    pub(crate) fn put(&self, index: usize, value: u64) {
+        let (at, _) = self.producer.claimed.expect("a claim is open");
+        self.producer.writer.ring().memory.write(at + 8 * index, value);
+    }
+}
+
+impl Drop for Claim<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.producer.discard();
+    }
+}
+
+#[cfg(not(loom))]
+impl std::ops::Deref for Claim<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let (at, length) = self.producer.claimed.unwrap_or((WORD_BYTES, 0));
+        // SAFETY: as in `Producer::claimed_bytes`.
+        unsafe { &*self.producer.writer.ring().memory.bytes(at, length) }
+    }
+}
+
+#[cfg(not(loom))]
+impl std::ops::DerefMut for Claim<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.producer.claimed_bytes()
+    }
+}

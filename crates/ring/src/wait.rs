@@ -1,0 +1,125 @@
+//! How a side waits: spin, spin then yield, or spin then sleep; with a deadline, and with an eye on the peer.
+
+use crate::fault::Fault;
+use crate::ring::Ring;
+use crate::role::{Peer, Side};
+use crate::sync::pause;
+use crate::waking::{self, Waking};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Turns of spinning before the CPU is given away: some microseconds, what a sleep and a wake-up cost.
+const SPINS: u32 = 2000;
+/// Turns of spinning between two looks at the clock.
+const SPINS_PER_CLOCK: u32 = 64;
+/// Turns of spinning between two looks at the peer's pidfd, a system call: about a millisecond.
+const SPINS_PER_PEER: u32 = 1 << 16;
+/// The longest sleep before the peer is looked at. A message ends a sleep at once; only a death waits for this.
+pub(crate) const NAP_MAX: Duration = Duration::from_millis(5);
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Keep the CPU: the lowest latency.
+    #[default]
+    Spin,
+    /// Spin for some microseconds, then let other threads run between two looks.
+    Yield,
+    /// Spin for some microseconds, then sleep until woken. In a ring that wakes nobody ([`Waking::Never`]): as `Yield`.
+    Park,
+}
+
+/// For how long.
+pub type Limit = Option<Instant>;
+
+/// Why a wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    /// The deadline has passed.
+    TimedOut,
+    /// The other side has closed.
+    Closed,
+    /// The process of the other side has ended without closing. Another one may take its place: wait again for that.
+    PeerGone,
+    /// The message is longer than this ring's longest.
+    TooLong,
+    /// The peer wrote what no peer writes.
+    Faulty(Fault),
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the deadline has passed"),
+            Self::Closed => f.write_str("the other side has closed the ring"),
+            Self::PeerGone => f.write_str("the process of the other side has ended"),
+            Self::TooLong => f.write_str("the message is longer than the ring's longest"),
+            Self::Faulty(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+/// One wait in progress.
+pub(crate) struct Waiter {
+    waiting: Waiting,
+    limit: Limit,
+    turns: u32,
+}
+
+impl Waiter {
+    pub(crate) fn new(waiting: Waiting, limit: Limit) -> Self {
+        Self { waiting, limit, turns: 0 }
+    }
+
+    /// Passes some time, or says why waiting makes no more sense. `is_ready` is asked before a sleep on the flag at `at`.
+    #[inline]
+    pub(crate) fn turn(
+        &mut self,
+        ring: &Ring,
+        side: &mut Side,
+        at: usize,
+        is_ready: impl FnOnce() -> bool,
+    ) -> Result<(), WaitError> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.waiting == Waiting::Spin || self.turns < SPINS && !cfg!(loom) {
+            pause();
+            if self.turns.is_multiple_of(SPINS_PER_CLOCK) {
+                self.check_clock()?;
+            }
+            return if self.turns.is_multiple_of(SPINS_PER_PEER) { check_peer(ring, side) } else { Ok(()) };
+        }
+        if self.waiting == Waiting::Park && ring.waking != Waking::Never {
+            waking::sleep(&ring.memory, ring.waking, ring.is_shared, at, self.nap(), is_ready);
+            check_peer(ring, side)?;
+        } else {
+            std::thread::yield_now();
+            if self.turns.is_multiple_of(SPINS) {
+                check_peer(ring, side)?;
+            }
+        }
+        self.check_clock()
+    }
+
+    fn nap(&self) -> Duration {
+        self.limit.map_or(NAP_MAX, |limit| limit.saturating_duration_since(Instant::now()).min(NAP_MAX))
+    }
+
+    fn check_clock(&self) -> Result<(), WaitError> {
+        match self.limit {
+            Some(limit) if Instant::now() >= limit => Err(WaitError::TimedOut),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A sign of life of this side, and a look for one of the other.
+#[cold]
+fn check_peer(ring: &Ring, side: &mut Side) -> Result<(), WaitError> {
+    side.beat();
+    match side.peer(ring) {
+        Peer::Gone(_) => Err(WaitError::PeerGone),
+        _ => Ok(()),
+    }
+}

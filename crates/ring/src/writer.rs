@@ -1,0 +1,212 @@
+//! The writing side that both kinds of ring have: records in order, published by one store, recoverable after a crash.
+
+use crate::checkpoint::{self, Checkpoint, Recorder};
+use crate::fault::Fault;
+use crate::layout::{ABANDONED_AT, HORIZON_AT, INTENT_AT, MARK_AT, READER_SLEEPS_AT, WRITTEN_AT};
+use crate::record::{self, Record};
+use crate::ring::{Ring, Step};
+use crate::sync::{Acquire, Arc, Relaxed, Release, fence};
+use crate::waking;
+
+/// The horizon moves on by this part of the ring at a time, so that readers keep its line in their cache.
+const HORIZON_PART: u64 = 16;
+
+/// The state of a writer. Records from `written.position` to `next` are stored but not published: the word of the first
+/// of them is held back in `first`, and nobody looks past it.
+pub(crate) struct Writer {
+    ring: Arc<Ring>,
+    written: Checkpoint,
+    next: u64,
+    first: u64,
+    /// Messages and bytes between `written.position` and `next`.
+    open_messages: u64,
+    open_bytes: u64,
+    horizon: u64,
+    recorder: Recorder,
+    mark: Recorder,
+}
+
+impl Writer {
+    /// Goes on behind the last published record, as the checkpoint of the last writer and the records behind it tell.
+    /// `limit` bounds the search: no writer was allowed to pass it.
+    pub(crate) fn resume(ring: Arc<Ring>, limit: impl Fn(u64) -> u64) -> Result<Self, Fault> {
+        let checkpoint = checkpoint::load(&ring.memory, WRITTEN_AT).ok_or(Fault::WriterPosition)?;
+        let written = find_tail(&ring, checkpoint, limit(checkpoint.position))?;
+        let horizon = ring.memory.word(HORIZON_AT).load(Relaxed);
+        if horizon > written.position + 2 * ring.cells() {
+            return Err(Fault::WriterPosition);
+        }
+        let mut recorder = Recorder::resume(&ring.memory, WRITTEN_AT);
+        if written.sequence > checkpoint.sequence {
+            recorder.store(&ring.memory, written);
+        }
+        let mark = Recorder::resume(&ring.memory, MARK_AT);
+        let next = written.position;
+        Ok(Self { ring, written, next, first: 0, open_messages: 0, open_bytes: 0, horizon, recorder, mark })
+    }
+
+    pub(crate) fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// What is published.
+    pub(crate) fn written(&self) -> Checkpoint {
+        self.written
+    }
+
+    /// The position that must be free, exclusive, for a record of so many cells to be written: padding before it, and
+    /// one cell behind it, which says that nothing follows.
+    #[inline(always)]
+    pub(crate) fn needs(&self, cells: u64) -> u64 {
+        self.next + self.padding(cells) + cells + 1
+    }
+
+    #[inline(always)]
+    fn padding(&self, cells: u64) -> u64 {
+        let to_end = self.ring.cells_to_end(self.next);
+        if cells > to_end { to_end } else { 0 }
+    }
+
+    /// Announces a record of so many cells, puts padding before it if it must, and returns its position. The caller has
+    /// seen to it that the cells are free up to [`Writer::needs`], and no horizon goes past `limit`.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, cells: u64, limit: u64) -> u64 {
+        let end = self.needs(cells);
+        if end > self.horizon {
+            self.advance_horizon(end, limit);
+        }
+        let padding = self.padding(cells);
+        if padding > 0 {
+            self.append(Record::Padding, padding);
+        }
+        let intent = self.written.sequence + self.open_messages + 1;
+        self.ring.memory.word(INTENT_AT).store(intent, Relaxed);
+        self.next
+    }
+
+    /// Takes back what [`Writer::begin`] announced.
+    #[inline]
+    pub(crate) fn abort(&mut self) {
+        self.ring.memory.word(INTENT_AT).store(self.written.sequence + self.open_messages, Relaxed);
+    }
+
+    /// Ends the record that was begun.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, length: usize) {
+        self.append(Record::Message(length), record::cells(length));
+        self.open_messages += 1;
+        self.open_bytes += length as u64;
+    }
+
+    #[inline(always)]
+    fn append(&mut self, record: Record, cells: u64) {
+        let word = record::word(self.next, record);
+        if self.next == self.written.position {
+            self.first = word;
+        } else {
+            self.ring.memory.word(self.ring.cell(self.next)).store(word, Relaxed);
+        }
+        self.next += cells;
+    }
+
+    /// Publishes every record that was ended, by one store.
+    #[inline(always)]
+    pub(crate) fn publish(&mut self) {
+        let memory = &self.ring.memory;
+        // Bytes of an old message may lie behind the last record: they must not look like a record. Nearly always a load
+        // of a line that this CPU is about to write anyway, and no store.
+        let behind = memory.word(self.ring.cell(self.next));
+        if record::is_at(behind.load(Relaxed), self.next) {
+            behind.store(0, Relaxed);
+        }
+        // Everything before this is visible to who sees this: partner of the Acquire in the readers' look.
+        memory.word(self.ring.cell(self.written.position)).store(self.first, Release);
+        let crosses_half = (self.written.position ^ self.next) & (self.ring.cells() / 2) != 0;
+        self.written.position = self.next;
+        self.written.sequence += self.open_messages;
+        self.written.bytes += self.open_bytes;
+        (self.open_messages, self.open_bytes) = (0, 0);
+        self.recorder.store(memory, self.written);
+        if crosses_half {
+            self.mark.store(memory, self.written);
+        }
+        waking::wake(memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT);
+    }
+
+    /// Whether anything was ended and not published.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open_messages > 0
+    }
+
+    /// Forgets every record that was ended and not published.
+    pub(crate) fn discard(&mut self) {
+        self.next = self.written.position;
+        (self.open_messages, self.open_bytes) = (0, 0);
+        self.abort();
+    }
+
+    /// Tells readers that nothing follows. The cell behind the last record is always free for this.
+    pub(crate) fn close(&mut self) {
+        self.discard();
+        self.mark_tail(record::word(self.next, Record::Close));
+    }
+
+    /// Counts what the writer before this one had begun and not published; once, for whoever takes its place.
+    pub(crate) fn count_abandoned(&mut self) -> Result<u64, Fault> {
+        let memory = &self.ring.memory;
+        let begun = memory.word(INTENT_AT).load(Relaxed).saturating_sub(self.written.sequence);
+        // A batch holds fewer messages than the ring has cells.
+        if begun > self.ring.cells() {
+            return Err(Fault::WriterPosition);
+        }
+        let total = memory.word(ABANDONED_AT);
+        total.store(total.load(Relaxed).saturating_add(begun), Relaxed);
+        Ok(begun)
+    }
+
+    /// Takes back what a writer before this one said at the end of its life.
+    pub(crate) fn reopen(&mut self) {
+        self.mark_tail(0);
+        self.abort();
+    }
+
+    fn mark_tail(&mut self, word: u64) {
+        if self.next + 1 > self.horizon {
+            self.advance_horizon(self.next + 1, self.next + 1);
+        }
+        // Partner: the Acquire in the readers' look.
+        self.ring.memory.word(self.ring.cell(self.next)).store(word, Release);
+        waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT);
+    }
+
+    /// Says before the first store how far the writer may write, in large steps. Whoever reads a byte stored after the
+    /// fence sees this horizon when it looks after a fence of its own (`Subscriber`).
+    #[cold]
+    fn advance_horizon(&mut self, end: u64, limit: u64) {
+        self.horizon = (end + self.ring.cells() / HORIZON_PART).min(limit).max(end);
+        self.ring.memory.word(HORIZON_AT).store(self.horizon, Relaxed);
+        fence(Release);
+    }
+}
+
+/// Walks over the records that were published after the checkpoint was stored; at most one lap.
+pub(crate) fn find_tail(ring: &Ring, checkpoint: Checkpoint, limit: u64) -> Result<Checkpoint, Fault> {
+    let mut tail = checkpoint;
+    while tail.position < limit {
+        // Partner: the Release in `publish` of the writer that died.
+        let word = ring.memory.word(ring.cell(tail.position)).load(Acquire);
+        if !record::is_at(word, tail.position) {
+            break;
+        }
+        match ring.step(word, tail.position)? {
+            Step::Message { length, cells } => {
+                tail.position += cells;
+                tail.sequence += 1;
+                tail.bytes += length as u64;
+            }
+            Step::Skip { cells } => tail.position += cells,
+            Step::Close => break,
+        }
+    }
+    if tail.position > limit { Err(Fault::WriterPosition) } else { Ok(tail) }
+}

@@ -1,0 +1,170 @@
+//! The rings against a plain queue: every sequence of operations gives what a `VecDeque` gives.
+
+use proptest::prelude::*;
+use sidestep_ring::spsc::pair;
+use sidestep_ring::{ClaimError, ReadError, Waiting, Waking, broadcast};
+use std::collections::VecDeque;
+use std::time::Instant;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(usize),
+    Abort(usize),
+    Prefix(usize, usize),
+    Batch(Vec<usize>, bool),
+    Read,
+    Peek,
+    Drain(usize),
+}
+
+fn step(longest: usize) -> impl Strategy<Value = Step> {
+    let length = 0..longest + 2;
+    prop_oneof![
+        4 => length.clone().prop_map(Step::Send),
+        1 => length.clone().prop_map(Step::Abort),
+        1 => (length.clone(), length.clone()).prop_map(|(claimed, used)| Step::Prefix(claimed, used)),
+        1 => (prop::collection::vec(length, 0..6), any::<bool>()).prop_map(|(all, commits)| Step::Batch(all, commits)),
+        4 => Just(Step::Read),
+        1 => Just(Step::Peek),
+        2 => (1_usize..8).prop_map(Step::Drain),
+    ]
+}
+
+/// Bytes that look like the words of committed records at the positions around `near`: the worst that a message can do to
+/// the message behind it.
+fn forged(near: u64, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut cell = 0;
+    while bytes.len() < length + 8 {
+        let position = near + cell;
+        bytes.extend_from_slice(&(position << 32 | 1 << 31 | 8).to_le_bytes());
+        // A word is looked for at each cell's first eight bytes; the message begins eight bytes into its first cell.
+        cell += u64::from(bytes.len() % 64 == 56);
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn spsc_is_a_queue(
+        (cells, steps) in (2_u32..7).prop_map(|bits| 1_usize << bits)
+            .prop_flat_map(|cells| (Just(cells), prop::collection::vec(step(cells * 32 - 8), 1..200))),
+        waking in prop_oneof![Just(Waking::Never), Just(Waking::Barrier), Just(Waking::Fence)],
+    ) {
+        let (mut producer, mut consumer) = pair(cells * 64, waking).unwrap();
+        let longest = producer.message_bytes_max();
+        prop_assert_eq!(longest, cells * 32 - 8);
+        let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut position = 0_u64;
+        for step in steps {
+            match step {
+                Step::Send(length) => {
+                    let message = forged(position + cells as u64, length);
+                    match producer.try_send(&message) {
+                        Ok(()) => queue.push_back(message),
+                        Err(ClaimError::TooLong) => prop_assert!(length > longest),
+                        Err(error) => {
+                            prop_assert_eq!(error, ClaimError::Full);
+                            // The reader publishes its position lazily; who waits for room sees the exact one.
+                            let room = producer.wait(length, Waiting::Spin, Some(Instant::now()));
+                            prop_assert!(room.is_ok() || !queue.is_empty(), "an empty ring has room for the longest");
+                        }
+                    }
+                    position += (8 + length as u64).div_ceil(64);
+                }
+                Step::Abort(length) => if let Ok(mut claim) = producer.try_claim(length) {
+                    claim.fill(0xff);
+                    claim.abort();
+                },
+                Step::Prefix(length, used) => if let Ok(mut claim) = producer.try_claim(length) {
+                    let message = forged(position, length);
+                    claim.copy_from_slice(&message);
+                    claim.commit_prefix(used);
+                    queue.push_back(message[..used.min(length)].to_vec());
+                },
+                Step::Batch(lengths, commits) => {
+                    let mut batch = producer.batch();
+                    let mut pushed = Vec::new();
+                    for length in lengths {
+                        let message = forged(position + 1, length);
+                        if batch.try_push(&message).is_ok() {
+                            pushed.push(message);
+                        }
+                    }
+                    if commits {
+                        batch.commit();
+                        queue.extend(pushed);
+                    }
+                }
+                Step::Read => match consumer.try_read() {
+                    Ok(message) => prop_assert_eq!(Some(message.to_vec()), queue.pop_front()),
+                    Err(error) => {
+                        prop_assert_eq!(error, ReadError::Empty);
+                        prop_assert!(queue.is_empty());
+                    }
+                },
+                Step::Peek => {
+                    prop_assert_eq!(consumer.front().ok(), queue.front().map(Vec::as_slice));
+                }
+                Step::Drain(limit) => {
+                    let mut got = Vec::new();
+                    let count = consumer.drain(limit, |message| got.push(message.to_vec())).unwrap_or(0);
+                    prop_assert_eq!(count, limit.min(queue.len()));
+                    prop_assert_eq!(got, queue.drain(..count).collect::<Vec<_>>());
+                }
+            }
+        }
+        drop(producer);
+        while let Ok(message) = consumer.try_read() {
+            prop_assert_eq!(Some(message.to_vec()), queue.pop_front());
+        }
+        prop_assert!(queue.is_empty());
+        prop_assert!(matches!(consumer.try_read(), Err(ReadError::Closed)));
+    }
+
+    #[test]
+    fn broadcast_loses_only_what_it_says(
+        cells in (2_u32..7).prop_map(|bits| 1_usize << bits),
+        steps in prop::collection::vec((any::<bool>(), 0_usize..600), 1..400),
+    ) {
+        let (mut publisher, mut subscriber) = broadcast::pair(cells * 64, Waking::Never).unwrap();
+        let (mut sent, mut next, mut bytes, mut buffer) = (Vec::new(), 0_usize, 0_u64, vec![0; 4096]);
+        for (writes, length) in steps {
+            if writes {
+                let message = forged(sent.len() as u64, length % (publisher.message_bytes_max() + 1));
+                publisher.publish(&message).unwrap();
+                sent.push(message);
+                continue;
+            }
+            match subscriber.try_read(&mut buffer) {
+                Ok(length) => {
+                    prop_assert_eq!(&buffer[..length], sent[next].as_slice());
+                    (next, bytes) = (next + 1, bytes + length as u64);
+                }
+                Err(ReadError::Lost(loss)) => {
+                    let lost = &sent[next..next + loss.messages as usize];
+                    prop_assert_eq!(lost.iter().map(|message| message.len() as u64).sum::<u64>(), loss.bytes);
+                    (next, bytes) = (next + lost.len(), bytes + loss.bytes);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, ReadError::Empty);
+                    prop_assert_eq!(next, sent.len());
+                }
+            }
+            prop_assert_eq!(subscriber.sequence(), next as u64);
+        }
+    }
+}
+
+#[test]
+fn the_writer_counts_what_it_drops_and_learns_that_the_reader_has_closed() {
+    let (mut producer, mut consumer) = pair(256, Waking::default()).unwrap();
+    let sent = (0..10).filter(|_| producer.send_or_drop(b"x").unwrap()).count();
+    assert_eq!(sent, 3, "four cells, one of them always empty");
+    consumer.close();
+    assert_eq!(producer.send_or_drop(b"x"), Err(ClaimError::Closed));
+    assert_eq!(consumer.drain(usize::MAX, |_| ()), Ok(3));
+}

@@ -1,0 +1,126 @@
+//! Shared memory: what is accepted, what is refused and by which name, who may hold a side.
+
+use sidestep_ring::broadcast::Start;
+use sidestep_ring::layout::{
+    ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
+};
+use sidestep_ring::spsc::Resume;
+use sidestep_ring::{Access, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+
+fn options(kind: Kind) -> Options {
+    Options { kind, bytes: 4096, waking: Waking::Barrier }
+}
+
+fn refusal<T>(attempt: Result<T, sidestep_sys::Problem>) -> String {
+    attempt.map(|_| ()).expect_err("refused").to_string()
+}
+
+#[test]
+fn a_named_ring_outlives_its_holders_and_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("orders");
+    let made = Segment::create(&path, &options(Kind::Spsc)).unwrap();
+    assert!(refusal(Segment::create(&path, &options(Kind::Spsc))).contains("exists"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no unfinished file is left");
+    assert!(made.backing().huge_pages.is_err());
+
+    let mut producer = made.producer().unwrap();
+    assert!(refusal(made.producer()).contains(&format!("process {} holds this side", std::process::id())));
+    producer.try_send(b"one").unwrap();
+    producer.try_send(b"two").unwrap();
+    drop((producer, made));
+
+    let attached = Segment::open(&path, Access::ReadWrite).unwrap();
+    let mut consumer = attached.consumer(Resume::Unread).unwrap();
+    assert_eq!(*consumer.try_read().unwrap(), *b"one");
+    drop(consumer);
+    let mut consumer = attached.consumer(Resume::Unread).unwrap();
+    assert_eq!(*consumer.try_read().unwrap(), *b"two");
+    assert_eq!(consumer.wait(Waiting::Park, None), Err(WaitError::Closed));
+
+    let mut again = attached.producer().unwrap();
+    assert!(matches!(consumer.try_read(), Err(ReadError::Empty)), "a new writer opens the ring again");
+    again.try_send(b"three").unwrap();
+    drop(consumer);
+    let mut latest = attached.consumer(Resume::Latest).unwrap();
+    assert!(matches!(latest.try_read(), Err(ReadError::Empty)));
+    let stat = attached.stat();
+    assert_eq!((stat.written.messages, stat.written.bytes, stat.read.messages, stat.lost), (3, 11, 3, 1));
+    assert!(stat.writer.is_alive && stat.reader.is_alive && !stat.writer.is_closed);
+}
+
+#[test]
+fn an_observer_needs_read_only_access_and_takes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let made = Segment::create(&path, &options(Kind::Spsc)).unwrap();
+    let (mut producer, mut consumer) = (made.producer().unwrap(), made.consumer(Resume::Unread).unwrap());
+    let observer = Segment::open(&path, Access::ReadOnly).unwrap();
+    assert!(refusal(observer.consumer(Resume::Unread)).contains("read-only"));
+    assert!(refusal(observer.publisher()).contains("it is a spsc ring, not broadcast"));
+    let mut tail = observer.subscriber(Start::Latest).unwrap();
+    producer.try_send(b"tick").unwrap();
+    let mut buffer = [0; 16];
+    assert_eq!(tail.try_read(&mut [0; 2]), Err(ReadError::TooShort { needs: 4 }));
+    assert_eq!(tail.try_read(&mut buffer), Ok(4));
+    assert_eq!(tail.wait(Waiting::Park, Some(std::time::Instant::now())), Err(WaitError::TimedOut));
+    assert_eq!(*consumer.try_read().unwrap(), *b"tick");
+    assert_eq!(observer.stat().read.messages, 1);
+    drop(producer);
+    assert_eq!(tail.try_read(&mut buffer), Err(ReadError::Closed));
+    assert!(observer.stat().writer.is_closed && !observer.stat().writer.is_alive);
+}
+
+#[test]
+fn every_mismatch_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (at, value, name) in [
+        (MAGIC_AT, 1, "SIDESTEP"),
+        (ABI_AND_KIND_AT, 7, "ABI version is 7"),
+        (ABI_AND_KIND_AT, 1 | 9 << 32, "kind is 9"),
+        (ORDER_AND_HEADER_AT, 0x0403_0201, "byte order"),
+        (ORDER_AND_HEADER_AT, 0x0102_0304 | 64 << 32, "header has 64 bytes"),
+        (LAYOUT_HASH_AT, 5, "layout hash is 0000000000000005"),
+        (CELLS_AT, 3, "3 cells"),
+        (CELLS_AT, 1 << 40, "cells: no power of two"),
+        (CELLS_AT, 1 << 20, "the ring needs"),
+        (WAKING_AT, 77, "number 77"),
+        (PID_NAMESPACE_AT, 1, "pid namespace 1"),
+    ] {
+        let path = folder.path().join(format!("{at}-{value}"));
+        drop(Segment::create(&path, &options(Kind::Broadcast)).unwrap());
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&u64::to_ne_bytes(value), at as u64).unwrap();
+        let why = refusal(Segment::open(&path, Access::ReadWrite));
+        assert!(why.contains(name), "{why}");
+    }
+}
+
+#[test]
+fn files_that_others_could_truncate_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |path: &Path| refusal(Segment::open(path, Access::ReadWrite));
+    let path = folder.path().join("ring");
+    drop(Segment::create(&path, &options(Kind::Spsc)).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(open(&path).contains("everybody may write it"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(5000).unwrap();
+    assert!(open(&path).contains("the file has 5000 bytes, the ring needs"));
+    File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+    assert!(open(&path).contains("the file has 10 bytes"));
+    assert!(refusal(Segment::open(folder.path(), Access::ReadOnly)).contains("regular file"));
+    let unsealed = sidestep_sys::memory::memfd("unsealed", false).unwrap();
+    assert!(refusal(Segment::from_fd(unsealed, Access::ReadWrite)).contains("not sealed"));
+}
+
+#[test]
+fn absurd_sizes_are_refused() {
+    let huge = Options { bytes: usize::MAX, ..options(Kind::Spsc) };
+    assert!(refusal(Segment::memfd(&huge)).contains("at most 4 GiB"));
+    let tiny = Segment::memfd(&Options { bytes: 0, ..options(Kind::Spsc) }).unwrap();
+    assert_eq!(tiny.stat().capacity_bytes, 256);
+}

@@ -1,0 +1,130 @@
+//! Plays the peer on a shared ring: any bytes over header and records, between the operations of an honest side.
+//!
+//! The fuzz target and a unit test run the same [`play`]. Nothing is expected but that every call returns.
+
+use sidestep_ring::broadcast::{Start, Subscriber};
+use sidestep_ring::layout::{CELL_BYTES, HEADER_BYTES};
+use sidestep_ring::spsc::{Consumer, Producer, Resume};
+use sidestep_ring::{Access, Kind, Options, Segment, Waiting, Waking};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+const CELLS: usize = 16;
+
+/// The honest handles, as far as the scribbled ring still gives any.
+struct Honest {
+    producer: Option<Producer>,
+    consumer: Option<Consumer>,
+    observer: Option<Subscriber>,
+}
+
+/// Each step of the script is an operation or a scribble; the script's bytes decide.
+pub(crate) fn play(script: &[u8]) {
+    let kind = if script.len().is_multiple_of(2) { Kind::Spsc } else { Kind::Broadcast };
+    let segment = Segment::memfd(&Options { kind, bytes: CELLS * CELL_BYTES, waking: Waking::Fence }).expect("memory");
+    let hostile = File::from(segment.fd().try_clone_to_owned().expect("a descriptor"));
+    let mut honest = Honest {
+        producer: segment.producer().ok(),
+        consumer: segment.consumer(Resume::Unread).ok(),
+        observer: segment.subscriber(Start::Oldest).ok(),
+    };
+    let mut publisher = segment.publisher().ok();
+    let mut rest = script;
+    while let Some((&[operation, first, second, third], tail)) = rest.split_first_chunk::<4>() {
+        rest = tail;
+        let length = usize::from(first) * 3;
+        match operation % 12 {
+            0..4 => rest = scribble(&hostile, operation, first, second, third, rest),
+            4 => honest.write(length, third),
+            5 => honest.read(usize::from(first)),
+            6 => {
+                if let Some(publisher) = &mut publisher {
+                    let _ = publisher.publish(&vec![second; length]);
+                }
+            }
+            7 => honest.consumer = drop_and(honest.consumer.take(), || segment.consumer(resume(first)).ok()),
+            8 => honest.producer = drop_and(honest.producer.take(), || segment.producer().ok()),
+            9 => publisher = drop_and(publisher.take(), || segment.publisher().ok()),
+            10 => {
+                honest.observer =
+                    segment.subscriber(if first.is_multiple_of(2) { Start::Oldest } else { Start::Latest }).ok();
+            }
+            _ => look(&segment),
+        }
+    }
+}
+
+fn resume(byte: u8) -> Resume {
+    if byte.is_multiple_of(2) { Resume::Unread } else { Resume::Latest }
+}
+
+fn drop_and<T>(old: Option<T>, new: impl FnOnce() -> Option<T>) -> Option<T> {
+    drop(old);
+    new()
+}
+
+/// Overwrites a word of the header, or some bytes anywhere; small values are likely, being the dangerous ones.
+fn scribble<'a>(file: &File, how: u8, first: u8, second: u8, third: u8, rest: &'a [u8]) -> &'a [u8] {
+    let all = HEADER_BYTES + CELLS * CELL_BYTES;
+    let (at, bytes, rest) = match how % 12 {
+        0 => (usize::from(first) * 8, u64::from(second).to_ne_bytes().to_vec(), rest),
+        1 => {
+            // A word of a record: committed, at some lap, of some kind and length.
+            let cell = usize::from(first) % CELLS;
+            let position = u64::from(second) / 16 * CELLS as u64 + cell as u64;
+            let word = position << 32 | 1 << 31 | u64::from(third % 4) << 29 | (u64::from(third) * 7);
+            (HEADER_BYTES + cell * CELL_BYTES, word.to_ne_bytes().to_vec(), rest)
+        }
+        _ => {
+            let (bytes, rest) = rest.split_at(rest.len().min(usize::from(third)));
+            (usize::from(u16::from_le_bytes([first, second])) % all, bytes.to_vec(), rest)
+        }
+    };
+    let room = all - at.min(all);
+    file.write_all_at(&bytes[..bytes.len().min(room)], at as u64).expect("a memfd takes bytes");
+    rest
+}
+
+impl Honest {
+    fn write(&mut self, length: usize, how: u8) {
+        let Some(producer) = &mut self.producer else { return };
+        let _ = producer.send_or_drop(&vec![how; length]);
+        if let Ok(mut claim) = producer.try_claim(length / 2) {
+            claim.fill(how);
+            claim.commit_prefix(usize::from(how));
+        }
+        let _ = producer.wait(length, Waiting::Park, Some(Instant::now()));
+        let mut batch = producer.batch();
+        let _ = batch.try_push(&[how; 60]);
+        let _ = batch.try_push(&[how; 5]);
+        if how.is_multiple_of(2) {
+            batch.commit();
+        }
+    }
+
+    fn read(&mut self, limit: usize) {
+        let mut buffer = [0; 256];
+        if let Some(consumer) = &mut self.consumer {
+            let _ = consumer.drain(limit, |bytes| {
+                std::hint::black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+            });
+            let _ = consumer.wait(Waiting::Park, Some(Instant::now()));
+            let _ = consumer.peer();
+        }
+        if let Some(observer) = &mut self.observer {
+            let _ = (0..=limit).map(|_| observer.try_read(&mut buffer)).filter(Result::is_ok).count();
+            let _ = observer.wait(Waiting::Park, Some(Instant::now()));
+        }
+    }
+}
+
+/// Attaches anew, as a successor in another process would, and reads the counters.
+fn look(segment: &Segment) {
+    std::hint::black_box(segment.stat());
+    let file = segment.fd().try_clone_to_owned().expect("a descriptor");
+    if let Ok(attached) = Segment::from_fd(file, Access::ReadOnly) {
+        std::hint::black_box(attached.stat());
+        let _ = attached.subscriber(Start::Oldest).map(|mut tail| tail.try_read(&mut [0; 64]));
+    }
+}

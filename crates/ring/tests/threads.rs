@@ -1,0 +1,127 @@
+//! Two threads and more, every way of waiting, every message checked. The rings are small so that they are full, empty
+//! and lapped all the time.
+
+#[path = "support/messages.rs"]
+mod messages;
+
+use messages::{message, number};
+use sidestep_ring::spsc::pair;
+use sidestep_ring::{ReadError, WaitError, Waiting, Waking, broadcast};
+use std::time::{Duration, Instant};
+
+const MESSAGES: u64 = 200_000;
+
+#[test]
+fn every_message_comes_once_and_in_order() {
+    for (waiting, waking, cells) in [
+        (Waiting::Spin, Waking::Never, 1024),
+        (Waiting::Yield, Waking::Never, 16),
+        (Waiting::Park, Waking::Barrier, 16),
+        (Waiting::Park, Waking::Fence, 16),
+    ] {
+        let (mut producer, mut consumer) = pair(cells * 64, waking).unwrap();
+        let longest = producer.message_bytes_max().min(400);
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                for sequence in 0..MESSAGES {
+                    let bytes = message(sequence, longest);
+                    producer.wait(bytes.len(), waiting, None).unwrap();
+                    producer.try_send(&bytes).unwrap();
+                }
+            });
+            for sequence in 0..MESSAGES {
+                consumer.wait(waiting, None).unwrap();
+                assert_eq!(number(&consumer.try_read().unwrap()), sequence);
+            }
+            assert_eq!(consumer.wait(waiting, None), Err(WaitError::Closed));
+        });
+    }
+}
+
+#[test]
+fn batches_come_whole() {
+    let (mut producer, mut consumer) = pair(64 * 64, Waking::default()).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let mut next = 0;
+            while next < MESSAGES {
+                let mut batch = producer.batch();
+                let mut pushed = 0;
+                while pushed < 10 && batch.try_push(&message(next + pushed, 100)).is_ok() {
+                    pushed += 1;
+                }
+                batch.commit();
+                next += pushed;
+                if pushed == 0 {
+                    producer.wait(100, Waiting::Park, None).unwrap();
+                }
+            }
+        });
+        let mut next = 0;
+        while consumer.wait(Waiting::Park, None).is_ok() {
+            consumer
+                .drain(7, |bytes| {
+                    assert_eq!(number(bytes), next);
+                    next += 1;
+                })
+                .unwrap();
+        }
+        assert!(next >= MESSAGES);
+    });
+}
+
+#[test]
+fn readers_that_are_lapped_count_every_message() {
+    let (mut publisher, subscriber) = broadcast::pair(64 * 64, Waking::default()).unwrap();
+    let read_all = |mut subscriber: broadcast::Subscriber, is_slow: bool| {
+        let (mut seen, mut lost, mut buffer) = (0, 0, [0; 400]);
+        loop {
+            match subscriber.try_read(&mut buffer) {
+                Ok(length) => {
+                    assert_eq!(number(&buffer[..length]), seen + lost);
+                    seen += 1;
+                    if is_slow && seen % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                Err(ReadError::Lost(loss)) => lost += loss.messages,
+                Err(ReadError::Empty) => {
+                    let _ = subscriber.wait(Waiting::Park, None);
+                }
+                Err(ReadError::Closed) => return (seen, lost),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    std::thread::scope(|threads| {
+        let readers: Vec<_> = [false, true, true]
+            .map(|is_slow| {
+                let subscriber = subscriber.clone();
+                threads.spawn(move || read_all(subscriber, is_slow))
+            })
+            .into();
+        for sequence in 0..MESSAGES {
+            publisher.publish(&message(sequence, 400)).unwrap();
+        }
+        drop(publisher);
+        for reader in readers {
+            let (seen, lost) = reader.join().unwrap();
+            assert_eq!(seen + lost, MESSAGES);
+        }
+    });
+}
+
+#[test]
+fn a_deadline_ends_every_wait() {
+    for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Park] {
+        let (mut producer, mut consumer) = pair(256, Waking::default()).unwrap();
+        let soon = || Some(Instant::now() + Duration::from_millis(2));
+        assert_eq!(consumer.wait(waiting, soon()), Err(WaitError::TimedOut));
+        while producer.try_send(&[0; 8]).is_ok() {}
+        assert_eq!(producer.wait(8, waiting, soon()), Err(WaitError::TimedOut));
+        assert_eq!(producer.wait(10_000, waiting, None), Err(WaitError::TooLong));
+        assert_eq!(consumer.wait(waiting, soon()), Ok(()));
+        drop(consumer);
+        assert_eq!(producer.wait(8, waiting, None), Err(WaitError::Closed));
+    }
+}
