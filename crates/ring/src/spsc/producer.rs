@@ -31,7 +31,10 @@ pub struct Producer {
 impl Producer {
     /// Goes on where the last writer stopped: what it had published stays, what it had only claimed is gone and counted.
     pub(crate) fn resume(ring: &Arc<Ring>, side: Side) -> Result<Self, Fault> {
-        let published = ring.memory.word(PUBLISHED_AT).load(Acquire);
+        // The exact position, too: the writer before this one may have looked there (`look_closely`) and have written
+        // further than the position that the reader publishes now and then allows.
+        let exact = checkpoint::load(&ring.memory, READ_AT).map_or(0, |read| read.position);
+        let published = ring.memory.word(PUBLISHED_AT).load(Acquire).max(exact);
         let limit = published.saturating_add(ring.cells());
         let mut writer = Writer::resume(Arc::clone(ring), |_| limit)?;
         let written = writer.written();
