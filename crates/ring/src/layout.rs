@@ -31,6 +31,18 @@ pub const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 pub const CELL_BYTES: usize = 64;
 /// The word before each message.
 pub const WORD_BYTES: usize = 8;
+/// A word's lowest bits: the length of the message, bytes.
+pub const LENGTH_BITS: u32 = 29;
+/// Above them: the kind of the record.
+pub const KIND_BITS: u32 = 2;
+/// The bit of a word that says that the record is committed. Above it: the low half of the record's position.
+pub const COMMITTED: u64 = 1 << (LENGTH_BITS + KIND_BITS);
+/// Kind of a record that is a message.
+pub const KIND_MESSAGE: u64 = 0;
+/// Kind of a record that is nothing, up to the end of the ring; the next one is at the first cell.
+pub const KIND_PADDING: u64 = 1;
+/// Kind of a record that says that the writer has closed; the next writer overwrites it.
+pub const KIND_CLOSE: u64 = 2;
 /// The longest message that travels in one cache line.
 pub const ONE_LINE_BYTES: usize = CELL_BYTES - WORD_BYTES;
 /// The fewest cells of a ring.
@@ -56,7 +68,9 @@ pub const WAKING_AT: usize = 40;
 /// Inode of the pid namespace in which the pids of this ring have a meaning; 0 in process.
 pub const PID_NAMESPACE_AT: usize = 48;
 
-/// The writer's owner word (see `role`); its heartbeat, ns of CLOCK_MONOTONIC, follows.
+/// Bits of the pid in an owner word: PID_MAX_LIMIT of Linux is 2^22.
+pub const PID_BITS: u32 = 22;
+/// The writer's owner word (see `role`); its heartbeat, ns of CLOCK_MONOTONIC_RAW, follows.
 pub const WRITER_ROLE_AT: usize = APART;
 /// The reader's owner word; its heartbeat follows.
 pub const READER_ROLE_AT: usize = 2 * APART;
@@ -116,8 +130,8 @@ pub const LAYOUT_HASH: u64 = hash(&[
     WRITER_SLEEPS_AT,
     FAULT_AT,
     HEADER_BYTES,
-    crate::record::LENGTH_BITS as usize,
-    crate::record::KIND_BITS as usize,
+    LENGTH_BITS as usize,
+    KIND_BITS as usize,
 ]);
 
 const fn hash(facts: &[usize]) -> u64 {

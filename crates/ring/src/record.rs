@@ -10,13 +10,8 @@
 //! last record, which may be bytes of an old message, cannot be taken for one (`Writer::publish`), so the reader need
 //! not clear what it has read, and word and message travel in one cache line.
 
-use crate::layout::{CELL_BYTES, WORD_BYTES};
+use crate::layout::{CELL_BYTES, COMMITTED, KIND_CLOSE, KIND_MESSAGE, KIND_PADDING, LENGTH_BITS, WORD_BYTES};
 
-/// Bits of a length.
-pub(crate) const LENGTH_BITS: u32 = 29;
-/// Bits of a kind.
-pub(crate) const KIND_BITS: u32 = 2;
-const COMMITTED: u64 = 1 << 31;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
 /// What a record is.
@@ -34,9 +29,9 @@ pub(crate) enum Record {
 #[inline(always)]
 pub(crate) fn word(position: u64, record: Record) -> u64 {
     let (kind, length) = match record {
-        Record::Message(length) => (0, length as u64),
-        Record::Padding => (1, 0),
-        Record::Close => (2, 0),
+        Record::Message(length) => (KIND_MESSAGE, length as u64),
+        Record::Padding => (KIND_PADDING, 0),
+        Record::Close => (KIND_CLOSE, 0),
     };
     position << 32 | COMMITTED | kind << LENGTH_BITS | length
 }
@@ -51,17 +46,18 @@ pub(crate) fn is_at(word: u64, position: u64) -> bool {
 #[inline(always)]
 pub(crate) fn decode(word: u64) -> Option<Record> {
     match (word & (COMMITTED - 1)) >> LENGTH_BITS {
-        0 => Some(Record::Message((word & LENGTH_MASK) as usize)),
-        1 => Some(Record::Padding),
-        2 => Some(Record::Close),
+        KIND_MESSAGE => Some(Record::Message((word & LENGTH_MASK) as usize)),
+        KIND_PADDING => Some(Record::Padding),
+        KIND_CLOSE => Some(Record::Close),
         _ => None,
     }
 }
 
-/// Cells that a message of `length` bytes takes.
+/// Cells that a message of `length` bytes takes. A length that no address space holds wraps round: who claims compares
+/// the length itself with the longest, too.
 #[inline(always)]
 pub(crate) fn cells(length: usize) -> u64 {
-    ((WORD_BYTES + length).div_ceil(CELL_BYTES)) as u64
+    (WORD_BYTES.wrapping_add(length).div_ceil(CELL_BYTES)) as u64
 }
 
 #[cfg(all(test, not(loom)))]

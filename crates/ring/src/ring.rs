@@ -75,7 +75,7 @@ impl Ring {
     /// The longest message, bytes.
     pub(crate) fn message_bytes_max(&self) -> usize {
         let by_cells = self.record_cells_max() as usize * CELL_BYTES - crate::layout::WORD_BYTES;
-        by_cells.min((1 << record::LENGTH_BITS) - 1)
+        by_cells.min((1 << crate::layout::LENGTH_BITS) - 1)
     }
 
     /// The offset of the cell at `position`.

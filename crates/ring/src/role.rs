@@ -8,14 +8,12 @@
 //! One compare-and-swap takes a side, from nobody or from a process that has ended; pid and start time together name a
 //! process for ever. So two can never hold a side at once, and nothing has to be cleaned up after a crash.
 
-use crate::layout::{BEAT, READER_ROLE_AT, WRITER_ROLE_AT};
+use crate::layout::{BEAT, PID_BITS, READER_ROLE_AT, WRITER_ROLE_AT};
 use crate::ring::Ring;
 use crate::sync::{Acquire, Arc, Relaxed, SeqCst};
 use sidestep_sys::process::{Process, Watch};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// PID_MAX_LIMIT of Linux is 2^22.
-const PID_BITS: u32 = 22;
 /// A side changes hands at most this often while somebody tries to take it.
 const ATTEMPTS_MAX: usize = 16;
 

@@ -97,7 +97,9 @@ impl Segment {
     /// a memfd.
     pub fn open(path: &Path, access: Access) -> Result<Self, Problem> {
         let name = path.display().to_string();
-        let open = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
+        // Not to wait for the other end of what turns out to be a FIFO.
+        let mut how = OpenOptions::new();
+        let open = how.read(true).write(access == Access::ReadWrite).custom_flags(libc::O_NONBLOCK).open(path);
         Self::attach(name.clone(), open.map_err(|error| cannot_attach(&name, error))?, access)
     }
 

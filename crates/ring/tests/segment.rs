@@ -5,7 +5,7 @@ use sidestep_ring::layout::{
     ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
 };
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use sidestep_ring::{Access, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -113,6 +113,9 @@ fn files_that_others_could_truncate_are_refused() {
     File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
     assert!(open(&path).contains("the file has 10 bytes"));
     assert!(refusal(Segment::open(folder.path(), Access::ReadOnly)).contains("regular file"));
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    assert!(refusal(Segment::open(&fifo, Access::ReadOnly)).contains("regular file"), "and does not wait for a writer");
     let unsealed = sidestep_sys::memory::memfd("unsealed", false).unwrap();
     assert!(refusal(Segment::from_fd(unsealed, Access::ReadWrite)).contains("not sealed"));
 }
@@ -123,4 +126,9 @@ fn absurd_sizes_are_refused() {
     assert!(refusal(Segment::memfd(&huge)).contains("at most 4 GiB"));
     let tiny = Segment::memfd(&Options { bytes: 0, ..options(Kind::Spsc) }).unwrap();
     assert_eq!(tiny.stat().capacity_bytes, 256);
+    let mut producer = tiny.producer().unwrap();
+    for length in [producer.message_bytes_max() + 1, usize::MAX - 7, usize::MAX] {
+        assert_eq!(producer.reserve(length).map(|_| ()), Err(ClaimError::TooLong));
+        assert_eq!(producer.wait(length, Waiting::Spin, None), Err(WaitError::TooLong));
+    }
 }

@@ -119,6 +119,11 @@ impl Subscriber {
         self.side.peer(&self.ring)
     }
 
+    /// The watch over the writer.
+    pub fn side(&self) -> &Side {
+        &self.side
+    }
+
     /// The sequence number of the next message: messages read and lost so far, and those before the start.
     pub fn sequence(&self) -> u64 {
         self.next.sequence
