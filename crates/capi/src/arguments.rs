@@ -1,0 +1,154 @@
+//! What comes from C, checked: pointers, choices, times.
+
+use crate::codes::{
+    BROADCAST, FROM_LATEST, FROM_OLDEST, FROM_UNREAD, PARK, READ_ONLY, READ_WRITE, SPIN, SPSC, WAKE_BARRIER,
+    WAKE_FENCE, WAKE_NEVER, YIELD,
+};
+use crate::failure::Failure;
+use sidestep_ring::broadcast::Start;
+use sidestep_ring::spsc::Resume;
+use sidestep_ring::{Access, Kind, Limit, Options, Waiting, Waking};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+/// The object behind a handle that the call may change.
+///
+/// # Safety
+/// The pointer is null, or to an object that nobody else uses during the call.
+pub(crate) unsafe fn handle<'a, T>(pointer: *mut T, name: &'static str) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or(Failure::Null(name))
+}
+
+/// The object behind a handle that the call only looks at.
+///
+/// # Safety
+/// The pointer is null, or to an object that nobody changes during the call.
+pub(crate) unsafe fn look<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or(Failure::Null(name))
+}
+
+/// A place for a result. What lies there before is never read: C need not have initialised it.
+pub(crate) struct Out<T>(NonNull<T>);
+
+/// The place behind a pointer.
+///
+/// # Safety
+/// The pointer is null, or may be written until the call returns.
+pub(crate) unsafe fn out<T>(pointer: *mut T, name: &'static str) -> Result<Out<T>, Failure> {
+    NonNull::new(pointer).map(Out).ok_or(Failure::Null(name))
+}
+
+impl<T> Out<T> {
+    pub(crate) fn set(&self, value: T) {
+        // SAFETY: `out` was promised a place that may be written.
+        unsafe { self.0.write(value) };
+    }
+}
+
+/// Hands an object over to C, which gives it back to the type's free call.
+pub(crate) fn give<T>(place: &Out<*mut T>, object: T) {
+    place.set(Box::into_raw(Box::new(object)));
+}
+
+/// Ends an object that [`give`] handed over; null is none.
+///
+/// # Safety
+/// The pointer is null, or comes from [`give`] and is used no more.
+pub(crate) unsafe fn take_back<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise.
+        let object = unsafe { Box::from_raw(pointer) };
+        crate::failure::call("a free call", || {
+            drop(object);
+            Ok(())
+        });
+    }
+}
+
+/// The bytes of a message; a null pointer is an empty one when its length is 0.
+///
+/// # Safety
+/// `bytes` points to `length` bytes that nobody changes during the call, and `length` is no more than a ring's longest
+/// message: far below `isize::MAX`.
+pub(crate) unsafe fn message<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
+    match (bytes.is_null(), length) {
+        (true, 0) => Ok(&[]),
+        (true, _) => Err(Failure::Null("message")),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
+    }
+}
+
+/// A file name.
+///
+/// # Safety
+/// The pointer is null, or to a C string that nobody changes during the call.
+pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Failure> {
+    if name.is_null() {
+        return Err(Failure::Null("path"));
+    }
+    // SAFETY: the caller's promise.
+    Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes())))
+}
+
+/// What a new ring is to be.
+pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Options, Failure> {
+    let kind = match kind {
+        SPSC => Kind::Spsc,
+        BROADCAST => Kind::Broadcast,
+        _ => return Err(Failure::Usage("`kind` is neither SIDESTEP_SPSC nor SIDESTEP_BROADCAST")),
+    };
+    let waking = match waking {
+        WAKE_NEVER => Waking::Never,
+        WAKE_BARRIER => Waking::Barrier,
+        WAKE_FENCE => Waking::Fence,
+        _ => return Err(Failure::Usage("`waking` is no SIDESTEP_WAKE_ choice")),
+    };
+    Ok(Options { kind, bytes, waking })
+}
+
+pub(crate) fn access(choice: c_int) -> Result<Access, Failure> {
+    match choice {
+        READ_ONLY => Ok(Access::ReadOnly),
+        READ_WRITE => Ok(Access::ReadWrite),
+        _ => Err(Failure::Usage("`access` is neither SIDESTEP_READ_ONLY nor SIDESTEP_READ_WRITE")),
+    }
+}
+
+pub(crate) fn waiting(choice: c_int) -> Result<Waiting, Failure> {
+    match choice {
+        SPIN => Ok(Waiting::Spin),
+        YIELD => Ok(Waiting::Yield),
+        PARK => Ok(Waiting::Park),
+        _ => Err(Failure::Usage("`waiting` is none of SIDESTEP_SPIN, SIDESTEP_YIELD, SIDESTEP_PARK")),
+    }
+}
+
+/// Where a consumer begins.
+pub(crate) fn resume(choice: c_int) -> Result<Resume, Failure> {
+    match choice {
+        FROM_UNREAD => Ok(Resume::Unread),
+        FROM_LATEST => Ok(Resume::Latest),
+        _ => Err(Failure::Usage("`from` is neither SIDESTEP_FROM_UNREAD nor SIDESTEP_FROM_LATEST")),
+    }
+}
+
+/// Where a subscriber begins.
+pub(crate) fn start(choice: c_int) -> Result<Start, Failure> {
+    match choice {
+        FROM_LATEST => Ok(Start::Latest),
+        FROM_OLDEST => Ok(Start::Oldest),
+        _ => Err(Failure::Usage("`from` is neither SIDESTEP_FROM_LATEST nor SIDESTEP_FROM_OLDEST")),
+    }
+}
+
+/// A time from now; negative, or beyond what the clock counts: for ever.
+pub(crate) fn limit(timeout_ns: i64) -> Limit {
+    let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos)?;
+    Instant::now().checked_add(timeout)
+}

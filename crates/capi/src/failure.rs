@@ -1,0 +1,203 @@
+//! What a call answers besides success, and where the reason is kept for `sidestep_last_error`.
+
+use crate::codes::{
+    EBUG, ECLOSED, EEMPTY, EFAILED, EFAULTY, EFULL, ELOST, EPEERGONE, ETIMEDOUT, ETOOLONG, ETOOSHORT, EUSAGE,
+};
+use sidestep_ring::{ClaimError, ReadError, WaitError};
+use sidestep_sys::Problem;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Why a call failed. Full and empty travel on the hot path: the words are made when somebody asks for them.
+pub(crate) enum Failure {
+    /// This argument is a null pointer.
+    Null(&'static str),
+    /// The call is wrong for this reason.
+    Usage(&'static str),
+    /// More bytes than were claimed.
+    BeyondClaim {
+        claimed: usize,
+    },
+    Problem(Problem),
+    Claim(ClaimError),
+    Read(ReadError),
+    Wait(WaitError),
+    /// A panic, with its message.
+    Bug(String),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<ClaimError> for Failure {
+    fn from(error: ClaimError) -> Self {
+        Self::Claim(error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
+        Self::Wait(error)
+    }
+}
+
+impl Failure {
+    fn code(&self) -> c_int {
+        match self {
+            Self::Null(_) | Self::Usage(_) => EUSAGE,
+            Self::BeyondClaim { .. } => ETOOLONG,
+            Self::Problem(problem) if problem.kind() == sidestep_sys::Kind::Usage => EUSAGE,
+            Self::Problem(_) => EFAILED,
+            Self::Claim(ClaimError::Full) => EFULL,
+            Self::Claim(ClaimError::TooLong) | Self::Wait(WaitError::TooLong) => ETOOLONG,
+            Self::Claim(ClaimError::Closed) | Self::Read(ReadError::Closed) | Self::Wait(WaitError::Closed) => ECLOSED,
+            Self::Claim(ClaimError::Faulty(_))
+            | Self::Read(ReadError::Faulty(_))
+            | Self::Wait(WaitError::Faulty(_)) => EFAULTY,
+            Self::Read(ReadError::Empty) => EEMPTY,
+            Self::Read(ReadError::TooShort { .. }) => ETOOSHORT,
+            Self::Read(ReadError::Lost(_)) => ELOST,
+            Self::Wait(WaitError::TimedOut) => ETIMEDOUT,
+            Self::Wait(WaitError::PeerGone) => EPEERGONE,
+            Self::Bug(_) => EBUG,
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self {
+            Self::Null(argument) => format!("`{argument}` is a null pointer"),
+            Self::Usage(reason) => (*reason).to_owned(),
+            Self::BeyondClaim { claimed } => format!("only {claimed} bytes are claimed"),
+            Self::Problem(problem) => problem.to_string(),
+            Self::Claim(error) => error.to_string(),
+            Self::Read(error) => error.to_string(),
+            Self::Wait(error) => error.to_string(),
+            Self::Bug(message) => format!("a mistake in the library: {message}"),
+        }
+    }
+
+    /// The next step; a [`Problem`] brings its own.
+    fn next(&self) -> &'static str {
+        match (self, self.code()) {
+            (Self::Problem(_), _) => "",
+            (Self::Null(_), _) => "check what the call before this one returned",
+            (_, EFULL) => "wait for room with sidestep_producer_wait",
+            (_, EEMPTY) => "wait for a message with the handle's wait call",
+            (_, ETOOLONG) => "the info of the handle has the longest message; make a ring of more bytes",
+            (_, ECLOSED) => "free the handle; a new peer can open the ring again",
+            (_, EFAULTY) => "free the handle and make a new ring: this one was scribbled over",
+            (_, ETOOSHORT) => "give a buffer as long as the length that was stored",
+            (_, ELOST) => "read on: the next message is the first one behind the gap",
+            (_, ETIMEDOUT) => "wait again, or ask for the peer",
+            (_, EPEERGONE) => "start the other side again: it goes on where the last one stopped",
+            (_, EBUG) => "free the handle and report this",
+            _ => "see include/sidestep/ring.h",
+        }
+    }
+}
+
+/// The last failure of a thread: the call, the reason, and the words once somebody asked.
+struct Last {
+    call: &'static str,
+    failure: Option<Failure>,
+    words: Option<CString>,
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = const { RefCell::new(Last { call: "", failure: None, words: None }) };
+}
+
+/// Runs the body of a call: nothing unwinds into C, and a failure is remembered.
+#[inline]
+pub(crate) fn call(name: &'static str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    let failure = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(failure)) => failure,
+        Err(payload) => Failure::Bug(message(payload)),
+    };
+    remember(name, failure)
+}
+
+fn remember(call: &'static str, failure: Failure) -> c_int {
+    let code = failure.code();
+    // A thread that is ending has no place for it any more; the code says enough.
+    let _ = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        (last.call, last.failure) = (call, Some(failure));
+    });
+    code
+}
+
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    // Dropping a foreign payload could panic again.
+    std::mem::forget(payload);
+    text.unwrap_or_else(|| "a panic without words".into())
+}
+
+/// The last failure of the calling thread, as text: thing, reason, next step. Empty before the first one. Valid until
+/// this thread asks again.
+#[unsafe(no_mangle)]
+pub extern "C" fn sidestep_last_error() -> *const c_char {
+    let words = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        if let Some(failure) = &last.failure {
+            let next = failure.next();
+            let next = if next.is_empty() { String::new() } else { format!("\n  next: {next}") };
+            let text = format!("{}: {}{next}", last.call, failure.reason());
+            last.words = CString::new(text.replace('\0', " ")).ok();
+        }
+        last.words.as_ref().map(|words| words.as_ptr())
+    });
+    words.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn last() -> String {
+        // SAFETY: the pointer is to a C string of this thread, which asks only here.
+        unsafe { CStr::from_ptr(sidestep_last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_code_and_its_words() {
+        assert_eq!(call("sidestep_test", || panic!("{} of them", 7)), EBUG);
+        assert_eq!(
+            last(),
+            "sidestep_test: a mistake in the library: 7 of them\n  next: free the handle and report this"
+        );
+        assert_eq!(call("sidestep_test", || std::panic::panic_any(7)), EBUG);
+        assert!(last().contains("a panic without words"));
+    }
+
+    #[test]
+    fn the_last_failure_is_kept_per_thread_and_success_keeps_it() {
+        assert_eq!(last(), "");
+        assert_eq!(call("sidestep_a", || Err(Failure::Null("ring"))), EUSAGE);
+        assert_eq!(call("sidestep_b", || Ok(())), 0);
+        assert!(last().starts_with("sidestep_a: `ring` is a null pointer\n  next: "), "{}", last());
+        std::thread::spawn(|| assert_eq!(last(), "")).join().unwrap();
+    }
+
+    #[test]
+    fn a_problem_brings_its_own_next_step() {
+        let problem = Problem::failed("cannot attach to x", "no such file").next("make it");
+        assert_eq!(call("sidestep_segment_open", || Err(problem.into())), EFAILED);
+        assert_eq!(last(), "sidestep_segment_open: cannot attach to x: no such file\n  next: make it");
+    }
+}
