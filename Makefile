@@ -2,10 +2,11 @@
 
 CARGO ?= cargo
 OUT ?= out
+PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench peers fuzz clean
+.PHONY: help build demo install test lint bench peers fuzz clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,14 @@ build: ## Build the binary: target/release/sidestep
 
 demo: build ## Measure this machine in about a minute, write out/report.html and out/result.json
 	target/release/sidestep demo --out $(OUT)
+
+install: build ## Install the binary, the C library and its headers under PREFIX (/usr/local)
+	$(CARGO) build --release --locked -p sidestep-capi
+	install -D -t $(PREFIX)/bin target/release/sidestep
+	install -D -m 644 -t $(PREFIX)/include/sidestep include/sidestep/*.h
+	install -D -m 644 -t $(PREFIX)/lib target/release/libsidestep_c.a
+	install -D -m 755 target/release/libsidestep_c.so $(PREFIX)/lib/libsidestep_c.so.1
+	ln -sf libsidestep_c.so.1 $(PREFIX)/lib/libsidestep_c.so
 
 test: ## Run every test (as root also those that need namespaces)
 	@scripts/bootstrap test
