@@ -36,6 +36,9 @@ pub(crate) enum Command {
     /// Two hosts on this machine: network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
+    /// Look into a ring in shared memory, without disturbing it
+    #[command(subcommand)]
+    Ring(Ring),
     /// Print shell completions
     Completions {
         /// For this shell
@@ -309,4 +312,47 @@ pub(crate) enum HostKind {
     A,
     /// 198.18.0.2
     B,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ring {
+    /// Its counters and the state of both sides
+    Stat(RingStat),
+    /// Print its messages as they come, until it is closed
+    Tail(RingTail),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RingStat {
+    /// The ring's file
+    pub(crate) file: PathBuf,
+    /// Write it as JSON; `-` for standard output, instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RingTail {
+    /// The ring's file
+    pub(crate) file: PathBuf,
+    /// Where to begin
+    #[arg(long, value_enum, default_value_t = RingStart::Newest)]
+    pub(crate) from: RingStart,
+    /// End after so many messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// One line for each message, what is not printable as \xNN
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// The bytes of the messages, and nothing else
+    #[arg(long, conflicts_with = "lines")]
+    pub(crate) raw: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RingStart {
+    /// As far back as is known: up to half the ring
+    Oldest,
+    /// With the next message to come
+    Newest,
 }

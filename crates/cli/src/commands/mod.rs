@@ -5,6 +5,7 @@ mod compare;
 mod demo;
 mod lab;
 mod manual;
+mod ring;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -16,6 +17,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Lab(args) => lab::run(args),
+        Command::Ring(args) => ring::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
     }

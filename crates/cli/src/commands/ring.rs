@@ -1,0 +1,25 @@
+//! `sidestep ring`: what is in a ring, seen by somebody who disturbs nobody.
+
+mod dump;
+mod stat;
+mod tail;
+
+use crate::args::Ring as Args;
+use sidestep_ring::{Access, Segment};
+use sidestep_sys::Problem;
+use std::path::Path;
+
+pub(super) fn run(args: Args) -> Result<u8, Problem> {
+    match args {
+        Args::Stat(args) => stat::run(&args),
+        Args::Tail(args) => tail::run(&args),
+    }
+}
+
+/// The ring in this file, for loads only: the kernel refuses every store.
+fn open(file: &Path) -> Result<Segment, Problem> {
+    Segment::open(file, Access::ReadOnly).map_err(|problem| match problem.next_step() {
+        "" => problem.next("name a file that a program made as a ring of this version (Segment::create)"),
+        _ => problem,
+    })
+}

@@ -1,0 +1,104 @@
+//! Messages as people or programs want them.
+
+use sidestep_ring::Loss;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Stdout, Write};
+
+/// Bytes of a row of the dump.
+const ROW: usize = 16;
+
+/// How a message is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Number, length, bytes in hex and as text.
+    Hex,
+    /// One line each, what is not printable as `\xNN`.
+    Lines,
+    /// The bytes alone.
+    Raw,
+}
+
+/// Standard output, collected: a fast ring would be lost in system calls.
+pub(super) struct Printer {
+    form: Form,
+    out: BufWriter<Stdout>,
+    text: String,
+}
+
+impl Printer {
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, out: BufWriter::with_capacity(64 << 10, io::stdout()), text: String::new() }
+    }
+
+    pub(super) fn message(&mut self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.text.clear();
+        match self.form {
+            Form::Raw => return self.out.write_all(bytes),
+            Form::Lines => line(bytes, &mut self.text),
+            Form::Hex => dump(number, bytes, &mut self.text),
+        }
+        self.out.write_all(self.text.as_bytes())
+    }
+
+    /// A gap, where the form has a place for it.
+    pub(super) fn gap(&mut self, number: u64, loss: Loss) -> io::Result<()> {
+        match self.form {
+            Form::Hex => writeln!(self.out, "#{number} {} messages lost ({} bytes)", loss.messages, loss.bytes),
+            Form::Lines | Form::Raw => Ok(()),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A backslash is printed twice, so that a line can be read back.
+fn line(bytes: &[u8], text: &mut String) {
+    for &byte in bytes {
+        match byte {
+            b'\\' => text.push_str("\\\\"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => {
+                let _ = write!(text, "\\x{byte:02x}");
+            }
+        }
+    }
+    text.push('\n');
+}
+
+fn dump(number: u64, bytes: &[u8], text: &mut String) {
+    let _ = writeln!(text, "#{number} {} bytes", bytes.len());
+    for (index, row) in bytes.chunks(ROW).enumerate() {
+        let _ = write!(text, "  {:04x} ", index * ROW);
+        for at in 0..ROW {
+            let _ = match row.get(at) {
+                Some(byte) => write!(text, " {byte:02x}"),
+                None => write!(text, "   "),
+            };
+        }
+        let shown = row.iter().map(|byte| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '.' });
+        text.push_str("  ");
+        text.extend(shown);
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_as_a_line_and_as_a_dump() {
+        let mut text = String::new();
+        line(b"8=FIX\x01\\\n\xff", &mut text);
+        assert_eq!(text, "8=FIX\\x01\\\\\\x0a\\xff\n");
+        text.clear();
+        dump(7, b"0123456789abcdefXY\x01", &mut text);
+        let rows = "#7 19 bytes\n  0000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef\n  0010  58 59 01                                         XY.\n";
+        assert_eq!(text, rows);
+        text.clear();
+        dump(8, b"", &mut text);
+        assert_eq!(text, "#8 0 bytes\n");
+    }
+}

@@ -1,0 +1,102 @@
+//! `sidestep ring stat`.
+
+use crate::{args, exit, output};
+use serde_json::{Value, json};
+use sidestep_ring::{Flow, Holder, Kind, Stat};
+use sidestep_sys::Problem;
+use std::fmt::Write;
+use std::path::Path;
+
+pub(super) fn run(args: &args::RingStat) -> Result<u8, Problem> {
+    let stat = super::open(&args.file)?.stat();
+    match &args.json {
+        Some(path) => output::write(path, &format!("{:#}\n", as_json(&args.file, &stat)))?,
+        None => output::print(&as_text(&args.file, &stat))?,
+    }
+    Ok(exit::GOOD)
+}
+
+fn as_json(file: &Path, stat: &Stat) -> Value {
+    let is_spsc = stat.kind == Kind::Spsc;
+    json!({
+        "file": file.display().to_string(),
+        "kind": stat.kind.to_string(),
+        "capacity_bytes": stat.capacity_bytes,
+        "message_bytes_max": stat.message_bytes_max,
+        "written": flow_json(stat.written),
+        "read": is_spsc.then(|| flow_json(stat.read)),
+        "dropped": stat.dropped,
+        "abandoned": stat.abandoned,
+        "lost": stat.lost,
+        "writer": holder_json(&stat.writer),
+        "reader": is_spsc.then(|| holder_json(&stat.reader)),
+        "fault": stat.fault.map(|fault| fault.to_string()),
+    })
+}
+
+fn flow_json(flow: Flow) -> Value {
+    json!({ "messages": flow.messages, "bytes": flow.bytes, "cells": flow.cells })
+}
+
+fn holder_json(holder: &Holder) -> Value {
+    json!({
+        "pid": holder.process.map(|process| process.pid),
+        "alive": holder.is_alive,
+        "closed": holder.is_closed,
+        "sleeps": holder.sleeps,
+        "beat_age_ns": holder.beat_age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
+    })
+}
+
+fn as_text(file: &Path, stat: &Stat) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {} ring of {} bytes, messages up to {} bytes",
+        file.display(),
+        stat.kind,
+        stat.capacity_bytes,
+        stat.message_bytes_max
+    );
+    let _ = writeln!(text, "written    {}", flow(stat.written));
+    if stat.kind == Kind::Spsc {
+        let _ = writeln!(text, "read       {}", flow(stat.read));
+        // The two sides were not looked at in the same instant.
+        let _ = writeln!(text, "unread     {} messages", stat.written.messages.saturating_sub(stat.read.messages));
+    }
+    let _ = writeln!(
+        text,
+        "dropped    {} because the ring was full\nabandoned  {} begun by writers that died\nlost       {} skipped by new readers",
+        stat.dropped, stat.abandoned, stat.lost
+    );
+    let _ = writeln!(text, "writer     {}", holder(&stat.writer));
+    if stat.kind == Kind::Spsc {
+        let _ = writeln!(text, "reader     {}", holder(&stat.reader));
+    }
+    if let Some(fault) = stat.fault {
+        let _ = writeln!(text, "fault      {fault}: the ring is out of use");
+    }
+    text
+}
+
+fn flow(flow: Flow) -> String {
+    format!("{} messages, {} bytes, {} cells", flow.messages, flow.bytes, flow.cells)
+}
+
+fn holder(holder: &Holder) -> String {
+    let mut words = match holder.process {
+        Some(process) if holder.is_alive => format!("process {}", process.pid),
+        Some(process) => format!("process {}, which has ended without leaving", process.pid),
+        None => "nobody".to_owned(),
+    };
+    if holder.is_closed {
+        words += ", closed";
+    }
+    if holder.sleeps {
+        words += ", asleep";
+    }
+    if let Some(age) = holder.beat_age {
+        let _ = write!(words, ", last sign of life {:.3} s ago", age.as_secs_f64());
+    }
+    words
+}

@@ -1,0 +1,141 @@
+//! `sidestep ring tail`.
+
+use super::dump::{Form, Printer};
+use crate::args::{RingStart, RingTail};
+use crate::{exit, signal};
+use sidestep_ring::broadcast::{Start, Subscriber};
+use sidestep_ring::{Loss, Peer, ReadError};
+use sidestep_sys::problem::{Problem, say};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How long an empty ring is left alone before the next look. Tailing is for people: a CPU that spins for them would be
+/// taken from those who work.
+const NAP: Duration = Duration::from_micros(500);
+/// Looks at an empty ring between two looks at the writer's process, a system call: a quarter of a second.
+const NAPS_PER_PEER: u32 = 500;
+
+pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
+    let segment = super::open(&args.file)?;
+    let start = match args.from {
+        RingStart::Oldest => Start::Oldest,
+        RingStart::Newest => Start::Latest,
+    };
+    let form = match (args.raw, args.lines) {
+        (true, _) => Form::Raw,
+        (_, true) => Form::Lines,
+        _ => Form::Hex,
+    };
+    let mut tail = Tail {
+        subscriber: segment.subscriber(start)?,
+        printer: Printer::new(form),
+        left: args.count.unwrap_or(u64::MAX),
+        seen: 0,
+        lost: Loss::default(),
+    };
+    let end = tail.follow(&*signal::stop_flag()?);
+    say(tail.summary(&end));
+    match end {
+        End::Closed | End::Counted | End::NobodyListens => Ok(exit::GOOD),
+        End::Stopped => Ok(exit::INTERRUPTED),
+        End::Failed(problem) => Err(problem),
+    }
+}
+
+/// Why a tail ended.
+enum End {
+    Closed,
+    Counted,
+    Stopped,
+    /// The reader of the pipe is gone (`| head`).
+    NobodyListens,
+    Failed(Problem),
+}
+
+struct Tail {
+    subscriber: Subscriber,
+    printer: Printer,
+    left: u64,
+    seen: u64,
+    lost: Loss,
+}
+
+impl Tail {
+    fn follow(&mut self, stop: &AtomicBool) -> End {
+        let end = self.read(stop);
+        match self.printer.flush() {
+            Err(error) if !matches!(end, End::Failed(_)) => unprintable(error),
+            _ => end,
+        }
+    }
+
+    fn read(&mut self, stop: &AtomicBool) -> End {
+        let mut buffer = vec![0; self.subscriber.message_bytes_max()];
+        let (mut naps, mut is_orphan) = (0_u32, false);
+        while self.left > 0 {
+            if stop.load(Ordering::Relaxed) {
+                return End::Stopped;
+            }
+            let number = self.subscriber.sequence();
+            let printed = match self.subscriber.try_read(&mut buffer) {
+                Ok(length) => {
+                    (self.seen, self.left) = (self.seen + 1, self.left - 1);
+                    self.printer.message(number, &buffer[..length])
+                }
+                Err(ReadError::Lost(loss)) => {
+                    self.lost.messages += loss.messages;
+                    self.lost.bytes += loss.bytes;
+                    self.printer.gap(number, loss)
+                }
+                Err(ReadError::Empty) => {
+                    if naps.is_multiple_of(NAPS_PER_PEER) {
+                        self.watch(&mut is_orphan);
+                    }
+                    naps = naps.wrapping_add(1);
+                    let flushed = self.printer.flush();
+                    sleep(NAP);
+                    flushed
+                }
+                Err(ReadError::Closed) => return End::Closed,
+                Err(error @ (ReadError::Faulty(_) | ReadError::TooShort { .. })) => {
+                    return End::Failed(Problem::failed("cannot follow the ring", error).next("make a new ring"));
+                }
+            };
+            if let Err(error) = printed {
+                return unprintable(error);
+            }
+        }
+        End::Counted
+    }
+
+    /// Says once when the writer dies without closing, and goes on: another one may take its place.
+    fn watch(&mut self, is_orphan: &mut bool) {
+        let peer = self.subscriber.peer();
+        if let Peer::Gone(process) = peer
+            && !*is_orphan
+        {
+            say(format!("the writer (process {}) has ended without closing; waiting for another one", process.pid));
+        }
+        *is_orphan = matches!(peer, Peer::Gone(_));
+    }
+
+    fn summary(&self, end: &End) -> String {
+        let why = match end {
+            End::Closed => "the ring is closed",
+            End::Counted => "as many as asked for",
+            End::Stopped => "stopped",
+            End::NobodyListens => "nobody listens",
+            End::Failed(_) => "failed",
+        };
+        format!("{} messages, {} lost ({} bytes): {why}", self.seen, self.lost.messages, self.lost.bytes)
+    }
+}
+
+fn unprintable(error: io::Error) -> End {
+    match error.kind() {
+        ErrorKind::BrokenPipe => End::NobodyListens,
+        _ => End::Failed(Problem::failed("cannot print", error).next("check where standard output goes")),
+    }
+}
