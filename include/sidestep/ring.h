@@ -202,7 +202,7 @@ void sidestep_producer_free(sidestep_producer *producer);
 int sidestep_consumer_new(const sidestep_segment *segment, int from, sidestep_consumer **consumer);
 
 /* The next message, where it lies in the ring, aligned to 8 bytes; on loan until it is released. Without a release the
- * same message comes again. */
+ * same message comes again. To spin, wait with SIDESTEP_SPIN: a look inside the library is cheaper than a call. */
 int sidestep_consumer_try_read(sidestep_consumer *consumer, const void **bytes, size_t *length);
 int sidestep_consumer_release(sidestep_consumer *consumer);
 
@@ -230,15 +230,15 @@ void sidestep_publisher_free(sidestep_publisher *publisher);
 
 /* ---- Broadcast: a reading side, and an observer of an SPSC ring --------------------------------------------------- */
 
-/* `from` is SIDESTEP_FROM_LATEST or SIDESTEP_FROM_OLDEST. Read-only access is enough; nobody is disturbed. */
+/* `from` is SIDESTEP_FROM_LATEST or SIDESTEP_FROM_OLDEST. Read-only access is enough, and disturbs nobody. */
 int sidestep_subscriber_new(const sidestep_segment *segment, int from, sidestep_subscriber **subscriber);
 
 /* Copies the next message to `buffer` and stores its length; also for SIDESTEP_ETOOSHORT, where it is the length needed.
  * SIDESTEP_ELOST: how much is the difference of two looks at `lost_messages` and `lost_bytes` of the info. */
 int sidestep_subscriber_try_read(sidestep_subscriber *subscriber, void *buffer, size_t buffer_bytes, size_t *length);
 
-/* Waits until try_read has an answer: a message, or the news of a loss. A read-only reader cannot sleep (SIDESTEP_PARK):
- * it yields. */
+/* Waits until try_read has an answer: a message, or the news of a loss. A reader that sleeps (SIDESTEP_PARK) costs the
+ * writer the call that wakes it; a read-only one cannot sleep and yields. */
 int sidestep_subscriber_wait(sidestep_subscriber *subscriber, int waiting, int64_t timeout_ns);
 int sidestep_subscriber_peer(sidestep_subscriber *subscriber, sidestep_ring_peer *peer);
 int sidestep_subscriber_peer_pidfd(sidestep_subscriber *subscriber, int *fd);
