@@ -7,23 +7,23 @@
  * Link with -lsidestep_c. C99 or C++11. The layout of the shared bytes, for those who read them without the library,
  * stands in ring_layout.h.
  *
- * ERRORS. Every call returns 0 or a negative SIDESTEP_E* code, but for the *_free calls and those at the end that return
- * words or numbers. sidestep_last_error() tells the thing, the reason and the next step. On failure nothing is stored
- * through the pointers of the call, unless the call says so. A null pointer is an error (SIDESTEP_EUSAGE), only the
- * *_free calls take one. No call unwinds, exits or prints, other than for a mistake in the library itself, which is
- * told on standard error and answered by SIDESTEP_EBUG.
+ * ERRORS. Every call returns 0 or a negative SIDESTEP_E* code, but for the *_free calls and those at the end that
+ * return words or numbers. sidestep_last_error() tells the thing, the reason and the next step. On failure nothing is
+ * stored through the pointers of the call, unless the call says so. A null pointer is an error (SIDESTEP_EUSAGE), only
+ * the *_free calls take one. No call unwinds, exits or prints, other than for a mistake in the library itself, which
+ * is told on standard error and answered by SIDESTEP_EBUG.
  *
- * LIFETIME. A handle made by *_new, *_create, *_open, *_memfd, *_from_fd is yours until you free it. Freeing the segment
- * does not end its producers, consumers, publishers, subscribers: each keeps the memory mapped until it is freed, and the
- * memory (for a named ring: the file) outlives all of them. Remove a named ring with unlink(2).
+ * LIFETIME. A handle made by *_new, *_create, *_open, *_memfd, *_from_fd is yours until you free it. Freeing the
+ * segment does not end its producers, consumers, publishers, subscribers: each keeps the memory mapped until it is
+ * freed, and the memory (for a named ring: the file) outlives all of them. Remove a named ring with unlink(2).
  *
- * THREADS. A segment may be used by several threads at a time, any other handle by one at a time; it may move from thread
- * to thread. Different handles of one ring need no lock between them: that is what the ring is for.
+ * THREADS. A segment may be used by several threads at a time, any other handle by one at a time; it may move from
+ * thread to thread. Different handles of one ring need no lock between them: that is what the ring is for.
  *
- * PROCESSES. A side belongs to the process that took it. After fork(2) the child may use no handle of its parent: it opens
- * the ring anew. A process that dies, by whatever signal, keeps its side only until somebody else takes it: what it had
- * published stays, what it had only claimed is gone and counted. Bytes from the other process are data from a stranger:
- * copy first what you check and then use.
+ * PROCESSES. A side belongs to the process that took it. After fork(2) the child may use no handle of its parent: it
+ * opens the ring anew. A process that dies, by whatever signal, keeps its side only until somebody else takes it: what
+ * it had published stays, what it had only claimed is gone and counted. Bytes from the other process are data from a
+ * stranger: copy first what you check and then use.
  */
 #ifndef SIDESTEP_RING_H
 #define SIDESTEP_RING_H
@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Rises when a program built against the older header could not work with the newer library; it is also in the SONAME.
- * Calls, codes and fields at the end of structures may be added without that. */
+ * Without that may come: calls, codes, and fields at the end of structures whose size you give. */
 #define SIDESTEP_RING_API_VERSION 1
 
 /* What calls return besides 0. */
@@ -142,11 +142,11 @@ typedef struct sidestep_ring_peer {
     uint32_t pid; /* of the process that is gone; else 0 */
 } sidestep_ring_peer;
 
-/* ---- Segments ----------------------------------------------------------------------------------------------------- */
+/* ---- Segments --------------------------------------------------------------------------------------------------- */
 
-/* A new ring of at least `bytes` of room (with 8 bytes before each message, rounded up to 64), at most 4 GiB: in a memfd
- * whose size is sealed, to be handed over by its descriptor; or in a new file, readable and writable by its owner alone,
- * which appears when the ring is finished. A file that exists is refused. */
+/* A new ring of at least `bytes` of room (with 8 bytes before each message, rounded up to 64), at most 4 GiB: in a
+ * memfd whose size is sealed, to be handed over by its descriptor; or in a new file, readable and writable by its
+ * owner alone, which appears when the ring is finished. A file that exists is refused. */
 int sidestep_segment_memfd(int kind, int waking, size_t bytes, sidestep_segment **segment);
 int sidestep_segment_create(const char *path, int kind, int waking, size_t bytes, sidestep_segment **segment);
 
@@ -162,7 +162,7 @@ int sidestep_segment_fd(const sidestep_segment *segment, int *fd);
 int sidestep_segment_stat(const sidestep_segment *segment, sidestep_ring_stat *stat, size_t stat_bytes);
 void sidestep_segment_free(sidestep_segment *segment);
 
-/* ---- SPSC: the writing side --------------------------------------------------------------------------------------- */
+/* ---- SPSC: the writing side ------------------------------------------------------------------------------------- */
 
 /* Takes the side, from nobody or from a process that has ended; refused while a process that lives holds it. */
 int sidestep_producer_new(const sidestep_segment *segment, sidestep_producer **producer);
@@ -171,11 +171,12 @@ int sidestep_producer_new(const sidestep_segment *segment, sidestep_producer **p
  * abort, send, close or free of this producer, or until it claims again. The reader sees nothing before the commit. */
 int sidestep_producer_try_claim(sidestep_producer *producer, size_t length, void **bytes);
 int sidestep_producer_commit(sidestep_producer *producer);
-int sidestep_producer_commit_prefix(sidestep_producer *producer, size_t length); /* a longer one: ETOOLONG, still open */
+/* The first `length` bytes only; more than were claimed is SIDESTEP_ETOOLONG, and the claim stays open. */
+int sidestep_producer_commit_prefix(sidestep_producer *producer, size_t length);
 int sidestep_producer_abort(sidestep_producer *producer);
 
-/* Sends a copy. When the ring is full, both return SIDESTEP_EFULL: `send` to be tried again, `send_or_drop` after it has
- * counted the message as dropped. `message` may be null when `length` is 0. */
+/* Sends a copy. When the ring is full, both return SIDESTEP_EFULL: `send` to be tried again, `send_or_drop` after it
+ * has counted the message as dropped. `message` may be null when `length` is 0. */
 int sidestep_producer_send(sidestep_producer *producer, const void *message, size_t length);
 int sidestep_producer_send_or_drop(sidestep_producer *producer, const void *message, size_t length);
 
@@ -196,7 +197,7 @@ int sidestep_producer_info(const sidestep_producer *producer, sidestep_ring_info
 /* Closes and leaves in good order. */
 void sidestep_producer_free(sidestep_producer *producer);
 
-/* ---- SPSC: the reading side --------------------------------------------------------------------------------------- */
+/* ---- SPSC: the reading side ------------------------------------------------------------------------------------- */
 
 /* `from` is SIDESTEP_FROM_UNREAD (a message on loan when the last reader died comes again) or SIDESTEP_FROM_LATEST. */
 int sidestep_consumer_new(const sidestep_segment *segment, int from, sidestep_consumer **consumer);
@@ -217,7 +218,7 @@ int sidestep_consumer_beat(sidestep_consumer *consumer);
 int sidestep_consumer_info(const sidestep_consumer *consumer, sidestep_ring_info *info, size_t info_bytes);
 void sidestep_consumer_free(sidestep_consumer *consumer);
 
-/* ---- Broadcast: the writing side ---------------------------------------------------------------------------------- */
+/* ---- Broadcast: the writing side -------------------------------------------------------------------------------- */
 
 int sidestep_publisher_new(const sidestep_segment *segment, sidestep_publisher **publisher);
 
@@ -228,13 +229,14 @@ int sidestep_publisher_beat(sidestep_publisher *publisher);
 int sidestep_publisher_info(const sidestep_publisher *publisher, sidestep_ring_info *info, size_t info_bytes);
 void sidestep_publisher_free(sidestep_publisher *publisher);
 
-/* ---- Broadcast: a reading side, and an observer of an SPSC ring --------------------------------------------------- */
+/* ---- Broadcast: a reading side, and an observer of an SPSC ring ------------------------------------------------- */
 
 /* `from` is SIDESTEP_FROM_LATEST or SIDESTEP_FROM_OLDEST. Read-only access is enough, and disturbs nobody. */
 int sidestep_subscriber_new(const sidestep_segment *segment, int from, sidestep_subscriber **subscriber);
 
-/* Copies the next message to `buffer` and stores its length; also for SIDESTEP_ETOOSHORT, where it is the length needed.
- * SIDESTEP_ELOST: how much is the difference of two looks at `lost_messages` and `lost_bytes` of the info. */
+/* Copies the next message to `buffer` and stores its length; also for SIDESTEP_ETOOSHORT, where it is the length
+ * needed. SIDESTEP_ELOST: the buffer holds nothing of use; how much was lost is the difference of two looks at
+ * `lost_messages` and `lost_bytes` of the info. */
 int sidestep_subscriber_try_read(sidestep_subscriber *subscriber, void *buffer, size_t buffer_bytes, size_t *length);
 
 /* Waits until try_read has an answer: a message, or the news of a loss. A reader that sleeps (SIDESTEP_PARK) costs the
@@ -245,13 +247,13 @@ int sidestep_subscriber_peer_pidfd(sidestep_subscriber *subscriber, int *fd);
 int sidestep_subscriber_info(const sidestep_subscriber *subscriber, sidestep_ring_info *info, size_t info_bytes);
 void sidestep_subscriber_free(sidestep_subscriber *subscriber);
 
-/* ---- Words and numbers -------------------------------------------------------------------------------------------- */
+/* ---- Words and numbers ------------------------------------------------------------------------------------------ */
 
 /* What a code means; lives as long as the program. */
 const char *sidestep_strerror(int code);
 
-/* The last failure of the calling thread: thing, reason, next step. Empty before the first; a success does not clear it.
- * The text is valid until this thread asks again or ends. */
+/* The last failure of the calling thread: thing, reason, next step. Empty before the first; a success does not clear
+ * it. The text is valid until this thread asks again or ends. */
 const char *sidestep_last_error(void);
 
 /* SIDESTEP_RING_API_VERSION of the library that the program runs with. */

@@ -2,17 +2,17 @@
  * Where everything lies in a ring, for those who read one without the library.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * All numbers are little-endian. What is described as one word is stored by one 64-bit store: load it by one 64-bit load
- * with acquire ordering (GCC, clang: __atomic_load_n(&header->pid_namespace, __ATOMIC_ACQUIRE)). Whoever shares the
- * memory can write anything to it: check every position and length against the ring before you use it.
+ * All numbers are little-endian. What is described as one word is stored by one 64-bit store: load it by one 64-bit
+ * load with acquire ordering (GCC, clang: __atomic_load_n(&header->pid_namespace, __ATOMIC_ACQUIRE)). Whoever shares
+ * the memory can write anything to it: check every position and length against the ring before you use it.
  *
  * To follow a ring: take the newer of the two checkpoints of `written` (or `mark`, the last crossing of a half of the
  * ring) as position; then at each position load the word of its cell.
  *   - SIDESTEP_RING_WORD_IS_AT: a record. Its length and kind are in the word, the message behind it. Next position:
  *     SIDESTEP_RING_CELLS further for a message, the next multiple of `cells` for padding.
  *   - else nothing is there yet, or the writer is a lap ahead.
- * The writer never waits for you. After each load, message included: acquire fence, then load `horizon`; what you read is
- * whole if horizon <= position + cells, else it was overwritten and you go on at `mark`.
+ * The writer never waits for you. After each load, message included: acquire fence, then load `horizon`; what you read
+ * is whole if horizon <= position + cells, else it was overwritten and you go on at `mark`.
  *
  * Only the library writes rings.
  */
@@ -62,8 +62,8 @@
 #define SIDESTEP_RING_FAULT_READER_POSITION 4
 #define SIDESTEP_RING_FAULT_WRITER_POSITION 5
 
-/* Two copies, stored alternately, the sequence number last: the one with the greater number is whole if neither number has
- * changed after you have read it. */
+/* Two copies, stored alternately, the sequence number last: the one with the greater number is whole if neither number
+ * has changed after you have read it. */
 typedef struct sidestep_ring_checkpoint {
     uint64_t sequence; /* messages */
     uint64_t position; /* cells, with padding */

@@ -95,10 +95,12 @@ static void counters(const sidestep_segment *segment) {
 
     memset(&stat, 0xee, sizeof stat);
     CHECK(sidestep_segment_stat(segment, &stat, sizeof stat) == 0);
-    CHECK(stat.kind == SIDESTEP_SPSC && stat.fault == 0 && stat.capacity_bytes == 4096 && stat.message_bytes_max == 2040);
+    CHECK(stat.kind == SIDESTEP_SPSC && stat.fault == 0);
+    CHECK(stat.capacity_bytes == 4096 && stat.message_bytes_max == 2040);
     CHECK(stat.written.messages > 3 && stat.read.messages == stat.written.messages && stat.read.bytes > 104);
     CHECK(stat.dropped == 1 && stat.abandoned == 0 && stat.lost == stat.written.messages - 3);
-    CHECK(stat.writer.pid == 0 && stat.writer.is_alive == 0 && stat.writer.is_closed == 1 && stat.writer.beat_age_ns >= 0);
+    CHECK(stat.writer.pid == 0 && stat.writer.is_alive == 0 && stat.writer.is_closed == 1);
+    CHECK(stat.writer.beat_age_ns >= 0);
     memset(larger, 0xee, sizeof larger);
     CHECK(sidestep_segment_stat(segment, (sidestep_ring_stat *)(void *)larger, sizeof larger) == 0);
     CHECK(larger[sizeof stat] == 0 && larger[sizeof larger - 1] == 0);
@@ -145,7 +147,8 @@ static void a_death(const char *path) {
     CHECK(kill(child, SIGKILL) == 0);
     CHECK(poll(&death, 1, 60000) == 1 && close(death.fd) == 0);
     CHECK(sidestep_consumer_wait(consumer, SIDESTEP_PARK, SIDESTEP_FOREVER) == SIDESTEP_EPEERGONE);
-    CHECK(sidestep_consumer_peer(consumer, &peer) == 0 && peer.state == SIDESTEP_PEER_GONE && peer.pid == (uint32_t)child);
+    CHECK(sidestep_consumer_peer(consumer, &peer) == 0);
+    CHECK(peer.state == SIDESTEP_PEER_GONE && peer.pid == (uint32_t)child);
     CHECK(sidestep_producer_new(segment, &producer) == 0);
     CHECK(sidestep_producer_info(producer, &info, sizeof info) == 0);
     CHECK(info.abandoned == 1 && info.replaced_pid == (uint32_t)child);

@@ -64,11 +64,9 @@ fn as_text(file: &Path, stat: &Stat) -> String {
         // The two sides were not looked at in the same instant.
         let _ = writeln!(text, "unread     {} messages", stat.written.messages.saturating_sub(stat.read.messages));
     }
-    let _ = writeln!(
-        text,
-        "dropped    {} because the ring was full\nabandoned  {} begun by writers that died\nlost       {} skipped by new readers",
-        stat.dropped, stat.abandoned, stat.lost
-    );
+    let _ = writeln!(text, "dropped    {} because the ring was full", stat.dropped);
+    let _ = writeln!(text, "abandoned  {} begun by writers that died", stat.abandoned);
+    let _ = writeln!(text, "lost       {} skipped by new readers", stat.lost);
     let _ = writeln!(text, "writer     {}", holder(&stat.writer));
     if stat.kind == Kind::Spsc {
         let _ = writeln!(text, "reader     {}", holder(&stat.reader));
