@@ -10,7 +10,7 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
-    ("link", &["sys"]),
+    ("link", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),
