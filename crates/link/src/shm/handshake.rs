@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// How long a listener waits for a hello. An honest one is sent by the next call after the connect.
 const HELLO_MAX: Duration = Duration::from_millis(500);
+/// The shortest time that SO_RCVTIMEO can say.
+const TIMEOUT_MIN: Duration = Duration::from_micros(1);
 /// Between two attempts to connect to a listener whose backlog is full.
 const RETRY_EVERY: Duration = Duration::from_millis(1);
 
@@ -226,6 +228,12 @@ fn assemble(
         // Before the other end can write. What an early connector has written is told by the bell behind its hello.
         consumer.ask_for_bell();
     }
+    let prepare = || {
+        // What must not wait says so in each call. Zero would mean for ever.
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(options.timeout.max(TIMEOUT_MIN)))
+    };
+    prepare().map_err(|error| Problem::failed("cannot prepare the socket", error))?;
     let watch = Watch::over(Arc::new(socket), sleeps);
     Ok(ShmLink::new(consumer, producer, watch, kind, (options.waiting, options.timeout)))
 }

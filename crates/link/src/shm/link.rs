@@ -85,10 +85,10 @@ impl ShmLink {
     fn take_datagram(&mut self, buffer: &mut [u8]) -> Result<usize, ReadError> {
         let message = self.consumer.front()?;
         let count = message.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&message[..count]);
         if message.is_empty() {
             return Err(ReadError::Faulty(Fault::RecordLength));
         }
+        buffer[..count].copy_from_slice(&message[..count]);
         self.consumer.release();
         Ok(count)
     }
@@ -122,14 +122,8 @@ impl ShmLink {
     fn recv_asleep(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let deadline = Instant::now().checked_add(self.timeout);
         loop {
-            self.watch.quieten();
-            // Asked for after the old bells are out and before the last look: what comes then rings or is seen.
-            let is_empty = self.consumer.ask_for_bell();
-            if is_empty && !self.watch.is_gone() {
-                let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                if self.watch.sleep(left)? == Woken::TimedOut {
-                    return Err(ErrorKind::WouldBlock.into());
-                }
+            if self.sleep(deadline)? == Woken::TimedOut {
+                return Err(ErrorKind::WouldBlock.into());
             }
             if self.watch.is_gone() {
                 return self.recv_last(buffer);
@@ -140,6 +134,18 @@ impl ShmLink {
                 other => return other,
             }
         }
+    }
+
+    /// Sleeps unless something is there. The bell is asked for before the last look: what comes then rings or is seen.
+    fn sleep(&mut self, deadline: Option<Instant>) -> io::Result<Woken> {
+        if self.waiting == Waiting::Block {
+            return if self.consumer.ask_for_bell() { self.watch.sleep_within() } else { Ok(Woken::Called) };
+        }
+        self.watch.quieten();
+        if !self.consumer.ask_for_bell() || self.watch.is_gone() {
+            return Ok(Woken::Called);
+        }
+        self.watch.sleep_beside(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     }
 
     #[inline]

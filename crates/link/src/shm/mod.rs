@@ -23,8 +23,8 @@
 //!
 //! # Waiting
 //!
-//! [`crate::Waiting::Spin`] returns at once. [`crate::Waiting::Block`] and [`crate::Waiting::Epoll`] sleep in poll(2) on
-//! the socket, into which the other end writes one byte when, and only when, somebody sleeps there: one sleep for a
+//! [`crate::Waiting::Spin`] returns at once. [`crate::Waiting::Block`] and [`crate::Waiting::Epoll`] sleep on the socket
+//! (in recv(2) and in poll(2)), into which the other end writes one byte when, and only when, somebody sleeps there: one sleep for a
 //! message as for a death, and none that has to be cut short to look around. They differ in `send`: `Block` sleeps until
 //! there is room, `Epoll` says `WouldBlock`. A program with an epoll set of its own takes `Epoll` with a timeout of zero
 //! and watches [`crate::Link::socket`]: it is readable, level-triggered, whenever there is something to receive.
