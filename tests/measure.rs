@@ -168,6 +168,44 @@ fn a_service_time_is_seen() {
     assert!(p50("300us") >= 300_000.0, "the peer worked for 300 us before each answer");
 }
 
+#[test]
+fn shared_memory_stands_beside_sockets_and_the_floor() {
+    let _turn = my_turn();
+    let paths = "shm,shm-block,uds-spin,kernel-spin,floor";
+    let measure = ["bench", "rr", "--place", "loopback", "--duration", "200ms", "--json", "-"];
+    let finished = run(&[&measure[..], &["--transport", "tcp,udp", "--paths", paths]].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    let mut found: Vec<_> = rows(&document).iter().map(|row| (row["path"].clone(), row["transport"].clone())).collect();
+    found.sort_by_key(|row| format!("{row:?}"));
+    let expected = [
+        ("floor", "memory"),
+        ("kernel-spin", "tcp"),
+        ("kernel-spin", "udp"),
+        ("shm", "shm"),
+        ("shm-block", "shm"),
+        ("uds-spin", "uds"),
+    ];
+    assert_eq!(found, expected.map(|(path, transport)| (path.into(), transport.into())));
+    assert!(rows(&document).iter().all(|row| number(row, "n") > 0.0 && row["lost"] == 0));
+    let waiting = |name: &str| {
+        let paths = document["paths"].as_array().expect("a list");
+        paths.iter().find(|path| path["name"] == name).expect("it was measured")["waiting"].clone()
+    };
+    assert_eq!([waiting("shm"), waiting("shm-block")], ["spin", "block"]);
+}
+
+#[test]
+fn shared_memory_carries_every_size() {
+    let _turn = my_turn();
+    let sizes = ["--sizes", "16,1472,65536", "--paths", "shm,shm-block"];
+    let finished =
+        run(&[&["bench", "sizes", "--place", "loopback", "--duration", "50ms", "--json", "-"], &sizes[..]].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    assert_eq!(rows(&finished.json()).len(), 6);
+}
+
 /// A serving peer, killed at the end of a test that leaves it running.
 struct Server(Child, String);
 

@@ -10,8 +10,8 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
-    ("link", &["sys"]),
     ("capi", &["sys", "ring"]),
+    ("link", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),

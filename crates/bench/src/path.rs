@@ -15,6 +15,8 @@ pub enum Medium {
     Inet,
     /// A Unix stream socket, whatever transport is asked for.
     Unix,
+    /// Two rings in memory shared by the two processes, whatever transport is asked for.
+    SharedMemory,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -114,6 +116,24 @@ pub const PATHS: &[Path] = &[
         description: "Unix stream socket, non-blocking recv(2) in a loop, pinned. Both ends on one host.",
     },
     Path {
+        name: "shm",
+        medium: Medium::SharedMemory,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Two rings in memory that both processes share, looked at in a loop, pinned: no system call while \
+                      messages come and go. Both ends on one host.",
+    },
+    Path {
+        name: "shm-block",
+        medium: Medium::SharedMemory,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        description: "Two rings in memory that both processes share; a receive sleeps and is woken by one byte \
+                      through a Unix socket, pinned. Both ends on one host.",
+    },
+    Path {
         name: "floor",
         medium: Medium::CacheLine,
         pinned: true,
@@ -139,13 +159,20 @@ impl Path {
         match self.medium {
             Medium::Inet => asked,
             Medium::Unix => Transport::Uds,
+            Medium::SharedMemory => Transport::Shm,
             Medium::CacheLine => Transport::Memory,
         }
     }
 
     /// For the result file.
     pub fn info(&self) -> PathInfo {
-        PathInfo { name: self.name.into(), description: self.description.into() }
+        let waiting = match self.waiting {
+            Waiting::Block => "block",
+            Waiting::BusyPoll { .. } => "busy_poll",
+            Waiting::Epoll => "epoll",
+            Waiting::Spin => "spin",
+        };
+        PathInfo { name: self.name.into(), description: self.description.into(), waiting: Some(waiting.into()) }
     }
 }
 

@@ -225,7 +225,7 @@ impl Scenario {
 /// Sets aside what these two ends cannot do.
 fn fit(arm: Arm, bench: &Bench) -> Arm {
     let ends = bench.ends();
-    let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Memory);
+    let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Shm | Transport::Memory);
     let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
     if local_only && !ends.same_host {
         return arm.refused("both ends must be on one host");

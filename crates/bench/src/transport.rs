@@ -15,7 +15,9 @@ pub enum Transport {
     Multicast,
     /// A Unix stream socket.
     Uds,
-    /// Memory that both ends share.
+    /// A byte stream in memory that both processes share.
+    Shm,
+    /// One cache line of one process.
     Memory,
 }
 
@@ -27,6 +29,7 @@ impl Transport {
             Self::Udp => "udp",
             Self::Multicast => "multicast",
             Self::Uds => "uds",
+            Self::Shm => "shm",
             Self::Memory => "memory",
         }
     }

@@ -11,13 +11,15 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket's path.
     Unix(PathBuf),
+    /// Shared memory, opened through a Unix socket of this path ([`crate::shm`]).
+    Shm(PathBuf),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Unix(path) | Self::Shm(path) => write!(f, "{}", path.display()),
         }
     }
 }

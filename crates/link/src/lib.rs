@@ -1,7 +1,7 @@
 //! L1: connected transports behind one trait.
 //!
-//! A [`Link`] is one connected conversation: a TCP or Unix byte stream, or a UDP socket with a fixed peer. It is driven
-//! by the thread that owns it; nothing here starts a thread. How a receive waits is the caller's choice ([`Waiting`]),
+//! A [`Link`] is one connected conversation: a TCP or Unix byte stream, a UDP socket with a fixed peer, or two rings in
+//! memory shared with a process of the same host ([`shm`]). It is driven by the thread that owns it; nothing here starts a thread. How a receive waits is the caller's choice ([`Waiting`]),
 //! who talks to the kernel is another ([`Backend`]). Protocols and benchmarks see only the trait.
 //!
 //! ```
@@ -22,12 +22,14 @@ mod address;
 pub mod kernel;
 mod listener;
 mod options;
+pub mod shm;
 pub mod udp;
 pub mod uring;
 
 pub use address::Address;
-pub use listener::{Accepted, Listener, connect};
+pub use listener::{Accepted, Listener, Refusals, connect};
 pub use options::{Backend, Options, Waiting};
+pub use sidestep_sys::credentials::Credentials;
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,17 +1,25 @@
-//! Streams: connect and accept, TCP and Unix alike.
+//! Streams: connect and accept, TCP, Unix and shared memory alike.
 
+use crate::shm::{self, Settings, TurnedAway};
 use crate::{Address, Backend, Link, Options, kernel::KernelLink, uring::UringLink};
 use sidestep_sys::Problem;
+use sidestep_sys::credentials::Credentials;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// Connections not yet accepted that the kernel keeps.
 const BACKLOG: i32 = 16;
 
-/// Connects a byte stream; TCP with TCP_NODELAY.
+/// Connects a byte stream; TCP with TCP_NODELAY, shared memory with [`Settings::default`] (see also [`shm::connect`]).
 pub fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, Problem> {
+    if let Address::Shm(path) = address {
+        return shm::connect(path, &Settings::default(), options);
+    }
     let fail = |error: io::Error| {
         Problem::failed(format!("cannot connect to {address}"), error)
             .next("check that the other side is listening there and that no firewall is between")
@@ -20,7 +28,7 @@ pub fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, Pr
     let target = socket_address(address).map_err(fail)?;
     match address {
         Address::Tcp(_) => socket.connect_timeout(&target, options.timeout).map_err(fail)?,
-        Address::Unix(_) => socket.connect(&target).map_err(fail)?,
+        Address::Unix(_) | Address::Shm(_) => socket.connect(&target).map_err(fail)?,
     }
     over(socket, options)
 }
@@ -30,6 +38,18 @@ pub struct Listener {
     socket: Socket,
     options: Options,
     address: Address,
+    /// What a link in shared memory is to be.
+    settings: Settings,
+    refusals: Mutex<Refusals>,
+}
+
+/// Connectors that a listener for shared memory did not take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// How many.
+    pub count: u64,
+    /// Why the last one; empty when there was none.
+    pub last: String,
 }
 
 /// An accepted stream and where it came from.
@@ -38,11 +58,25 @@ pub struct Accepted {
     pub link: Box<dyn Link>,
     /// The peer's address; none for a Unix socket.
     pub peer: Option<SocketAddr>,
+    /// The peer's process and user, over a Unix socket and shared memory.
+    pub credentials: Option<Credentials>,
 }
 
 impl Listener {
     /// Listens on `address` (port 0: the kernel chooses). Accepted links get `options`.
     pub fn bind(address: &Address, options: &Options) -> Result<Self, Problem> {
+        Self::bind_with(address, Settings::default(), options)
+    }
+
+    /// As [`Listener::bind`], in shared memory, for links that are as `settings` say.
+    pub fn bind_shm(path: &Path, settings: Settings, options: &Options) -> Result<Self, Problem> {
+        Self::bind_with(&Address::Shm(path.to_owned()), settings, options)
+    }
+
+    fn bind_with(address: &Address, settings: Settings, options: &Options) -> Result<Self, Problem> {
+        if matches!(address, Address::Shm(_)) {
+            shm::check(&settings, options)?;
+        }
         let fail = |error: io::Error| {
             Problem::failed(format!("cannot listen on {address}"), error).next("choose another address or port")
         };
@@ -52,7 +86,7 @@ impl Listener {
         }
         socket.bind(&socket_address(address).map_err(fail)?).map_err(fail)?;
         socket.listen(BACKLOG).map_err(fail)?;
-        Ok(Self { socket, options: *options, address: address.clone() })
+        Ok(Self { socket, options: *options, address: address.clone(), settings, refusals: Mutex::default() })
     }
 
     /// Where it listens, with the port that the kernel chose.
@@ -62,6 +96,9 @@ impl Listener {
     }
 
     /// Waits for a connection; `WouldBlock` when none came within `timeout`.
+    ///
+    /// In shared memory, whoever cannot be taken is told why and turned away ([`Listener::refusals`]); one that says
+    /// nothing holds up the others, and the end of the timeout, by half a second.
     pub fn accept(&self, timeout: Duration) -> io::Result<Accepted> {
         self.accept_from(timeout, None)
     }
@@ -77,12 +114,35 @@ impl Listener {
             self.socket.set_read_timeout(Some(left))?;
             match self.socket.accept() {
                 Ok((socket, peer)) if is_from(&peer, only) => {
-                    let link = over(socket, &self.options).map_err(io::Error::other)?;
-                    return Ok(Accepted { link, peer: peer.as_socket() });
+                    let credentials = Credentials::of_peer(socket.as_fd()).ok();
+                    if let Some(link) = self.take(socket)? {
+                        return Ok(Accepted { link, peer: peer.as_socket(), credentials });
+                    }
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Who was turned away so far.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals.lock().map(|refusals| refusals.clone()).unwrap_or_default()
+    }
+
+    /// Makes a link of an accepted socket; none when the connector was turned away.
+    fn take(&self, socket: Socket) -> io::Result<Option<Box<dyn Link>>> {
+        if !matches!(self.address, Address::Shm(_)) {
+            return over(socket, &self.options).map(Some).map_err(io::Error::other);
+        }
+        match shm::admit(socket, &self.settings, &self.options) {
+            Ok(link) => Ok(Some(link)),
+            Err(TurnedAway(why)) => {
+                if let Ok(mut refusals) = self.refusals.lock() {
+                    *refusals = Refusals { count: refusals.count + 1, last: why };
+                }
+                Ok(None)
             }
         }
     }
@@ -98,7 +158,7 @@ fn is_from(peer: &SockAddr, only: Option<IpAddr>) -> bool {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Address::Unix(path) = &self.address {
+        if let Address::Unix(path) | Address::Shm(path) = &self.address {
             // The name is ours; without the listener behind it, it only misleads. Already gone is as good.
             let _ = fs::remove_file(path);
         }
@@ -119,16 +179,16 @@ pub(crate) fn over(socket: Socket, options: &Options) -> Result<Box<dyn Link>, P
 }
 
 fn stream_socket(address: &Address) -> io::Result<Socket> {
-    let domain = match address {
-        Address::Tcp(address) => Domain::for_address(*address),
-        Address::Unix(_) => Domain::UNIX,
-    };
-    Socket::new(domain, Type::STREAM, None)
+    match address {
+        Address::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None),
+        Address::Unix(_) => Socket::new(Domain::UNIX, Type::STREAM, None),
+        Address::Shm(_) => shm::open_socket(),
+    }
 }
 
 fn socket_address(address: &Address) -> io::Result<SockAddr> {
     match address {
         Address::Tcp(address) => Ok((*address).into()),
-        Address::Unix(path) => SockAddr::unix(path),
+        Address::Unix(path) | Address::Shm(path) => SockAddr::unix(path),
     }
 }

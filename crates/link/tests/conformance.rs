@@ -4,6 +4,7 @@ use sidestep_link::udp::Port;
 use sidestep_link::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,13 +16,20 @@ enum Transport {
     Tcp,
     TcpV6,
     Unix,
+    Shm,
     Udp,
 }
 
-const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Udp];
+const TRANSPORTS: [Transport; 5] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm, Transport::Udp];
+const STREAMS: [Transport; 4] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm];
 
-fn every_options() -> Vec<Options> {
+/// All that a transport offers; shared memory refuses the others (`what_memory_cannot_do_is_refused` in shm.rs).
+fn every_options(transport: Transport) -> Vec<Options> {
     let timeout = Duration::from_millis(50);
+    if transport == Transport::Shm {
+        let all = [Waiting::Block, Waiting::Epoll, Waiting::Spin];
+        return all.map(|waiting| Options { waiting, backend: Backend::Kernel, timeout }).to_vec();
+    }
     let kernel = [Waiting::Block, Waiting::BusyPoll { microseconds: 0 }, Waiting::Epoll, Waiting::Spin];
     let uring = [Waiting::Block, Waiting::Spin];
     let kernel = kernel.map(|waiting| Options { waiting, backend: Backend::Kernel, timeout });
@@ -32,7 +40,7 @@ fn every_options() -> Vec<Options> {
 /// Runs `check` over a connected pair of each kind.
 fn over_every_pair(transports: &[Transport], check: impl Fn(Box<dyn Link>, Box<dyn Link>)) {
     for &transport in transports {
-        for options in every_options() {
+        for options in every_options(transport) {
             eprintln!("{transport:?} {:?} {:?}", options.backend, options.waiting);
             let (client, server) = pair(transport, &options);
             check(client, server);
@@ -45,7 +53,8 @@ fn pair(transport: Transport, options: &Options) -> (Box<dyn Link>, Box<dyn Link
         Transport::Udp => return datagram_pair(options),
         Transport::Tcp => Address::Tcp("127.0.0.1:0".parse().expect("an address")),
         Transport::TcpV6 => Address::Tcp("[::1]:0".parse().expect("an address")),
-        Transport::Unix => unix_address(),
+        Transport::Unix => Address::Unix(socket_path()),
+        Transport::Shm => Address::Shm(socket_path()),
     };
     let listener = Listener::bind(&address, options).expect("loopback can be listened on");
     let client = connect(&listener.address().expect("a bound listener has one"), options).expect("it listens");
@@ -53,10 +62,10 @@ fn pair(transport: Transport, options: &Options) -> (Box<dyn Link>, Box<dyn Link
     (client, server)
 }
 
-fn unix_address() -> Address {
+fn socket_path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    Address::Unix(std::env::temp_dir().join(format!("sidestep-link-{}-{number}", std::process::id())))
+    std::env::temp_dir().join(format!("sidestep-link-{}-{number}", std::process::id()))
 }
 
 fn datagram_pair(options: &Options) -> (Box<dyn Link>, Box<dyn Link>) {
@@ -137,7 +146,7 @@ fn nothing_to_receive_is_would_block() {
 
 #[test]
 fn a_stream_ends_with_zero_after_the_rest() {
-    over_every_pair(&[Transport::Tcp, Transport::TcpV6, Transport::Unix], |mut client, mut server| {
+    over_every_pair(&STREAMS, |mut client, mut server| {
         send_all(client.as_mut(), b"last").expect("the link is up");
         client.shutdown().expect("it is connected");
         let mut buffer = [0; 4];
@@ -153,7 +162,7 @@ fn a_stream_ends_with_zero_after_the_rest() {
 
 #[test]
 fn a_stream_is_read_in_any_portions() {
-    over_every_pair(&[Transport::Tcp, Transport::Unix], |mut client, mut server| {
+    over_every_pair(&[Transport::Tcp, Transport::Unix, Transport::Shm], |mut client, mut server| {
         send_all(client.as_mut(), &pattern(1000)).expect("the link is up");
         client.flush().expect("the link is up");
         let mut all = Vec::new();
@@ -200,12 +209,15 @@ fn a_vanished_peer_is_an_end_or_an_error() {
 
 #[test]
 fn a_sender_that_nobody_reads_is_told() {
-    // A kernel link that sleeps in recv sleeps in send, too: that is what its user asked for.
-    let sleeps = |options: &Options| {
-        options.backend == Backend::Kernel && matches!(options.waiting, Waiting::Block | Waiting::BusyPoll { .. })
+    // A kernel link that sleeps in recv sleeps in send, too: that is what its user asked for. In shared memory it does so
+    // for the timeout at the most, and then says the same as the others.
+    let sleeps = |transport: Transport, options: &Options| {
+        transport != Transport::Shm
+            && options.backend == Backend::Kernel
+            && matches!(options.waiting, Waiting::Block | Waiting::BusyPoll { .. })
     };
-    for options in every_options().iter().filter(|options| !sleeps(options)) {
-        for transport in [Transport::Tcp, Transport::Unix] {
+    for transport in [Transport::Tcp, Transport::Unix, Transport::Shm] {
+        for options in every_options(transport).iter().filter(|options| !sleeps(transport, options)) {
             let (mut client, mut server) = pair(transport, options);
             let mut all = vec![0; fill(client.as_mut(), &pattern(32_000))];
             for part in all.chunks_mut(1000) {

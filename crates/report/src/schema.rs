@@ -176,7 +176,7 @@ pub struct Setup {
 pub struct Row {
     /// `rr`, `sizes`, `rates`, later `ring`, `fix`, `tick`.
     pub scenario: String,
-    /// `tcp`, `udp`, `multicast`, `uds`, `memory`; later `tls`, `shm`.
+    /// `tcp`, `udp`, `multicast`, `uds`, `shm`, `memory`; later `tls`.
     pub transport: String,
     /// `kernel-default`, `kernel-pinned`, ... (see [`PathInfo`]).
     pub path: String,
@@ -351,4 +351,7 @@ pub struct PathInfo {
     pub name: String,
     /// What it does, in one or two sentences.
     pub description: String,
+    /// How a receive waits: `block`, `busy_poll`, `epoll` or `spin`; none in files of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
 }

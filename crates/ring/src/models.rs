@@ -153,6 +153,28 @@ fn loom_broadcast_never_tears_and_counts_what_is_lost() {
     });
 }
 
+/// Whoever asks for the bell hears it or sees the message; a loop that does neither runs out of steps.
+#[test]
+fn loom_a_bell_that_was_asked_for_rings() {
+    explore(3, || {
+        let (mut producer, mut consumer) = spsc::over(ring(Kind::Spsc, 4, Waking::Fence));
+        let rung = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let bell = Arc::clone(&rung);
+        producer.set_bell(move || bell.store(true, loom::sync::atomic::Ordering::Release));
+        let writer = thread::spawn(move || {
+            send(&mut producer, 1, 7);
+            producer
+        });
+        if consumer.ask_for_bell() {
+            while !rung.load(loom::sync::atomic::Ordering::Acquire) {
+                pause();
+            }
+        }
+        assert_eq!(receive(&mut consumer), [7]);
+        drop(writer.join().unwrap());
+    });
+}
+
 #[test]
 fn loom_checkpoints_are_never_torn() {
     explore(4, || {

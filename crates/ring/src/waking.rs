@@ -51,12 +51,16 @@ impl Waking {
     }
 }
 
-/// Wakes those who sleep on the flag at `at`, if any. To be called after what they wait for is stored.
+/// The flag of a side that sleeps on the flag itself.
+const ASLEEP: u32 = 1;
+/// The flag of a side that sleeps somewhere else and has asked for the other side's bell.
+const ASKED_FOR_BELL: u32 = 2;
+
+/// Wakes those who sleep on the flag at `at`, if any; true when the caller has to ring its bell for them. To be called
+/// after what they wait for is stored.
 #[inline(always)]
-pub(crate) fn wake(memory: &Memory, waking: Waking, is_shared: bool, at: usize) {
-    if is_asleep(memory, waking, at) {
-        wake_sleepers(memory, is_shared, at);
-    }
+pub(crate) fn wake(memory: &Memory, waking: Waking, is_shared: bool, at: usize) -> bool {
+    is_asleep(memory, waking, at) && wake_sleepers(memory, is_shared, at)
 }
 
 /// Whether somebody sleeps on the flag at `at`. To be called after what it waits for is stored.
@@ -70,12 +74,32 @@ pub(crate) fn is_asleep(memory: &Memory, waking: Waking, at: usize) -> bool {
 }
 
 #[cold]
-fn wake_sleepers(memory: &Memory, is_shared: bool, at: usize) {
-    memory.flag(at).swap(0, SeqCst);
+fn wake_sleepers(memory: &Memory, is_shared: bool, at: usize) -> bool {
+    if memory.flag(at).swap(0, SeqCst) == ASKED_FOR_BELL {
+        return true;
+    }
     #[cfg(not(loom))]
     sidestep_sys::futex::wake_all(futex(memory, at), scope(is_shared));
     #[cfg(loom)]
     let _ = is_shared;
+    false
+}
+
+/// Puts up the flag at `at` in the form `how`; false, and the flag down again, when `is_ready` after that.
+fn announce(memory: &Memory, waking: Waking, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> bool {
+    let flag = memory.flag(at);
+    flag.store(how, Relaxed);
+    waking.before_sleep();
+    if is_ready() {
+        flag.store(0, Relaxed);
+        return false;
+    }
+    true
+}
+
+/// Asks the other side to ring its bell once when what `is_ready` looks for is there; false when it is there already.
+pub(crate) fn ask_for_bell(memory: &Memory, waking: Waking, at: usize, is_ready: impl FnOnce() -> bool) -> bool {
+    announce(memory, waking, at, ASKED_FOR_BELL, is_ready)
 }
 
 /// Sleeps on the flag at `at` for at most `nap`, unless `is_ready` after the flag is up.
@@ -87,18 +111,14 @@ pub(crate) fn sleep(
     nap: Duration,
     is_ready: impl FnOnce() -> bool,
 ) {
-    let flag = memory.flag(at);
-    flag.store(1, Relaxed);
-    waking.before_sleep();
-    if is_ready() {
-        flag.store(0, Relaxed);
+    if !announce(memory, waking, at, ASLEEP, is_ready) {
         return;
     }
     #[cfg(not(loom))]
-    sidestep_sys::futex::wait(futex(memory, at), 1, nap, scope(is_shared));
+    sidestep_sys::futex::wait(futex(memory, at), ASLEEP, nap, scope(is_shared));
     // loom has no clock: a model in which the flag never falls runs out of steps, and that is the failure.
     #[cfg(loom)]
-    while flag.load(crate::sync::Acquire) == 1 {
+    while memory.flag(at).load(crate::sync::Acquire) == ASLEEP {
         let _ = (nap, is_shared);
         crate::sync::pause();
     }

@@ -24,7 +24,11 @@ pub(crate) struct Writer {
     horizon: u64,
     recorder: Recorder,
     mark: Recorder,
+    bell: Option<Bell>,
 }
+
+/// Wakes a reader that sleeps on something which is not the ring.
+pub(crate) type Bell = Box<dyn Fn() + Send + Sync>;
 
 impl Writer {
     /// Goes on behind the last published record, as the checkpoint of the last writer and the records behind it tell.
@@ -42,7 +46,7 @@ impl Writer {
         }
         let mark = Recorder::resume(&ring.memory, MARK_AT);
         let next = written.position;
-        Ok(Self { ring, written, next, first: 0, open_messages: 0, open_bytes: 0, horizon, recorder, mark })
+        Ok(Self { ring, written, next, first: 0, open_messages: 0, open_bytes: 0, horizon, recorder, mark, bell: None })
     }
 
     pub(crate) fn ring(&self) -> &Arc<Ring> {
@@ -130,7 +134,7 @@ impl Writer {
         if crosses_half {
             self.mark.store(memory, self.written);
         }
-        waking::wake(memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT);
+        self.wake_reader();
     }
 
     /// Whether anything was ended and not published.
@@ -176,7 +180,19 @@ impl Writer {
         }
         // Partner: the Acquire in the readers' look.
         self.ring.memory.word(self.ring.cell(self.next)).store(word, Release);
-        waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT);
+        self.wake_reader();
+    }
+
+    #[inline(always)]
+    fn wake_reader(&self) {
+        if waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT) {
+            self.bell.iter().for_each(|bell| bell());
+        }
+    }
+
+    /// What to do for a reader that has asked for it; once per asking.
+    pub(crate) fn set_bell(&mut self, bell: Bell) {
+        self.bell = Some(bell);
     }
 
     /// Says before the first store how far the writer may write, in large steps. Whoever reads a byte stored after the

@@ -38,6 +38,47 @@ fn every_message_comes_once_and_in_order() {
     }
 }
 
+/// The reader sleeps where the ring cannot wake it: on a channel. A bell that does not ring is a hang.
+#[test]
+fn a_bell_rings_once_for_whoever_asked() {
+    for waking in [Waking::Barrier, Waking::Fence] {
+        let (mut producer, mut consumer) = pair(16 * 64, waking).unwrap();
+        let (bell, rung) = std::sync::mpsc::channel();
+        let bell = std::sync::Mutex::new(bell);
+        producer.set_bell(move || bell.lock().unwrap().send(()).unwrap());
+        producer.try_send(&message(0, 100)).unwrap();
+        assert!(!consumer.ask_for_bell(), "a message is there");
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                for sequence in 1..MESSAGES / 10 {
+                    let bytes = message(sequence, 100);
+                    producer.wait(bytes.len(), Waiting::Yield, None).unwrap();
+                    producer.try_send(&bytes).unwrap();
+                }
+            });
+            let (mut next, mut asked) = (0, 0);
+            loop {
+                match consumer.front().map(number) {
+                    Ok(sequence) => {
+                        assert_eq!(sequence, next);
+                        next += 1;
+                        consumer.release();
+                    }
+                    Err(ReadError::Empty) if consumer.ask_for_bell() => {
+                        asked += 1;
+                        rung.recv_timeout(Duration::from_secs(60)).expect("the bell rings");
+                    }
+                    Err(ReadError::Empty) => {}
+                    Err(ReadError::Closed) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert_eq!(next, MESSAGES / 10);
+            assert_eq!(rung.try_iter().count(), 0, "{asked} askings, and a bell for each");
+        });
+    }
+}
+
 #[test]
 fn batches_come_whole() {
     let (mut producer, mut consumer) = pair(64 * 64, Waking::default()).unwrap();

@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod credentials;
 pub mod futex;
 pub mod interface;
 pub mod lock;

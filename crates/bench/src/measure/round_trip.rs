@@ -36,7 +36,7 @@ pub(crate) fn settling_time(waiting: Waiting) -> Duration {
 /// What a slice measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// TCP, UDP, Unix or memory.
+    /// TCP, UDP, Unix or memory, shared or not.
     pub transport: Transport,
     /// The path.
     pub path: &'static Path,
@@ -95,6 +95,7 @@ impl Bench {
         let ready = self.ask_echo(target, number)?;
         let link = match (port, ready.unix) {
             (Some(port), _) => port.connect(SocketAddr::new(server, ready.port), &options),
+            (None, Some(path)) if target.transport == Transport::Shm => connect(&Address::Shm(path.into()), &options),
             (None, Some(path)) => connect(&Address::Unix(path.into()), &options),
             (None, None) => connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options),
         };

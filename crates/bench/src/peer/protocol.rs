@@ -34,7 +34,7 @@ pub enum Request {
 /// One slice of request and response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Echo {
-    /// TCP, UDP or Unix stream.
+    /// TCP, UDP, Unix stream or shared memory.
     pub transport: Transport,
     /// The path, which says how the peer waits.
     pub path: String,
@@ -96,7 +96,7 @@ pub enum Reply {
 pub struct Ready {
     /// TCP or UDP port on the host that was asked.
     pub port: u16,
-    /// Path of a Unix socket.
+    /// Path of a Unix socket: what is measured, or what shared memory is handed over through.
     pub unix: Option<String>,
     /// The group joined.
     pub group: Option<SocketAddrV4>,

@@ -37,7 +37,7 @@ pub struct Origin {
     pub local: IpAddr,
     /// The only address that is answered.
     pub remote: IpAddr,
-    /// Whether both ends are on one host, so that a Unix socket reaches.
+    /// Whether both ends are on one host, so that a Unix socket and shared memory reach.
     pub same_host: bool,
     /// CPU for paths that pin, when the measuring end names none.
     pub cpu: u32,
@@ -106,7 +106,7 @@ impl Session {
         }
         let mut link = match request.transport {
             Transport::Udp => self.echo_port(request, path)?,
-            Transport::Tcp | Transport::Uds => self.accept(path)?,
+            Transport::Tcp | Transport::Uds | Transport::Shm => self.accept(path)?,
             other => return Err(Problem::usage(format!("cannot echo over {other}"), "it has no peer process")),
         };
         self.place_thread(path, request.cpu)?;
@@ -117,19 +117,27 @@ impl Session {
     /// Accepts the measuring end's connection for one slice.
     fn accept(&mut self, path: &Path) -> Result<Box<dyn Link>, Problem> {
         let address = match path.medium {
-            Medium::Unix if self.origin.same_host => unix_address(),
-            Medium::Unix => return Err(Problem::usage("cannot use a Unix socket", "the ends are on different hosts")),
+            Medium::Unix if self.origin.same_host => Address::Unix(socket_path()),
+            Medium::SharedMemory if self.origin.same_host => Address::Shm(socket_path()),
+            Medium::Unix | Medium::SharedMemory => {
+                return Err(Problem::usage(format!("cannot use {}", path.name), "the ends are on different hosts"));
+            }
             _ => Address::Tcp(SocketAddr::new(self.origin.local, 0)),
         };
         let listener = Listener::bind(&address, &options(path))?;
         let ready = match listener.address() {
             Ok(Address::Tcp(address)) => Ready { port: address.port(), ..Ready::default() },
-            Ok(Address::Unix(path)) => Ready { unix: Some(path.display().to_string()), ..Ready::default() },
+            Ok(Address::Unix(path) | Address::Shm(path)) => {
+                Ready { unix: Some(path.display().to_string()), ..Ready::default() }
+            }
             Err(error) => return Err(Problem::failed("cannot listen", error)),
         };
         self.say(&Reply::Ready(ready))?;
         let accepted = listener.accept_from(CONNECT_MAX, Some(self.origin.remote));
-        accepted.map(|accepted| accepted.link).map_err(|error| Problem::failed("nobody connected for the slice", error))
+        accepted.map(|accepted| accepted.link).map_err(|error| match listener.refusals() {
+            refusals if refusals.count > 0 => Problem::failed("refused who connected for the slice", refusals.last),
+            _ => Problem::failed("nobody connected for the slice", error),
+        })
     }
 
     fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<Box<dyn Link>, Problem> {
@@ -243,9 +251,8 @@ fn ready(port: &Port) -> Result<Ready, Problem> {
     Ok(Ready { port: number, receive_buffer: port.receive_buffer(), ..Ready::default() })
 }
 
-fn unix_address() -> Address {
+fn socket_path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name: PathBuf = std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()));
-    Address::Unix(name)
+    std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()))
 }

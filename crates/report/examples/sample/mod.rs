@@ -8,18 +8,25 @@ use schema::{
     Setup, Tool, Unavailable, Warmup,
 };
 
-/// Name, median of a TCP round trip in nanoseconds, description.
-const PATHS: [(&str, f64, &str); 10] = [
-    ("kernel-default", 76_100.0, "Blocking socket calls, placed on a CPU by the scheduler."),
-    ("kernel-pinned", 71_300.0, "Blocking socket calls, each end pinned to a CPU of its own."),
-    ("kernel-busypoll", 70_900.0, "As kernel-pinned, with SO_BUSY_POLL: the kernel polls the device before it sleeps."),
-    ("kernel-epoll", 73_800.0, "As kernel-pinned, waiting in epoll_wait."),
-    ("kernel-spin", 5_590.0, "Non-blocking socket calls in a loop that never sleeps."),
-    ("uring", 77_900.0, "io_uring, waiting in the kernel for each completion."),
-    ("uring-spin", 5_210.0, "io_uring, the completion ring polled in a loop."),
-    ("uds", 66_000.0, "A Unix stream socket, blocking."),
-    ("uds-spin", 4_030.0, "A Unix stream socket, non-blocking in a loop that never sleeps."),
-    ("floor", 281.0, "One cache line bounced between two cores: the physical limit of the machine."),
+/// Name, median of a TCP round trip in nanoseconds, how it waits, description.
+const PATHS: [(&str, f64, &str, &str); 12] = [
+    ("kernel-default", 76_100.0, "block", "Blocking socket calls, placed on a CPU by the scheduler."),
+    ("kernel-pinned", 71_300.0, "block", "Blocking socket calls, each end pinned to a CPU of its own."),
+    (
+        "kernel-busypoll",
+        70_900.0,
+        "busy_poll",
+        "As kernel-pinned, with SO_BUSY_POLL: the kernel polls the device before it sleeps.",
+    ),
+    ("kernel-epoll", 73_800.0, "epoll", "As kernel-pinned, waiting in epoll_wait."),
+    ("kernel-spin", 5_590.0, "spin", "Non-blocking socket calls in a loop that never sleeps."),
+    ("uring", 77_900.0, "block", "io_uring, waiting in the kernel for each completion."),
+    ("uring-spin", 5_210.0, "spin", "io_uring, the completion ring polled in a loop."),
+    ("uds", 66_000.0, "block", "A Unix stream socket, blocking."),
+    ("uds-spin", 4_030.0, "spin", "A Unix stream socket, non-blocking in a loop that never sleeps."),
+    ("shm", 612.0, "spin", "Two rings in memory that both processes share, looked at in a loop."),
+    ("shm-block", 58_300.0, "block", "Two rings in memory that both processes share; a receive sleeps."),
+    ("floor", 281.0, "spin", "One cache line bounced between two cores: the physical limit of the machine."),
 ];
 
 const RUNGS: [(&str, &str, f64); 3] = [
@@ -48,10 +55,19 @@ pub(crate) fn document() -> Document {
         results: [round_trips(), ladder(), sizes(), rates()].concat(),
         ratios: ratios(),
         unavailable: unavailable(),
-        paths: PATHS.map(|(name, _, text)| PathInfo { name: name.into(), description: text.into() }).to_vec(),
+        paths: paths(),
         notes: vec!["the two CPUs may be two threads of one core: the hypervisor does not say".into()],
         ..Document::default()
     }
+}
+
+fn paths() -> Vec<PathInfo> {
+    let info = |(name, _, waiting, text): (&str, f64, &str, &str)| PathInfo {
+        name: name.into(),
+        description: text.into(),
+        waiting: Some(waiting.into()),
+    };
+    PATHS.map(info).to_vec()
 }
 
 fn host() -> Host {
@@ -104,9 +120,10 @@ fn row(scenario: &str, transport: &str, path: &str, size: u32, distribution: Dis
 
 fn round_trips() -> Vec<Row> {
     let mut rows = Vec::new();
-    for (i, (path, median, _)) in PATHS.iter().enumerate() {
+    for (i, (path, median, ..)) in PATHS.iter().enumerate() {
         let transport = match *path {
             "uds" | "uds-spin" => "uds",
+            "shm" | "shm-block" => "shm",
             "floor" => "memory",
             _ => "tcp",
         };

@@ -206,6 +206,7 @@ fn careful(document: &Document) -> Vec<String> {
 /// Why spinning wins by so much where the CPUs are borrowed.
 fn virtual_machine(document: &Document) -> Option<String> {
     let hypervisor = document.host.virtualised.as_ref()?;
+    let waiting = |path: &str| waiting(document, path);
     let apart = |of: &str, against: &str| waiting(of) == Waiting::Spins && waiting(against) == Waiting::Blocks;
     let compared = document.ratios.iter().any(|r| apart(&r.of, &r.against) || apart(&r.against, &r.of));
     let sections = latency_sections(document);

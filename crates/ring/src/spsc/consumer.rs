@@ -129,6 +129,15 @@ impl Consumer {
         }
     }
 
+    /// Asks the writer to ring its bell ([`super::Producer::set_bell`]) once, with the next message or the close; false
+    /// when that is there already. For a reader that sleeps in poll(2) or epoll(7). In a ring that wakes nobody
+    /// ([`crate::Waking::Never`]) no bell rings.
+    pub fn ask_for_bell(&mut self) -> bool {
+        let (ring, position) = (&*self.ring, self.read.position);
+        let has_word = || record::is_at(ring.memory.word(ring.cell(position)).load(Acquire), position);
+        waking::ask_for_bell(&ring.memory, ring.waking, READER_SLEEPS_AT, has_word)
+    }
+
     /// Says that this side will read no more: the writer's next refusal is [`crate::ClaimError::Closed`].
     pub fn close(&mut self) {
         self.publish();
@@ -251,7 +260,8 @@ impl Consumer {
 
     #[inline(always)]
     fn wake_writer(&self) {
-        waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, WRITER_SLEEPS_AT);
+        // A writer sleeps on the flag or not at all: it has no bell to ask for.
+        let _ = waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, WRITER_SLEEPS_AT);
     }
 }
 

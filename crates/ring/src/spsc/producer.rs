@@ -139,6 +139,12 @@ impl Producer {
         self.writer.close();
     }
 
+    /// What to do when a message (or the close) is there for a reader that has asked for it, once per asking
+    /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know.
+    pub fn set_bell(&mut self, bell: impl Fn() + Send + Sync + 'static) {
+        self.writer.set_bell(Box::new(bell));
+    }
+
     /// Who reads.
     pub fn peer(&mut self) -> Peer {
         match self.writer.ring().memory.word(READER_CLOSED_AT).load(Acquire) {

@@ -1,0 +1,86 @@
+//! What a link of rings is to be, and for whom.
+
+use sidestep_sys::process::effective_uid;
+use std::fmt;
+
+/// The smallest ring, bytes: 64 cells, of which the longest message takes half.
+pub const RING_BYTES_MIN: usize = 4 << 10;
+/// The largest ring, bytes. Below one huge page: huge pages of a stranger can be taken back under the mapping, which kills
+/// by SIGBUS, and are therefore refused. Also what one connection can make a listener map and lock, twice.
+pub const RING_BYTES_MAX: usize = 1 << 20;
+/// Room for messages unless asked otherwise, bytes: the longest datagram of UDP fits, and two such rings the L2 cache.
+const RING_BYTES: usize = 256 << 10;
+
+/// What a link carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// Bytes without borders, as TCP.
+    #[default]
+    Stream = 1,
+    /// Messages with borders, as UDP, but none is lost, repeated or moved. 0 from `recv` is the end; an empty datagram,
+    /// which could not be told from it, is refused by `send`.
+    Datagram = 2,
+}
+
+impl Kind {
+    /// The kind with this number in a hello.
+    pub(super) fn of_code(code: u32) -> Option<Self> {
+        [Self::Stream, Self::Datagram].into_iter().find(|kind| *kind as u32 == code)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stream => "stream",
+            Self::Datagram => "datagram",
+        })
+    }
+}
+
+/// Who may be at the other end, by the kernel's word (SO_PEERCRED).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Users {
+    /// The effective user of this process alone; not even root, unless this is root.
+    #[default]
+    Same,
+    /// These user ids.
+    These(Vec<u32>),
+}
+
+impl Users {
+    /// Whether this user may.
+    pub fn allow(&self, uid: u32) -> bool {
+        match self {
+            Self::Same => uid == effective_uid(),
+            Self::These(uids) => uids.contains(&uid),
+        }
+    }
+}
+
+/// What a link of rings is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What it carries; both ends must say the same.
+    pub kind: Kind,
+    /// Room in each direction, bytes: what a connector asks for, and the most that a listener gives. A power of two from
+    /// [`RING_BYTES_MIN`] to [`RING_BYTES_MAX`]. A datagram has at most half of it, less eight bytes.
+    pub ring_bytes: usize,
+    /// Who may be at the other end.
+    pub users: Users,
+}
+
+impl Default for Settings {
+    /// A stream of 256 KiB each way, for the same user.
+    fn default() -> Self {
+        Self { kind: Kind::default(), ring_bytes: RING_BYTES, users: Users::default() }
+    }
+}
+
+impl Settings {
+    /// As the default, with borders between messages.
+    pub fn datagram() -> Self {
+        Self { kind: Kind::Datagram, ..Self::default() }
+    }
+}

@@ -1,0 +1,55 @@
+//! Who is at the other end of a Unix socket, by the kernel's word.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A process and its user at the time it connected, listened or made the socket pair (SO_PEERCRED, unix(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The process; 0 when it is in a pid namespace that this process does not see.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+impl Credentials {
+    /// Of the peer of a connected Unix socket; of the process that listens, on the side that connected.
+    pub fn of_peer(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut facts = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: `facts` and `size` are valid for the kernel to write to.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut facts).cast(),
+                &raw mut size,
+            )
+        };
+        // A socket of another family answers with nobody.
+        if result == 0 && facts.uid != u32::MAX {
+            return Ok(Self { pid: facts.pid.try_into().unwrap_or_default(), uid: facts.uid, gid: facts.gid });
+        }
+        Err(if result == 0 { io::ErrorKind::Unsupported.into() } else { io::Error::last_os_error() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_pair_made_here_is_ours_and_other_sockets_name_nobody() {
+        let (one, _two) = UnixStream::pair().expect("a socket pair");
+        let peer = Credentials::of_peer(one.as_fd()).expect("it is a Unix socket");
+        assert_eq!((peer.pid, peer.uid), (std::process::id(), crate::process::effective_uid()));
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound");
+        assert!(Credentials::of_peer(socket.as_fd()).is_err());
+    }
+}
