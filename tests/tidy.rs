@@ -10,6 +10,7 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
+    ("wire", &[]),
     ("link", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
