@@ -2,7 +2,10 @@
 //!
 //! Keys enter those tables only by calls of the program itself, so a peer cannot make them collide; a packet merely looks.
 
-use std::hash::Hasher;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What the tables are built with.
+pub(crate) type FlowHash = BuildHasherDefault<FlowHasher>;
 
 /// An odd number with about as many ones as zeros (2^64 divided by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
