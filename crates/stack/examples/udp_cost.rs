@@ -131,7 +131,8 @@ fn receive(v6: bool, sockets: u16, connected: bool, checksums: Checksums) -> (f6
 
 /// An order that no prefetcher guesses.
 fn scattered(number: usize, of: u16) -> usize {
-    (number.wrapping_mul(0x9e37_79b1) >> 7) % usize::from(of)
+    let hash = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((hash * u64::from(of)) >> 32) as usize
 }
 
 fn readdress(udp: &mut [u8], port: u16) {
