@@ -10,8 +10,10 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
-    ("capi", &["sys", "ring"]),
+    ("wire", &[]),
     ("link", &["sys", "ring"]),
+    ("stack", &["wire"]),
+    ("capi", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),
