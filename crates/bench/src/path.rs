@@ -17,6 +17,8 @@ pub enum Medium {
     Unix,
     /// Two rings in memory shared by the two processes, whatever transport is asked for.
     SharedMemory,
+    /// Whole frames over AF_XDP, UDP whatever transport is asked for.
+    Frames,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -134,6 +136,15 @@ pub const PATHS: &[Path] = &[
                       through a Unix socket, pinned. Both ends on one host.",
     },
     Path {
+        name: "xdp-raw",
+        medium: Medium::Frames,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Bare AF_XDP: UDP frames written and answered in place, no stack; each end spins on its ring and sends \
+                      by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
+    },
+    Path {
         name: "floor",
         medium: Medium::CacheLine,
         pinned: true,
@@ -160,6 +171,7 @@ impl Path {
             Medium::Inet => asked,
             Medium::Unix => Transport::Uds,
             Medium::SharedMemory => Transport::Shm,
+            Medium::Frames => Transport::Udp,
             Medium::CacheLine => Transport::Memory,
         }
     }

@@ -16,5 +16,6 @@ pub mod problem;
 pub mod proc;
 pub mod process;
 pub mod socket;
+pub mod xdp;
 
 pub use problem::{Kind, Problem};
