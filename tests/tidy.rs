@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
     ("link", &["sys"]),
+    ("steer", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),
@@ -62,7 +63,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "src", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "src", "tests", "examples", "fuzz", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
