@@ -14,6 +14,9 @@ const MAGIC: u32 = 0xcafe_4a11;
 /// What the mount is called in /proc/self/mountinfo: how we know it again.
 const SOURCE: &str = "sidestep";
 
+/// What the kernel puts into every such file system by itself (CONFIG_BPF_PRELOAD).
+const OF_THE_KERNEL: [&str; 2] = ["maps.debug", "progs.debug"];
+
 /// Whether a path is on a BPF file system.
 pub(crate) fn is_bpffs(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|facts| facts.f_type as u32 == MAGIC)
@@ -45,8 +48,9 @@ pub fn unmount(directory: &Path) -> Result<bool, Problem> {
     if !is_our_mount(directory).map_err(problem)? {
         return Ok(false);
     }
-    if fs::read_dir(directory).map_err(problem)?.next().is_some() {
-        return Err(problem(io::Error::other("it is not empty")));
+    let names = fs::read_dir(directory).map_err(problem)?.filter_map(Result::ok).map(|entry| entry.file_name());
+    if let Some(name) = names.into_iter().find(|name| !OF_THE_KERNEL.iter().any(|known| name == known)) {
+        return Err(problem(io::Error::other(format!("it still has {}", name.display()))));
     }
     rustix::mount::unmount(directory, UnmountFlags::NOFOLLOW).map_err(|error| problem(error.into()))?;
     fs::remove_dir(directory).map_err(problem)?;

@@ -67,7 +67,7 @@ reasons! {
     NotIp "PASS_NOT_IP" "pass-not-ip" Pass false
         "Neither IPv4 nor IPv6: ARP, LLDP, PTP and the like.";
     BadIp "PASS_BAD_IP" "pass-bad-ip" Pass false
-        "An IP header whose version or lengths cannot be right, or a jumbogram.";
+        "An IP header whose version or lengths cannot be right.";
     Fragment "PASS_FRAGMENT" "pass-fragment" Pass false
         "A fragment of an IP packet: the kernel puts it together, and its socket receives it.";
     IpOptions "PASS_IP_OPTIONS" "pass-ip-options" Pass false

@@ -75,8 +75,6 @@ pub struct Swept {
     pub listeners: u32,
     /// Groups.
     pub groups: u32,
-    /// Sockets that were still set.
-    pub sockets: u32,
 }
 
 impl Tables {
@@ -109,9 +107,9 @@ impl Tables {
         let mut row = self.read_row(stack)?;
         put(&mut row, stack_row::LIVE, &[0; 4]);
         self.write_row(stack, &row).map_err(problem)?;
-        let mut swept = self.sweep(|owner| owner == stack.number())?;
+        let swept = self.sweep(|owner| owner == stack.number())?;
         for queue in 0..QUEUES_MAX {
-            swept.sockets += u32::from(self.clear_socket(stack, queue)?);
+            self.clear_socket(stack, queue)?;
         }
         absent_is_fine(self.maps.heartbeats.delete(&stack.key())).map_err(problem)?;
         self.write_row(stack, &[0; stack_row::BYTES]).map_err(problem)?;
@@ -169,10 +167,10 @@ impl Tables {
         set.map_err(|error| Problem::failed(what(), error).next("hand over a socket of the family AF_XDP"))
     }
 
-    /// Takes a socket out again; `false` when none was set.
-    pub fn clear_socket(&self, stack: StackId, queue: u32) -> Result<bool, Problem> {
+    /// Takes a socket out again, if one is set.
+    pub fn clear_socket(&self, stack: StackId, queue: u32) -> Result<(), Problem> {
         if queue >= QUEUES_MAX {
-            return Ok(false);
+            return Ok(());
         }
         absent_is_fine(self.maps.sockets.delete(&socket_key(stack, queue)))
             .map_err(|error| Problem::failed(format!("cannot clear the socket of {stack}, queue {queue}"), error))
@@ -278,11 +276,53 @@ fn socket_key(stack: StackId, queue: u32) -> [u8; 4] {
     (stack.number() * QUEUES_MAX + queue).to_ne_bytes()
 }
 
-/// Whether something was deleted. Arrays say EINVAL, others ENOENT, where there was nothing.
-fn absent_is_fine(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<bool> {
+/// To delete what is not there is no failure.
+fn absent_is_fine(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<()> {
     match result {
-        Ok(()) => Ok(true),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => Ok(false),
-        Err(error) => Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Listener, Protocol, Reason, Rehearsal, VlanMatch};
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    /// A UDP datagram of 10.0.0.2 to 10.0.0.1, port 5000.
+    const FRAME: [u8; 42] = [
+        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1,
+        0, 7, 0x13, 0x88, 0, 8, 0, 0,
+    ];
+
+    fn options(label: &str) -> StackOptions {
+        StackOptions { label: label.to_owned(), frame_bytes_max: 1792 }
+    }
+
+    #[test]
+    fn an_entry_that_a_cut_short_removal_left_passes_and_is_swept() {
+        if !sidestep_sys::process::is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let mut rehearsal = Rehearsal::new(MAC).unwrap();
+        let tables = rehearsal.tables();
+        let (doomed, _) = tables.stack_create(&options("doomed")).unwrap();
+        let (other, _) = tables.stack_create(&options("other")).unwrap();
+        let entry = |port| {
+            Listener { protocol: Protocol::Udp, local: ([10, 0, 0, 1], port).into(), vlan: VlanMatch::Any }.into()
+        };
+        tables.add(doomed, &entry(5000)).unwrap();
+        tables.add(other, &entry(5001)).unwrap();
+        // The first step of a removal, and no more.
+        tables.write_row(doomed, &[0; stack_row::BYTES]).unwrap();
+        assert_eq!(rehearsal.run(&FRAME, 1).unwrap().reason, Reason::StackGone);
+        let tables = rehearsal.tables();
+        assert!(tables.add(doomed, &entry(5002)).is_err(), "a stack that is not live gets nothing");
+        tables.sweep_dead().unwrap();
+        assert_eq!(tables.entries().unwrap(), [(entry(5001), other)]);
+        assert_eq!(rehearsal.run(&FRAME, 1).unwrap().reason, Reason::NoEntry);
     }
 }
