@@ -97,7 +97,7 @@ struct {
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	MAP_NUMBER(max_entries, REASONS);
+	MAP_NUMBER(max_entries, COUNTERS_MAX);
 	MAP_TYPE(key, __u32);
 	MAP_TYPE(value, __u64);
 } counters SEC(".maps");

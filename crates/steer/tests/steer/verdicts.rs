@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::ptr;
+use std::thread;
 use std::time::Duration;
 
 use sidestep_steer::{Attach, Mode, Protocol, QUEUES_MAX, Reason, Steering, Vlan, VlanMatch};
@@ -93,6 +94,37 @@ fn an_owner_beats_by_a_store_into_its_own_page_and_no_other() {
         assert_eq!(reason(&mut stage), then);
     }
     assert_eq!(stage.tables().stack(other).unwrap().heartbeat_ns, now_ns);
+}
+
+/// Becomes nobody, on this thread alone (the C library would change the whole process).
+fn drop_privileges() {
+    let nobody = 65_534_u32;
+    // SAFETY: setresuid takes no pointer.
+    let result = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn an_owner_needs_no_privilege_to_beat_and_gets_none() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    let page = stage.tables().heartbeat(stage.stack).unwrap();
+    let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+    stage.tables().beat_at(stage.stack, 0).unwrap();
+    let tables = stage.tables();
+    let (other, _) = stack(tables, "other");
+    let as_nobody = || {
+        drop_privileges();
+        let page = Mapping::shared(page.as_fd(), 4096, Access::ReadWrite).unwrap();
+        // SAFETY: the mapping has a page, and a heartbeat is an aligned word at its start that only this test writes.
+        unsafe { ptr::write_volatile(page.base().as_ptr().cast::<u64>(), now_ns) };
+        // A page that was not handed over cannot be had.
+        assert!(tables.heartbeat(other).is_err());
+    };
+    thread::scope(|scope| scope.spawn(as_nobody).join()).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Listener);
 }
 
 #[test]
