@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("link", &["sys", "ring"]),
     ("stack", &["wire"]),
     ("capi", &["sys", "ring"]),
+    ("steer", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),
@@ -65,7 +66,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "src", "include", "tests", "examples", "fuzz", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
