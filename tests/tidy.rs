@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
     ("link", &["sys"]),
+    ("plane", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),

@@ -15,5 +15,6 @@ pub mod problem;
 pub mod proc;
 pub mod process;
 pub mod socket;
+pub mod words;
 
 pub use problem::{Kind, Problem};
