@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plane", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
+    ("control", &["sys", "plane"]),
     ("bench", &["sys", "link", "report", "testkit"]),
     ("cli", &["sys", "bench", "report", "testkit"]),
 ];

@@ -1,0 +1,5 @@
+//! The control plane.
+#![forbid(unsafe_code)]
+
+pub mod mirror;
+mod netlink;
