@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ring", &["sys"]),
     ("link", &["sys"]),
     ("plane", &["sys"]),
+    ("steer", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("control", &["sys", "plane"]),
@@ -64,7 +65,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "src", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "src", "tests", "examples", "fuzz", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()

@@ -1,7 +1,9 @@
 //! Network interfaces of the calling thread's namespace.
 
 use std::ffi::CStr;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// The name of the interface that has `address`.
 pub fn of_address(address: IpAddr) -> Option<String> {
@@ -25,6 +27,47 @@ pub fn of_address(address: IpAddr) -> Option<String> {
     // SAFETY: the list came from getifaddrs and nothing of it is used after this.
     unsafe { libc::freeifaddrs(list) };
     name
+}
+
+/// The name of the interface with this index; ENXIO where there is none.
+pub fn name_of_index(index: u32) -> io::Result<String> {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the IF_NAMESIZE bytes that the function asks for.
+    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the function has put a NUL-terminated name into the buffer.
+    Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+}
+
+/// The Ethernet address of an interface (SIOCGIFHWADDR); all zero on loopback. EINVAL where it is no Ethernet interface.
+pub fn ethernet_address(interface: &str) -> io::Result<[u8; 6]> {
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: socket takes no pointer.
+    let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    // SAFETY: the request is an ifreq with a NUL-terminated name, which the kernel fills in.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a successful SIOCGIFHWADDR has filled in the address, a sockaddr.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if !matches!(address.sa_family, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte.to_ne_bytes()[0]);
+    Ok([a, b, c, d, e, f])
 }
 
 fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
@@ -52,5 +95,14 @@ mod tests {
     fn loopback_is_found_and_a_stranger_is_not() {
         assert_eq!(of_address(Ipv4Addr::LOCALHOST.into()).as_deref(), Some("lo"));
         assert_eq!(of_address(Ipv4Addr::new(203, 0, 113, 77).into()), None);
+    }
+    #[test]
+    fn the_first_interface_is_loopback_and_has_no_address() {
+        let name = name_of_index(1).unwrap();
+        assert_eq!(name, "lo");
+        assert_eq!(ethernet_address(&name).unwrap(), [0; 6]);
+        assert!(name_of_index(u32::MAX).is_err());
+        assert!(ethernet_address("none0").is_err());
+        assert!(ethernet_address("a name too long for an interface").is_err());
     }
 }

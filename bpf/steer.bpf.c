@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
+ *
+ * The only verdicts are XDP_REDIRECT and XDP_PASS. Whatever is not plainly an owned flow is passed, with a counter that
+ * says why; nothing is ever dropped or changed here. docs/decisions/0009-steering.md gives the reasons.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include "steer.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* How libbpf reads the description of a map out of BTF. */
+#define MAP_NUMBER(name, value) int(*name)[value]
+#define MAP_TYPE(name, type) typeof(type) *name
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NET16(value) ((__be16)__builtin_bswap16(value))
+#define NET32(value) ((__be32)__builtin_bswap32(value))
+#else
+#define NET16(value) ((__be16)(value))
+#define NET32(value) ((__be32)(value))
+#endif
+
+static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct config);
+} config SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, FLOWS_MAX);
+	MAP_TYPE(key, struct flow_key);
+	MAP_TYPE(value, struct owner);
+} flows SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, LISTENERS_MAX);
+	MAP_TYPE(key, struct listener_key);
+	MAP_TYPE(value, struct owner);
+} listeners SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, GROUPS_MAX);
+	MAP_TYPE(key, struct group_key);
+	MAP_TYPE(value, struct owner);
+} groups SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, STACKS_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct stack);
+} stacks SEC(".maps");
+
+/* A map per stack and not a row per stack: a mapping is all or nothing, and a stack must not reach another's word. */
+struct heartbeat_map {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	/* Sizes and not types: behind a pointer in an array clang describes a structure by name only. */
+	MAP_NUMBER(key_size, sizeof(__u32));
+	MAP_NUMBER(value_size, sizeof(struct heartbeat));
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	MAP_NUMBER(max_entries, STACKS_MAX);
+	MAP_TYPE(key, __u32);
+	struct heartbeat_map *values[];
+} heartbeats SEC(".maps");
+
+/* [stack * QUEUES_MAX + receive queue]. The kernel takes a socket out when it is closed. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);
+	MAP_NUMBER(max_entries, STACKS_MAX * QUEUES_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, REASONS);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, __u64);
+} counters SEC(".maps");
+
+struct vlan_tag {
+	__be16 control;
+	__be16 type;
+};
+
+/* What is known of a frame, and how far it has been read. */
+struct frame {
+	const __u8 *at;
+	const __u8 *end;
+	const __u8 *destination;
+	__be16 type;
+	struct flow_key key;
+};
+
+/* A step of the way either settles what becomes of the frame or lets it go on. */
+#define GO_ON (-1)
+
+INLINE int is_vlan(__be16 type)
+{
+	return type == NET16(ETH_P_8021Q) || type == NET16(ETH_P_8021AD);
+}
+
+INLINE int read_tag(struct frame *frame, __u16 *vlan)
+{
+	const struct vlan_tag *tag = (const void *)frame->at;
+
+	if ((const __u8 *)(tag + 1) > frame->end)
+		return PASS_TRUNCATED;
+	/* Number 0 carries a priority only: the frame belongs to no VLAN (IEEE 802.1Q, 9.6). */
+	*vlan = NET16(tag->control) & 0xfff;
+	frame->type = tag->type;
+	frame->at += sizeof(*tag);
+	return GO_ON;
+}
+
+INLINE int read_ethernet(struct frame *frame)
+{
+	const struct ethhdr *header = (const void *)frame->at;
+	int reason;
+
+	if ((const __u8 *)(header + 1) > frame->end)
+		return PASS_TRUNCATED;
+	frame->destination = header->h_dest;
+	frame->type = header->h_proto;
+	frame->at += sizeof(*header);
+	if (!is_vlan(frame->type))
+		return GO_ON;
+	reason = read_tag(frame, &frame->key.outer_vlan);
+	if (reason != GO_ON || !is_vlan(frame->type))
+		return reason;
+	reason = read_tag(frame, &frame->key.inner_vlan);
+	if (reason != GO_ON || !is_vlan(frame->type))
+		return reason;
+	return PASS_VLAN_DEPTH;
+}
+
+/* The first words of the TCP or UDP header, and whether its lengths are those of the IP packet around it. */
+INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
+{
+	if (frame->key.protocol == IPPROTO_UDP) {
+		const struct udphdr *udp = (const void *)frame->at;
+
+		if ((const __u8 *)(udp + 1) > frame->end || payload_bytes < sizeof(*udp) ||
+		    NET16(udp->len) != payload_bytes)
+			return PASS_BAD_TRANSPORT;
+		frame->key.remote_port = udp->source;
+		frame->key.local_port = udp->dest;
+		return GO_ON;
+	}
+	if (frame->key.protocol == IPPROTO_TCP) {
+		const struct tcphdr *tcp = (const void *)frame->at;
+
+		if ((const __u8 *)(tcp + 1) > frame->end || tcp->doff < 5 || tcp->doff * 4 > payload_bytes)
+			return PASS_BAD_TRANSPORT;
+		frame->key.remote_port = tcp->source;
+		frame->key.local_port = tcp->dest;
+		return GO_ON;
+	}
+	return PASS_OTHER_PROTOCOL;
+}
+
+/* Senders that no host may have: the kernel drops and logs them as it is set up to. */
+INLINE int is_odd_ipv4_source(__be32 source)
+{
+	__u32 first = NET32(source) >> 24;
+
+	return first == 0 || first == 127 || first >= 224;
+}
+
+INLINE int read_ipv4(struct frame *frame)
+{
+	const struct iphdr *ip = (const void *)frame->at;
+	__u32 total_bytes;
+
+	if ((const __u8 *)(ip + 1) > frame->end)
+		return PASS_TRUNCATED;
+	total_bytes = NET16(ip->tot_len);
+	if (ip->version != 4 || ip->ihl < 5 || total_bytes < ip->ihl * 4u ||
+	    total_bytes > (__u64)(frame->end - frame->at))
+		return PASS_BAD_IP;
+	/* More fragments to come, or not the first one. */
+	if (ip->frag_off & NET16(0x3fff))
+		return PASS_FRAGMENT;
+	if (ip->ihl != 5)
+		return PASS_IP_OPTIONS;
+	if (ip->protocol == IPPROTO_ICMP)
+		return PASS_ICMP;
+	if (is_odd_ipv4_source(ip->saddr))
+		return PASS_ODD_SOURCE;
+	frame->key.family = FAMILY_IPV4;
+	frame->key.protocol = ip->protocol;
+	__builtin_memcpy(frame->key.local, &ip->daddr, 4);
+	__builtin_memcpy(frame->key.remote, &ip->saddr, 4);
+	frame->at += sizeof(*ip);
+	return read_transport(frame, total_bytes - sizeof(*ip));
+}
+
+/* What may stand between the IPv6 header and TCP or UDP (RFC 8200 and IANA's list); ESP hides what follows. */
+INLINE int is_extension(__u8 next)
+{
+	return next == 0 || next == 43 || next == 51 || next == 60 || next == 135 || next == 139 || next == 140;
+}
+
+INLINE int is_odd_ipv6_source(const struct in6_addr *source)
+{
+	const __u32 *words = source->in6_u.u6_addr32;
+
+	if (source->in6_u.u6_addr8[0] == 0xff)
+		return 1;
+	/* Unspecified, loopback, and IPv4 in disguise: nothing of ::/64 is on a wire. */
+	return words[0] == 0 && words[1] == 0;
+}
+
+INLINE int read_ipv6(struct frame *frame)
+{
+	const struct ipv6hdr *ip = (const void *)frame->at;
+	__u32 payload_bytes;
+
+	if ((const __u8 *)(ip + 1) > frame->end)
+		return PASS_TRUNCATED;
+	payload_bytes = NET16(ip->payload_len);
+	if (ip->version != 6 || payload_bytes + sizeof(*ip) > (__u64)(frame->end - frame->at))
+		return PASS_BAD_IP;
+	if (ip->nexthdr == IPPROTO_FRAGMENT)
+		return PASS_FRAGMENT;
+	if (is_extension(ip->nexthdr))
+		return PASS_IPV6_EXTENSION;
+	if (ip->nexthdr == IPPROTO_ICMPV6)
+		return PASS_ICMP;
+	if (is_odd_ipv6_source(&ip->saddr))
+		return PASS_ODD_SOURCE;
+	frame->key.family = FAMILY_IPV6;
+	frame->key.protocol = ip->nexthdr;
+	__builtin_memcpy(frame->key.local, &ip->daddr, 16);
+	__builtin_memcpy(frame->key.remote, &ip->saddr, 16);
+	frame->at += sizeof(*ip);
+	return read_transport(frame, payload_bytes);
+}
+
+INLINE int read_frame(struct frame *frame)
+{
+	int reason = read_ethernet(frame);
+
+	if (reason != GO_ON)
+		return reason;
+	if (frame->type == NET16(ETH_P_IP))
+		return read_ipv4(frame);
+	if (frame->type == NET16(ETH_P_IPV6))
+		return read_ipv6(frame);
+	return PASS_NOT_IP;
+}
+
+INLINE int is_multicast(const struct flow_key *key)
+{
+	return key->family == FAMILY_IPV4 ? (key->local[0] & 0xf0) == 0xe0 : key->local[0] == 0xff;
+}
+
+/* RFC 1112, 6.4: 01:00:5e and 23 bits of the group. RFC 2464, 7: 33:33 and 32 bits of it. */
+INLINE int is_mac_of_group(const __u8 *mac, const struct flow_key *key)
+{
+	const __u8 *group = key->local;
+
+	if (key->family == FAMILY_IPV4)
+		return mac[0] == 0x01 && mac[1] == 0x00 && mac[2] == 0x5e && mac[3] == (group[1] & 0x7f) &&
+		       mac[4] == group[2] && mac[5] == group[3];
+	return mac[0] == 0x33 && mac[1] == 0x33 && mac[2] == group[12] && mac[3] == group[13] &&
+	       mac[4] == group[14] && mac[5] == group[15];
+}
+
+INLINE int is_mac_of_host(const __u8 *mac, const struct config *settings)
+{
+	const __u8 *own = settings->mac;
+
+	return mac[0] == own[0] && mac[1] == own[1] && mac[2] == own[2] && mac[3] == own[3] && mac[4] == own[4] &&
+	       mac[5] == own[5];
+}
+
+/* The most specific entry wins, as with the kernel's sockets: address before VLAN before neither. */
+INLINE const struct owner *find_listener(const struct flow_key *flow)
+{
+	struct listener_key key = {
+		.local_port = flow->local_port,
+		.outer_vlan = flow->outer_vlan,
+		.inner_vlan = flow->inner_vlan,
+		.protocol = flow->protocol,
+		.family = flow->family,
+	};
+	const struct owner *owner;
+
+	__builtin_memcpy(key.local, flow->local, ADDRESS_BYTES);
+	owner = lookup(&listeners, &key);
+	if (owner)
+		return owner;
+	key.outer_vlan = VLAN_ANY;
+	key.inner_vlan = 0;
+	owner = lookup(&listeners, &key);
+	if (owner)
+		return owner;
+	__builtin_memset(key.local, 0, ADDRESS_BYTES);
+	key.outer_vlan = flow->outer_vlan;
+	key.inner_vlan = flow->inner_vlan;
+	owner = lookup(&listeners, &key);
+	if (owner)
+		return owner;
+	key.outer_vlan = VLAN_ANY;
+	key.inner_vlan = 0;
+	return lookup(&listeners, &key);
+}
+
+/* The channel with its sender before the group from anybody (RFC 4607). */
+INLINE const struct owner *find_group(const struct flow_key *flow)
+{
+	struct group_key key = {
+		.port = flow->local_port,
+		.outer_vlan = flow->outer_vlan,
+		.inner_vlan = flow->inner_vlan,
+		.family = flow->family,
+	};
+	const struct owner *owner;
+
+	__builtin_memcpy(key.group, flow->local, ADDRESS_BYTES);
+	__builtin_memcpy(key.source, flow->remote, ADDRESS_BYTES);
+	owner = lookup(&groups, &key);
+	if (owner)
+		return owner;
+	key.outer_vlan = VLAN_ANY;
+	key.inner_vlan = 0;
+	owner = lookup(&groups, &key);
+	if (owner)
+		return owner;
+	__builtin_memset(key.source, 0, ADDRESS_BYTES);
+	key.outer_vlan = flow->outer_vlan;
+	key.inner_vlan = flow->inner_vlan;
+	owner = lookup(&groups, &key);
+	if (owner)
+		return owner;
+	key.outer_vlan = VLAN_ANY;
+	key.inner_vlan = 0;
+	return lookup(&groups, &key);
+}
+
+/* Who gets the frame; a reason to pass it when nobody does. */
+INLINE int find_owner(const struct frame *frame, const struct config *settings, const struct owner **owner)
+{
+	if (is_multicast(&frame->key)) {
+		if (!is_mac_of_group(frame->destination, &frame->key))
+			return PASS_FOREIGN_MAC;
+		if (frame->key.protocol != IPPROTO_UDP)
+			return PASS_NO_GROUP;
+		*owner = find_group(&frame->key);
+		return *owner ? REDIRECT_GROUP : PASS_NO_GROUP;
+	}
+	/* Broadcast, multicast, and what a promiscuous interface sees of others: never ours to take. */
+	if (!is_mac_of_host(frame->destination, settings))
+		return PASS_FOREIGN_MAC;
+	*owner = lookup(&flows, &frame->key);
+	if (*owner)
+		return REDIRECT_FLOW;
+	*owner = find_listener(&frame->key);
+	return *owner ? REDIRECT_LISTENER : PASS_NO_ENTRY;
+}
+
+/* Stale: further away from now than the deadline. Clocks of two processors may differ a little, so a beat may lie ahead;
+ * one that lies far ahead was not taken from the clock. */
+INLINE int is_stale(__u32 stack, __u64 deadline_ns)
+{
+	const struct heartbeat *heartbeat;
+	void *own_map = lookup(&heartbeats, &stack);
+	__u32 first = 0;
+	__u64 now_ns, beat_ns;
+
+	if (!own_map)
+		return 1;
+	heartbeat = lookup(own_map, &first);
+	if (!heartbeat)
+		return 1;
+	beat_ns = *(const volatile __u64 *)&heartbeat->beat_ns;
+	now_ns = monotonic_ns();
+	return now_ns - beat_ns > deadline_ns && beat_ns - now_ns > deadline_ns;
+}
+
+/* The reason `found` if the owner can have the frame now, else why it cannot. */
+INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct owner *owner, int found)
+{
+	__u32 stack = owner->stack;
+	__u32 queue = context->rx_queue_index;
+	const struct stack *row = lookup(&stacks, &stack);
+
+	if (UNLIKELY(!row || !row->live))
+		return PASS_STACK_GONE;
+	if (UNLIKELY(context->data_end - context->data > row->frame_bytes_max))
+		return PASS_TOO_LONG;
+	if (UNLIKELY(is_stale(stack, settings->deadline_ns)))
+		return PASS_STALE;
+	if (UNLIKELY(queue >= QUEUES_MAX))
+		return PASS_QUEUE;
+	/* Without a socket at this index the helper returns its last argument. */
+	if (redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
+		return PASS_NO_SOCKET;
+	return found;
+}
+
+INLINE int judge(struct xdp_md *context)
+{
+	struct frame frame = {
+		.at = (const void *)(long)context->data,
+		.end = (const void *)(long)context->data_end,
+	};
+	const struct owner *owner = 0;
+	const struct config *settings;
+	__u32 first = 0;
+	int reason;
+
+	settings = lookup(&config, &first);
+	if (!settings || !settings->enabled)
+		return PASS_DISABLED;
+	reason = read_frame(&frame);
+	if (reason != GO_ON)
+		return reason;
+	reason = find_owner(&frame, settings, &owner);
+	if (!owner)
+		return reason;
+	return deliver(context, settings, owner, reason);
+}
+
+SEC("xdp")
+int sidestep_steer(struct xdp_md *context)
+{
+	__u32 reason = judge(context);
+	__u64 *counter = lookup(&counters, &reason);
+
+	if (counter)
+		++*counter;
+	return reason <= REDIRECT_GROUP ? XDP_REDIRECT : XDP_PASS;
+}
+
+char licence_for_kernel[] SEC("license") = "GPL";

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the steering program and the control plane share: limits, keys, values, reasons.
+ *
+ * crates/steer/src/layout.rs and reason.rs mirror this file; their tests compare them with the BTF of the compiled
+ * program. Whatever changes here and is not an addition at the end of `enum reason` raises LAYOUT_VERSION: a control
+ * plane that is started anew adopts only the maps of its own layout.
+ *
+ * Numbers in keys are in network byte order where they come from the wire unchanged (addresses, ports), in host byte
+ * order otherwise (VLAN). An IPv4 address takes the first four of the sixteen bytes, the rest is zero; `family` tells it
+ * apart from an IPv6 address that begins alike. Every byte of padding is named and zero: hash maps compare them, too.
+ */
+#ifndef SIDESTEP_STEER_H
+#define SIDESTEP_STEER_H
+
+#include <linux/types.h>
+
+#define STEER_MAGIC 0x50455453 /* "STEP" in memory of a little-endian machine */
+#define LAYOUT_VERSION 1
+
+#define ADDRESS_BYTES 16
+#define LABEL_BYTES 48
+
+#define STACKS_MAX 64      /* one per accelerated process and interface; a host has fewer cores to poll them */
+#define QUEUES_MAX 64      /* receive queues of one interface that can be steered; queues above it stay with the kernel */
+#define FLOWS_MAX 16384    /* preallocated, about 2 MB: connections of one interface that are hot at the same time */
+#define LISTENERS_MAX 1024 /* bound ports of one interface */
+#define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
+
+#define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
+#define FAMILY_IPV4 4
+#define FAMILY_IPV6 6
+
+/* 44 bytes. One TCP connection or one connected pair of UDP addresses; `vlan`s are 0 where there is no tag. */
+struct flow_key {
+	__u8 local[ADDRESS_BYTES];
+	__u8 remote[ADDRESS_BYTES];
+	__be16 local_port;
+	__be16 remote_port;
+	__u16 outer_vlan;
+	__u16 inner_vlan;
+	__u8 protocol; /* IPPROTO_TCP or IPPROTO_UDP */
+	__u8 family;
+	__u16 zero;
+};
+
+/* 24 bytes. A bound port; an all-zero `local` is any address of the family. */
+struct listener_key {
+	__u8 local[ADDRESS_BYTES];
+	__be16 local_port;
+	__u16 outer_vlan;
+	__u16 inner_vlan;
+	__u8 protocol;
+	__u8 family;
+};
+
+/* 40 bytes. A multicast channel (UDP); an all-zero `source` is any sender. */
+struct group_key {
+	__u8 group[ADDRESS_BYTES];
+	__u8 source[ADDRESS_BYTES];
+	__be16 port;
+	__u16 outer_vlan;
+	__u16 inner_vlan;
+	__u8 family;
+	__u8 zero;
+};
+
+/* The value of all three: who gets the frame. A frame is redirected once, so there is one owner. */
+struct owner {
+	__u32 stack;
+};
+
+/* A row of the table of stacks. The program reads the first two words. */
+struct stack {
+	__u32 live;
+	__u32 frame_bytes_max; /* the longest frame its sockets take; the kernel would drop a longer one */
+	__u64 reserved;
+	__u8 label[LABEL_BYTES]; /* for people: who it is */
+};
+
+/* One page that only this stack can map and write (and control). A cache line of its own. */
+struct heartbeat {
+	__u64 beat_ns; /* CLOCK_MONOTONIC */
+	__u64 reserved[7];
+};
+
+struct config {
+	__u32 magic;
+	__u32 layout;
+	__u32 enabled;
+	__u32 ifindex;
+	__u64 deadline_ns; /* a heartbeat further away from now than this is stale */
+	__u64 generation;  /* +1 with every control plane that takes over */
+	__u8 mac[6];       /* the interface's own address */
+	__u8 generic;      /* 1: attached in generic mode */
+	__u8 zero;
+};
+
+/* What became of a frame: the index of its counter. The names are told to people by reason.rs. */
+enum reason {
+	REDIRECT_FLOW,
+	REDIRECT_LISTENER,
+	REDIRECT_GROUP,
+	PASS_DISABLED,
+	PASS_TRUNCATED,
+	PASS_VLAN_DEPTH,
+	PASS_NOT_IP,
+	PASS_BAD_IP,
+	PASS_FRAGMENT,
+	PASS_IP_OPTIONS,
+	PASS_IPV6_EXTENSION,
+	PASS_ICMP,
+	PASS_OTHER_PROTOCOL,
+	PASS_BAD_TRANSPORT,
+	PASS_ODD_SOURCE,
+	PASS_FOREIGN_MAC,
+	PASS_NO_ENTRY,
+	PASS_NO_GROUP,
+	PASS_STACK_GONE,
+	PASS_TOO_LONG,
+	PASS_STALE,
+	PASS_QUEUE,
+	PASS_NO_SOCKET,
+	REASONS, /* how many there are */
+};
+
+#endif

@@ -1,0 +1,104 @@
+//! A BPF file system of our own, for hosts that have none mounted and so that nobody else's pins are near ours.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use sidestep_sys::Problem;
+
+/// `BPF_FS_MAGIC` of linux/magic.h.
+const MAGIC: u32 = 0xcafe_4a11;
+
+/// What the mount is called in /proc/self/mountinfo: how we know it again.
+const SOURCE: &str = "sidestep";
+
+/// What the kernel puts into every such file system by itself (CONFIG_BPF_PRELOAD).
+const OF_THE_KERNEL: [&str; 2] = ["maps.debug", "progs.debug"];
+
+/// Whether a path is on a BPF file system.
+pub(crate) fn is_bpffs(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|facts| facts.f_type as u32 == MAGIC)
+}
+
+/// Makes `directory` the root of a BPF file system that only root can enter; `false` when it is on one already.
+pub fn mount(directory: &Path) -> Result<bool, Problem> {
+    let problem = |error: io::Error| {
+        Problem::failed(format!("cannot mount a BPF file system at {}", directory.display()), error)
+            .next("run as root (mounting needs CAP_SYS_ADMIN), or name a directory on one that is mounted")
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(problem)?;
+    if is_bpffs(directory) {
+        return Ok(false);
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount(SOURCE, directory, "bpf", flags, Some(c"mode=0700"))
+        .map(|()| true)
+        .map_err(|error| problem(error.into()))
+}
+
+/// Takes away what [`mount()`] made, and the directory; `false` when it made nothing there. Refuses while anything is
+/// pinned in it, as that would be lost.
+pub fn unmount(directory: &Path) -> Result<bool, Problem> {
+    let problem = |why: io::Error| {
+        Problem::failed(format!("cannot unmount the BPF file system at {}", directory.display()), why)
+            .next("remove what is pinned in it first (sidestep control --cleanup)")
+    };
+    if !is_our_mount(directory).map_err(problem)? {
+        return Ok(false);
+    }
+    let names = fs::read_dir(directory).map_err(problem)?.filter_map(Result::ok).map(|entry| entry.file_name());
+    if let Some(name) = names.into_iter().find(|name| !OF_THE_KERNEL.iter().any(|known| name == known)) {
+        return Err(problem(io::Error::other(format!("it still has {}", name.display()))));
+    }
+    rustix::mount::unmount(directory, UnmountFlags::NOFOLLOW).map_err(|error| problem(error.into()))?;
+    fs::remove_dir(directory).map_err(problem)?;
+    Ok(true)
+}
+
+fn is_our_mount(directory: &Path) -> io::Result<bool> {
+    let directory = match directory.canonicalize() {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().any(|line| is_mount_of(line, &directory)))
+}
+
+/// Fields of proc_pid_mountinfo(5): the fifth is the mount point; after a lone dash come file system and source.
+fn is_mount_of(line: &str, directory: &Path) -> bool {
+    let Some((mount, file_system)) = line.split_once(" - ") else { return false };
+    let point = mount.split(' ').nth(4).map(unescape);
+    let mut file_system = file_system.split(' ');
+    point.as_deref().map(Path::new) == Some(directory)
+        && file_system.next() == Some("bpf")
+        && file_system.next() == Some(SOURCE)
+}
+
+/// Blanks, tabs, line ends and backslashes of a path are told in octal.
+fn unescape(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_mount_is_known_again() {
+        let ours = "90 35 0:45 / /run/side\\040step/bpf rw,nosuid - bpf sidestep rw,mode=700";
+        assert!(is_mount_of(ours, Path::new("/run/side step/bpf")));
+        assert!(!is_mount_of(ours, Path::new("/run/side step")));
+        assert!(!is_mount_of(&ours.replace("- bpf", "- tmpfs"), Path::new("/run/side step/bpf")));
+        assert!(!is_mount_of("90 35 0:45 / /sys/fs/bpf rw - bpf bpf rw", Path::new("/sys/fs/bpf")));
+        assert!(!is_mount_of("", Path::new("/")));
+    }
+
+    #[test]
+    fn a_plain_directory_is_neither() {
+        assert!(!is_bpffs(Path::new("/proc")));
+        assert!(!unmount(Path::new("/proc")).unwrap());
+        assert!(!unmount(Path::new("/none/at/all")).unwrap());
+    }
+}

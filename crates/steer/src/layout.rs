@@ -1,0 +1,223 @@
+//! The layouts of `bpf/steer.h`: sizes and offsets, bytes. The tests compare them with the compiled program's BTF.
+
+/// `STEER_MAGIC`.
+pub(crate) const MAGIC: u32 = 0x5045_5453;
+/// `LAYOUT_VERSION`.
+pub(crate) const VERSION: u32 = 1;
+
+/// Stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
+pub const STACKS_MAX: u32 = 64;
+/// Receive queues of one interface that can be steered; queues above it stay with the kernel.
+pub const QUEUES_MAX: u32 = 64;
+/// Flows of one interface: preallocated, about 2 MB.
+pub const FLOWS_MAX: u32 = 16_384;
+/// Listeners of one interface.
+pub const LISTENERS_MAX: u32 = 1024;
+/// Multicast groups (or channels of a source) of one interface.
+pub const GROUPS_MAX: u32 = 4096;
+/// The longest label of a stack, bytes; what is longer is cut.
+pub const LABEL_BYTES: usize = 48;
+
+/// `VLAN_ANY`.
+pub(crate) const VLAN_ANY: u16 = 0xffff;
+pub(crate) const FAMILY_IPV4: u8 = 4;
+pub(crate) const FAMILY_IPV6: u8 = 6;
+pub(crate) const ADDRESS_BYTES: usize = 16;
+
+/// `struct flow_key`.
+pub(crate) mod flow_key {
+    pub(crate) const BYTES: usize = 44;
+    pub(crate) const LOCAL: usize = 0;
+    pub(crate) const REMOTE: usize = 16;
+    pub(crate) const LOCAL_PORT: usize = 32;
+    pub(crate) const REMOTE_PORT: usize = 34;
+    pub(crate) const OUTER_VLAN: usize = 36;
+    pub(crate) const INNER_VLAN: usize = 38;
+    pub(crate) const PROTOCOL: usize = 40;
+    pub(crate) const FAMILY: usize = 41;
+}
+
+/// `struct listener_key`.
+pub(crate) mod listener_key {
+    pub(crate) const BYTES: usize = 24;
+    pub(crate) const LOCAL: usize = 0;
+    pub(crate) const LOCAL_PORT: usize = 16;
+    pub(crate) const OUTER_VLAN: usize = 18;
+    pub(crate) const INNER_VLAN: usize = 20;
+    pub(crate) const PROTOCOL: usize = 22;
+    pub(crate) const FAMILY: usize = 23;
+}
+
+/// `struct group_key`.
+pub(crate) mod group_key {
+    pub(crate) const BYTES: usize = 40;
+    pub(crate) const GROUP: usize = 0;
+    pub(crate) const SOURCE: usize = 16;
+    pub(crate) const PORT: usize = 32;
+    pub(crate) const OUTER_VLAN: usize = 34;
+    pub(crate) const INNER_VLAN: usize = 36;
+    pub(crate) const FAMILY: usize = 38;
+}
+
+/// `struct owner`.
+pub(crate) const OWNER_BYTES: usize = 4;
+
+/// `struct stack`.
+pub(crate) mod stack_row {
+    pub(crate) const BYTES: usize = 64;
+    pub(crate) const LIVE: usize = 0;
+    pub(crate) const FRAME_BYTES_MAX: usize = 4;
+    pub(crate) const LABEL: usize = 16;
+}
+
+/// `struct heartbeat`.
+pub(crate) mod heartbeat {
+    pub(crate) const BYTES: usize = 64;
+}
+
+/// `struct config`.
+pub(crate) mod config {
+    pub(crate) const BYTES: usize = 40;
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const LAYOUT: usize = 4;
+    pub(crate) const ENABLED: usize = 8;
+    pub(crate) const IFINDEX: usize = 12;
+    pub(crate) const DEADLINE_NS: usize = 16;
+    pub(crate) const GENERATION: usize = 24;
+    pub(crate) const MAC: usize = 32;
+    pub(crate) const GENERIC: usize = 38;
+}
+
+/// Writes `value` at `offset`.
+pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    bytes[offset..offset + value.len()].copy_from_slice(value);
+}
+
+/// The `N` bytes at `offset`; zero where there are none.
+pub(crate) fn take<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    bytes.get(offset..offset + N).and_then(|part| part.try_into().ok()).unwrap_or([0; N])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::HasSize;
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{MemberAttr, Struct};
+
+    /// Size and offsets (bytes) of a structure as the compiler laid it out.
+    fn compiled(name: &str) -> (usize, Vec<(String, usize)>) {
+        let btf = Btf::from_path(concat!(env!("OUT_DIR"), "/steer.bpf.o")).unwrap();
+        let structure = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no {name} in the BTF"));
+        let members = structure.iter().map(|member| {
+            let MemberAttr::Normal { offset } = member.attr else { panic!("{name} has a bit field") };
+            (member.name.unwrap().to_string_lossy().into_owned(), offset as usize / 8)
+        });
+        (structure.size(), members.collect())
+    }
+
+    fn assert_layout(name: &str, bytes: usize, offsets: &[(&str, usize)]) {
+        let (size, members) = compiled(name);
+        assert_eq!(size, bytes, "size of {name}");
+        for (member, offset) in offsets {
+            let found = members.iter().find(|(name, _)| name == member);
+            assert_eq!(found.map(|(_, offset)| offset), Some(offset), "{name}.{member}");
+        }
+    }
+
+    #[test]
+    fn keys_are_laid_out_as_compiled() {
+        use flow_key::*;
+        assert_layout(
+            "flow_key",
+            BYTES,
+            &[
+                ("local", LOCAL),
+                ("remote", REMOTE),
+                ("local_port", LOCAL_PORT),
+                ("remote_port", REMOTE_PORT),
+                ("outer_vlan", OUTER_VLAN),
+                ("inner_vlan", INNER_VLAN),
+                ("protocol", PROTOCOL),
+                ("family", FAMILY),
+                ("zero", 42),
+            ],
+        );
+        assert_layout(
+            "listener_key",
+            listener_key::BYTES,
+            &[
+                ("local", listener_key::LOCAL),
+                ("local_port", listener_key::LOCAL_PORT),
+                ("outer_vlan", listener_key::OUTER_VLAN),
+                ("inner_vlan", listener_key::INNER_VLAN),
+                ("protocol", listener_key::PROTOCOL),
+                ("family", listener_key::FAMILY),
+            ],
+        );
+        assert_layout(
+            "group_key",
+            group_key::BYTES,
+            &[
+                ("group", group_key::GROUP),
+                ("source", group_key::SOURCE),
+                ("port", group_key::PORT),
+                ("outer_vlan", group_key::OUTER_VLAN),
+                ("inner_vlan", group_key::INNER_VLAN),
+                ("family", group_key::FAMILY),
+                ("zero", 39),
+            ],
+        );
+    }
+
+    #[test]
+    fn values_are_laid_out_as_compiled() {
+        assert_layout("owner", OWNER_BYTES, &[("stack", 0)]);
+        assert_layout(
+            "stack",
+            stack_row::BYTES,
+            &[("live", stack_row::LIVE), ("frame_bytes_max", stack_row::FRAME_BYTES_MAX), ("label", stack_row::LABEL)],
+        );
+        assert_layout(
+            "config",
+            config::BYTES,
+            &[
+                ("magic", config::MAGIC),
+                ("layout", config::LAYOUT),
+                ("enabled", config::ENABLED),
+                ("ifindex", config::IFINDEX),
+                ("deadline_ns", config::DEADLINE_NS),
+                ("generation", config::GENERATION),
+                ("mac", config::MAC),
+                ("generic", config::GENERIC),
+            ],
+        );
+    }
+
+    /// The number that `#define NAME NUMBER` of steer.h gives.
+    fn defined(name: &str) -> u32 {
+        let header = include_str!("../../../bpf/steer.h");
+        let line = header.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
+        let number = line.unwrap_or_else(|| panic!("steer.h defines no {name}")).split_whitespace().next().unwrap();
+        match number.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).unwrap(),
+            None => number.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn limits_are_those_of_the_header() {
+        assert_eq!(defined("STEER_MAGIC"), MAGIC);
+        assert_eq!(defined("LAYOUT_VERSION"), VERSION);
+        assert_eq!(defined("STACKS_MAX"), STACKS_MAX);
+        assert_eq!(defined("QUEUES_MAX"), QUEUES_MAX);
+        assert_eq!(defined("FLOWS_MAX"), FLOWS_MAX);
+        assert_eq!(defined("LISTENERS_MAX"), LISTENERS_MAX);
+        assert_eq!(defined("GROUPS_MAX"), GROUPS_MAX);
+        assert_eq!(defined("LABEL_BYTES"), LABEL_BYTES as u32);
+        assert_eq!(defined("ADDRESS_BYTES"), ADDRESS_BYTES as u32);
+        assert_eq!(defined("VLAN_ANY"), u32::from(VLAN_ANY));
+        assert_eq!(defined("FAMILY_IPV4"), u32::from(FAMILY_IPV4));
+        assert_eq!(defined("FAMILY_IPV6"), u32::from(FAMILY_IPV6));
+    }
+}

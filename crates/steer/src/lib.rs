@@ -1,0 +1,42 @@
+//! Steering: an XDP program that hands the frames of hot flows to the AF_XDP socket of the stack that owns them, and every
+//! other frame to the kernel, untouched.
+//!
+//! [`Steering`] attaches the program to one interface and pins what belongs to it, so that it outlives the process and can
+//! be adopted by the next. [`Tables`] says which flows, listeners and groups belong to which stack. [`Rehearsal`] is the
+//! same program with tables of its own, attached to nothing: it tells what would become of a frame.
+//!
+//! Linux 5.15 or later. Attaching needs CAP_BPF and CAP_NET_ADMIN, on a thread inside the interface's namespace.
+//!
+//! What a user of this crate must see to, because a program in the driver cannot:
+//!
+//! * A redirect delivers once. A multicast group that is steered to a stack is not seen by the kernel's sockets of this
+//!   host, nor by a second stack; the entry names the one owner, and a second owner is refused.
+//! * VLAN tags that the device takes out of the frame are invisible here: switch that off (`ethtool -K DEV rxvlan off`)
+//!   before frames of VLANs are steered, or a tagged frame looks like an untagged one.
+//! * In generic mode frames come after GRO: switch that off (`ethtool -K DEV gro off`), or merged frames are too long for a
+//!   socket and stay with the kernel.
+//! * A socket must be set at the queue it is bound to. The kernel drops what is redirected to a socket of another queue.
+//! * Checksums are not verified here.
+#![forbid(unsafe_code)]
+
+mod bpffs;
+mod counters;
+mod entry;
+mod layout;
+mod maps;
+mod program;
+mod reason;
+mod rehearsal;
+mod stack;
+mod steering;
+mod tables;
+
+pub use bpffs::{mount, unmount};
+pub use counters::Counter;
+pub use entry::{Entry, Flow, Group, Listener, Protocol, Vlan, VlanMatch};
+pub use layout::{FLOWS_MAX, GROUPS_MAX, LABEL_BYTES, LISTENERS_MAX, QUEUES_MAX, STACKS_MAX};
+pub use reason::{Reason, Verdict};
+pub use rehearsal::{Outcome, Rehearsal};
+pub use stack::{StackFacts, StackId, StackOptions, Swept};
+pub use steering::{Attach, Facts, Mode, Steering};
+pub use tables::{DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MIN, Tables};

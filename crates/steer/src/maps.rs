@@ -1,0 +1,122 @@
+//! The program's maps as handles: from a loaded object or from pins, each checked for its shape.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::{MapCore, MapHandle, MapType, Object};
+use sidestep_sys::{Problem, bpf};
+
+use crate::entry::Table;
+use crate::layout::{
+    FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, QUEUES_MAX, STACKS_MAX, config, flow_key, group_key,
+    listener_key, stack_row,
+};
+use crate::reason::Reason;
+
+/// Handles of all maps. The kernel keeps a map as long as one handle, pin or program has it.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    pub(crate) config: MapHandle,
+    pub(crate) flows: MapHandle,
+    pub(crate) listeners: MapHandle,
+    pub(crate) groups: MapHandle,
+    pub(crate) stacks: MapHandle,
+    pub(crate) heartbeats: MapHandle,
+    pub(crate) sockets: MapHandle,
+    pub(crate) counters: MapHandle,
+}
+
+/// Type, bytes of key and value, number of entries.
+type Shape = (MapType, usize, usize, usize);
+
+/// The names that the program gives its maps, which are those of their pins.
+pub(crate) const NAMES: [&str; 8] =
+    ["config", "flows", "listeners", "groups", "stacks", "heartbeats", "sockets", "counters"];
+
+fn shape(name: &str) -> Shape {
+    let stacks = STACKS_MAX as usize;
+    match name {
+        "config" => (MapType::Array, 4, config::BYTES, 1),
+        "flows" => (MapType::Hash, flow_key::BYTES, OWNER_BYTES, FLOWS_MAX as usize),
+        "listeners" => (MapType::Hash, listener_key::BYTES, OWNER_BYTES, LISTENERS_MAX as usize),
+        "groups" => (MapType::Hash, group_key::BYTES, OWNER_BYTES, GROUPS_MAX as usize),
+        "stacks" => (MapType::Array, 4, stack_row::BYTES, stacks),
+        "heartbeats" => (MapType::ArrayOfMaps, 4, 4, stacks),
+        "sockets" => (MapType::Xskmap, 4, 4, stacks * QUEUES_MAX as usize),
+        _ => (MapType::PercpuArray, 4, 8, Reason::ALL.len()),
+    }
+}
+
+impl Maps {
+    pub(crate) fn of_object(object: &Object) -> Result<Self, Problem> {
+        Self::open(|name| {
+            let map = object.maps().find(|map| map.name() == name);
+            let map = map.ok_or_else(|| missing(name, "the compiled program does not have it"))?;
+            MapHandle::try_from(&map).map_err(|error| missing(name, error))
+        })
+    }
+
+    pub(crate) fn of_pins(directory: &Path) -> Result<Self, Problem> {
+        Self::open(|name| {
+            let path = directory.join(name);
+            MapHandle::from_pinned_path(&path).map_err(|error| missing(&path.display().to_string(), error))
+        })
+    }
+
+    fn open(open: impl Fn(&str) -> Result<MapHandle, Problem>) -> Result<Self, Problem> {
+        let checked = |name| {
+            let map = open(name)?;
+            let found =
+                (map.map_type(), map.key_size() as usize, map.value_size() as usize, map.max_entries() as usize);
+            if found == shape(name) {
+                return Ok(map);
+            }
+            Err(missing(name, format!("it has the shape {found:?}, not {:?}: another version made it", shape(name))))
+        };
+        Ok(Self {
+            config: checked("config")?,
+            flows: checked("flows")?,
+            listeners: checked("listeners")?,
+            groups: checked("groups")?,
+            stacks: checked("stacks")?,
+            heartbeats: checked("heartbeats")?,
+            sockets: checked("sockets")?,
+            counters: checked("counters")?,
+        })
+    }
+
+    /// Gives every map its name in `directory`.
+    pub(crate) fn pin(&self, directory: &Path) -> Result<(), Problem> {
+        let maps = [
+            &self.config,
+            &self.flows,
+            &self.listeners,
+            &self.groups,
+            &self.stacks,
+            &self.heartbeats,
+            &self.sockets,
+            &self.counters,
+        ];
+        for (map, name) in maps.into_iter().zip(NAMES) {
+            let path = directory.join(name);
+            bpf::pin(map.as_fd(), &path).map_err(|error| {
+                Problem::failed(format!("cannot pin {}", path.display()), error)
+                    .next("check that the directory is on a mounted BPF file system that root may write")
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn of(&self, table: Table) -> &MapHandle {
+        match table {
+            Table::Flows => &self.flows,
+            Table::Listeners => &self.listeners,
+            Table::Groups => &self.groups,
+        }
+    }
+}
+
+fn missing(name: &str, why: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot use the map {name}"), why)
+        .next("remove what is pinned (sidestep control --cleanup) and attach anew")
+}

@@ -1,0 +1,193 @@
+//! What the program consults: settings, and who owns which flow, listener or group.
+
+use std::fmt;
+use std::time::Duration;
+
+use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use sidestep_sys::Problem;
+
+use crate::entry::{Entry, Key, Table, entry_of};
+use crate::layout::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, OWNER_BYTES, VERSION, config, put, take};
+use crate::maps::Maps;
+use crate::stack::StackId;
+
+/// How old a stack's heartbeat may be before its frames go to the kernel again.
+///
+/// A stack that has died needs no deadline: its sockets are closed and its frames pass at once. The deadline is for one
+/// that is stopped or hung. Too short is worse than too long: the kernel answers the frames of a TCP connection that it
+/// does not know with a reset, while the frames of a stack that was only late wait in its ring. A second is far above what
+/// a healthy polling thread is held up by (a time slice, a page fault, a hypervisor), and below what an operator notices.
+pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(1);
+
+/// Below this a timer tick of the kernel (4 ms at 250 Hz) would look like death.
+pub const DEADLINE_MIN: Duration = Duration::from_millis(10);
+
+/// Above this the switch would no longer serve its purpose.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
+
+/// Tries of an insertion whose rival has just gone.
+const ADD_TRIES: usize = 3;
+
+/// The program's maps. One process writes them (control), and one thread of it: nothing here is atomic across calls.
+#[derive(Debug)]
+pub struct Tables {
+    pub(crate) maps: Maps,
+}
+
+impl Tables {
+    /// Gives a flow, listener or group to a stack. To give it again changes nothing; what another stack owns is refused by
+    /// that stack's name.
+    pub fn add(&self, stack: StackId, entry: &Entry) -> Result<(), Problem> {
+        entry.check()?;
+        self.stack(stack)?;
+        let key = Key::from(entry);
+        let map = self.maps.of(key.table());
+        for _ in 0..ADD_TRIES {
+            let owner = stack.number().to_ne_bytes();
+            match map.update(key.bytes(), &owner, MapFlags::NO_EXIST) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(insertion_problem(entry, key.table(), &error)),
+            }
+            match self.owner(entry)? {
+                Some(owner) if owner == stack => return Ok(()),
+                Some(owner) => return Err(self.taken(entry, owner)),
+                None => {}
+            }
+        }
+        Err(Problem::failed(format!("cannot steer {entry}"), "somebody else writes the tables at the same time")
+            .next("let one control plane serve an interface"))
+    }
+
+    /// Takes an entry of a stack back; `false` when nobody has it. What another stack owns is refused.
+    pub fn remove(&self, stack: StackId, entry: &Entry) -> Result<bool, Problem> {
+        match self.owner(entry)? {
+            None => Ok(false),
+            Some(owner) if owner != stack => Err(self.taken(entry, owner)),
+            Some(_) => {
+                let key = Key::from(entry);
+                self.delete(key.table(), key.bytes())
+            }
+        }
+    }
+
+    /// The stack that has exactly this entry.
+    pub fn owner(&self, entry: &Entry) -> Result<Option<StackId>, Problem> {
+        let key = Key::from(entry);
+        Ok(self.owner_of(key.table(), key.bytes())?.and_then(StackId::from_number))
+    }
+
+    /// Every entry with its owner, in no order.
+    pub fn entries(&self) -> Result<Vec<(Entry, StackId)>, Problem> {
+        let mut entries = Vec::new();
+        self.for_each_key(|table, key, owner| {
+            entries.extend(entry_of(table, key).zip(StackId::from_number(owner)));
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Switches steering of the whole interface; off means that every frame goes to the kernel.
+    pub fn set_enabled(&self, on: bool) -> Result<(), Problem> {
+        self.change_config(|bytes| put(bytes, config::ENABLED, &u32::from(on).to_ne_bytes()))
+    }
+
+    /// How old a heartbeat may be: [`DEADLINE_MIN`] to [`DEADLINE_MAX`].
+    pub fn set_deadline(&self, deadline: Duration) -> Result<(), Problem> {
+        if !(DEADLINE_MIN..=DEADLINE_MAX).contains(&deadline) {
+            return Err(Problem::usage(
+                format!("cannot set the heartbeat's deadline to {deadline:?}"),
+                format!("it must be from {DEADLINE_MIN:?} to {DEADLINE_MAX:?}"),
+            ));
+        }
+        let nanoseconds = deadline.as_nanos() as u64;
+        self.change_config(|bytes| put(bytes, config::DEADLINE_NS, &nanoseconds.to_ne_bytes()))
+    }
+
+    /// Tells the program the interface's own address after it has changed. Frames to any other unicast address pass.
+    pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), Problem> {
+        self.change_config(|bytes| put(bytes, config::MAC, &mac))
+    }
+
+    pub(crate) fn read_config(&self) -> Result<Vec<u8>, Problem> {
+        let found = self.maps.config.lookup(&[0; 4], MapFlags::ANY).map_err(|error| settings_problem(&error))?;
+        found.ok_or_else(|| settings_problem(&"the map is empty"))
+    }
+
+    pub(crate) fn change_config(&self, change: impl FnOnce(&mut [u8])) -> Result<(), Problem> {
+        let mut bytes = self.read_config()?;
+        change(&mut bytes);
+        self.maps.config.update(&[0; 4], &bytes, MapFlags::ANY).map_err(|error| settings_problem(&error))
+    }
+
+    /// The settings of a program that has just been loaded.
+    pub(crate) fn initialise(&self, ifindex: u32, mac: [u8; 6]) -> Result<(), Problem> {
+        self.change_config(|bytes| {
+            put(bytes, config::MAGIC, &MAGIC.to_ne_bytes());
+            put(bytes, config::LAYOUT, &VERSION.to_ne_bytes());
+            put(bytes, config::ENABLED, &1_u32.to_ne_bytes());
+            put(bytes, config::IFINDEX, &ifindex.to_ne_bytes());
+            put(bytes, config::GENERATION, &1_u64.to_ne_bytes());
+            put(bytes, config::MAC, &mac);
+        })?;
+        self.set_deadline(DEADLINE_DEFAULT)
+    }
+
+    /// Calls `visit` with the table, the key and the owner of every entry. Keys are collected first, so that `visit` may
+    /// delete them; a table that grows meanwhile cannot make this longer than the table can be.
+    pub(crate) fn for_each_key(
+        &self,
+        mut visit: impl FnMut(Table, &[u8], u32) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        for table in [Table::Flows, Table::Listeners, Table::Groups] {
+            let map = self.maps.of(table);
+            let keys: Vec<_> = map.keys().take(map.max_entries() as usize).collect();
+            for key in keys {
+                if let Some(owner) = self.owner_of(table, &key)? {
+                    visit(table, &key, owner)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn owner_of(&self, table: Table, key: &[u8]) -> Result<Option<u32>, Problem> {
+        let found = self.maps.of(table).lookup(key, MapFlags::ANY);
+        let found = found.map_err(|error| Problem::failed(format!("cannot look an entry up in {table:?}"), error))?;
+        Ok(found.map(|owner| u32::from_ne_bytes(take::<OWNER_BYTES>(&owner, 0))))
+    }
+
+    /// `false` when it was not there.
+    pub(crate) fn delete(&self, table: Table, key: &[u8]) -> Result<bool, Problem> {
+        match self.maps.of(table).delete(key) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Problem::failed(format!("cannot remove an entry from {table:?}"), error)),
+        }
+    }
+
+    fn taken(&self, entry: &Entry, owner: StackId) -> Problem {
+        let name = self.stack(owner).map_or_else(|_| owner.to_string(), |facts| facts.to_string());
+        Problem::failed(format!("cannot steer {entry}"), format!("{name} owns it"))
+            .next("end that program or let it close the socket; sidestep ps shows who has what")
+    }
+}
+
+fn insertion_problem(entry: &Entry, table: Table, error: &libbpf_rs::Error) -> Problem {
+    let what = format!("cannot steer {entry}");
+    if error.kind() != ErrorKind::TooBig {
+        return Problem::failed(what, error);
+    }
+    let (most, kind) = match table {
+        Table::Flows => (FLOWS_MAX, "flows"),
+        Table::Listeners => (LISTENERS_MAX, "listeners"),
+        Table::Groups => (GROUPS_MAX, "groups"),
+    };
+    Problem::failed(what, format!("all {most} {kind} of the interface are taken"))
+        .next("leave this one to the kernel, or close others")
+}
+
+fn settings_problem(error: &dyn fmt::Display) -> Problem {
+    Problem::failed("cannot change the settings of the steering program", error)
+        .next("run as root: the maps need CAP_BPF")
+}

@@ -1,0 +1,11 @@
+//! The steering program in the kernel: every verdict, hostile frames, life and death on an interface, real traffic.
+
+mod attach;
+mod frames;
+mod outcomes;
+mod soup;
+mod support;
+mod tables;
+mod traffic;
+mod verdicts;
+mod xsk;

@@ -1,0 +1,152 @@
+//! Verdicts that depend on more than the frame: the switch, the owner's life, its sockets, the queue.
+
+use std::os::fd::AsFd;
+use std::ptr;
+use std::time::Duration;
+
+use sidestep_steer::{Attach, Mode, Protocol, QUEUES_MAX, Reason, Steering, Vlan, VlanMatch};
+use sidestep_sys::memory::{Access, Mapping};
+use sidestep_testkit::lab::Side;
+use sidestep_testkit::{Lab, Options};
+
+use crate::frames::{Frame, UDP};
+use crate::support::{Pins, Stage, bare_socket, can_run, ifindex, listener, stack};
+
+const LOCAL: &str = "10.0.0.1:5000";
+const REMOTE: &str = "10.0.0.2:6000";
+
+fn frame() -> Vec<u8> {
+    Frame::new(UDP, REMOTE, LOCAL, Vlan::Untagged).bytes
+}
+
+/// A stage on which the frame is redirected, until a test spoils that.
+fn owned() -> Stage {
+    let mut stage = Stage::new();
+    stage.steer(&listener(Protocol::Udp, LOCAL, VlanMatch::Any));
+    assert_eq!(reason(&mut stage), Reason::Listener);
+    stage
+}
+
+fn reason(stage: &mut Stage) -> Reason {
+    stage.rehearsal.run(&frame(), 1).unwrap().reason
+}
+
+#[test]
+fn switched_off_everything_passes() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    stage.tables().set_enabled(false).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Disabled);
+    stage.tables().set_enabled(true).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Listener);
+}
+
+#[test]
+fn the_frames_of_a_silent_owner_pass_until_it_speaks_again() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+    assert_ne!(now_ns, 0);
+    // Never, when the machine was booted, and from a clock that is not ours.
+    for beat_ns in [0, 1, now_ns + 3_600_000_000_000, u64::MAX] {
+        stage.tables().beat_at(stage.stack, beat_ns).unwrap();
+        assert_eq!(reason(&mut stage), Reason::Stale, "{beat_ns}");
+    }
+    stage.tables().beat(stage.stack).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Listener);
+}
+
+#[test]
+fn the_deadline_decides_and_has_bounds() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+    stage.tables().beat_at(stage.stack, now_ns - 3_000_000_000).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Stale);
+    stage.tables().set_deadline(Duration::from_secs(60)).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Listener);
+    for impossible in [Duration::ZERO, Duration::from_millis(9), Duration::from_secs(61), Duration::MAX] {
+        assert!(stage.tables().set_deadline(impossible).is_err());
+    }
+}
+
+#[test]
+fn an_owner_beats_by_a_store_into_its_own_page_and_no_other() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    let (other, others_page) = stack(stage.tables(), "other");
+    let own_page = stage.tables().heartbeat(stage.stack).unwrap();
+    let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+    stage.tables().beat_at(stage.stack, 0).unwrap();
+    for (page, then) in [(others_page, Reason::Stale), (own_page, Reason::Listener)] {
+        let page = Mapping::shared(page.as_fd(), 4096, Access::ReadWrite).unwrap();
+        // SAFETY: the mapping has a page, and a heartbeat is an aligned word at its start that only this test writes.
+        unsafe { ptr::write_volatile(page.base().as_ptr().cast::<u64>(), now_ns) };
+        assert_eq!(reason(&mut stage), then);
+    }
+    assert_eq!(stage.tables().stack(other).unwrap().heartbeat_ns, now_ns);
+}
+
+#[test]
+fn the_frames_of_a_removed_owner_pass() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    let swept = stage.tables().stack_remove(stage.stack).unwrap();
+    assert_eq!((swept.listeners, swept.flows, swept.groups), (1, 0, 0));
+    assert_eq!(reason(&mut stage), Reason::NoEntry);
+}
+
+#[test]
+fn without_a_socket_the_frame_passes() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    stage.tables().clear_socket(stage.stack, 0).unwrap();
+    stage.tables().clear_socket(stage.stack, 0).unwrap();
+    assert_eq!(reason(&mut stage), Reason::NoSocket);
+    // A socket on another queue does not help, and one that is closed is forgotten by the kernel.
+    let socket = bare_socket();
+    stage.tables().set_socket(stage.stack, 1, socket.as_fd()).unwrap();
+    assert_eq!(reason(&mut stage), Reason::NoSocket);
+    stage.tables().set_socket(stage.stack, 0, socket.as_fd()).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Listener);
+}
+
+#[test]
+fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
+    if !can_run() {
+        return;
+    }
+    let pins = Pins::new();
+    let lab = Lab::up(&Options { queues: QUEUES_MAX + 2, ..Options::default() }).unwrap();
+    lab.host(Side::A)
+        .within(|| {
+            let ifindex = ifindex("lab0");
+            // The queues of a veth can be named here once XDP is attached to it.
+            let attach = Attach { ifindex, mode: Mode::Native, directory: pins.directory() };
+            let _steering = Steering::attach(&attach)?;
+            let mut stage = owned();
+            let socket = bare_socket();
+            stage.tables().set_socket(stage.stack, QUEUES_MAX - 1, socket.as_fd())?;
+            assert!(stage.tables().set_socket(stage.stack, QUEUES_MAX, socket.as_fd()).is_err());
+            let mut on = |queue| stage.rehearsal.run_on(&frame(), ifindex, queue).unwrap().reason;
+            assert_eq!(on(0), Reason::Listener);
+            assert_eq!(on(1), Reason::NoSocket);
+            assert_eq!(on(QUEUES_MAX - 1), Reason::Listener);
+            assert_eq!(on(QUEUES_MAX), Reason::Queue);
+            assert_eq!(on(QUEUES_MAX + 1), Reason::Queue);
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,100 @@
+//! The two calls of bpf(2) that the BPF library does not let one make: an XDP link in a chosen mode, and its pin.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// `enum bpf_cmd` and `enum bpf_attach_type` of linux/bpf.h.
+const BPF_OBJ_PIN: libc::c_int = 6;
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_XDP: u32 = 37;
+
+/// Where in the receive path of an interface an XDP program runs (`XDP_FLAGS_*` of linux/if_link.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before the kernel makes a packet of the frame.
+    Native,
+    /// After that, in the kernel's own path: any device, but slower.
+    Generic,
+}
+
+impl XdpMode {
+    fn flags(self) -> u32 {
+        match self {
+            Self::Native => 1 << 2,
+            Self::Generic => 1 << 1,
+        }
+    }
+}
+
+/// Attaches an XDP program to an interface of the calling thread's namespace by a BPF link (Linux 5.9): when the last
+/// descriptor and the last pin of the link are gone, the program is detached, whatever became of the process.
+///
+/// EBUSY and EEXIST say that another program is attached, EOPNOTSUPP that the driver cannot do the mode.
+pub fn link_xdp(program: BorrowedFd<'_>, ifindex: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+    let attributes = LinkCreate {
+        program: program.as_raw_fd().cast_unsigned(),
+        ifindex,
+        attach_type: BPF_XDP,
+        flags: mode.flags(),
+    };
+    let descriptor = bpf(BPF_LINK_CREATE, &attributes)?;
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Gives a BPF object a name in a mounted BPF file system; it lives until the name is removed and all descriptors are
+/// closed.
+pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let attributes = ObjectPin {
+        path: name.as_ptr().expose_provenance() as u64,
+        object: object.as_raw_fd().cast_unsigned(),
+        file_flags: 0,
+    };
+    bpf(BPF_OBJ_PIN, &attributes).map(drop)
+}
+
+/// The first fields of `union bpf_attr` for BPF_LINK_CREATE; the kernel takes what is not given as zero.
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// The first fields of `union bpf_attr` for BPF_OBJ_PIN.
+#[repr(C)]
+struct ObjectPin {
+    path: u64,
+    object: u32,
+    file_flags: u32,
+}
+
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+    // SAFETY: both structures are plain words without padding, of the size given; the kernel reads them, and the path
+    // that one of them points at, before it returns. Neither command writes to them.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    i32::try_from(result).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_is_no_bpf_object_is_refused() {
+        let file = File::open("/proc/self/stat").unwrap();
+        assert!(link_xdp(file.as_fd(), 1, XdpMode::Native).is_err());
+        assert!(pin(file.as_fd(), Path::new("/sys/fs/bpf/sidestep-none")).is_err());
+        assert_eq!(pin(file.as_fd(), Path::new("a\0b")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
