@@ -17,5 +17,6 @@ pub mod proc;
 pub mod process;
 pub mod socket;
 pub mod words;
+pub mod xdp;
 
 pub use problem::{Kind, Problem};

@@ -33,24 +33,30 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len` bytes of a file, shared with everyone who does the same.
     pub fn shared(file: BorrowedFd<'_>, len: usize, access: Access) -> io::Result<Self> {
-        Self::map(file.as_raw_fd(), len, access, libc::MAP_SHARED)
+        Self::map(file.as_raw_fd(), 0, len, access, libc::MAP_SHARED)
+    }
+
+    /// The same from `offset` on, bytes: for descriptors whose offset is a name, such as the rings of a socket.
+    pub fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Self::map(file.as_raw_fd(), offset, len, access, libc::MAP_SHARED)
     }
 
     /// Zeroed memory of this process alone, on huge pages where the kernel has them to give (madvise(2)).
     pub fn private(len: usize) -> io::Result<Self> {
-        let mapping = Self::map(-1, len, Access::ReadWrite, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)?;
+        let mapping = Self::map(-1, 0, len, Access::ReadWrite, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)?;
         // Without transparent huge pages it is ordinary memory, which serves as well.
         let _ = mapping.advise(libc::MADV_HUGEPAGE);
         Ok(mapping)
     }
 
-    fn map(file: i32, len: usize, access: Access, flags: i32) -> io::Result<Self> {
+    fn map(file: i32, offset: libc::off_t, len: usize, access: Access, flags: i32) -> io::Result<Self> {
         let protection = match access {
             Access::ReadOnly => libc::PROT_READ,
             Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
         };
         // SAFETY: the kernel chooses the address, so no mapping of ours is replaced.
-        let base = unsafe { libc::mmap(null_mut(), len, protection, flags, file, 0) };
+        let base = unsafe { libc::mmap(null_mut(), len, protection, flags, file, offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -1,0 +1,88 @@
+//! bind(2) of an AF_XDP socket: the best mode that can be had, and why it is not a better one.
+
+use super::errno::explain;
+use super::facts::{Downgrade, Mode};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// Between two tries for a queue that is being let go.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
+/// Where to bind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) index: u32,
+    pub(super) queue: u32,
+    /// The socket whose UMEM is shared.
+    pub(super) shared: Option<BorrowedFd<'a>>,
+    /// How long a busy queue is tried.
+    pub(super) patience: Duration,
+}
+
+/// Binds in the best mode from `best` down to `least`. The error is that of the last mode tried.
+pub(super) fn bind(
+    socket: BorrowedFd<'_>,
+    target: Target<'_>,
+    best: Mode,
+    least: Mode,
+) -> Result<(Mode, Vec<Downgrade>), (Mode, io::Error)> {
+    if target.shared.is_some() {
+        // The mode is that of the socket whose UMEM it is; asking for one is refused (EINVAL).
+        return bind_patiently(socket, target, 0).map(|()| (best, Vec::new())).map_err(|error| (best, error));
+    }
+    let mut downgrades = Vec::new();
+    if best == Mode::ZeroCopy {
+        match bind_patiently(socket, target, libc::XDP_ZEROCOPY) {
+            Ok(()) => return Ok((Mode::ZeroCopy, downgrades)),
+            Err(error) if least > Mode::ZeroCopy && error.raw_os_error() != Some(libc::EBUSY) => {
+                let reason = format!("{} ({})", meaning(&error), explain(&error));
+                downgrades.push(Downgrade { from: Mode::ZeroCopy, to: Mode::Copy, reason });
+            }
+            Err(error) => return Err((Mode::ZeroCopy, error)),
+        }
+    }
+    let mode = best.max(Mode::Copy);
+    bind_patiently(socket, target, libc::XDP_COPY).map(|()| (mode, downgrades)).map_err(|error| (mode, error))
+}
+
+fn meaning(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "the driver has no zero-copy for AF_XDP on this queue",
+        Some(libc::EINVAL) => "the driver refuses zero-copy with this queue, frame size or headroom",
+        Some(libc::ENOMEM) => "the driver could not map the frames for the device",
+        _ => "the driver failed",
+    }
+}
+
+/// A socket that is closed lets its queue go a little later (the kernel waits for readers of the old state), so EBUSY may
+/// only mean "not yet".
+fn bind_patiently(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<()> {
+    let deadline = Instant::now() + target.patience;
+    loop {
+        match bind_once(socket, target, flags) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn bind_once(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<()> {
+    let flags = match target.shared {
+        Some(_) => libc::XDP_SHARED_UMEM,
+        None => flags | libc::XDP_USE_NEED_WAKEUP,
+    };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: target.index,
+        sxdp_queue_id: target.queue,
+        sxdp_shared_umem_fd: target.shared.map_or(0, |owner| owner.as_raw_fd().cast_unsigned()),
+    };
+    let size = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address is a sockaddr_xdp of the size given and lives until after the call.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

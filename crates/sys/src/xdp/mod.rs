@@ -1,0 +1,38 @@
+//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours.
+//!
+//! Who is privileged makes the memory ([`Umem::create`]) and the socket ([`Xsk::open`], CAP_NET_RAW), and may hand both
+//! descriptors over with their [`XskFacts`]. Who is not maps them ([`Umem::open`], [`Rings::map`]) and needs no capability
+//! for anything that follows: receiving is reading memory, sending is writing memory and [`kick::transmit`].
+//!
+//! ```text
+//!            FILL (addresses)          TX (descriptors)
+//!   process ------------------> kernel <------------------ process
+//!           <------------------        ------------------>
+//!            RX (descriptors)          COMPLETION (addresses)
+//! ```
+//!
+//! A socket alone receives nothing: an XDP program must send frames its way ([`program`], or one of your own).
+
+mod abi;
+mod bind;
+mod busy;
+mod device;
+mod errno;
+mod facts;
+pub mod kick;
+mod options;
+pub mod program;
+mod ring;
+mod rings;
+mod umem;
+mod xsk;
+
+pub use abi::Descriptor;
+pub use device::{Device, device, wait_until_up};
+pub use errno::name as errno_name;
+pub use facts::{BusyPoll, Downgrade, Geometry, Mode, Pages, RingSizes, XskFacts};
+pub use options::{Statistics, is_zero_copy, statistics, take_error};
+pub use ring::{Consumer, Entry, Probe, Producer};
+pub use rings::Rings;
+pub use umem::{FRAMES_MAX, PACKET_HEADROOM_BYTES, Umem};
+pub use xsk::{Xsk, XskOptions};
