@@ -67,7 +67,7 @@ impl From<Error> for Problem {
 /// A stack of this process.
 #[derive(Debug)]
 pub struct Stack {
-    /// What was opened.
+    /// What was opened; [`StackFacts::socket_facts`] is what the maker of frame links asks for.
     pub facts: StackFacts,
     /// The AF_XDP socket, bound.
     pub socket: OwnedFd,

@@ -84,6 +84,27 @@ pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     Ok(Peer { pid, uid: value.uid, gid: value.gid })
 }
 
+/// Not yet in the libc crate (asm-generic/socket.h).
+const SO_PEERGROUPS: i32 = 59;
+
+/// Groups of one process; the kernel allows 65,536, nobody has as many.
+const GROUPS_MAX: usize = 4096;
+
+/// The supplementary groups of the process that connected a Unix socket (SO_PEERGROUPS, Linux 4.13).
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; GROUPS_MAX];
+    let mut size = (GROUPS_MAX * size_of::<u32>()) as libc::socklen_t;
+    // SAFETY: `groups` has `size` bytes, and both are valid for the kernel to write to.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut size)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    groups.truncate(size as usize / size_of::<u32>());
+    Ok(groups)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +136,6 @@ mod tests {
         let (one, _two) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let peer = peer(one.as_fd()).expect("it has a peer");
         assert_eq!((peer.pid, peer.uid), (Some(std::process::id()), crate::process::effective_uid()));
+        peer_groups(one.as_fd()).expect("the option exists since 4.13");
     }
 }

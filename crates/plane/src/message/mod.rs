@@ -19,10 +19,12 @@
 mod channel;
 mod entry;
 mod refusal;
+mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
 pub use refusal::{Code, Refusal};
+pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, RingSizes, StackFacts};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -52,86 +54,6 @@ pub struct Numbered<T> {
     pub number: u32,
     /// The message.
     pub body: T,
-}
-
-/// How frames are to move between the device and the stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// The driver's own zero-copy mode, or the best there is below it.
-    #[default]
-    ZeroCopy,
-    /// Native XDP with one copy.
-    Copy,
-    /// The kernel's generic XDP, for drivers without any: slower than the others.
-    Generic,
-}
-
-/// A step down from the mode asked for, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Downgrade {
-    /// What did not work.
-    pub from: Mode,
-    /// Why not.
-    pub reason: String,
-}
-
-/// What a stack is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenStack {
-    /// Name of the interface, or its number.
-    pub interface: String,
-    /// The queue; `None` for any that is free.
-    #[serde(default)]
-    pub queue: Option<u32>,
-    /// Frames of the packet memory: a power of two.
-    pub frames: u32,
-    /// Bytes of a frame: 2048 or 4096.
-    pub frame_bytes: u32,
-    /// The best mode that is wanted.
-    #[serde(default)]
-    pub mode: Mode,
-}
-
-/// Entries of the rings of an AF_XDP socket: powers of two. Whoever maps the rings has to know them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RingSizes {
-    /// Frames for the kernel to fill.
-    pub fill: u32,
-    /// Frames that the kernel has sent.
-    pub completion: u32,
-    /// Frames received.
-    pub receive: u32,
-    /// Frames to send.
-    pub transmit: u32,
-}
-
-/// What was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StackFacts {
-    /// Its number, for later requests.
-    pub id: u32,
-    /// Number of the interface.
-    pub interface: u32,
-    /// Its queue.
-    pub queue: u32,
-    /// Frames of the packet memory.
-    pub frames: u32,
-    /// Bytes of a frame.
-    pub frame_bytes: u32,
-    /// Bytes the kernel leaves free at the front of each received frame.
-    pub headroom: u32,
-    /// Whether the packet memory lies on huge pages.
-    pub huge_pages: bool,
-    /// The mode that it got.
-    pub mode: Mode,
-    /// The steps down to it.
-    pub downgrades: Vec<Downgrade>,
-    /// Entries of its four rings.
-    pub rings: RingSizes,
-    /// After so many nanoseconds without a heartbeat (CLOCK_MONOTONIC, first word of the heartbeat map) the kernel takes the
-    /// packets.
-    pub deadline_ns: u64,
 }
 
 /// What an application asks.
