@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steer", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("control", &["sys", "plane"]),
+    ("control", &["sys", "plane", "steer"]),
     ("bench", &["sys", "link", "report", "testkit"]),
     ("cli", &["sys", "bench", "report", "testkit"]),
 ];

@@ -77,6 +77,8 @@ pub struct Stack {
     pub heartbeat: OwnedFd,
     /// Counters that `sidestep ps` shows.
     pub counters: Counters,
+    /// The page of the counters, for [`Client::resume_stack`].
+    pub counters_page: OwnedFd,
 }
 
 /// Something that control says unasked: a stack is no more.
@@ -143,14 +145,15 @@ impl Client {
     pub fn open_stack(&mut self, wish: OpenStack) -> Result<Stack, Error> {
         let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
         let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
-        let [socket, frames, heartbeat, counters] = counted(descriptors)?;
-        let counters = Counters::open(counters.as_fd()).map_err(Error::Lost)?;
-        Ok(Stack { facts, socket, frames, heartbeat, counters })
+        let [socket, frames, heartbeat, counters_page] = counted(descriptors)?;
+        let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
+        Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page })
     }
 
-    /// Takes up a stack again that this process opened by an earlier connection.
-    pub fn resume_stack(&mut self, stack: u32) -> Result<StackFacts, Error> {
-        match self.ask(Request::ResumeStack { stack }, None)?.0 {
+    /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was
+    /// steered to it still is; steering it again gives a restarted control the kernel's sockets to hold.
+    pub fn resume_stack(&mut self, stack: u32, counters_page: BorrowedFd<'_>) -> Result<StackFacts, Error> {
+        match self.ask(Request::ResumeStack { stack }, Some(counters_page))?.0 {
             Reply::Stack(facts) => Ok(facts),
             reply => Err(strange(&reply)),
         }
@@ -177,6 +180,14 @@ impl Client {
         self.expect_done(Request::Report { subject: subject.to_owned(), code }, None)
     }
 
+    /// What some application has counted for a stack: name and value of all that is not 0.
+    pub fn counters(&mut self, stack: u32) -> Result<Vec<(String, u64)>, Error> {
+        match self.ask(Request::Counters { stack }, None)?.0 {
+            Reply::Counters { values } => Ok(values),
+            reply => Err(strange(&reply)),
+        }
+    }
+
     /// Closes a stack.
     pub fn close_stack(&mut self, stack: u32) -> Result<(), Error> {
         self.expect_done(Request::CloseStack { stack }, None)
@@ -193,7 +204,7 @@ impl Client {
             |from| Request::List { from },
             |reply| match reply {
                 Reply::Listing { clients, next } => Ok((clients, next)),
-                reply => Err(reply),
+                reply => Err(strange(&reply)),
             },
         )
     }
@@ -204,7 +215,7 @@ impl Client {
             |from| Request::Inspect { client, from },
             |reply| match reply {
                 Reply::Details { lines, next } => Ok((lines, next)),
-                reply => Err(reply),
+                reply => Err(strange(&reply)),
             },
         )
     }
@@ -220,12 +231,12 @@ impl Client {
     fn pages<T>(
         &mut self,
         ask: impl Fn(u32) -> Request,
-        split: impl Fn(Reply) -> Result<(Vec<T>, Option<u32>), Reply>,
+        split: impl Fn(Reply) -> Result<(Vec<T>, Option<u32>), Error>,
     ) -> Result<Vec<T>, Error> {
         let (mut all, mut from) = (Vec::new(), 0);
         for _ in 0..PAGES_MAX {
             let (reply, _) = self.ask(ask(from), None)?;
-            let (page, next) = split(reply).map_err(|reply| strange(&reply))?;
+            let (page, next) = split(reply)?;
             all.extend(page);
             match next {
                 Some(next) if next > from => from = next,

@@ -38,7 +38,7 @@ pub const PACKET_BYTES_MAX: usize = 4096;
 /// Most descriptors beside one packet: those of a stack.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// Longest name that an application gives itself, bytes.
+/// Longest name that an application gives itself, bytes; also of what it reports not to be accelerated, twice as long.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// How long control keeps the stacks of a connection that ended while its process lives.
@@ -69,8 +69,8 @@ pub enum Request {
     },
     /// Opens a stack.
     OpenStack(OpenStack),
-    /// Takes up a stack of this very process again, after control or the connection was lost. No descriptors come: the
-    /// process still has them.
+    /// Takes up a stack of this very process again, after control or the connection was lost. Its page of counters comes
+    /// along; nothing comes back, as the process still has the rest.
     ResumeStack {
         /// Its number.
         stack: u32,
@@ -115,6 +115,11 @@ pub enum Request {
         /// Where the page begins.
         from: u32,
     },
+    /// Asks what an application has counted.
+    Counters {
+        /// The stack.
+        stack: u32,
+    },
     /// Closes a stack.
     CloseStack {
         /// Its number.
@@ -154,6 +159,11 @@ pub enum Reply {
         lines: Vec<DetailLine>,
         /// Where the next page begins; `None` at the end.
         next: Option<u32>,
+    },
+    /// What an application has counted, as far as it is not 0.
+    Counters {
+        /// Name and value.
+        values: Vec<(String, u64)>,
     },
     /// Number 0: a stack has lost its interface, program or queue. The kernel has its traffic; the stack is closed.
     Revoked {
