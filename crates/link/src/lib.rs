@@ -1,4 +1,4 @@
-//! L1: connected transports behind one trait.
+//! L1: connected transports behind one trait, and links of whole frames behind another ([`frame`]).
 //!
 //! A [`Link`] is one connected conversation: a TCP or Unix byte stream, or a UDP socket with a fixed peer. It is driven
 //! by the thread that owns it; nothing here starts a thread. How a receive waits is the caller's choice ([`Waiting`]),
@@ -19,6 +19,7 @@
 //! ```
 
 mod address;
+pub mod frame;
 pub mod kernel;
 mod listener;
 mod options;

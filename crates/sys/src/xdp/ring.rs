@@ -156,6 +156,11 @@ impl<T: Entry> Producer<T> {
         pending(&self.words)
     }
 
+    /// Whether nothing has ever been published: the frames of a ring that was in use are known to its user alone.
+    pub fn is_fresh(&self) -> bool {
+        self.words.producer().load(Ordering::Relaxed) == 0
+    }
+
     /// Whether the kernel waits for a system call before it looks at the ring.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
@@ -271,6 +276,7 @@ mod tests {
     #[test]
     fn entries_come_out_in_order_and_a_full_ring_takes_none() {
         let (mut producer, mut consumer) = pair();
+        assert!(producer.is_fresh());
         for round in 0..1000_u64 {
             for entry in 0..4 {
                 assert!(producer.push(round * 4 + entry));

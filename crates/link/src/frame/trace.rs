@@ -1,0 +1,132 @@
+//! A link that writes down what passes: a pcapng capture with nanoseconds and directions, for tshark and its kin. AF_XDP
+//! passes by every other capture on the host.
+
+use super::pcapng::{Direction, Writer};
+use super::{Counters, FrameFacts, FrameLink, Outgoing, Received, Unsent};
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A link and its capture. `N` gives the time of a frame that has no timestamp, ns since 1970.
+#[derive(Debug)]
+pub struct Trace<L, W, N> {
+    link: L,
+    writer: Writer<W>,
+    now_ns: N,
+    /// What ended the capture; the link goes on.
+    failure: Option<io::Error>,
+    missed: u64,
+    scratch: Vec<u8>,
+}
+
+/// The system's time, ns since 1970.
+pub fn system_time_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<L: FrameLink, W: Write, N: FnMut() -> u64> Trace<L, W, N> {
+    /// Begins a capture. Give a writer that buffers: a block is written per frame.
+    pub fn new(link: L, output: W, now_ns: N) -> io::Result<Self> {
+        let writer = Writer::new(output, &link.facts().place)?;
+        let scratch = Vec::with_capacity(link.facts().frame_bytes as usize);
+        Ok(Self { link, writer, now_ns, failure: None, missed: 0, scratch })
+    }
+
+    /// The link beneath.
+    pub fn inner(&self) -> &L {
+        &self.link
+    }
+
+    /// Frames that are not in the capture, because writing has failed.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Ends the capture: the link, and the output with all of it, or what went wrong.
+    pub fn finish(mut self) -> (L, io::Result<W>) {
+        let result = match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.writer.flush(),
+        };
+        (self.link, result.map(|()| self.writer.into_inner()))
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+        self.missed += u64::from(self.failure.is_some());
+    }
+}
+
+impl<L: FrameLink, W: Write, N: FnMut() -> u64> FrameLink for Trace<L, W, N> {
+    fn facts(&self) -> &FrameFacts {
+        self.link.facts()
+    }
+
+    fn counters(&self) -> Counters {
+        self.link.counters()
+    }
+
+    fn receive(&mut self) -> Option<Received> {
+        let frame = self.link.receive()?;
+        let written = match &self.failure {
+            None => {
+                let time_ns = frame.timestamp_ns().unwrap_or_else(&mut self.now_ns);
+                self.writer.frame(time_ns, Direction::Inbound, self.link.bytes(&frame))
+            }
+            Some(_) => Ok(()),
+        };
+        self.note(written);
+        Some(frame)
+    }
+
+    fn bytes(&self, frame: &Received) -> &[u8] {
+        self.link.bytes(frame)
+    }
+
+    fn release(&mut self, frame: Received) {
+        self.link.release(frame);
+    }
+
+    fn answer(&mut self, frame: Received) -> Outgoing {
+        self.link.answer(frame)
+    }
+
+    fn allocate(&mut self) -> Option<Outgoing> {
+        self.link.allocate()
+    }
+
+    fn buffer(&mut self, frame: &Outgoing) -> &mut [u8] {
+        self.link.buffer(frame)
+    }
+
+    fn send(&mut self, frame: Outgoing, len: usize) -> Result<(), Unsent> {
+        // Copied before, written after: a frame that the link refuses has not been sent.
+        self.scratch.clear();
+        self.scratch.extend(self.link.buffer(&frame).iter().take(len));
+        self.link.send(frame, len)?;
+        let written = match &self.failure {
+            None => self.writer.frame((self.now_ns)(), Direction::Outbound, &self.scratch),
+            Some(_) => Ok(()),
+        };
+        self.note(written);
+        Ok(())
+    }
+
+    fn discard(&mut self, frame: Outgoing) {
+        self.link.discard(frame);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.link.flush()
+    }
+
+    fn poll(&mut self) -> io::Result<()> {
+        self.link.poll()
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        self.link.check()
+    }
+}

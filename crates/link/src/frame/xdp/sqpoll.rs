@@ -1,0 +1,83 @@
+//! Sending by a thread of the kernel's: an io_uring that it polls (IORING_SETUP_SQPOLL), and a send of nothing put into it
+//! per flush. The caller makes a system call only to wake that thread.
+
+use io_uring::{IoUring, opcode, types};
+use sidestep_sys::Problem;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null;
+
+/// Kicks under way. More say nothing new: each sends what it finds in the TX ring.
+const ENTRIES: u32 = 8;
+
+pub(super) struct Sqpoll {
+    ring: IoUring,
+    underway: u32,
+    error: Option<i32>,
+}
+
+impl std::fmt::Debug for Sqpoll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sqpoll").field("underway", &self.underway).finish_non_exhaustive()
+    }
+}
+
+impl Sqpoll {
+    pub(super) fn start(cpu: Option<u32>, idle_ms: u32) -> Result<Self, Problem> {
+        let mut builder = IoUring::builder();
+        builder.setup_sqpoll(idle_ms).dontfork();
+        if let Some(cpu) = cpu {
+            builder.setup_sqpoll_cpu(cpu);
+        }
+        let ring = builder.build(ENTRIES).map_err(|error| {
+            Problem::failed("cannot start a sending thread in the kernel", error).next(
+                "it needs kernel.io_uring_disabled = 0 and, to be pinned, a CPU that exists; or let the caller kick",
+            )
+        })?;
+        Ok(Self { ring, underway: 0, error: None })
+    }
+
+    /// Asks for `pending` frames to be sent. A kick that finds all entries under way is dropped: the completions of those
+    /// are looked at by the next poll, which kicks again for what is left.
+    #[inline]
+    pub(super) fn kick(&mut self, socket: BorrowedFd<'_>, pending: u32, calls: &mut u64) -> io::Result<()> {
+        self.reap();
+        if pending != 0 && self.underway < ENTRIES {
+            let send = opcode::Send::new(types::Fd(socket.as_raw_fd()), null(), 0).flags(libc::MSG_DONTWAIT).build();
+            // SAFETY: the entry has no buffer, and the link closes the socket only after the ring.
+            if unsafe { self.ring.submission().push(&send) }.is_ok() {
+                self.underway += 1;
+                if self.ring.submission().need_wakeup() {
+                    *calls += 1;
+                    self.ring.submit()?;
+                }
+            }
+        }
+        self.take_error()
+    }
+
+    /// What went wrong since it was last asked.
+    #[inline]
+    pub(super) fn report(&mut self) -> io::Result<()> {
+        if self.underway != 0 {
+            self.reap();
+        }
+        self.take_error()
+    }
+
+    #[inline]
+    fn reap(&mut self) {
+        for entry in self.ring.completion() {
+            self.underway -= 1;
+            match -entry.result() {
+                ..=0 | libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR | libc::ECANCELED => {}
+                errno => self.error = Some(errno),
+            }
+        }
+    }
+
+    #[inline]
+    fn take_error(&mut self) -> io::Result<()> {
+        self.error.take().map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+    }
+}

@@ -1,0 +1,136 @@
+//! What the tests of AF_XDP links share.
+
+use sidestep_link::frame::xdp::{Idle, Kick, XdpLink, XdpOptions};
+use sidestep_link::frame::{FrameLink, Received};
+use sidestep_sys::Problem;
+use sidestep_sys::process::is_root;
+use sidestep_sys::xdp::program::{Attachment, Filter, Program};
+use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
+use sidestep_testkit::{Host, Lab, Options};
+use std::time::{Duration, Instant};
+
+/// A watchdog, not a measurement: what takes longer hangs.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+/// Frames of each end.
+pub(crate) const FRAMES: u32 = 256;
+/// IEEE 802, local experiments: nobody else sends it.
+pub(crate) const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
+
+/// Every way to send. The kernel's thread is told to stay awake: whether it sleeps is another test.
+pub(crate) const KICKS: [Kick; 4] = [
+    Kick::Caller,
+    Kick::Thread { idle: Idle::Spin, cpu: None },
+    Kick::Thread { idle: Idle::Park, cpu: None },
+    Kick::Sqpoll { cpu: None, idle_ms: 10_000 },
+];
+
+/// A lab, if this process may make one.
+pub(crate) fn lab() -> Option<Lab> {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return None;
+    }
+    Some(Lab::up(&Options::default()).expect("root can make a lab"))
+}
+
+/// A socket that frames go to, in parts.
+pub(crate) struct Parts {
+    pub(crate) umem: Umem,
+    pub(crate) xsk: Xsk,
+    pub(crate) feed: Feed,
+}
+
+/// What sends frames to a socket, for as long as it lives.
+pub(crate) struct Feed {
+    _program: Program,
+    _attachment: Attachment,
+}
+
+/// Makes socket, memory and program on a host.
+pub(crate) fn parts(host: &Host) -> Parts {
+    let make = || -> Result<Parts, Problem> {
+        let umem = Umem::create(Geometry { frames: FRAMES, frame_bytes: 2048, headroom: 0 })?;
+        let options = XskOptions { rings: RingSizes::all(128), patience: WATCHDOG, ..XskOptions::default() };
+        let xsk = Xsk::open(&umem, &host.interface, 0, &options)?;
+        let program = Program::load(Filter::Everything, 1)?;
+        program.insert(0, xsk.socket())?;
+        let attachment = program.attach(&host.interface, Mode::Copy)?;
+        wait_until_up(&host.interface, WATCHDOG)?;
+        Ok(Parts { umem, xsk, feed: Feed { _program: program, _attachment: attachment } })
+    };
+    host.within(make).expect("root can make a socket")
+}
+
+/// The same as a link.
+pub(crate) fn link(host: &Host, kick: Kick) -> (XdpLink, Feed) {
+    let Parts { umem, xsk, feed } = parts(host);
+    let link = XdpLink::over(xsk, umem, &XdpOptions { kick, fill: None }).expect("it is fresh");
+    (link, feed)
+}
+
+/// 0, 1, 2 ... 255, 0, 1 ...: a frame's filling begins at its number, wherever that is.
+static RAMP: [u8; 2048 + 256] = {
+    let mut ramp = [0; 2048 + 256];
+    let mut index = 0;
+    while index < ramp.len() {
+        ramp[index] = index as u8;
+        index += 1;
+    }
+    ramp
+};
+
+/// Writes a frame with a number, and a filling that depends on it.
+pub(crate) fn write(frame: &mut [u8], number: u64) {
+    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+    frame[12..14].copy_from_slice(&ETHER_TYPE);
+    frame[14..22].copy_from_slice(&number.to_be_bytes());
+    let filling = frame.len() - 22;
+    frame[22..].copy_from_slice(&RAMP[usize::from(number as u8)..][..filling]);
+}
+
+/// The number of a frame of ours; its bytes must be those that were written.
+pub(crate) fn number(frame: &[u8]) -> Option<u64> {
+    if frame.get(12..14)? != ETHER_TYPE {
+        return None;
+    }
+    let number = u64::from_be_bytes(frame.get(14..22)?.try_into().ok()?);
+    assert!(frame[22..] == RAMP[usize::from(number as u8)..][..frame.len() - 22], "frame {number} is damaged");
+    Some(number)
+}
+
+/// Sends one numbered frame; false if there is no room for it now.
+pub(crate) fn send(link: &mut XdpLink, number: u64, len: usize) -> bool {
+    let Some(frame) = link.allocate() else { return false };
+    write(&mut link.buffer(&frame)[..len], number);
+    match link.send(frame, len) {
+        Ok(()) => true,
+        Err(unsent) => {
+            link.discard(unsent.frame);
+            false
+        }
+    }
+}
+
+/// The next frame of ours. The kernel's own (neighbour discovery and the like) are given back.
+pub(crate) fn receive(link: &mut XdpLink) -> Option<(Received, u64)> {
+    while let Some(frame) = link.receive() {
+        match number(link.bytes(&frame)) {
+            Some(number) => return Some((frame, number)),
+            None => link.release(frame),
+        }
+    }
+    None
+}
+
+/// Tries until it gives something.
+pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        // There may be more spinning threads than CPUs.
+        std::thread::yield_now();
+    }
+}
