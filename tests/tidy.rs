@@ -14,9 +14,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("link", &["sys", "ring"]),
     ("stack", &["wire"]),
     ("capi", &["sys", "ring"]),
+    ("plane", &["sys"]),
     ("steer", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
+    ("control", &["sys", "plane", "steer"]),
     ("bench", &["sys", "link", "report", "testkit"]),
     ("cli", &["sys", "ring", "bench", "report", "testkit"]),
 ];

@@ -17,6 +17,7 @@ pub mod problem;
 pub mod proc;
 pub mod process;
 pub mod socket;
+pub mod words;
 pub mod xdp;
 
 pub use problem::{Kind, Problem};

@@ -132,6 +132,13 @@ pub fn seal_size(memfd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
 }
 
+/// Forbids every later writable mapping of a memfd; those that exist stay writable (F_SEAL_FUTURE_WRITE, Linux 5.1). It
+/// comes before [`seal_size`], which forbids further seals.
+pub fn seal_writes(memfd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: F_ADD_SEALS takes no pointer.
+    check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) })
+}
+
 /// Whether the size is sealed; `None` where the file knows no seals, as those with a name do not.
 pub fn size_is_sealed(file: BorrowedFd<'_>) -> Option<bool> {
     // SAFETY: F_GET_SEALS takes no pointer.

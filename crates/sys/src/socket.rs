@@ -38,6 +38,73 @@ pub fn incoming_napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Not yet in the libc crate (asm-generic/socket.h).
+const SO_NETNS_COOKIE: i32 = 71;
+
+/// A number that stands for the network namespace a socket was made in, and is never given out twice (Linux 5.14).
+pub fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut value: u64 = 0;
+    let mut size = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: `value` and `size` are valid for the kernel to write to.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut value).cast(), &raw mut size)
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Who is at the other end of a Unix socket, as the kernel saw it when the connection was made (SO_PEERCRED, unix(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its pid; `None` for a process that this pid namespace does not see.
+    pub pid: Option<u32>,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group; it may be in others.
+    pub gid: u32,
+}
+
+/// Asks who connected a Unix socket.
+pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut value = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `value` and `size` are valid for the kernel to write to.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut value).cast(),
+            &raw mut size,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let pid = u32::try_from(value.pid).ok().filter(|pid| *pid != 0);
+    Ok(Peer { pid, uid: value.uid, gid: value.gid })
+}
+
+/// Not yet in the libc crate (asm-generic/socket.h).
+const SO_PEERGROUPS: i32 = 59;
+
+/// Groups of one process; the kernel allows 65,536, nobody has as many.
+const GROUPS_MAX: usize = 4096;
+
+/// The supplementary groups of the process that connected a Unix socket (SO_PEERGROUPS, Linux 4.13).
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; GROUPS_MAX];
+    let mut size = (GROUPS_MAX * size_of::<u32>()) as libc::socklen_t;
+    // SAFETY: `groups` has `size` bytes, and both are valid for the kernel to write to.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut size)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    groups.truncate(size as usize / size_of::<u32>());
+    Ok(groups)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +122,20 @@ mod tests {
     fn loopback_has_no_napi() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound");
         assert_eq!(incoming_napi_id(socket.as_fd()).expect("the option exists since 4.12"), 0);
+    }
+
+    #[test]
+    fn two_sockets_of_one_namespace_have_its_cookie() {
+        let [one, two] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound"));
+        let cookie = netns_cookie(one.as_fd()).expect("the option exists since 5.14");
+        assert_eq!(netns_cookie(two.as_fd()).expect("as above"), cookie);
+    }
+
+    #[test]
+    fn the_peer_of_a_socket_pair_is_this_process() {
+        let (one, _two) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let peer = peer(one.as_fd()).expect("it has a peer");
+        assert_eq!((peer.pid, peer.uid), (Some(std::process::id()), crate::process::effective_uid()));
+        peer_groups(one.as_fd()).expect("the option exists since 4.13");
     }
 }

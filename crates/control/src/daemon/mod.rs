@@ -1,0 +1,239 @@
+//! The daemon: one thread, one loop over the kernel's notices, the door, the applications and the ends of their processes.
+
+mod kernel;
+mod listener;
+
+use crate::dataplane::Dataplane;
+use crate::mirror::Mirror;
+use crate::registry::{Answer, Client, Keeper, Registry};
+use kernel::Kernel;
+pub(crate) use listener::Listener;
+use listener::{Arrival, turn_away};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
+use sidestep_plane::table::NeighbourState;
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use sidestep_sys::process::Process;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often what has no notice is looked after: the stop flag, deadlines, the writer's sign of life.
+const TURN: Duration = Duration::from_millis(250);
+
+/// How often neighbours in use are confirmed, and kernel sockets looked at.
+const CONFIRM: Duration = Duration::from_secs(1);
+
+/// How long a connection may stay without a greeting.
+const GREETING_WAIT: Duration = Duration::from_secs(2);
+
+/// Neighbours confirmed in one go.
+const CONFIRMATIONS_MAX: usize = 256;
+
+/// NUD_STALE (linux/neighbour.h).
+const STALE: u16 = 4;
+
+/// Everything that lives in the loop.
+pub(crate) struct Daemon<D, K> {
+    mirror: Mirror,
+    listener: Listener,
+    registry: Registry<D, K>,
+    channels: BTreeMap<u32, Channel>,
+    namespace: u64,
+    /// No descriptors are left: the door is shut until then.
+    shut_until: Option<Instant>,
+    confirmed_at: Instant,
+}
+
+impl<D: Dataplane, K: Keeper> Daemon<D, K> {
+    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
+        let (channels, now) = (BTreeMap::new(), Instant::now());
+        Self { mirror, listener, registry, channels, namespace, shut_until: None, confirmed_at: now }
+    }
+
+    /// Serves until `stop` is set, then takes everything back.
+    pub(crate) fn run(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
+        while !stop.load(Ordering::Relaxed) {
+            self.turn()?;
+        }
+        let notices = self.registry.end();
+        self.notify(notices);
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<(), Problem> {
+        let ready = self.wait()?;
+        if ready.has_notices {
+            self.mirror.drain()?;
+        }
+        let now = Instant::now();
+        let have_links_changed = self.mirror.refresh(now)?;
+        if ready.has_arrivals {
+            self.welcome(now);
+        }
+        ready.clients.into_iter().for_each(|id| self.serve(id, now));
+        self.registry.expire(now);
+        let is_time = now.duration_since(self.confirmed_at) >= CONFIRM;
+        if have_links_changed || is_time {
+            let notices = self.registry.look(self.mirror.links());
+            self.notify(notices);
+        }
+        if is_time {
+            self.confirmed_at = now;
+            self.registry.check_twins(self.namespace);
+            self.confirm_neighbours();
+        }
+        self.drop_silent(now);
+        self.mirror.beat(monotonic_ns());
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<Ready, Problem> {
+        let now = Instant::now();
+        let until_due = self.mirror.due().map_or(TURN, |due| due.saturating_duration_since(now)).min(TURN);
+        let is_shut = self.shut_until.is_some_and(|until| until > now);
+        let mut ids = Vec::with_capacity(self.channels.len());
+        let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
+        let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
+        fds.push(PollFd::new(&self.listener, door));
+        for (id, channel) in &self.channels {
+            ids.push(*id);
+            fds.push(PollFd::new(channel, PollFlags::IN));
+        }
+        let watches = self.registry.clients().filter_map(|(_, client)| client.watch.as_ref());
+        fds.extend(watches.map(|watch| PollFd::new(watch, PollFlags::IN)));
+        match poll(&mut fds, Timespec::try_from(until_due).ok().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Problem::failed("cannot wait for events", std::io::Error::from(error))),
+        }
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let clients = ids.into_iter().zip(&fds[2..]).filter(|(_, fd)| is_ready(fd)).map(|(id, _)| id).collect();
+        Ok(Ready { has_notices: is_ready(&fds[0]), has_arrivals: is_ready(&fds[1]), clients })
+    }
+
+    fn welcome(&mut self, now: Instant) {
+        let arrivals = self.listener.accept().unwrap_or_else(|problem| {
+            say(problem);
+            self.shut_until = Some(now + TURN);
+            Vec::new()
+        });
+        for Arrival { channel, peer } in arrivals {
+            let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
+            match self.registry.admit(peer, process, now) {
+                Ok(id) => _ = self.channels.insert(id, channel),
+                Err(refusal) => turn_away(&channel, refusal),
+            }
+        }
+    }
+
+    /// One request of one application; the next one is for the next turn, after the others.
+    fn serve(&mut self, id: u32, now: Instant) {
+        let Some(channel) = self.channels.get(&id) else { return };
+        let (number, answer) = match channel.receive::<Request>() {
+            Ok(incoming) => {
+                let mut kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+                let Numbered { number, body } = incoming.message;
+                (number, self.registry.handle(id, body, incoming.descriptors, &mut kernel, now))
+            }
+            Err(Fault::WouldBlock) => return,
+            Err(Fault::Malformed(reason)) => {
+                say(format!("{} sends what is no request: {reason}", self.describe(id)));
+                (0, Answer::last(Refusal::new(Code::Malformed, "cannot answer", reason)))
+            }
+            Err(Fault::Closed | Fault::Io(_)) => return self.hang_up(id, now),
+        };
+        // One that does not read its answers gets no more of them: nothing is queued for anybody.
+        let is_sent = self.send(id, number, &answer);
+        if !is_sent || answer.is_last {
+            self.hang_up(id, now);
+        }
+    }
+
+    fn send(&self, id: u32, number: u32, answer: &Answer) -> bool {
+        let Some(channel) = self.channels.get(&id) else { return false };
+        let mut descriptors: Vec<BorrowedFd<'_>> = answer.descriptors.iter().map(AsFd::as_fd).collect();
+        if answer.with_table {
+            descriptors.push(self.mirror.file());
+        }
+        let message = Numbered { number, body: answer.reply.clone() };
+        match channel.send(&message, &descriptors) {
+            Ok(()) => true,
+            Err(fault) => {
+                say(format!("{} cannot be answered: {fault}", self.describe(id)));
+                false
+            }
+        }
+    }
+
+    fn describe(&self, id: u32) -> String {
+        let client = self.registry.client(id);
+        client.map_or_else(
+            || format!("client {id}"),
+            |client| {
+                format!(
+                    "client {id} ({}, process {}, user {})",
+                    client.name,
+                    client.peer.pid.unwrap_or(0),
+                    client.peer.uid
+                )
+            },
+        )
+    }
+
+    fn hang_up(&mut self, id: u32, now: Instant) {
+        self.channels.remove(&id);
+        self.registry.hang_up(id, now);
+    }
+
+    fn notify(&mut self, notices: Vec<(u32, Reply)>) {
+        for (id, body) in notices {
+            if let Some(channel) = self.channels.get(&id) {
+                // Who does not read it finds its stack gone at its next request.
+                let _ = channel.send(&Numbered { number: 0, body }, &[]);
+            }
+        }
+    }
+
+    fn drop_silent(&mut self, now: Instant) {
+        let is_silent = |client: &Client| !client.has_greeted && now.duration_since(client.since) >= GREETING_WAIT;
+        let silent: Vec<u32> =
+            self.registry.clients().filter(|(_, client)| is_silent(client)).map(|(id, _)| id).collect();
+        silent.into_iter().for_each(|id| self.hang_up(id, now));
+        // Connections of applications that have been forgotten meanwhile.
+        let registry = &self.registry;
+        self.channels.retain(|id, _| registry.client(*id).is_some());
+    }
+
+    /// Has the kernel check neighbours that applications use and that it has not heard from: our own traffic does not tell
+    /// it that they are there.
+    fn confirm_neighbours(&mut self) {
+        let mut wanted: Vec<_> =
+            self.registry.clients().flat_map(|(_, client)| client.neighbours.iter().copied()).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let is_doubtful = |(interface, address): &(u32, std::net::IpAddr)| {
+            let entry = self.mirror.neighbour(*interface, *address);
+            entry.is_none_or(|entry| entry.nud == STALE || entry.state == NeighbourState::Failed)
+        };
+        let doubtful: Vec<_> = wanted.into_iter().filter(is_doubtful).take(CONFIRMATIONS_MAX).collect();
+        for (interface, address) in doubtful {
+            // An interface that is gone takes its neighbours along.
+            let _ = self.mirror.use_neighbour(interface, address);
+        }
+    }
+}
+
+/// What poll(2) has found.
+struct Ready {
+    has_notices: bool,
+    has_arrivals: bool,
+    clients: Vec<u32>,
+}
+
+/// The clock of heartbeats, and of the shared table's sign of life.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.unsigned_abs())
+}

@@ -1,0 +1,82 @@
+//! The control plane: what needs privilege, so that applications need none.
+//!
+//! One daemon per network namespace. It mirrors the kernel's links, addresses, routes and neighbours into shared memory,
+//! attaches the steering program, makes AF_XDP sockets and hands them to applications that are on its list, and takes
+//! everything back when they end. It touches no packet.
+#![forbid(unsafe_code)]
+
+mod daemon;
+mod dataplane;
+pub mod mirror;
+mod netlink;
+pub mod permit;
+mod registry;
+mod state;
+mod twin;
+mod xdp;
+
+use daemon::{Daemon, Listener};
+use mirror::Mirror;
+use permit::Permit;
+use registry::Registry;
+use sidestep_plane::place;
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use state::State;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use xdp::Xdp;
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Serve these interfaces alone, from the start to the end; any, while it has stacks, where none is named.
+    pub interfaces: Vec<String>,
+    /// Who may use it.
+    pub permit: Permit,
+    /// Where to listen; the place of this network namespace if not given.
+    pub socket: Option<PathBuf>,
+}
+
+/// Serves the network namespace of the calling thread until `stop` is set, then leaves the host as it was.
+pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
+    let state = State::take(&place::directory()?)?;
+    raise_descriptor_limit();
+    let now = Instant::now();
+    let mirror = Mirror::open(place::namespace_inode()?, None)?;
+    let dataplane = Xdp::start(&state.pins(), &options.interfaces, mirror.links())?;
+    let socket = options.socket.clone().unwrap_or_else(|| place::socket_in(state.directory()));
+    let records = state.records();
+    let mut registry = Registry::new(dataplane, state);
+    registry.adopt(records, now);
+    let listener = Listener::open(&socket, options.permit.clone())?;
+    say(format!("control plane of this network namespace, at {}", socket.display()));
+    Daemon::new(mirror, listener, registry, namespace_cookie()?).run(stop)
+}
+
+/// Detaches everything that a control of this network namespace has attached, and removes what it remembers. Refuses while
+/// one is running. Returns how many interfaces were freed.
+pub fn cleanup() -> Result<usize, Problem> {
+    let state = State::take(&place::directory()?)?;
+    let freed = Xdp::cleanup(&state.pins())?;
+    state.remove()?;
+    Ok(freed)
+}
+
+/// What stands for this network namespace and no other, now or later.
+fn namespace_cookie() -> Result<u64, Problem> {
+    let cookie = UdpSocket::bind("0.0.0.0:0").and_then(|socket| sidestep_sys::socket::netns_cookie(socket.as_fd()));
+    cookie.map_err(|error| Problem::failed("cannot tell this network namespace", error).next("it needs Linux 5.14"))
+}
+
+/// Every entry holds a kernel socket; the usual limit of 1024 is for programs that do not.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With less, connections and entries are refused earlier, and said so.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

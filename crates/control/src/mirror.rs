@@ -1,0 +1,208 @@
+//! Keeps the shared table true to the kernel's.
+//!
+//! A change notice is only a hint that a table is to be read anew: merging notices goes wrong where the kernel drops
+//! routes without a word, replaces one of many next hops, or drops notices (ENOBUFS). Reading is milliseconds at most, and
+//! done at most every [`REFRESH_INTERVAL`]; what did not change is not written.
+
+use crate::netlink::{self, Asker, Dirty, Events, Read};
+use sidestep_plane::table::{Address, Incomplete, Link, Neighbour, Route, Writer};
+use sidestep_sys::Problem;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// Shortest time between two readings of one table: a burst of changes is read once. A first change is read at once.
+pub const REFRESH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The same for a table that does not fit: its readers ask the kernel anyway, and it takes long to read.
+const OVERFLOWED_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Readings that a change of the table spoilt before the mirror rests until the next turn.
+const READINGS_MAX: usize = 4;
+
+/// The mirror of one network namespace: that of the thread that made it.
+pub struct Mirror {
+    writer: Writer,
+    events: Events,
+    asker: Asker,
+    dirty: Dirty,
+    hosts: Table<Link>,
+    addresses: Vec<Address>,
+    routes: Table<Route>,
+    neighbours: Table<Neighbour>,
+}
+
+/// One table as it was last read.
+struct Table<T> {
+    records: Vec<T>,
+    incomplete: Incomplete,
+    read_at: Option<Instant>,
+}
+
+impl<T> Table<T> {
+    fn new() -> Self {
+        Self { records: Vec::new(), incomplete: Incomplete::NotRead, read_at: None }
+    }
+
+    /// When it may be read again.
+    fn due(&self) -> Option<Instant> {
+        let interval = if self.incomplete == Incomplete::Overflowed { OVERFLOWED_INTERVAL } else { REFRESH_INTERVAL };
+        self.read_at.map(|read_at| read_at + interval)
+    }
+
+    fn take(&mut self, read: Read<T>, now: Instant) {
+        *self = Self { records: read.records, incomplete: read.incomplete, read_at: Some(now) };
+    }
+}
+
+impl Mirror {
+    /// Opens the sockets in the calling thread's namespace and reads everything once. `event_buffer_bytes` is for tests
+    /// that want the kernel to drop notices.
+    pub fn open(namespace: u64, event_buffer_bytes: Option<usize>) -> Result<Self, Problem> {
+        let problem = |error: io::Error| {
+            Problem::failed("cannot listen to the kernel's routes and links", error).next("netlink must be allowed")
+        };
+        let mut mirror = Self {
+            writer: Writer::create(namespace)?,
+            // Before anything is read: a change in between is then noticed.
+            events: Events::open(event_buffer_bytes).map_err(problem)?,
+            asker: Asker::open().map_err(problem)?,
+            dirty: Dirty::ALL,
+            hosts: Table::new(),
+            addresses: Vec::new(),
+            routes: Table::new(),
+            neighbours: Table::new(),
+        };
+        mirror.refresh(Instant::now())?;
+        Ok(mirror)
+    }
+
+    /// The table's file, to hand to readers.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.writer.file()
+    }
+
+    /// Says in the table that its writer lives: CLOCK_MONOTONIC, nanoseconds.
+    pub fn beat(&self, now_ns: u64) {
+        self.writer.beat(now_ns);
+    }
+
+    /// The interfaces as last read, by number.
+    pub fn links(&self) -> &[Link] {
+        &self.hosts.records
+    }
+
+    /// The addresses as last read.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// The neighbours as last read, sorted by interface and address.
+    pub fn neighbours(&self) -> &[Neighbour] {
+        &self.neighbours.records
+    }
+
+    /// What the kernel knows of one neighbour.
+    pub fn neighbour(&self, interface: u32, address: IpAddr) -> Option<&Neighbour> {
+        let all = self.neighbours();
+        let found = all.binary_search_by_key(&(interface, address), |entry| (entry.interface, entry.address));
+        found.ok().map(|index| &all[index])
+    }
+
+    /// Times that the kernel dropped notices because this side was slow; each led to a full reading.
+    pub fn overruns(&self) -> u64 {
+        self.events.overruns
+    }
+
+    /// Takes note of changes; [`Self::refresh`] reads them.
+    pub fn drain(&mut self) -> Result<(), Problem> {
+        let dirty = self.events.drain();
+        self.dirty.add(dirty.map_err(|error| Problem::failed("lost the kernel's notices of changes", error))?);
+        Ok(())
+    }
+
+    /// When [`Self::refresh`] has something to do: `None` while nothing has changed.
+    pub fn due(&self) -> Option<Instant> {
+        let tables = [
+            self.dirty.hosts.then(|| self.hosts.due()),
+            self.dirty.routes.then(|| self.routes.due()),
+            self.dirty.neighbours.then(|| self.neighbours.due()),
+        ];
+        // A table that was never read is due at once.
+        tables.into_iter().flatten().map(|due| due.unwrap_or_else(Instant::now)).min()
+    }
+
+    /// Reads what has changed and is due, and writes it to the shared table. Returns whether interfaces may have changed.
+    pub fn refresh(&mut self, now: Instant) -> Result<bool, Problem> {
+        let is_due = |due: Option<Instant>| due.is_none_or(|due| due <= now);
+        let hosts = self.dirty.hosts && is_due(self.hosts.due());
+        if hosts {
+            self.dirty.hosts = !self.read_hosts(now)?;
+        }
+        if self.dirty.routes && is_due(self.routes.due()) {
+            self.dirty.routes = !self.read_routes(now)?;
+        }
+        if self.dirty.neighbours && is_due(self.neighbours.due()) {
+            self.dirty.neighbours = !self.read_neighbours(now)?;
+        }
+        Ok(hosts)
+    }
+
+    /// Has the kernel ask for a neighbour, or confirm it.
+    pub fn use_neighbour(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
+        netlink::use_neighbour(&mut self.asker, interface, address)
+    }
+
+    fn read_hosts(&mut self, now: Instant) -> Result<bool, Problem> {
+        let links = settled("links", || netlink::links(&mut self.asker))?;
+        let addresses = settled("addresses", || netlink::addresses(&mut self.asker))?;
+        self.hosts.read_at = Some(now);
+        let (Some(links), Some(addresses)) = (links, addresses) else { return Ok(false) };
+        self.writer.set_links(&links.records, links.incomplete);
+        self.writer.set_addresses(&addresses.records, addresses.incomplete);
+        self.hosts.take(links, now);
+        self.addresses = addresses.records;
+        Ok(true)
+    }
+
+    fn read_routes(&mut self, now: Instant) -> Result<bool, Problem> {
+        let read = settled("routes", || netlink::routes(&mut self.asker))?;
+        self.routes.read_at = Some(now);
+        let Some(routes) = read else { return Ok(false) };
+        self.writer.set_routes(&routes.records, routes.incomplete);
+        self.routes.take(routes, now);
+        Ok(true)
+    }
+
+    fn read_neighbours(&mut self, now: Instant) -> Result<bool, Problem> {
+        let read = settled("neighbours", || netlink::neighbours(&mut self.asker))?;
+        self.neighbours.read_at = Some(now);
+        let Some(neighbours) = read else { return Ok(false) };
+        self.writer.set_neighbours(&neighbours.records, neighbours.incomplete);
+        self.neighbours.take(neighbours, now);
+        Ok(true)
+    }
+}
+
+impl AsFd for Mirror {
+    /// Readable when there are changes to take note of.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+/// Reads until no change came in between; `None` when changes come faster than that.
+fn settled<T>(what: &str, mut read: impl FnMut() -> io::Result<Read<T>>) -> Result<Option<Read<T>>, Problem> {
+    for _ in 0..READINGS_MAX {
+        match read() {
+            Ok(read) => return Ok(Some(read)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(Problem::failed(format!("cannot read the kernel's {what}"), error)
+                    .next("see the kernel's log; restart the control plane"));
+            }
+        }
+    }
+    Ok(None)
+}

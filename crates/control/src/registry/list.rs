@@ -1,0 +1,84 @@
+//! What `sidestep ps` shows, in pages that fit a packet.
+
+use super::client::Client;
+use super::{Keeper, Registry};
+use crate::dataplane::Dataplane;
+use serde::Serialize;
+use sidestep_plane::message::{ClientLine, Code, DetailLine, PACKET_BYTES_MAX, Refusal, Reply, StackLine};
+
+/// Bytes of lines in a page; the rest is for what is around them.
+const PAGE_BYTES: usize = PACKET_BYTES_MAX - 256;
+
+impl<D: Dataplane, K: Keeper> Registry<D, K> {
+    pub(super) fn list(&self, from: u32) -> Reply {
+        let lines = self.clients.range(from..).map(|(id, client)| (*id, self.line(*id, client)));
+        let (clients, next) = page(lines);
+        Reply::Listing { clients, next }
+    }
+
+    fn line(&self, id: u32, client: &Client) -> ClientLine {
+        let stack = |number: &u32| {
+            let stack = self.stacks.get(number)?;
+            Some(StackLine {
+                id: *number,
+                interface: stack.facts.interface.clone(),
+                queue: stack.facts.queue,
+                mode: stack.facts.mode,
+                entries: stack.entries.len() as u32,
+            })
+        };
+        ClientLine {
+            client: id,
+            pid: client.peer.pid,
+            uid: client.peer.uid,
+            name: client.name.clone(),
+            is_connected: client.is_connected(),
+            stacks: client.stacks.iter().filter_map(stack).collect(),
+            refused: client.refused,
+        }
+    }
+
+    pub(super) fn inspect(&self, id: u32, from: u32) -> Result<Reply, Refusal> {
+        let client = self.clients.get(&id);
+        let client =
+            client.ok_or_else(|| Refusal::new(Code::NoEntry, format!("cannot inspect client {id}"), "it is gone"))?;
+        let stacks = client.stacks.iter().filter_map(|number| Some((*number, self.stacks.get(number)?)));
+        let of_stack = |(stack, facts): (u32, &super::Stack)| {
+            let steps = facts.facts.downgrades.clone().into_iter();
+            let steps = steps.map(move |downgrade| DetailLine::Downgraded { stack, downgrade });
+            let entries: Vec<_> =
+                facts.entries.keys().map(|entry| DetailLine::Accelerated { stack, entry: *entry }).collect();
+            steps.chain(entries)
+        };
+        let refused = client.refusals.iter().map(|kept| DetailLine::Kernel {
+            subject: kept.subject.clone(),
+            code: kept.code,
+            reason: kept.reason.clone(),
+        });
+        let lines = (0..).zip(stacks.flat_map(of_stack).chain(refused)).skip(from as usize);
+        let (lines, next) = page(lines);
+        Ok(Reply::Details { lines, next })
+    }
+
+    pub(super) fn counters(&self, stack: u32) -> Result<Reply, Refusal> {
+        let refusal = || Refusal::plain(Code::NoStack, format!("cannot count for stack {stack}"));
+        let counters = self.stacks.get(&stack).ok_or_else(refusal)?.counters.as_ref();
+        let values = counters.map(sidestep_plane::counters::CountersView::values).unwrap_or_default();
+        let shown = values.into_iter().filter(|(_, value)| *value != 0);
+        let values = shown.map(|(counter, value)| (counter.name().to_owned(), value)).collect();
+        Ok(Reply::Counters { values })
+    }
+}
+
+/// As many lines as fit, at least one; and the number of the first that did not.
+fn page<T: Serialize>(lines: impl Iterator<Item = (u32, T)>) -> (Vec<T>, Option<u32>) {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for (number, line) in lines {
+        bytes += serde_json::to_vec(&line).map_or(0, |text| text.len() + 1);
+        if bytes > PAGE_BYTES && !page.is_empty() {
+            return (page, Some(number));
+        }
+        page.push(line);
+    }
+    (page, None)
+}

@@ -1,0 +1,351 @@
+//! Who has what: applications, their stacks, what is steered to them. Knows no socket and no clock; told what happened, it
+//! says what to answer.
+
+mod client;
+mod list;
+mod open;
+mod steer;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use client::Client;
+
+use crate::dataplane::Dataplane;
+use crate::state::{Record, State};
+use sidestep_plane::counters::CountersView;
+use sidestep_plane::message::{Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION};
+use sidestep_plane::table::Link;
+use sidestep_sys::problem::say;
+use sidestep_sys::process::Process;
+use sidestep_sys::socket::Peer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// Applications at a time; each costs two descriptors.
+pub(crate) const CLIENTS_MAX: usize = 256;
+/// Of one user: one user alone must not keep the others out.
+pub(crate) const CLIENTS_PER_UID_MAX: usize = 64;
+/// Stacks of one application: one per queue of a large device.
+pub(crate) const STACKS_PER_CLIENT_MAX: usize = 16;
+/// Stacks of one user.
+pub(crate) const STACKS_PER_UID_MAX: usize = 64;
+/// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
+pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
+/// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
+pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
+/// Entries of all.
+pub(crate) const ENTRIES_MAX: usize = 16 << 10;
+
+/// The kernel's side of what is asked.
+pub(crate) trait Host {
+    /// The interfaces.
+    fn links(&self) -> &[Link];
+    /// Whether an address is one of this host's.
+    fn is_local(&self, address: IpAddr) -> bool;
+    /// Has the kernel ask for a neighbour.
+    fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
+    /// The cookie of this network namespace.
+    fn namespace(&self) -> u64;
+}
+
+/// What outlives this process. Absent in tests.
+pub(crate) trait Keeper {
+    fn store(&self, record: &Record) -> io::Result<()>;
+    fn forget(&self, stack: u32);
+}
+
+impl Keeper for State {
+    fn store(&self, record: &Record) -> io::Result<()> {
+        Self::store(self, record)
+    }
+
+    fn forget(&self, stack: u32) {
+        Self::forget(self, stack);
+    }
+}
+
+/// What goes back to an application.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// The shared table goes along.
+    pub(crate) with_table: bool,
+    /// The connection ends with it.
+    pub(crate) is_last: bool,
+}
+
+impl Answer {
+    fn plain(reply: Reply) -> Self {
+        Self { reply, descriptors: Vec::new(), with_table: false, is_last: false }
+    }
+
+    /// The refusal that ends a connection.
+    pub(crate) fn last(refusal: Refusal) -> Self {
+        Self { is_last: true, ..Self::plain(Reply::Refused(refusal)) }
+    }
+}
+
+/// One stack.
+struct Stack {
+    client: u32,
+    facts: StackFacts,
+    /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
+    entries: BTreeMap<Entry, Option<OwnedFd>>,
+    counters: Option<CountersView>,
+}
+
+/// Applications and stacks.
+pub(crate) struct Registry<D, K> {
+    pub(crate) dataplane: D,
+    keeper: K,
+    clients: BTreeMap<u32, Client>,
+    stacks: BTreeMap<u32, Stack>,
+    /// Stacks whose closing failed; tried again.
+    doomed: BTreeSet<u32>,
+    next_client: u32,
+    next_stack: u32,
+    /// Where the next look at the kernel sockets begins.
+    twins_seen: usize,
+}
+
+impl<D: Dataplane, K: Keeper> Registry<D, K> {
+    pub(crate) fn new(dataplane: D, keeper: K) -> Self {
+        let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { dataplane, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
+    }
+
+    /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
+    pub(crate) fn adopt(&mut self, records: Vec<Record>, now: Instant) {
+        for record in records {
+            let stack = record.facts.id;
+            self.next_stack = self.next_stack.max(stack.saturating_add(1));
+            let what = format!("stack {stack} of {} (process {})", record.name, record.pid);
+            let kept = if record.process().is_alive() {
+                self.dataplane.adopt(&record.facts).map_err(|problem| problem.brief())
+            } else {
+                Err("its owner has ended".to_owned())
+            };
+            match kept {
+                Ok(entries) => {
+                    say(format!("{what} is kept for {} s, for its owner to come back", RESTART_GRACE.as_secs()));
+                    self.keep_orphan(record, entries, now);
+                }
+                Err(reason) => {
+                    say(format!("{what} is closed: {reason}"));
+                    self.keeper.forget(stack);
+                }
+            }
+        }
+        self.dataplane.settle();
+    }
+
+    fn keep_orphan(&mut self, record: Record, entries: Vec<Entry>, now: Instant) {
+        let process = record.process();
+        let same = self.clients.iter().find(|(_, client)| client.process == Some(process)).map(|(id, _)| *id);
+        let id = same.unwrap_or_else(|| {
+            let peer = Peer { pid: Some(record.pid), uid: record.uid, gid: record.gid };
+            let mut client = Client::new(peer, Some(process), now);
+            client.name.clone_from(&record.name);
+            client.has_greeted = true;
+            client.leaves_at = Some(now + RESTART_GRACE);
+            self.insert(client)
+        });
+        let stack = record.facts.id;
+        let entries = entries.into_iter().map(|entry| (entry, None)).collect();
+        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None });
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.stacks.insert(stack);
+        }
+    }
+
+    fn insert(&mut self, client: Client) -> u32 {
+        let id = self.next_client;
+        self.next_client = self.next_client.wrapping_add(1).max(1);
+        self.clients.insert(id, client);
+        id
+    }
+
+    /// A new connection; its number, or why not.
+    pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
+        let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        if self.clients.len() >= CLIENTS_MAX || of_user >= CLIENTS_PER_UID_MAX {
+            let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
+            return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
+                .next("end some accelerated programs; sidestep ps lists them"));
+        }
+        Ok(self.insert(Client::new(peer, process, now)))
+    }
+
+    pub(crate) fn client(&self, id: u32) -> Option<&Client> {
+        self.clients.get(&id)
+    }
+
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (u32, &Client)> {
+        self.clients.iter().map(|(id, client)| (*id, client))
+    }
+
+    /// Answers one request.
+    pub(crate) fn handle(
+        &mut self,
+        id: u32,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+        host: &mut dyn Host,
+        now: Instant,
+    ) -> Answer {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Answer::last(Refusal::plain(Code::Greeting, "cannot answer"));
+        };
+        let is_hello = matches!(request, Request::Hello { .. });
+        if is_hello == client.has_greeted {
+            return Answer::last(Refusal::plain(Code::Greeting, "cannot answer"));
+        }
+        let is_bye = matches!(request, Request::Bye);
+        let answer = self.answer(id, request, descriptors, host, now);
+        let answer = answer.unwrap_or_else(|refusal| {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.keep(&refusal);
+            }
+            let is_last = refusal.code == Code::Version;
+            Answer { is_last, ..Answer::plain(Reply::Refused(refusal)) }
+        });
+        Answer { is_last: answer.is_last || is_bye, ..answer }
+    }
+
+    fn answer(
+        &mut self,
+        id: u32,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+        host: &mut dyn Host,
+        now: Instant,
+    ) -> Result<Answer, Refusal> {
+        match request {
+            Request::Hello { version, name } => return self.greet(id, version, &name),
+            Request::OpenStack(wish) => return self.open(id, &wish, host),
+            Request::ResumeStack { stack } => return self.resume(id, stack, descriptors),
+            Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
+            Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
+            Request::Report { subject, code } => {
+                let refusal = Refusal::plain(code, subject);
+                self.clients.get_mut(&id).into_iter().for_each(|client| client.keep(&refusal));
+            }
+            Request::List { from } => return Ok(Answer::plain(self.list(from))),
+            Request::Inspect { client, from } => return self.inspect(client, from).map(Answer::plain),
+            Request::Counters { stack } => return self.counters(stack).map(Answer::plain),
+            Request::CloseStack { stack } => {
+                self.owned(id, stack)?;
+                self.close(stack);
+            }
+            Request::Bye => self.remove(id),
+        }
+        Ok(Answer::plain(Reply::Done))
+    }
+
+    fn greet(&mut self, id: u32, version: u32, name: &str) -> Result<Answer, Refusal> {
+        if version != VERSION {
+            let reason = format!("the program speaks version {version}, the control plane {VERSION}");
+            return Err(Refusal::new(Code::Version, "cannot serve this program", reason)
+                .next("install both from one release of sidestep, then restart the control plane"));
+        }
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.has_greeted = true;
+            client.name = client::name(name);
+        }
+        let welcome = Reply::Welcome { version: VERSION, pid: std::process::id() };
+        Ok(Answer { with_table: true, ..Answer::plain(welcome) })
+    }
+
+    /// The connection has ended. With a process that lives, stacks stay for a moment.
+    pub(crate) fn hang_up(&mut self, id: u32, now: Instant) {
+        match self.clients.get_mut(&id) {
+            Some(client) if client.process.is_some() && !client.stacks.is_empty() => {
+                client.leaves_at = Some(now + GRACE)
+            }
+            _ => self.remove(id),
+        }
+    }
+
+    /// Closes what has outlived its owner, and tries again what would not be closed. Owners that died are closed at once.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        let is_over = |client: &Client| {
+            client.leaves_at.is_some_and(|leaves_at| leaves_at <= now)
+                || client.watch.as_ref().is_some_and(sidestep_sys::process::Watch::has_ended)
+        };
+        let over: Vec<u32> = self.clients().filter(|(_, client)| is_over(client)).map(|(id, _)| id).collect();
+        over.into_iter().for_each(|id| self.remove(id));
+        for stack in std::mem::take(&mut self.doomed) {
+            self.dispose(stack);
+        }
+    }
+
+    /// Forgets an application and closes its stacks.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        if !client.stacks.is_empty() {
+            say(format!(
+                "{} (process {:?}) is gone; {} stacks are closed",
+                client.name,
+                client.peer.pid,
+                client.stacks.len()
+            ));
+        }
+        client.stacks.into_iter().for_each(|stack| self.close(stack));
+    }
+
+    /// Looks after the interfaces; returns whom to tell that a stack is no more.
+    pub(crate) fn look(&mut self, links: &[Link]) -> Vec<(u32, Reply)> {
+        let revoked = self.dataplane.look(links);
+        let tell = |(stack, refusal): (u32, Refusal)| {
+            let client = self.stacks.get(&stack)?.client;
+            say(format!("stack {stack} is closed: {}", refusal.reason));
+            self.close(stack);
+            Some((client, Reply::Revoked { stack, refusal }))
+        };
+        revoked.into_iter().filter_map(tell).collect()
+    }
+
+    /// Closes everything.
+    pub(crate) fn end(&mut self) -> Vec<(u32, Reply)> {
+        let refusal = Refusal::new(Code::NoControl, "cannot go on", "the control plane ends");
+        let tell =
+            |(stack, facts): (&u32, &Stack)| (facts.client, Reply::Revoked { stack: *stack, refusal: refusal.clone() });
+        let notices = self.stacks.iter().map(tell).collect();
+        let clients: Vec<u32> = self.clients.keys().copied().collect();
+        clients.into_iter().for_each(|id| self.remove(id));
+        if let Err(problem) = self.dataplane.end() {
+            say(problem);
+        }
+        notices
+    }
+
+    fn close(&mut self, stack: u32) {
+        if let Some(facts) = self.stacks.remove(&stack)
+            && let Some(client) = self.clients.get_mut(&facts.client)
+        {
+            client.stacks.remove(&stack);
+        }
+        self.dispose(stack);
+    }
+
+    fn dispose(&mut self, stack: u32) {
+        match self.dataplane.close(stack) {
+            Ok(()) => self.keeper.forget(stack),
+            Err(problem) => {
+                say(problem);
+                self.doomed.insert(stack);
+            }
+        }
+    }
+
+    /// A stack of this client.
+    fn owned(&mut self, id: u32, stack: u32) -> Result<&mut Stack, Refusal> {
+        let found = self.stacks.get_mut(&stack).filter(|found| found.client == id);
+        found.ok_or_else(|| Refusal::plain(Code::NoStack, format!("cannot use stack {stack}")))
+    }
+}

@@ -1,0 +1,125 @@
+//! Opening stacks, and taking them up again.
+
+use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
+use crate::dataplane::Dataplane;
+use crate::state::Record;
+use sidestep_plane::counters::{Counters, CountersView};
+use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
+use sidestep_plane::table::Link;
+use sidestep_sys::problem::say;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+impl<D: Dataplane, K: Keeper> Registry<D, K> {
+    pub(super) fn open(&mut self, id: u32, wish: &OpenStack, host: &dyn Host) -> Result<Answer, Refusal> {
+        let thing = format!("cannot open a stack on {}", super::client::name(&wish.interface));
+        let link = usable_link(host.links(), wish, &thing)?;
+        self.check_limits(id, wish, &thing)?;
+        let stack = self.next_stack;
+        let (counters, page) =
+            Counters::create(stack).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
+        let label = self.clients.get(&id).map(|client| (client.peer, client.name.clone()));
+        let (peer, name) = label.ok_or_else(|| Refusal::plain(Code::Greeting, thing.clone()))?;
+        let label = format!("pid {} {name}", peer.pid.unwrap_or(0));
+        let opened = self.dataplane.open(stack, &label, link, wish)?;
+        self.next_stack = stack.wrapping_add(1).max(1);
+        if let Err(error) = self.remember(id, &opened.facts) {
+            say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
+        }
+        let facts = opened.facts;
+        say(format!(
+            "stack {stack}: {} queue {} ({:?}) for {label}, user {}",
+            facts.interface, facts.queue, facts.mode, peer.uid
+        ));
+        let reply = Reply::Stack(facts.clone());
+        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters: Some(counters) });
+        self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
+        let descriptors = opened.descriptors.into_iter().chain([page]).collect();
+        Ok(Answer { descriptors, ..Answer::plain(reply) })
+    }
+
+    fn check_limits(&self, id: u32, wish: &OpenStack, thing: &str) -> Result<(), Refusal> {
+        let Some(client) = self.clients.get(&id) else { return Ok(()) };
+        let of_user =
+            |stack: &&Stack| self.clients.get(&stack.client).is_some_and(|owner| owner.peer.uid == client.peer.uid);
+        let of_user: Vec<&Stack> = self.stacks.values().filter(of_user).collect();
+        let bytes = |facts: &StackFacts| u64::from(facts.frames) * u64::from(facts.frame_bytes);
+        let memory: u64 = of_user.iter().map(|stack| bytes(&stack.facts)).sum();
+        let refuse = |reason: String| {
+            Err(Refusal::new(Code::Limit, thing, reason)
+                .next("close stacks that are not needed; sidestep ps lists them"))
+        };
+        if client.stacks.len() >= STACKS_PER_CLIENT_MAX {
+            return refuse(format!("a program has at most {STACKS_PER_CLIENT_MAX} stacks"));
+        }
+        if of_user.len() >= STACKS_PER_UID_MAX {
+            return refuse(format!("a user has at most {STACKS_PER_UID_MAX} stacks"));
+        }
+        if memory.saturating_add(wish.bytes()) > MEMORY_PER_UID_MAX {
+            return refuse(format!("a user has at most {} GiB of packet memory", MEMORY_PER_UID_MAX >> 30));
+        }
+        Ok(())
+    }
+
+    fn remember(&self, id: u32, facts: &StackFacts) -> std::io::Result<()> {
+        let Some((client, process)) = self.clients.get(&id).and_then(|client| Some((client, client.process?))) else {
+            return Err(std::io::Error::other("its process cannot be watched from here"));
+        };
+        self.keeper.store(&Record {
+            facts: facts.clone(),
+            name: client.name.clone(),
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+            uid: client.peer.uid,
+            gid: client.peer.gid,
+        })
+    }
+
+    /// Only the very process that opened a stack takes it up again.
+    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: Vec<OwnedFd>) -> Result<Answer, Refusal> {
+        let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
+        let process = self.clients.get(&id).and_then(|client| client.process).ok_or_else(refusal)?;
+        let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;
+        let before = stack.client;
+        let is_same = self.clients.get(&before).is_some_and(|owner| owner.process == Some(process));
+        if !is_same {
+            return Err(refusal());
+        }
+        // A page that is none leaves the stack without counters in lists, and nothing else.
+        if let Some(view) = descriptors.first().and_then(|page| CountersView::open(page.as_fd()).ok()) {
+            stack.counters = Some(view);
+        }
+        stack.client = id;
+        let reply = Reply::Stack(stack.facts.clone());
+        self.clients.get_mut(&before).into_iter().for_each(|owner| _ = owner.stacks.remove(&number));
+        self.clients.get_mut(&id).into_iter().for_each(|owner| _ = owner.stacks.insert(number));
+        if self.clients.get(&before).is_some_and(|owner| !owner.is_connected() && owner.stacks.is_empty()) {
+            self.clients.remove(&before);
+        }
+        Ok(Answer::plain(reply))
+    }
+}
+
+/// The interface, if frames of it can be handed to anybody.
+fn usable_link<'a>(links: &'a [Link], wish: &OpenStack, thing: &str) -> Result<&'a Link, Refusal> {
+    let number: Option<u32> = wish.interface.parse().ok();
+    let by_name = links.iter().find(|link| link.name == wish.interface);
+    let link = by_name.or_else(|| links.iter().find(|link| Some(link.index) == number));
+    let refuse = |code, reason: &str, next: &str| Err(Refusal::new(code, thing, reason).next(next));
+    let Some(link) = link else {
+        return refuse(Code::NoInterface, Code::NoInterface.description(), "list them with: ip link");
+    };
+    if let Some((parent, vlan)) = link.vlan {
+        let parent = links.iter().find(|link| link.index == parent).map_or("its parent", |link| link.name.as_str());
+        let next = format!("open it on {parent} and steer VLAN {vlan}");
+        return refuse(Code::InterfaceKind, "it is a VLAN of another interface", &next);
+    }
+    if !link.is_plain_ethernet || link.is_loopback || link.master != 0 {
+        return refuse(Code::InterfaceKind, Code::InterfaceKind.description(), "choose an Ethernet interface");
+    }
+    if !link.is_up {
+        let next = format!("bring it up: ip link set {} up", link.name);
+        return refuse(Code::InterfaceDown, Code::InterfaceDown.description(), &next);
+    }
+    Ok(link)
+}

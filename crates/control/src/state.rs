@@ -1,0 +1,140 @@
+//! What control has to remember when it is killed: a lock, and one small file per stack.
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sidestep_plane::message::StackFacts;
+use sidestep_sys::Problem;
+use sidestep_sys::process::Process;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A record has about one KiB; what is longer is not one.
+const RECORD_BYTES_MAX: u64 = 64 << 10;
+
+/// Records of one directory; there are never more stacks than this.
+const RECORDS_MAX: usize = 4096;
+
+/// The directory of one network namespace's control, and the right to use it.
+#[derive(Debug)]
+pub(crate) struct State {
+    directory: PathBuf,
+    /// Locked; closing it, or the end of the process, gives the lock back.
+    lock: File,
+}
+
+/// A stack, for the control that comes after this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) facts: StackFacts,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Record {
+    pub(crate) fn process(&self) -> Process {
+        Process { pid: self.pid, start_ticks: self.start_ticks }
+    }
+}
+
+impl State {
+    /// Makes the directory if need be and takes its lock; refuses while another control has it.
+    pub(crate) fn take(directory: &Path) -> Result<Self, Problem> {
+        let problem = |error: io::Error| {
+            Problem::failed(format!("cannot use {}", directory.display()), error)
+                .next("run as root, or set SIDESTEP_STATE_DIR to a folder that may be written")
+        };
+        DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(problem)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory.join("stacks")).map_err(problem)?;
+        let path = directory.join("lock");
+        let mut lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = lock.as_mut().map_err(|error| problem(io::Error::from(error.kind())))?;
+        match flock(&*lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                let _ = lock.take(20).read_to_string(&mut holder);
+                let why = format!("control is running already (process {})", holder.trim());
+                return Err(Problem::failed("cannot start the control plane of this network namespace", why)
+                    .next("end that one first; sidestep ps shows what it serves"));
+            }
+            Err(error) => return Err(problem(error.into())),
+        }
+        let mut lock = lock.try_clone().map_err(problem)?;
+        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(problem)?;
+        Ok(Self { directory: directory.to_owned(), lock })
+    }
+
+    /// Where it is.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where BPF objects are pinned.
+    pub(crate) fn pins(&self) -> PathBuf {
+        self.directory.join("bpf")
+    }
+
+    /// Remembers a stack: whole or not at all.
+    pub(crate) fn store(&self, record: &Record) -> io::Result<()> {
+        let text = serde_json::to_vec(record)?;
+        let path = self.record(record.facts.id);
+        let draft = path.with_extension("draft");
+        fs::write(&draft, text)?;
+        fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
+        fs::rename(&draft, &path)
+    }
+
+    /// Forgets a stack.
+    pub(crate) fn forget(&self, stack: u32) {
+        // What stays names a stack that the next control does not find, and forgets then.
+        let _ = fs::remove_file(self.record(stack));
+    }
+
+    /// What an earlier control remembered; what is no record is removed.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let entries = fs::read_dir(self.directory.join("stacks")).into_iter().flatten().filter_map(Result::ok);
+        let of = |entry: fs::DirEntry| {
+            let path = entry.path();
+            let record = read(&path).filter(|record| self.record(record.facts.id) == path);
+            if record.is_none() {
+                let _ = fs::remove_file(&path);
+            }
+            record
+        };
+        entries.take(RECORDS_MAX).filter_map(of).collect()
+    }
+
+    /// Removes the directory, which must be empty but for what is made here.
+    pub(crate) fn remove(self) -> Result<(), Problem> {
+        let failed = |path: &Path, error: io::Error| {
+            Problem::failed(format!("cannot remove {}", path.display()), error).next("remove it by hand")
+        };
+        for path in ["control.sock", "stacks", "lock"].map(|name| self.directory.join(name)) {
+            let result = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            match result {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&path, error)),
+                _ => {}
+            }
+        }
+        drop(self.lock);
+        match fs::remove_dir(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&self.directory, error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&self, stack: u32) -> PathBuf {
+        self.directory.join("stacks").join(format!("{stack}.json"))
+    }
+}
+
+fn read(path: &Path) -> Option<Record> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(RECORD_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}

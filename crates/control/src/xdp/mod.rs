@@ -1,0 +1,300 @@
+//! The real dataplane: the steering program on interfaces, AF_XDP sockets on their queues.
+
+mod interface;
+mod socket;
+
+use crate::dataplane::{Dataplane, Opened};
+use interface::Interface;
+use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts};
+use sidestep_plane::table::Link;
+use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// Where a stack is.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    interface: u32,
+    queue: u32,
+    id: StackId,
+}
+
+/// Programs and sockets of one network namespace.
+pub(crate) struct Xdp {
+    /// A BPF file system with one directory per interface.
+    pins: PathBuf,
+    /// Names of the interfaces that are served, from the start to the end; empty for any, while it has stacks.
+    served: Vec<String>,
+    interfaces: BTreeMap<u32, Interface>,
+    stacks: BTreeMap<u32, Placed>,
+}
+
+impl Xdp {
+    /// Adopts what an earlier control has pinned, and attaches to the interfaces that were named.
+    pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
+        steer::mount(pins)?;
+        let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
+        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks };
+        for (index, directory) in pinned(pins) {
+            match Steering::adopt(&directory, index) {
+                Ok(steering) if steering.is_attached().unwrap_or(false) => {
+                    say(format!("took over the program on {}", steering.facts().interface));
+                    xdp.interfaces.insert(index, Interface::new(steering));
+                }
+                result => {
+                    let why = result.map_or_else(|problem| problem.brief(), |_| "it is no longer attached".into());
+                    say(format!("removes what an earlier control has left for interface {index}: {why}"));
+                    Steering::remove(&directory)?;
+                }
+            }
+        }
+        for name in served {
+            let link = links.iter().find(|link| link.name == *name);
+            let link = link.ok_or_else(|| {
+                Problem::usage(format!("cannot serve {name}"), "there is no such interface").next("list them: ip link")
+            })?;
+            xdp.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
+        }
+        Ok(xdp)
+    }
+
+    /// Detaches whatever is pinned, without any process to ask.
+    pub(crate) fn cleanup(pins: &Path) -> Result<usize, Problem> {
+        let mut removed = 0;
+        for (_, directory) in pinned(pins) {
+            removed += usize::from(Steering::remove(&directory)?);
+        }
+        steer::unmount(pins)?;
+        match fs::remove_dir(pins) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Problem::failed(format!("cannot remove {}", pins.display()), error).next("remove it by hand"))
+            }
+            _ => Ok(removed),
+        }
+    }
+
+    fn directory(&self, index: u32) -> PathBuf {
+        self.pins.join(index.to_string())
+    }
+
+    /// The program on an interface, attached now if it is not yet.
+    fn attach(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+        if !self.interfaces.contains_key(&link.index) {
+            let interface = Interface::attach(link, mode, self.directory(link.index))?;
+            self.interfaces.insert(link.index, interface);
+        }
+        let missing = || Refusal::plain(Code::Revoked, format!("cannot serve {}", link.name));
+        self.interfaces.get_mut(&link.index).ok_or_else(missing)
+    }
+
+    /// Detaches from an interface that nobody needs any more.
+    fn leave(&mut self, index: u32) -> Result<(), Problem> {
+        let Some(interface) = self.interfaces.get(&index) else { return Ok(()) };
+        let is_used = self.stacks.values().any(|placed| placed.interface == index);
+        if is_used || self.served.contains(&interface.steering.facts().interface) {
+            return Ok(());
+        }
+        self.interfaces.remove(&index);
+        Steering::remove(&self.directory(index)).map(|_| ())
+    }
+
+    fn make(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
+        let used = self.stacks.values().filter(|placed| placed.interface == link.index).map(|placed| placed.queue);
+        let used: Vec<u32> = used.collect();
+        let interface = self.attach(link, wish.mode)?;
+        let made = socket::open(link, wish, &used, interface.mode())?;
+        let tables = interface.steering.tables();
+        let thing = || format!("cannot open a stack on {}", link.name);
+        let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
+        let label = format!("#{stack} {label}");
+        let options = StackOptions { label, frame_bytes_max: wish.geometry().receive_bytes_max() };
+        let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
+        let (socket, facts) = made.socket.into_parts();
+        tables.set_socket(id, facts.queue, socket.as_fd()).map_err(|problem| {
+            // What stays is swept by the next control.
+            let _ = tables.stack_remove(id);
+            failed(problem)
+        })?;
+        self.stacks.insert(stack, Placed { interface: link.index, queue: facts.queue, id });
+        let mut facts = StackFacts::new(stack, &facts, steer::DEADLINE_DEFAULT.as_nanos() as u64);
+        facts.downgrades.splice(0..0, self.interfaces.get(&link.index).and_then(Interface::downgrade));
+        Ok(Opened { facts, descriptors: [socket, made.frames, heartbeat] })
+    }
+
+    fn placed(&self, stack: u32) -> Result<(&Interface, Placed), Refusal> {
+        let found = self.stacks.get(&stack).and_then(|placed| Some((self.interfaces.get(&placed.interface)?, *placed)));
+        found.ok_or_else(|| Refusal::plain(Code::Revoked, format!("cannot use stack {stack}")))
+    }
+}
+
+/// The directories of interfaces, with their numbers.
+fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(pins).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
+}
+
+impl Dataplane for Xdp {
+    fn open(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
+        if !self.served.is_empty() && !self.served.contains(&link.name) {
+            return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
+                .next(format!("serve it: sidestep control --interface {}", link.name)));
+        }
+        let opened = self.make(stack, label, link, wish);
+        if opened.is_err()
+            && let Err(problem) = self.leave(link.index)
+        {
+            say(problem);
+        }
+        opened
+    }
+
+    fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
+        let lost = |why: &str| Problem::failed(format!("cannot take over stack {}", facts.id), why);
+        let interface = self.interfaces.get(&facts.index).ok_or_else(|| lost("its interface or program is gone"))?;
+        let tables = interface.steering.tables();
+        let label = format!("#{} ", facts.id);
+        let row = tables.stacks()?.into_iter().find(|row| row.label.starts_with(&label));
+        let id = row.ok_or_else(|| lost("the program does not know it"))?.id;
+        let owned = tables.entries()?.into_iter().filter(|(_, owner)| *owner == id);
+        let entries = owned.filter_map(|(entry, _)| theirs(&entry)).collect();
+        self.stacks.insert(facts.id, Placed { interface: facts.index, queue: facts.queue, id });
+        Ok(entries)
+    }
+
+    fn settle(&mut self) {
+        let known: Vec<(u32, StackId)> = self.stacks.values().map(|placed| (placed.interface, placed.id)).collect();
+        for (index, interface) in &self.interfaces {
+            let tables = interface.steering.tables();
+            for row in tables.stacks().unwrap_or_default() {
+                if !known.contains(&(*index, row.id))
+                    && let Err(problem) = tables.stack_remove(row.id)
+                {
+                    say(problem);
+                }
+            }
+        }
+        for index in self.interfaces.keys().copied().collect::<Vec<_>>() {
+            self.leave(index).unwrap_or_else(|problem| say(problem));
+        }
+    }
+
+    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let (interface, placed) = self.placed(stack)?;
+        let tables = interface.steering.tables();
+        let wanted = ours(entry);
+        let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);
+        let code = if is_taken { Code::Taken } else { Code::Kernel };
+        let added = tables.add(placed.id, &wanted);
+        added.map_err(|problem| Refusal::of(code, format!("cannot steer {entry}"), &problem))
+    }
+
+    fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let (interface, placed) = self.placed(stack)?;
+        let removed = interface.steering.tables().remove(placed.id, &ours(entry));
+        let failed = |problem: Problem| Refusal::of(Code::Kernel, format!("cannot give back {entry}"), &problem);
+        removed.map(|_| ()).map_err(failed)
+    }
+
+    fn close(&mut self, stack: u32) -> Result<(), Problem> {
+        let Some(placed) = self.stacks.get(&stack).copied() else { return Ok(()) };
+        if let Some(interface) = self.interfaces.get(&placed.interface) {
+            interface.steering.tables().stack_remove(placed.id)?;
+        }
+        self.stacks.remove(&stack);
+        self.leave(placed.interface)
+    }
+
+    fn look(&mut self, links: &[Link]) -> Vec<(u32, Refusal)> {
+        let mut lost = Vec::new();
+        for (index, interface) in &mut self.interfaces {
+            let link = links.iter().find(|link| link.index == *index);
+            match link {
+                Some(link) if interface.is_attached() => interface.follow(link),
+                _ => lost.push((*index, link.is_some())),
+            }
+        }
+        let mut revoked = Vec::new();
+        for (index, is_there) in lost {
+            let reason = if is_there { "its program was detached" } else { "the interface is gone" };
+            self.interfaces.remove(&index);
+            if let Err(problem) = Steering::remove(&self.directory(index)) {
+                say(problem);
+            }
+            let stacks = self.stacks.iter().filter(|(_, placed)| placed.interface == index).map(|(stack, _)| *stack);
+            let refuse =
+                |stack| (stack, Refusal::new(Code::Revoked, format!("cannot go on with stack {stack}"), reason));
+            revoked.extend(stacks.map(refuse));
+        }
+        revoked
+    }
+
+    fn end(&mut self) -> Result<(), Problem> {
+        self.interfaces.clear();
+        self.stacks.clear();
+        Self::cleanup(&self.pins).map(|_| ())
+    }
+}
+
+/// An entry in the words of the steering program.
+fn ours(entry: &Entry) -> steer::Entry {
+    let vlan = entry.vlan().map_or(steer::Vlan::Untagged, steer::Vlan::Tagged);
+    let protocol = match entry.protocol() {
+        Protocol::Tcp => steer::Protocol::Tcp,
+        Protocol::Udp => steer::Protocol::Udp,
+    };
+    match *entry {
+        Entry::Flow { local, remote, .. } => steer::Flow { protocol, local, remote, vlan }.into(),
+        Entry::Listener { local, .. } => steer::Listener { protocol, local, vlan: steer::VlanMatch::Only(vlan) }.into(),
+        Entry::Multicast { group, source, .. } => {
+            steer::Group { group, source, vlan: steer::VlanMatch::Only(vlan) }.into()
+        }
+    }
+}
+
+/// The way back; `None` for what control never asks for.
+fn theirs(entry: &steer::Entry) -> Option<Entry> {
+    let id = |vlan| match vlan {
+        steer::Vlan::Untagged => Some(None),
+        steer::Vlan::Tagged(id) => Some(Some(id)),
+        steer::Vlan::Double { .. } => None,
+    };
+    let only = |vlan| if let steer::VlanMatch::Only(vlan) = vlan { id(vlan) } else { None };
+    let kind = |protocol| match protocol {
+        steer::Protocol::Tcp => Protocol::Tcp,
+        steer::Protocol::Udp => Protocol::Udp,
+    };
+    Some(match *entry {
+        steer::Entry::Flow(flow) => {
+            Entry::Flow { protocol: kind(flow.protocol), local: flow.local, remote: flow.remote, vlan: id(flow.vlan)? }
+        }
+        steer::Entry::Listener(listener) => {
+            Entry::Listener { protocol: kind(listener.protocol), local: listener.local, vlan: only(listener.vlan)? }
+        }
+        steer::Entry::Group(group) => {
+            Entry::Multicast { group: group.group, source: group.source, vlan: only(group.vlan)? }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_as_they_went() {
+        let at = |text: &str| text.parse().unwrap();
+        for vlan in [None, Some(7)] {
+            for entry in [
+                Entry::Flow { protocol: Protocol::Tcp, local: at("198.18.0.1:7"), remote: at("198.18.0.2:8"), vlan },
+                Entry::Listener { protocol: Protocol::Udp, local: at("[::]:7"), vlan },
+                Entry::Multicast { group: at("239.1.1.1:7"), source: Some([198, 18, 0, 2].into()), vlan },
+            ] {
+                assert_eq!(theirs(&ours(&entry)), Some(entry));
+            }
+        }
+    }
+}

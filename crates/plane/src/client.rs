@@ -1,0 +1,330 @@
+//! The application's end of the connection: ask, wait for the reply, take the descriptors.
+
+use crate::counters::Counters;
+use crate::message::{
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
+    StackFacts, VERSION,
+};
+use crate::place;
+use crate::table::Reader;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_sys::Problem;
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long control may take for a reply. Binding an AF_XDP socket to a busy NIC takes hundreds of milliseconds.
+const REPLY_WAIT: Duration = Duration::from_secs(10);
+
+/// Notices that nobody has fetched; more than stacks per connection are not sent.
+const NOTICES_MAX: usize = 64;
+
+/// Pages of a list; more than this many do not end.
+const PAGES_MAX: usize = 4096;
+
+/// Why a request was not answered by what was asked for.
+#[derive(Debug)]
+pub enum Error {
+    /// Control says no; nothing has changed.
+    Refused(Refusal),
+    /// Control cannot be reached any more: connect again and resume, or stay with the kernel.
+    Lost(Problem),
+}
+
+impl Error {
+    /// The reason as a code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Refused(refusal) => refusal.code,
+            Self::Lost(_) => Code::NoControl,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => write!(f, "{refusal}"),
+            Self::Lost(problem) => write!(f, "{}", problem.brief()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::Lost(problem) => problem,
+        }
+    }
+}
+
+/// A stack of this process.
+#[derive(Debug)]
+pub struct Stack {
+    /// What was opened; [`StackFacts::socket_facts`] is what the maker of frame links asks for.
+    pub facts: StackFacts,
+    /// The AF_XDP socket, bound.
+    pub socket: OwnedFd,
+    /// The packet memory: a sealed memfd.
+    pub frames: OwnedFd,
+    /// The steering program's heartbeat map of this stack: mappable, its first word is the time of the last sign of life.
+    pub heartbeat: OwnedFd,
+    /// Counters that `sidestep ps` shows.
+    pub counters: Counters,
+    /// The page of the counters, for [`Client::resume_stack`].
+    pub counters_page: OwnedFd,
+}
+
+/// Something that control says unasked: a stack is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// Which.
+    pub stack: u32,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// A connection to control.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    number: u32,
+    table: Option<Reader>,
+    control_pid: u32,
+    notices: VecDeque<Revoked>,
+}
+
+impl Client {
+    /// Connects to the control of this network namespace (or `$SIDESTEP_CONTROL`) and greets it; `name` is for people.
+    pub fn connect(name: &str) -> Result<Self, Error> {
+        Self::connect_to(&place::socket().map_err(Error::Lost)?, name)
+    }
+
+    /// Connects to the control at `path`.
+    pub fn connect_to(path: &Path, name: &str) -> Result<Self, Error> {
+        let channel = Channel::connect(path).map_err(|error| {
+            Error::Lost(
+                Problem::failed(format!("cannot reach the control plane at {}", path.display()), error)
+                    .next("start it as root in this network namespace: sidestep control"),
+            )
+        })?;
+        let mut client = Self { channel, number: 0, table: None, control_pid: 0, notices: VecDeque::new() };
+        client.greet(name)?;
+        Ok(client)
+    }
+
+    fn greet(&mut self, name: &str) -> Result<(), Error> {
+        let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        let hello = Request::Hello { version: VERSION, name: name[..end].to_owned() };
+        let (reply, descriptors) = self.ask(hello, None)?;
+        let Reply::Welcome { version: VERSION, pid } = reply else { return Err(strange(&reply)) };
+        let [table] = counted(descriptors)?;
+        self.table = Some(Reader::open(table.as_fd()).map_err(Error::Lost)?);
+        self.control_pid = pid;
+        Ok(())
+    }
+
+    /// Takes the view of the shared tables out; `None` the second time. It stays valid, and truthful as long as control
+    /// lives, whatever becomes of the connection.
+    pub fn take_table(&mut self) -> Option<Reader> {
+        self.table.take()
+    }
+
+    /// Control's process.
+    pub fn control_pid(&self) -> u32 {
+        self.control_pid
+    }
+
+    /// Opens a stack.
+    pub fn open_stack(&mut self, wish: OpenStack) -> Result<Stack, Error> {
+        let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
+        let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
+        let [socket, frames, heartbeat, counters_page] = counted(descriptors)?;
+        let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
+        Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page })
+    }
+
+    /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was
+    /// steered to it still is; steering it again gives a restarted control the kernel's sockets to hold.
+    pub fn resume_stack(&mut self, stack: u32, counters_page: BorrowedFd<'_>) -> Result<StackFacts, Error> {
+        match self.ask(Request::ResumeStack { stack }, Some(counters_page))?.0 {
+            Reply::Stack(facts) => Ok(facts),
+            reply => Err(strange(&reply)),
+        }
+    }
+
+    /// Sends traffic to a stack. `twin` is the kernel's socket that is bound to the same address and port; control keeps a
+    /// descriptor of it as long as the entry stands, so the port stays taken.
+    pub fn steer(&mut self, stack: u32, entry: Entry, twin: BorrowedFd<'_>) -> Result<(), Error> {
+        self.expect_done(Request::Steer { stack, entry }, Some(twin))
+    }
+
+    /// Gives traffic back to the kernel.
+    pub fn unsteer(&mut self, stack: u32, entry: Entry) -> Result<(), Error> {
+        self.expect_done(Request::Unsteer { stack, entry }, None)
+    }
+
+    /// Has the kernel ask for a neighbour; the answer will be in the tables.
+    pub fn resolve(&mut self, address: IpAddr, interface: u32) -> Result<(), Error> {
+        self.expect_done(Request::Resolve { address, interface }, None)
+    }
+
+    /// Tells people, by way of `sidestep ps`, that a socket stays with the kernel.
+    pub fn report(&mut self, subject: &str, code: Code) -> Result<(), Error> {
+        self.expect_done(Request::Report { subject: subject.to_owned(), code }, None)
+    }
+
+    /// What some application has counted for a stack: name and value of all that is not 0.
+    pub fn counters(&mut self, stack: u32) -> Result<Vec<(String, u64)>, Error> {
+        match self.ask(Request::Counters { stack }, None)?.0 {
+            Reply::Counters { values } => Ok(values),
+            reply => Err(strange(&reply)),
+        }
+    }
+
+    /// Closes a stack.
+    pub fn close_stack(&mut self, stack: u32) -> Result<(), Error> {
+        self.expect_done(Request::CloseStack { stack }, None)
+    }
+
+    /// Closes everything of this connection at once.
+    pub fn bye(mut self) -> Result<(), Error> {
+        self.expect_done(Request::Bye, None)
+    }
+
+    /// All clients of control.
+    pub fn clients(&mut self) -> Result<Vec<ClientLine>, Error> {
+        self.pages(
+            |from| Request::List { from },
+            |reply| match reply {
+                Reply::Listing { clients, next } => Ok((clients, next)),
+                reply => Err(strange(&reply)),
+            },
+        )
+    }
+
+    /// What one client has steered and was refused.
+    pub fn details(&mut self, client: u32) -> Result<Vec<DetailLine>, Error> {
+        self.pages(
+            |from| Request::Inspect { client, from },
+            |reply| match reply {
+                Reply::Details { lines, next } => Ok((lines, next)),
+                reply => Err(strange(&reply)),
+            },
+        )
+    }
+
+    /// Fetches a notice, without waiting. A lost connection is an error; [`Self::as_fd`] is readable for both.
+    pub fn notice(&mut self) -> Result<Option<Revoked>, Error> {
+        while self.notices.is_empty() && self.is_readable(Duration::ZERO)? {
+            self.receive()?;
+        }
+        Ok(self.notices.pop_front())
+    }
+
+    fn pages<T>(
+        &mut self,
+        ask: impl Fn(u32) -> Request,
+        split: impl Fn(Reply) -> Result<(Vec<T>, Option<u32>), Error>,
+    ) -> Result<Vec<T>, Error> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        for _ in 0..PAGES_MAX {
+            let (reply, _) = self.ask(ask(from), None)?;
+            let (page, next) = split(reply)?;
+            all.extend(page);
+            match next {
+                Some(next) if next > from => from = next,
+                _ => break,
+            }
+        }
+        Ok(all)
+    }
+
+    fn expect_done(&mut self, request: Request, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+        match self.ask(request, descriptor)?.0 {
+            Reply::Done => Ok(()),
+            reply => Err(strange(&reply)),
+        }
+    }
+
+    /// One request and its reply; notices that come in between are kept.
+    fn ask(&mut self, request: Request, twin: Option<BorrowedFd<'_>>) -> Result<(Reply, Vec<OwnedFd>), Error> {
+        self.number = self.number.checked_add(1).unwrap_or(1);
+        let number = self.number;
+        let descriptors: Vec<BorrowedFd<'_>> = twin.into_iter().collect();
+        self.channel.send(&Numbered { number, body: request }, &descriptors).map_err(lost)?;
+        let deadline = Instant::now() + REPLY_WAIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.is_readable(left)? {
+                if left.is_zero() {
+                    return Err(lost(Fault::WouldBlock));
+                }
+                continue;
+            }
+            match self.receive()? {
+                Some((answered, Reply::Refused(refusal), _)) if answered == number => {
+                    return Err(Error::Refused(refusal));
+                }
+                Some((answered, reply, descriptors)) if answered == number => return Ok((reply, descriptors)),
+                // The reply to a question that was given up.
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a packet or the end came within `timeout`; a signal may cut it short.
+    fn is_readable(&self, timeout: Duration) -> Result<bool, Error> {
+        let timeout = Timespec::try_from(timeout).ok();
+        match poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], timeout.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(lost(Fault::Io(error.into()))),
+        }
+    }
+
+    /// One packet: a reply, or a notice that is put aside.
+    fn receive(&mut self) -> Result<Option<(u32, Reply, Vec<OwnedFd>)>, Error> {
+        let incoming = self.channel.receive::<Reply>().map_err(lost)?;
+        match (incoming.message.number, incoming.message.body) {
+            (0, Reply::Revoked { stack, refusal }) => {
+                if self.notices.len() < NOTICES_MAX {
+                    self.notices.push_back(Revoked { stack, refusal });
+                }
+                Ok(None)
+            }
+            // A refusal that nobody asked for ends the connection: too many clients, not on the list.
+            (0, Reply::Refused(refusal)) => Err(Error::Refused(refusal)),
+            (0, _) => Ok(None),
+            (number, reply) => Ok(Some((number, reply, incoming.descriptors))),
+        }
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+fn counted<const N: usize>(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; N], Error> {
+    let count = descriptors.len();
+    descriptors.try_into().map_err(|_| lost(Fault::Malformed(format!("{count} descriptors came, not {N}"))))
+}
+
+fn strange(reply: &Reply) -> Error {
+    lost(Fault::Malformed(format!("an answer to another question: {reply:?}")))
+}
+
+fn lost(fault: Fault) -> Error {
+    Error::Lost(
+        Problem::failed("lost the control plane", fault)
+            .next("see whether it runs (sidestep ps) and what it says; sockets go on by the kernel meanwhile"),
+    )
+}

@@ -1,0 +1,72 @@
+//! The counters: number, name, meaning. New ones go to the end: the number is what both sides share.
+
+/// What a counter is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Work done.
+    Work,
+    /// The present value of something, not a sum.
+    Gauge,
+    /// Happens now and then; much of it costs latency.
+    Slow,
+    /// Should be 0.
+    Trouble,
+}
+
+macro_rules! counters {
+    ($($name:ident $text:literal $meaning:ident $description:literal,)+) => {
+        /// What an application counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum Counter {
+            $(#[doc = $description] $name,)+
+        }
+
+        impl Counter {
+            /// All, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The name in lists and in JSON.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+
+            /// One line for people.
+            pub fn description(self) -> &'static str {
+                match self { $(Self::$name => $description,)+ }
+            }
+
+            /// What it is good for.
+            pub fn meaning(self) -> Meaning {
+                match self { $(Self::$name => Meaning::$meaning,)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    ReceivedFrames "rx_frames" Work "frames that came from the device",
+    ReceivedBytes "rx_bytes" Work "bytes of those frames",
+    Delivered "rx_delivered" Work "messages handed to a socket",
+    DroppedMalformed "rx_malformed" Trouble "frames whose lengths or headers are wrong",
+    DroppedChecksum "rx_checksum" Trouble "frames with a wrong checksum",
+    DroppedNoSocket "rx_no_socket" Slow "frames for no open socket: steered shortly before or after one was",
+    DroppedFull "rx_full" Trouble "messages dropped because a socket's queue was full: the program reads too slowly",
+    SentFrames "tx_frames" Work "frames given to the device",
+    SentBytes "tx_bytes" Work "bytes of those frames",
+    Kicks "tx_kicks" Slow "system calls made to start sending",
+    SendNoFrame "tx_no_frame" Trouble "sends refused because no frame was free",
+    SendFull "tx_full" Trouble "sends refused because the ring to the device was full",
+    SendTooLong "tx_too_long" Slow "sends refused because the message exceeds the path's MTU",
+    KernelSends "tx_kernel" Slow "messages sent by the kernel's socket instead",
+    KernelReceives "rx_kernel" Slow "messages that came by the kernel's socket instead",
+    RouteLookups "route_lookups" Slow "times a route had to be found anew",
+    RouteUnknown "route_unknown" Slow "routes that the shared tables could not tell",
+    NeighbourMisses "neighbour_misses" Slow "sends without the neighbour's Ethernet address at hand",
+    Sockets "sockets" Gauge "sockets open",
+    SocketsAccelerated "sockets_accelerated" Gauge "sockets whose traffic goes past the kernel",
+    LinkFaults "link_faults" Trouble "descriptors from the kernel or another process that cannot be true",
+    Polls "polls" Work "turns of the polling loop",
+    PollsIdle "polls_idle" Work "turns that found nothing to do",
+    Heartbeats "heartbeats" Work "times the owner told the steering program that it lives",
+}

@@ -1,0 +1,153 @@
+//! A page that an application counts in and that others look at: `sidestep ps` and `top`, through control.
+//!
+//! The page is made by control, sealed in its size, and written by the application alone: one plain store per count, no
+//! locked instruction. Whoever looks believes nothing of it but numbers.
+
+mod list;
+
+pub use list::{Counter, Meaning};
+
+use sidestep_sys::Problem;
+use sidestep_sys::words::{Words, WordsView, Writers};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SIDECNTS");
+
+/// Meanings of numbers never change, so a newer list is a longer one; this counts changes of the page itself.
+const PAGE_VERSION: u64 = 1;
+
+const MAGIC_AT: usize = 0;
+const VERSION_AT: usize = 1;
+const STACK_AT: usize = 2;
+/// The first counter; each has its word. Those that change together share cache lines, which only their writer touches.
+const COUNTERS_AT: usize = 8;
+
+/// Words of the page.
+pub const PAGE_WORDS: usize = 512;
+
+/// Counters that a page has room for.
+pub const COUNTERS_MAX: usize = PAGE_WORDS - COUNTERS_AT;
+
+const _: () = assert!(Counter::ALL.len() <= COUNTERS_MAX);
+
+/// The application's end: it counts.
+#[derive(Debug)]
+pub struct Counters(Words);
+
+impl Counters {
+    /// A new page, and the descriptor to hand over.
+    pub fn create(stack: u32) -> Result<(CountersView, OwnedFd), Problem> {
+        let problem = |error| Problem::failed("cannot make a page of counters", error).next("free some memory");
+        let (words, file) = Words::create("sidestep-counters", PAGE_WORDS, Writers::Holders).map_err(problem)?;
+        words.word(VERSION_AT).store(PAGE_VERSION, Relaxed);
+        words.word(STACK_AT).store(u64::from(stack), Relaxed);
+        words.word(MAGIC_AT).store(MAGIC, Release);
+        let view = CountersView::open(std::os::fd::AsFd::as_fd(&file))?;
+        Ok((view, file))
+    }
+
+    /// Maps a page that came from control.
+    pub fn open(file: BorrowedFd<'_>) -> Result<Self, Problem> {
+        let words = Words::open(file, PAGE_WORDS)?;
+        let header = [words.word(MAGIC_AT).load(Acquire), words.word(VERSION_AT).load(Relaxed)];
+        check(header)?;
+        Ok(Self(words))
+    }
+
+    /// A page of this process alone, for programs that run without control.
+    pub fn private() -> Result<Self, Problem> {
+        let (_view, file) = Self::create(0)?;
+        Self::open(std::os::fd::AsFd::as_fd(&file))
+    }
+
+    /// Adds to a counter. One thread counts: this is a load and a store.
+    #[inline]
+    pub fn add(&self, counter: Counter, count: u64) {
+        let word = self.0.word(COUNTERS_AT + counter as usize);
+        word.store(word.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Sets a gauge.
+    #[inline]
+    pub fn set(&self, counter: Counter, value: u64) {
+        self.0.word(COUNTERS_AT + counter as usize).store(value, Relaxed);
+    }
+
+    /// What a counter says.
+    #[inline]
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.0.word(COUNTERS_AT + counter as usize).load(Relaxed)
+    }
+}
+
+/// The end of everybody else: it looks. The bytes are the application's, and may be anything.
+#[derive(Debug)]
+pub struct CountersView(WordsView);
+
+impl CountersView {
+    /// Maps the page of some application.
+    pub fn open(file: BorrowedFd<'_>) -> Result<Self, Problem> {
+        let words = WordsView::open(file, PAGE_WORDS)?;
+        check([words.load(MAGIC_AT, Acquire), words.load(VERSION_AT, Relaxed)])?;
+        Ok(Self(words))
+    }
+
+    /// Every counter that this version knows, with its value. Each is read by itself; together they are of one moment only
+    /// when the application rests.
+    pub fn values(&self) -> Vec<(Counter, u64)> {
+        Counter::ALL.iter().map(|counter| (*counter, self.value(*counter))).collect()
+    }
+
+    /// What one counter says.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.0.load(COUNTERS_AT + counter as usize, Relaxed)
+    }
+}
+
+fn check(header: [u64; 2]) -> Result<(), Problem> {
+    if header == [MAGIC, PAGE_VERSION] {
+        return Ok(());
+    }
+    Err(Problem::failed("cannot use a page of counters", "it is none, or of another version")
+        .next("restart the control plane and the program from the same version of sidestep"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_is_counted_is_seen() {
+        let (view, file) = Counters::create(3).unwrap();
+        let counters = Counters::open(file.as_fd()).unwrap();
+        counters.add(Counter::ReceivedFrames, 2);
+        counters.add(Counter::ReceivedFrames, 3);
+        counters.set(Counter::Sockets, 9);
+        assert_eq!((view.value(Counter::ReceivedFrames), view.value(Counter::Sockets)), (5, 9));
+        assert_eq!(view.values().iter().map(|(_, value)| value).sum::<u64>(), 14);
+        assert_eq!(counters.value(Counter::SentFrames), 0);
+    }
+
+    #[test]
+    fn a_page_that_its_owner_spoils_still_gives_numbers_and_a_strange_one_is_refused() {
+        let (view, file) = Counters::create(0).unwrap();
+        let raw = Words::open(file.as_fd(), PAGE_WORDS).unwrap();
+        (0..PAGE_WORDS).for_each(|index| raw.word(index).store(u64::MAX, Relaxed));
+        assert!(view.values().iter().all(|(_, value)| *value == u64::MAX));
+        Counters(raw).add(Counter::SentFrames, 2);
+        assert_eq!(view.value(Counter::SentFrames), 1, "it wraps");
+        assert!(CountersView::open(file.as_fd()).unwrap_err().to_string().contains("another version"));
+        assert!(Counters::open(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+    }
+
+    #[test]
+    fn numbers_are_the_order_of_the_list() {
+        for (number, counter) in Counter::ALL.iter().enumerate() {
+            assert_eq!(*counter as usize, number);
+            assert!(!counter.description().is_empty());
+            assert_eq!(Counter::ALL.iter().filter(|other| other.name() == counter.name()).count(), 1);
+        }
+    }
+}

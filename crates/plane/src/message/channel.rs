@@ -1,0 +1,209 @@
+//! One end of a connection: packets in, packets out, descriptors with them.
+
+use super::{DESCRIPTORS_MAX, Numbered, PACKET_BYTES_MAX};
+use rustix::cmsg_space;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a connection or a message may wait for the other end to make room.
+const SEND_WAIT: Duration = Duration::from_secs(5);
+
+/// A connected packet socket.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// A packet that came, and what came with it.
+#[derive(Debug)]
+pub struct Incoming<T> {
+    /// The message.
+    pub message: Numbered<T>,
+    /// Descriptors, close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// A packet that is none, or none that came.
+#[derive(Debug)]
+pub enum Fault {
+    /// The other end is gone.
+    Closed,
+    /// Nothing there yet, or no room: only where the channel does not wait, or has waited long enough.
+    WouldBlock,
+    /// Not a message of this protocol; the text says why.
+    Malformed(String),
+    /// The kernel says no.
+    Io(io::Error),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::WouldBlock => f.write_str("no answer in time"),
+            Self::Malformed(text) => write!(f, "not a message of this protocol: {text}"),
+            Self::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<rustix::io::Errno> for Fault {
+    fn from(error: rustix::io::Errno) -> Self {
+        use rustix::io::Errno;
+        match error {
+            Errno::WOULDBLOCK => Self::WouldBlock,
+            Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Self::Closed,
+            error => Self::Io(error.into()),
+        }
+    }
+}
+
+impl Channel {
+    /// Connects to the socket at `path`.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // Also bounds the wait of connect(2) for room in the listener's queue (unix(7)).
+        set_socket_timeout(&socket, Timeout::Send, Some(SEND_WAIT))?;
+        connect(&socket, &address)?;
+        Ok(Self(socket))
+    }
+
+    /// Over a socket that is connected already; whether it waits is its own business.
+    pub fn over(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Sends one message with at most [`DESCRIPTORS_MAX`] descriptors. All of it goes, or nothing.
+    pub fn send<T: Serialize>(&self, message: &Numbered<T>, descriptors: &[BorrowedFd<'_>]) -> Result<(), Fault> {
+        let bytes = serde_json::to_vec(message).map_err(|error| Fault::Malformed(error.to_string()))?;
+        if bytes.len() > PACKET_BYTES_MAX || descriptors.len() > DESCRIPTORS_MAX {
+            return Err(Fault::Malformed(format!("{} bytes, {} descriptors", bytes.len(), descriptors.len())));
+        }
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Fault::Malformed("the descriptors do not fit".into()));
+        }
+        loop {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives one message. Descriptors of a packet that is refused are closed.
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<Incoming<T>, Fault> {
+        let mut bytes = [0; PACKET_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => break result?,
+            }
+        };
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        if received.flags.contains(ReturnFlags::TRUNC) {
+            return Err(Fault::Malformed(format!("longer than {PACKET_BYTES_MAX} bytes")));
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Fault::Malformed("more descriptors than allowed, or than this process may open".into()));
+        }
+        // A packet without a byte looks like the end of the connection; our side never sends one, and takes it as that.
+        if received.bytes == 0 {
+            return Err(Fault::Closed);
+        }
+        let message = parse(&bytes[..received.bytes])?;
+        Ok(Incoming { message, descriptors })
+    }
+}
+
+/// The bytes of a packet as a message. What a stranger sends comes here first.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Numbered<T>, Fault> {
+    serde_json::from_slice(bytes).map_err(|error| Fault::Malformed(error.to_string()))
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Reply, Request};
+    use super::*;
+    use rustix::net::{send, socketpair};
+    use std::fs::File;
+
+    fn pair() -> (Channel, Channel) {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+        (Channel::over(pair.0), Channel::over(pair.1))
+    }
+
+    #[test]
+    fn messages_and_descriptors_arrive_together() {
+        let (one, two) = pair();
+        let file = File::open("/dev/null").unwrap();
+        let message = Numbered { number: 7, body: Request::List { from: 3 } };
+        one.send(&message, &[file.as_fd(), file.as_fd()]).unwrap();
+        one.send(&message, &[]).unwrap();
+        let incoming = two.receive::<Request>().unwrap();
+        assert_eq!((incoming.message, incoming.descriptors.len()), (message, 2));
+        assert_eq!(two.receive::<Request>().unwrap().descriptors.len(), 0);
+        assert!(matches!(two.receive::<Request>(), Err(Fault::WouldBlock)));
+        drop(one);
+        assert!(matches!(two.receive::<Request>(), Err(Fault::Closed)));
+        assert!(matches!(two.send(&Numbered { number: 0, body: Reply::Done }, &[]), Err(Fault::Closed)));
+    }
+
+    #[test]
+    fn garbage_is_named_and_leaves_nothing_open() {
+        let (one, two) = pair();
+        let too_long = vec![b' '; PACKET_BYTES_MAX + 1];
+        for bytes in [&b"\0"[..], b"{}", b"{\"number\":1,\"body\":{\"type\":\"nothing\"}}", &[0xff; 4096], &too_long] {
+            send(&one, bytes, SendFlags::empty()).unwrap();
+            assert!(matches!(two.receive::<Request>(), Err(Fault::Malformed(_))));
+        }
+        let deep = "[".repeat(4096);
+        send(&one, deep.as_bytes(), SendFlags::empty()).unwrap();
+        assert!(matches!(two.receive::<Request>(), Err(Fault::Malformed(_))));
+        assert!(one.send(&Numbered { number: 0, body: "x".repeat(PACKET_BYTES_MAX) }, &[]).is_err());
+    }
+
+    #[test]
+    fn a_hundred_descriptors_are_refused_and_closed() {
+        let (one, two) = pair();
+        // One end of a pipe: its other end tells when every copy is closed.
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let many = [writer.as_fd(); 100];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(100))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
+        let bytes = br#"{"number":1,"body":{"type":"list","from":0}}"#;
+        sendmsg(&one, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+        drop(writer);
+        let refused = two.receive::<Request>().unwrap_err().to_string();
+        assert!(refused.contains("more descriptors than allowed"), "{refused}");
+        assert_eq!(rustix::io::read(&reader, &mut [0; 1]), Ok(0), "no copy of the writing end is left");
+    }
+}

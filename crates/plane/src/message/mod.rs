@@ -1,0 +1,238 @@
+//! The protocol between applications and control: one request, one reply, each a packet of JSON on a Unix socket of
+//! packets (SOCK_SEQPACKET), descriptors beside it (SCM_RIGHTS). Control messages are not hot; they are short, bounded, and
+//! readable in a trace.
+//!
+//! ```text
+//! application                                  control
+//!   Hello {version, name}          ->
+//!                                  <-   Welcome {version, pid}              + table
+//!   OpenStack {interface, ...}     ->
+//!                                  <-   Stack {id, queue, mode, ...}        + AF_XDP socket, frames, heartbeat, counters
+//!   Steer {stack, entry}  + twin   ->
+//!                                  <-   Done | Refused {code, thing, reason, next}
+//!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
+//! ```
+//!
+//! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application that
+//! lost control to a restart can connect again and go on ([`Request::ResumeStack`]).
+
+mod channel;
+mod entry;
+mod refusal;
+mod stack;
+
+pub use channel::{Channel, Fault, Incoming};
+pub use entry::{Entry, Protocol};
+pub use refusal::{Code, Refusal};
+pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, RingSizes, StackFacts};
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The version of the protocol. Both sides must have the same: they come from one release.
+pub const VERSION: u32 = 1;
+
+/// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
+pub const PACKET_BYTES_MAX: usize = 4096;
+
+/// Most descriptors beside one packet: those of a stack.
+pub const DESCRIPTORS_MAX: usize = 4;
+
+/// Longest name that an application gives itself, bytes; also of what it reports not to be accelerated, twice as long.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// How long control keeps the stacks of a connection that ended while its process lives.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a restarted control keeps the stacks of its predecessor for their owners to come back.
+pub const RESTART_GRACE: Duration = Duration::from_secs(10);
+
+/// A message with the number that the reply repeats. 0 is for what nobody asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbered<T> {
+    /// Chosen by the side that asks.
+    pub number: u32,
+    /// The message.
+    pub body: T,
+}
+
+/// What an application asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Request {
+    /// The greeting, first and once.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// What the application calls itself, for people.
+        name: String,
+    },
+    /// Opens a stack.
+    OpenStack(OpenStack),
+    /// Takes up a stack of this very process again, after control or the connection was lost. Its page of counters comes
+    /// along; nothing comes back, as the process still has the rest.
+    ResumeStack {
+        /// Its number.
+        stack: u32,
+    },
+    /// Sends traffic to a stack. The kernel's socket of the same address and port comes along.
+    Steer {
+        /// The stack.
+        stack: u32,
+        /// Which traffic.
+        entry: Entry,
+    },
+    /// Gives traffic back to the kernel.
+    Unsteer {
+        /// The stack.
+        stack: u32,
+        /// Which traffic.
+        entry: Entry,
+    },
+    /// Makes the kernel ask for, or confirm, a neighbour's Ethernet address. The answer is in the table, later.
+    Resolve {
+        /// The neighbour.
+        address: std::net::IpAddr,
+        /// Number of the interface.
+        interface: u32,
+    },
+    /// Tells control, for `sidestep ps`, that a socket stays with the kernel and why.
+    Report {
+        /// What is not accelerated, in the application's words.
+        subject: String,
+        /// Why.
+        code: Code,
+    },
+    /// Asks for one page of the list of clients.
+    List {
+        /// Where the page begins: 0, then what the page before said.
+        from: u32,
+    },
+    /// Asks for one page of what a client has steered and what it was refused.
+    Inspect {
+        /// The client's number out of the list.
+        client: u32,
+        /// Where the page begins.
+        from: u32,
+    },
+    /// Asks what an application has counted.
+    Counters {
+        /// The stack.
+        stack: u32,
+    },
+    /// Closes a stack.
+    CloseStack {
+        /// Its number.
+        stack: u32,
+    },
+    /// Closes everything of this connection at once, without [`GRACE`].
+    Bye,
+}
+
+/// What control answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Reply {
+    /// To a greeting; the table comes along.
+    Welcome {
+        /// [`VERSION`].
+        version: u32,
+        /// Control's process.
+        pid: u32,
+    },
+    /// To [`Request::OpenStack`]; socket, frames, heartbeat and counters come along. To [`Request::ResumeStack`] without.
+    Stack(StackFacts),
+    /// It is done.
+    Done,
+    /// It is not, and nothing has changed.
+    Refused(Refusal),
+    /// A page of the list.
+    Listing {
+        /// Clients.
+        clients: Vec<ClientLine>,
+        /// Where the next page begins; `None` at the end.
+        next: Option<u32>,
+    },
+    /// A page of a client's details.
+    Details {
+        /// Lines.
+        lines: Vec<DetailLine>,
+        /// Where the next page begins; `None` at the end.
+        next: Option<u32>,
+    },
+    /// What an application has counted, as far as it is not 0.
+    Counters {
+        /// Name and value.
+        values: Vec<(String, u64)>,
+    },
+    /// Number 0: a stack has lost its interface, program or queue. The kernel has its traffic; the stack is closed.
+    Revoked {
+        /// The stack.
+        stack: u32,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// A client in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientLine {
+    /// Its number, for [`Request::Inspect`].
+    pub client: u32,
+    /// Its process; `None` for one that control's pid namespace does not show.
+    pub pid: Option<u32>,
+    /// Its user.
+    pub uid: u32,
+    /// What it calls itself.
+    pub name: String,
+    /// Whether its connection stands. One without is kept for a moment, in case it comes back.
+    pub is_connected: bool,
+    /// Its stacks.
+    pub stacks: Vec<StackLine>,
+    /// Sockets it was refused, or that it said stay with the kernel.
+    pub refused: u64,
+}
+
+/// A stack in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackLine {
+    /// Its number.
+    pub id: u32,
+    /// Name of the interface.
+    pub interface: String,
+    /// Its queue.
+    pub queue: u32,
+    /// Its mode.
+    pub mode: Mode,
+    /// Rules that send traffic to it.
+    pub entries: u32,
+}
+
+/// One line of a client's details.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum DetailLine {
+    /// Traffic that goes past the kernel.
+    Accelerated {
+        /// To this stack.
+        stack: u32,
+        /// Which.
+        entry: Entry,
+    },
+    /// Traffic that does not.
+    Kernel {
+        /// Which, in words.
+        subject: String,
+        /// Why not.
+        code: Code,
+        /// The reason at length.
+        reason: String,
+    },
+    /// Why a stack is not in the mode it asked for.
+    Downgraded {
+        /// The stack.
+        stack: u32,
+        /// The step.
+        downgrade: Downgrade,
+    },
+}

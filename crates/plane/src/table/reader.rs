@@ -1,0 +1,123 @@
+//! The reading side: any number of processes, without any privilege.
+
+use super::layout::{
+    ADDRESSES, ALIVE_AT, COUNT, GENERATION_AT, HASH_AT, INCOMPLETE, LAYOUT_HASH, LINKS, MAGIC, MAGIC_AT, NAMESPACE_AT,
+    NEIGHBOURS, PID_AT, ROUTES, SECTION_HEADER, Section, TABLE_WORDS,
+};
+use super::record::{Address, Link, Neighbour, Record, Route};
+use super::{Incomplete, seqlock};
+use sidestep_sys::Problem;
+use sidestep_sys::words::WordsView;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// How often a snapshot is begun anew because the tables changed between two of its sections.
+const SNAPSHOTS_MAX: usize = 16;
+
+/// The tables of one moment, copied out of shared memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What [`Reader::generation`] said; as long as it says so, nothing that matters to a resolved route has changed.
+    pub generation: u64,
+    /// Interfaces, by index.
+    pub links: Vec<Link>,
+    /// Addresses of this host.
+    pub addresses: Vec<Address>,
+    /// Routes; next hops of one route in a row.
+    pub routes: Vec<Route>,
+    /// Neighbours.
+    pub neighbours: Vec<Neighbour>,
+    /// Why a miss in `links` or `addresses` proves nothing.
+    pub hosts_incomplete: Incomplete,
+    /// Why a miss in `routes`, or a match, proves nothing.
+    pub routes_incomplete: Incomplete,
+    /// Why a miss in `neighbours` proves nothing.
+    pub neighbours_incomplete: Incomplete,
+}
+
+/// The tables could not be had whole: the writer died in the middle of a change, or does nothing but change them. The
+/// kernel path is right then; "no route" would be a lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown;
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the shared tables are being changed, and not by a writer that ends")
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// A read-only view of the tables.
+#[derive(Debug)]
+pub struct Reader(WordsView);
+
+impl Reader {
+    /// Maps the table that control has handed over.
+    pub fn open(file: BorrowedFd<'_>) -> Result<Self, Problem> {
+        let words = WordsView::open(file, TABLE_WORDS)?;
+        let header = [words.load(MAGIC_AT, Acquire), words.load(HASH_AT, Relaxed)];
+        if header != [MAGIC, LAYOUT_HASH] {
+            return Err(Problem::failed("cannot use the shared table", "it has another layout")
+                .next("restart the control plane and the program from the same version of sidestep"));
+        }
+        Ok(Self(words))
+    }
+
+    /// Changes whenever a route resolved before may have become untrue. One load: cheap enough for every packet.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        // Partner: the Release store of the writer, after it has changed a section.
+        self.0.load(GENERATION_AT, Acquire)
+    }
+
+    /// When the writer last said that it lives: CLOCK_MONOTONIC, nanoseconds; 0 before the first time.
+    pub fn alive_ns(&self) -> u64 {
+        self.0.load(ALIVE_AT, Relaxed)
+    }
+
+    /// The process that writes.
+    pub fn writer_pid(&self) -> u32 {
+        self.0.load(PID_AT, Relaxed) as u32
+    }
+
+    /// The inode of the network namespace that the tables describe.
+    pub fn namespace(&self) -> u64 {
+        self.0.load(NAMESPACE_AT, Relaxed)
+    }
+
+    /// Copies the tables of one moment to `into`, whose memory is used again. Takes microseconds to milliseconds, so it is
+    /// for when the generation has changed, not for every packet.
+    pub fn snapshot(&self, into: &mut Snapshot) -> Result<(), Unknown> {
+        for _ in 0..SNAPSHOTS_MAX {
+            into.generation = self.generation();
+            let links = self.section(LINKS, &mut into.links)?;
+            let addresses = self.section(ADDRESSES, &mut into.addresses)?;
+            into.hosts_incomplete = links.or(addresses);
+            into.routes_incomplete = self.section(ROUTES, &mut into.routes)?;
+            into.neighbours_incomplete = self.section(NEIGHBOURS, &mut into.neighbours)?;
+            if self.generation() == into.generation {
+                return Ok(());
+            }
+        }
+        Err(Unknown)
+    }
+
+    fn section<R: Record>(&self, section: Section, into: &mut Vec<R>) -> Result<Incomplete, Unknown> {
+        let words = &self.0;
+        let copied = seqlock::read(words, section.at, || {
+            let count = words.load(section.at + COUNT, Relaxed);
+            // A torn or hostile count: bounded here, thrown away by the lock or caught below.
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(section.capacity);
+            let first = section.at + SECTION_HEADER;
+            let raw: Vec<u64> = (first..first + count * R::WORDS).map(|index| words.load(index, Relaxed)).collect();
+            (raw, words.load(section.at + INCOMPLETE, Relaxed))
+        });
+        let (raw, incomplete) = copied.ok_or(Unknown)?;
+        into.clear();
+        into.extend(raw.chunks_exact(R::WORDS).filter_map(R::decode));
+        let is_sound = into.len() * R::WORDS == raw.len();
+        Ok(if is_sound { Incomplete::of(incomplete) } else { Incomplete::Unreadable })
+    }
+}
