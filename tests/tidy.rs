@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["sys", "ring"]),
     ("plane", &["sys"]),
     ("steer", &["sys"]),
+    ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("control", &["sys", "plane", "steer"]),
