@@ -199,7 +199,7 @@ fn shared_memory_stands_beside_sockets_and_the_floor() {
 #[test]
 fn shared_memory_carries_every_size() {
     let _turn = my_turn();
-    let sizes = ["--sizes", "16,1472,65536", "--paths", "shm,shm-block"];
+    let sizes = ["--transport", "tcp", "--sizes", "16,1472,65536", "--paths", "shm,shm-block"];
     let finished =
         run(&[&["bench", "sizes", "--place", "loopback", "--duration", "50ms", "--json", "-"], &sizes[..]].concat());
     assert_eq!(finished.code, 0, "{}", finished.stderr);

@@ -142,7 +142,7 @@ pub(crate) enum CastKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rr {
-    /// Over what (uds and floor paths bring their own)
+    /// Over what (uds, shm and floor paths bring their own)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
     /// Paths, separated by commas, or `all`
