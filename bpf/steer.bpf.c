@@ -33,6 +33,8 @@
 
 static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
+	(void *)BPF_FUNC_fib_lookup;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
 
 struct {
@@ -299,8 +301,37 @@ INLINE int is_mac_of_host(const __u8 *mac, const struct config *settings)
 	       mac[5] == own[5];
 }
 
+#define FAMILY_OF_IPV4_ROUTES 2 /* AF_INET */
+#define FAMILY_OF_IPV6_ROUTES 10 /* AF_INET6 */
+
+/* Whether the kernel would send the packet on, to a container or another host: it is to our Ethernet address, but not to
+ * an address of ours. Only a listener for any address can match such a packet; only an interface that forwards asks its
+ * routes. A packet that is neither ours nor forwarded is the stack's to ignore, as it would be the kernel's. */
+INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
+{
+	struct bpf_fib_lookup question = {
+		.l4_protocol = flow->protocol,
+		.sport = flow->remote_port,
+		.dport = flow->local_port,
+		.ifindex = context->ingress_ifindex,
+	};
+	long answer;
+
+	if (flow->family == FAMILY_IPV4) {
+		question.family = FAMILY_OF_IPV4_ROUTES;
+		__builtin_memcpy(&question.ipv4_src, flow->remote, 4);
+		__builtin_memcpy(&question.ipv4_dst, flow->local, 4);
+	} else {
+		question.family = FAMILY_OF_IPV6_ROUTES;
+		__builtin_memcpy(question.ipv6_src, flow->remote, 16);
+		__builtin_memcpy(question.ipv6_dst, flow->local, 16);
+	}
+	answer = ask_route(context, &question, sizeof(question), 0);
+	return answer != BPF_FIB_LKUP_RET_NOT_FWDED && answer != BPF_FIB_LKUP_RET_FWD_DISABLED;
+}
+
 /* The most specific entry wins, as with the kernel's sockets: address before VLAN before neither. */
-INLINE const struct owner *find_listener(const struct flow_key *flow)
+INLINE const struct owner *find_listener(const struct flow_key *flow, int *any_address)
 {
 	struct listener_key key = {
 		.local_port = flow->local_port,
@@ -320,6 +351,7 @@ INLINE const struct owner *find_listener(const struct flow_key *flow)
 	owner = lookup(&listeners, &key);
 	if (owner)
 		return owner;
+	*any_address = 1;
 	__builtin_memset(key.local, 0, ADDRESS_BYTES);
 	key.outer_vlan = flow->outer_vlan;
 	key.inner_vlan = flow->inner_vlan;
@@ -364,8 +396,11 @@ INLINE const struct owner *find_group(const struct flow_key *flow)
 }
 
 /* Who gets the frame; a reason to pass it when nobody does. */
-INLINE int find_owner(const struct frame *frame, const struct config *settings, const struct owner **owner)
+INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
+		      const struct owner **owner)
 {
+	int any_address = 0;
+
 	if (is_multicast(&frame->key)) {
 		if (!is_mac_of_group(frame->destination, &frame->key))
 			return PASS_FOREIGN_MAC;
@@ -380,8 +415,14 @@ INLINE int find_owner(const struct frame *frame, const struct config *settings, 
 	*owner = lookup(&flows, &frame->key);
 	if (*owner)
 		return REDIRECT_FLOW;
-	*owner = find_listener(&frame->key);
-	return *owner ? REDIRECT_LISTENER : PASS_NO_ENTRY;
+	*owner = find_listener(&frame->key, &any_address);
+	if (!*owner)
+		return PASS_NO_ENTRY;
+	if (any_address && is_forwarded(context, &frame->key)) {
+		*owner = 0;
+		return PASS_FORWARDED;
+	}
+	return REDIRECT_LISTENER;
 }
 
 /* Stale: further away from now than the deadline. Clocks of two processors may differ a little, so a beat may lie ahead;
@@ -441,7 +482,7 @@ INLINE int judge(struct xdp_md *context)
 	reason = read_frame(&frame);
 	if (reason != GO_ON)
 		return reason;
-	reason = find_owner(&frame, settings, &owner);
+	reason = find_owner(context, &frame, settings, &owner);
 	if (!owner)
 		return reason;
 	return deliver(context, settings, owner, reason);
