@@ -13,15 +13,11 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 
+#include "maps.h"
 #include "steer.h"
 
-#define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-
-/* How libbpf reads the description of a map out of BTF. */
-#define MAP_NUMBER(name, value) int(*name)[value]
-#define MAP_TYPE(name, type) typeof(type) *name
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NET16(value) ((__be16)__builtin_bswap16(value))
@@ -36,73 +32,6 @@ static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
 	(void *)BPF_FUNC_fib_lookup;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, struct config);
-} config SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, FLOWS_MAX);
-	MAP_TYPE(key, struct flow_key);
-	MAP_TYPE(value, struct owner);
-} flows SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, LISTENERS_MAX);
-	MAP_TYPE(key, struct listener_key);
-	MAP_TYPE(value, struct owner);
-} listeners SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, GROUPS_MAX);
-	MAP_TYPE(key, struct group_key);
-	MAP_TYPE(value, struct owner);
-} groups SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, STACKS_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, struct stack);
-} stacks SEC(".maps");
-
-/* A map per stack and not a row per stack: a mapping is all or nothing, and a stack must not reach another's word. */
-struct heartbeat_map {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
-	/* Sizes and not types: behind a pointer in an array clang describes a structure by name only. */
-	MAP_NUMBER(key_size, sizeof(__u32));
-	MAP_NUMBER(value_size, sizeof(struct heartbeat));
-};
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	MAP_NUMBER(max_entries, STACKS_MAX);
-	MAP_TYPE(key, __u32);
-	struct heartbeat_map *values[];
-} heartbeats SEC(".maps");
-
-/* [stack * QUEUES_MAX + receive queue]. The kernel takes a socket out when it is closed. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);
-	MAP_NUMBER(max_entries, STACKS_MAX * QUEUES_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, __u32);
-} sockets SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	MAP_NUMBER(max_entries, COUNTERS_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, __u64);
-} counters SEC(".maps");
 
 struct vlan_tag {
 	__be16 control;

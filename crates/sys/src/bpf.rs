@@ -34,12 +34,8 @@ impl XdpMode {
 ///
 /// EBUSY and EEXIST say that another program is attached, EOPNOTSUPP that the driver cannot do the mode.
 pub fn link_xdp(program: BorrowedFd<'_>, ifindex: u32, mode: XdpMode) -> io::Result<OwnedFd> {
-    let attributes = LinkCreate {
-        program: program.as_raw_fd().cast_unsigned(),
-        ifindex,
-        attach_type: BPF_XDP,
-        flags: mode.flags(),
-    };
+    let attributes =
+        LinkCreate { program: program.as_raw_fd().cast_unsigned(), ifindex, attach_type: BPF_XDP, flags: mode.flags() };
     let descriptor = bpf(BPF_LINK_CREATE, &attributes)?;
     // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
