@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("testkit", &["sys"]),
     ("control", &["sys", "plane", "steer"]),
     ("bench", &["sys", "link", "report", "testkit"]),
-    ("cli", &["sys", "bench", "report", "testkit"]),
+    ("cli", &["sys", "plane", "control", "bench", "report", "testkit"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.

@@ -2,9 +2,11 @@
 
 mod bench;
 mod compare;
+mod control;
 mod demo;
 mod lab;
 mod manual;
+mod ps;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -15,6 +17,8 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Control(args) => control::run(args),
+        Command::Ps(args) => ps::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),

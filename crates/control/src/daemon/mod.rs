@@ -2,10 +2,12 @@
 
 mod kernel;
 mod listener;
+#[cfg(test)]
+mod tests;
 
 use crate::dataplane::Dataplane;
 use crate::mirror::Mirror;
-use crate::registry::{Answer, Client, Keeper, Registry};
+use crate::registry::{Answer, Client, Keeper, Registry, printable};
 use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
@@ -53,14 +55,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         Self { mirror, listener, registry, channels, namespace, shut_until: None, confirmed_at: now }
     }
 
-    /// Serves until `stop` is set, then takes everything back.
-    pub(crate) fn run(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
+    /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<K, Problem> {
         while !stop.load(Ordering::Relaxed) {
             self.turn()?;
         }
         let notices = self.registry.end();
         self.notify(notices);
-        Ok(())
+        Ok(self.registry.into_keeper())
     }
 
     fn turn(&mut self) -> Result<(), Problem> {
@@ -139,6 +141,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             }
             Err(Fault::WouldBlock) => return,
             Err(Fault::Malformed(reason)) => {
+                // The parser quotes the stranger.
+                let reason = printable(&reason, 200);
                 say(format!("{} sends what is no request: {reason}", self.describe(id)));
                 (0, Answer::last(Refusal::new(Code::Malformed, "cannot answer", reason)))
             }
