@@ -2,7 +2,7 @@
 //!
 //! [`message`]: the bounded protocol on control's Unix socket, with descriptors. [`table`]: the mirror of the kernel's
 //! interfaces, addresses, routes and neighbours in shared memory. [`counters`]: a page that the application counts in and
-//! others look at. [`client`]: the application's end of it all.
+//! others look at. [`heartbeat`]: the application's sign of life. [`client`]: the application's end of it all.
 #![forbid(unsafe_code)]
 // The models are of the sequence lock alone.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
@@ -11,6 +11,8 @@
 pub mod client;
 #[cfg(not(loom))]
 pub mod counters;
+#[cfg(not(loom))]
+pub mod heartbeat;
 #[cfg(not(loom))]
 pub mod message;
 #[cfg(not(loom))]

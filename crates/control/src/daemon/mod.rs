@@ -12,6 +12,7 @@ use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_plane::heartbeat::monotonic_ns;
 use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
 use sidestep_plane::table::NeighbourState;
 use sidestep_sys::Problem;
@@ -234,10 +235,4 @@ struct Ready {
     has_notices: bool,
     has_arrivals: bool,
     clients: Vec<u32>,
-}
-
-/// The clock of heartbeats, and of the shared table's sign of life.
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.unsigned_abs())
 }
