@@ -26,6 +26,7 @@
 #define FLOWS_MAX 16384    /* preallocated, about 2 MB: connections of one interface that are hot at the same time */
 #define LISTENERS_MAX 1024 /* bound ports of one interface */
 #define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
+#define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
 
 #define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
 #define FAMILY_IPV4 4
@@ -44,7 +45,7 @@ struct flow_key {
 	__u16 zero;
 };
 
-/* 24 bytes. A bound port; an all-zero `local` is any address of the family. */
+/* 24 bytes. A bound port; an all-zero `local` is any address of the family that is this host's. */
 struct listener_key {
 	__u8 local[ADDRESS_BYTES];
 	__be16 local_port;
@@ -121,7 +122,8 @@ enum reason {
 	PASS_STALE,
 	PASS_QUEUE,
 	PASS_NO_SOCKET,
-	REASONS, /* how many there are */
+	PASS_FORWARDED,
+	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 
 #endif

@@ -52,7 +52,9 @@ pub fn unmount(directory: &Path) -> Result<bool, Problem> {
     if let Some(name) = names.into_iter().find(|name| !OF_THE_KERNEL.iter().any(|known| name == known)) {
         return Err(problem(io::Error::other(format!("it still has {}", name.display()))));
     }
-    rustix::mount::unmount(directory, UnmountFlags::NOFOLLOW).map_err(|error| problem(error.into()))?;
+    // Empty, so nothing is lost by not waiting for those who look at it just now, perhaps through another mount namespace.
+    let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
+    rustix::mount::unmount(directory, flags).map_err(|error| problem(error.into()))?;
     fs::remove_dir(directory).map_err(problem)?;
     Ok(true)
 }

@@ -15,6 +15,8 @@ pub const FLOWS_MAX: u32 = 16_384;
 pub const LISTENERS_MAX: u32 = 1024;
 /// Multicast groups (or channels of a source) of one interface.
 pub const GROUPS_MAX: u32 = 4096;
+/// `COUNTERS_MAX`: more than there are reasons, so that a new reason does not change the map.
+pub(crate) const COUNTERS_MAX: u32 = 64;
 /// The longest label of a stack, bytes; what is longer is cut.
 pub const LABEL_BYTES: usize = 48;
 
@@ -214,6 +216,8 @@ mod tests {
         assert_eq!(defined("FLOWS_MAX"), FLOWS_MAX);
         assert_eq!(defined("LISTENERS_MAX"), LISTENERS_MAX);
         assert_eq!(defined("GROUPS_MAX"), GROUPS_MAX);
+        assert_eq!(defined("COUNTERS_MAX"), COUNTERS_MAX);
+        assert!(crate::Reason::ALL.len() <= COUNTERS_MAX as usize);
         assert_eq!(defined("LABEL_BYTES"), LABEL_BYTES as u32);
         assert_eq!(defined("ADDRESS_BYTES"), ADDRESS_BYTES as u32);
         assert_eq!(defined("VLAN_ANY"), u32::from(VLAN_ANY));

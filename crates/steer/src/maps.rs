@@ -8,10 +8,9 @@ use sidestep_sys::{Problem, bpf};
 
 use crate::entry::Table;
 use crate::layout::{
-    FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, QUEUES_MAX, STACKS_MAX, config, flow_key, group_key,
-    listener_key, stack_row,
+    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, QUEUES_MAX, STACKS_MAX, config, flow_key,
+    group_key, listener_key, stack_row,
 };
-use crate::reason::Reason;
 
 /// Handles of all maps. The kernel keeps a map as long as one handle, pin or program has it.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ fn shape(name: &str) -> Shape {
         "stacks" => (MapType::Array, 4, stack_row::BYTES, stacks),
         "heartbeats" => (MapType::ArrayOfMaps, 4, 4, stacks),
         "sockets" => (MapType::Xskmap, 4, 4, stacks * QUEUES_MAX as usize),
-        _ => (MapType::PercpuArray, 4, 8, Reason::ALL.len()),
+        _ => (MapType::PercpuArray, 4, 8, COUNTERS_MAX as usize),
     }
 }
 
@@ -85,9 +84,9 @@ impl Maps {
         })
     }
 
-    /// Gives every map its name in `directory`.
-    pub(crate) fn pin(&self, directory: &Path) -> Result<(), Problem> {
-        let maps = [
+    /// In the order of [`NAMES`].
+    fn all(&self) -> [&MapHandle; NAMES.len()] {
+        [
             &self.config,
             &self.flows,
             &self.listeners,
@@ -96,8 +95,17 @@ impl Maps {
             &self.heartbeats,
             &self.sockets,
             &self.counters,
-        ];
-        for (map, name) in maps.into_iter().zip(NAMES) {
+        ]
+    }
+
+    /// The map that the program calls so.
+    pub(crate) fn named(&self, name: &str) -> Option<&MapHandle> {
+        NAMES.iter().position(|known| *known == name).map(|index| self.all()[index])
+    }
+
+    /// Gives every map its name in `directory`.
+    pub(crate) fn pin(&self, directory: &Path) -> Result<(), Problem> {
+        for (map, name) in self.all().into_iter().zip(NAMES) {
             let path = directory.join(name);
             bpf::pin(map.as_fd(), &path).map_err(|error| {
                 Problem::failed(format!("cannot pin {}", path.display()), error)

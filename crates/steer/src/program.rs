@@ -1,9 +1,12 @@
 //! The compiled program: loading it into the kernel, and what the loader has to say when that fails.
 
 use std::cell::RefCell;
+use std::os::fd::AsFd;
 
-use libbpf_rs::{Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{Object, ObjectBuilder, OpenObject, PrintLevel};
 use sidestep_sys::Problem;
+
+use crate::maps::Maps;
 
 /// `bpf/steer.bpf.c`, compiled by the build script.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
@@ -21,9 +24,28 @@ thread_local! {
 
 /// Loads program and maps; they go with the object unless something else holds them.
 pub(crate) fn load() -> Result<Object, Problem> {
+    load_with(|_| Ok(()))
+}
+
+/// Loads the program onto maps that exist already.
+pub(crate) fn load_onto(maps: &Maps) -> Result<Object, Problem> {
+    load_with(|object| {
+        for mut map in object.maps_mut() {
+            if let Some(existing) = map.name().to_str().and_then(|name| maps.named(name)) {
+                map.reuse_fd(existing.as_fd())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn load_with(prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>) -> Result<Object, Problem> {
     MESSAGES.take();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
-    let loaded = ObjectBuilder::default().open_memory(OBJECT).and_then(libbpf_rs::OpenObject::load);
+    let loaded = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
+        prepare(&mut object)?;
+        object.load()
+    });
     loaded.map_err(|error| {
         let problem = Problem::failed("cannot load the steering program", describe(&error, &MESSAGES.take()));
         if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
@@ -38,6 +60,7 @@ fn describe(error: &libbpf_rs::Error, messages: &str) -> String {
     if messages.is_empty() { format!("{error:#}") } else { format!("{error:#}; the loader says: {}", messages.trim()) }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the library's type for it")]
 fn keep(_: PrintLevel, message: String) {
     MESSAGES.with_borrow_mut(|messages| {
         messages.push_str(&message);

@@ -136,6 +136,25 @@ impl Steering {
         &self.facts
     }
 
+    /// Puts this build's program in the place of the one that was adopted, in one step and with the same tables: no frame
+    /// meets an interface without a program. `false` when it is the same one already.
+    pub fn update_program(&mut self) -> Result<bool, Problem> {
+        let what = format!("cannot renew the program on {}", self.facts.interface);
+        let problem =
+            |error: libbpf_rs::Error| Problem::failed(what.clone(), error).next("it goes on with the old one");
+        let object = program::load_onto(&self.tables.maps)?;
+        let new = object.progs_mut().find(|program| program.name() == program::NAME);
+        let new = new.ok_or_else(|| Problem::failed(what.clone(), "the compiled program is missing"))?;
+        let handle = ProgramHandle::try_from(&new).map_err(problem)?;
+        let old = ProgramHandle::from_prog_id(self.facts.program_id).map_err(problem)?;
+        if handle.tag() == old.tag() {
+            return Ok(false);
+        }
+        self.link.update_prog(&new).map_err(problem)?;
+        self.facts.program_id = handle.id();
+        Ok(true)
+    }
+
     /// The directory of the pins.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -158,6 +177,9 @@ impl Steering {
                 .next("remove what is pinned (sidestep control --cleanup) and attach anew")
         })?;
         let info = link_info(&link, directory)?;
+        if info.ifindex == 0 {
+            return Err(foreign(directory, "the interface it was attached to is gone, or somebody has detached it"));
+        }
         if info.ifindex != ifindex {
             return Err(foreign(
                 directory,
@@ -242,14 +264,17 @@ fn occupied(name: &str, id: u32) -> Problem {
 /// Makes the directory; what a crash before the link was pinned has left in it is removed.
 fn prepare(directory: &Path) -> Result<(), Problem> {
     let problem = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot pin in {}", directory.display()), why);
-    if !directory.exists() {
+    let is_new = !directory.exists();
+    if is_new {
         DirBuilder::new().mode(0o700).create(directory).map_err(|error| {
             problem(&error).next("mount a BPF file system above it: sidestep control does that by itself")
         })?;
     }
     if !is_bpffs(directory) {
-        // An empty directory beside the pins of others would be left behind otherwise.
-        let _ = fs::remove_dir(directory);
+        if is_new {
+            // Nothing is left behind where nothing was.
+            let _ = fs::remove_dir(directory);
+        }
         return Err(problem(&"it is not on a BPF file system").next("mount one: mount -t bpf bpf DIRECTORY"));
     }
     if directory.join(LINK).exists() {

@@ -3,15 +3,16 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_XDP, bpf_insn, bpf_prog_load};
+use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_XDP, BPF_XDP, bpf_insn, bpf_link_update, bpf_prog_load, bpf_prog_load_opts};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramHandle, Xdp, XdpFlags};
-use sidestep_steer::{Attach, Mode, Protocol, Steering, Vlan, VlanMatch};
+use sidestep_steer::{Attach, Mode, Protocol, Reason, Steering, Vlan, VlanMatch};
 use sidestep_sys::Problem;
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Lab, Options};
@@ -89,6 +90,43 @@ fn dropped_it_stays_and_the_next_one_adopts_everything() {
 }
 
 #[test]
+fn an_older_program_is_renewed_in_its_place() {
+    if !can_run() {
+        return;
+    }
+    on_a_host(|pins| {
+        let mut steering = attach(pins.directory())?;
+        assert!(!steering.update_program()?);
+        let (owner, _) = stack(steering.tables(), "survivor");
+        drop(steering);
+        // Stands for the program of an older version.
+        let link = libbpf_rs::Link::open(pins.directory().join("link")).unwrap();
+        let (link, older) = (link.as_fd().as_raw_fd(), somebody_elses_program());
+        // SAFETY: both descriptors are open, and no options are passed.
+        assert_eq!(unsafe { bpf_link_update(link, older.as_raw_fd(), std::ptr::null()) }, 0);
+        drop(older);
+        let mut steering = Steering::adopt(&pins.directory(), ifindex("lab0"))?;
+        let old = steering.facts().program_id;
+        assert!(steering.update_program()?);
+        assert_ne!(steering.facts().program_id, old);
+        assert_eq!(attached_program(ifindex("lab0")), steering.facts().program_id);
+        assert_eq!(steering.tables().stacks()?[0].id, owner);
+        // The new one works on the old tables.
+        steering.tables().set_enabled(false)?;
+        let before = steering.tables().counter(Reason::Disabled)?;
+        wake_the_peer();
+        wait_until("a frame", || steering.tables().counter(Reason::Disabled).unwrap() > before);
+        Ok(())
+    });
+}
+
+/// Makes the other host send something: its answer to the question for its Ethernet address.
+fn wake_the_peer() {
+    let socket = UdpSocket::bind("198.18.0.1:0").unwrap();
+    socket.send_to(b"anybody there", "198.18.0.2:9").unwrap();
+}
+
+#[test]
 fn what_a_killed_process_attached_is_adopted() {
     if let Some(directory) = env::var_os(CHILD) {
         attach_and_wait(PathBuf::from(directory));
@@ -137,7 +175,12 @@ fn somebody_elses_program() -> OwnedFd {
     let load_two = bpf_insn { code: 0xb7, imm: 2, ..Default::default() };
     let exit = bpf_insn { code: 0x95, ..Default::default() };
     let program = [load_two, exit];
-    // SAFETY: name and licence are C strings, the instructions are two as said, and no options are passed.
+    let mut options = bpf_prog_load_opts {
+        sz: size_of::<bpf_prog_load_opts>() as _,
+        expected_attach_type: BPF_XDP,
+        ..Default::default()
+    };
+    // SAFETY: name and licence are C strings, the instructions are two as said, and the options have the size they say.
     let descriptor = unsafe {
         bpf_prog_load(
             BPF_PROG_TYPE_XDP,
@@ -145,7 +188,7 @@ fn somebody_elses_program() -> OwnedFd {
             c"GPL".as_ptr(),
             program.as_ptr(),
             program.len() as _,
-            std::ptr::null_mut(),
+            &raw mut options,
         )
     };
     assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
