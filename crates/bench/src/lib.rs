@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod frames;
 mod host;
 pub mod measure;
 mod message;

@@ -15,6 +15,8 @@ pub enum Medium {
     Inet,
     /// A Unix stream socket, whatever transport is asked for.
     Unix,
+    /// Whole frames over AF_XDP, UDP whatever transport is asked for.
+    Frames,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -114,6 +116,15 @@ pub const PATHS: &[Path] = &[
         description: "Unix stream socket, non-blocking recv(2) in a loop, pinned. Both ends on one host.",
     },
     Path {
+        name: "xdp-raw",
+        medium: Medium::Frames,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Bare AF_XDP: UDP frames written and answered in place, no stack; each end spins on its ring and sends \
+                      by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
+    },
+    Path {
         name: "floor",
         medium: Medium::CacheLine,
         pinned: true,
@@ -139,6 +150,7 @@ impl Path {
         match self.medium {
             Medium::Inet => asked,
             Medium::Unix => Transport::Uds,
+            Medium::Frames => Transport::Udp,
             Medium::CacheLine => Transport::Memory,
         }
     }

@@ -99,7 +99,7 @@ fn local_ends(
 ) -> Result<Ends, Problem> {
     let failed = |error: std::io::Error| Problem::failed("cannot start the peer", error);
     let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-    let origin = Origin { local: server, remote: client, same_host: true, cpu };
+    let origin = Origin { local: server, remote: client, same_host: true, in_lab: lab.is_some(), cpu };
     let peer = match program {
         PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
@@ -131,6 +131,7 @@ fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option
     command
         .args(["bench", "peer", "--local", &origin.local.to_string(), "--remote", &origin.remote.to_string()])
         .args(["--cpu", &origin.cpu.to_string()])
+        .args(origin.in_lab.then_some("--in-lab"))
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::null())
         .process_group(0); // Ctrl-C is for the measuring end alone: it ends the peer in order.

@@ -2,12 +2,13 @@
 
 use crate::host::{self, ClockFacts};
 use crate::measure::{Bench, Cpus, Meter, hiccups, loop_cost_ns};
+use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
 use crate::transport::Transport;
-use crate::{message, path::Path};
+use crate::{frames, message};
 use sidestep_report::schema::{Document, Host, SCHEMA, Setup, Tool};
 use sidestep_sys::clock::{Choice, Clock};
 use sidestep_sys::proc::Roots;
@@ -226,6 +227,11 @@ impl Scenario {
 fn fit(arm: Arm, bench: &Bench) -> Arm {
     let ends = bench.ends();
     let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Memory);
+    if arm.target.path.medium == Medium::Frames
+        && let Some(reason) = frames_refusal(bench, arm.target.size)
+    {
+        return arm.refused(reason);
+    }
     let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
     if local_only && !ends.same_host {
         return arm.refused("both ends must be on one host");
@@ -234,6 +240,20 @@ fn fit(arm: Arm, bench: &Bench) -> Arm {
         return arm.refused("both ends spin and there is only one CPU for them");
     }
     arm
+}
+
+/// Why bare frames cannot go between these ends.
+fn frames_refusal(bench: &Bench, size: u32) -> Option<String> {
+    let ends = bench.ends();
+    if ends.place != "lab" {
+        return Some(
+            "it attaches an XDP program to the interface, which is done in the lab only (--place lab, as root)".into(),
+        );
+    }
+    if ends.client.is_ipv6() {
+        return Some("its frames are IPv4".into());
+    }
+    (size > frames::SIZE_MAX).then(|| format!("a frame holds messages of up to {} bytes", frames::SIZE_MAX))
 }
 
 fn means(bench: &Bench, pin_irq: bool) -> Means {

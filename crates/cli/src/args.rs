@@ -237,6 +237,8 @@ pub(crate) struct Peer {
     pub(crate) remote: IpAddr,
     #[arg(long)]
     pub(crate) cpu: u32,
+    #[arg(long)]
+    pub(crate) in_lab: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 use super::conversation::Conversation;
 use super::{Bench, Meter, SAMPLES_MAX, floor};
+use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
 use crate::stats::Slice;
@@ -10,7 +11,7 @@ use sidestep_link::udp::Port;
 use sidestep_link::{Address, Link, Options, Waiting, connect};
 use sidestep_report::schema::Noise;
 use sidestep_sys::Problem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Exchanged at the start of every slice and not counted: the connection is new, its caches are cold.
@@ -57,6 +58,8 @@ pub struct Trips {
     pub noise: Noise,
     /// Whether the device has a NAPI instance that can be polled.
     pub napi: bool,
+    /// What a reader must know of how the frames went.
+    pub note: Option<String>,
 }
 
 impl Bench {
@@ -66,7 +69,10 @@ impl Bench {
         if target.path.medium == Medium::CacheLine {
             return self.floor(duration);
         }
-        let link = self.open(target)?;
+        let (link, note) = match target.path.medium {
+            Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
+            _ => (self.open(target)?, None),
+        };
         // From here on the peer owes one more word, whatever happens to the slice.
         let meter = Meter::start(self.watched_cpus());
         let spins = target.path.waiting == Waiting::Spin;
@@ -78,6 +84,7 @@ impl Bench {
         let (mut trips, done) = (measured?, done?);
         trips.slice = self.take_slice();
         trips.napi = done.napi;
+        trips.note = note;
         trips.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
         Ok(trips)
     }
@@ -92,7 +99,7 @@ impl Bench {
         };
         let number =
             port.as_ref().map_or(Ok(0), Port::number).map_err(|error| Problem::failed("cannot bind", error))?;
-        let ready = self.ask_echo(target, number)?;
+        let ready = self.ask_echo(target, number, None)?;
         let link = match (port, ready.unix) {
             (Some(port), _) => port.connect(SocketAddr::new(server, ready.port), &options),
             (None, Some(path)) => connect(&Address::Unix(path.into()), &options),
@@ -105,7 +112,28 @@ impl Bench {
         })
     }
 
-    fn ask_echo(&mut self, target: Target, port: u16) -> Result<Ready, Problem> {
+    /// Opens this end, asks the peer to open the other, and waits until the wire between them carries frames.
+    fn open_frames(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
+        let (IpAddr::V4(client), IpAddr::V4(server)) = (self.ends.client, self.ends.server) else {
+            return Err(Problem::usage("cannot send bare frames", "they are IPv4"));
+        };
+        let end = End::open(client.into())?;
+        let (mac, note) = (end.mac, end.note());
+        let ready = self.ask_echo(target, PORT, Some(mac))?;
+        let settled = end.settle().and_then(|()| {
+            let missing = || Problem::failed("cannot send bare frames", "the peer told no MAC address");
+            ready.mac.ok_or_else(missing)
+        });
+        let peer = settled.inspect_err(|_| {
+            // As in `open`: the peer's word about the slice that it gives up.
+            let _ = self.control().reply();
+        })?;
+        let from = FrameAddress { mac, ip: client, port: PORT };
+        let to = FrameAddress { mac: peer, ip: server, port: ready.port };
+        Ok((Box::new(FramesLink::new(end, from, to)), note))
+    }
+
+    fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
             path: target.path.name.into(),
@@ -113,6 +141,7 @@ impl Bench {
             cpu: self.cpus.server,
             port,
             service_time_ns: self.service_time_ns,
+            mac,
         });
         match self.control().ask(&request)? {
             Reply::Ready(ready) => Ok(ready),

@@ -1,13 +1,13 @@
 //! Answers every message with itself.
 
 use super::protocol::{Done, Echo};
-use super::session::Watch;
+use super::session::{Watch, work};
 use crate::message::Header;
 use sidestep_link::{Link, is_retry, send_all};
 use sidestep_sys::socket::incoming_napi_id;
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Serves one slice over a connected link, until the other end finishes.
 pub(super) fn run(
@@ -53,15 +53,4 @@ fn receive(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Re
 /// The other end closed its socket before we had read the end: no less an end.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::BrokenPipe)
-}
-
-/// Keeps the CPU busy for `service`, as an application that computes before it answers.
-#[inline]
-fn work(service: Duration) {
-    if !service.is_zero() {
-        let begin = Instant::now();
-        while begin.elapsed() < service {
-            std::hint::spin_loop();
-        }
-    }
 }

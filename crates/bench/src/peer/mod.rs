@@ -6,6 +6,7 @@
 
 pub mod control;
 mod echo;
+mod frames;
 pub mod protocol;
 mod sequence;
 pub mod serve;

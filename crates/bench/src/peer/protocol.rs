@@ -46,6 +46,8 @@ pub struct Echo {
     pub port: u16,
     /// Work done before each answer, nanoseconds.
     pub service_time_ns: u64,
+    /// The measuring end's MAC address, for bare frames.
+    pub mac: Option<[u8; 6]>,
 }
 
 /// One slice of a rate sweep.
@@ -102,6 +104,8 @@ pub struct Ready {
     pub group: Option<SocketAddrV4>,
     /// Receive buffer that the kernel granted, bytes.
     pub receive_buffer: usize,
+    /// The peer's MAC address, for bare frames.
+    pub mac: Option<[u8; 6]>,
 }
 
 /// What the peer saw of a slice.

@@ -81,7 +81,7 @@ fn turn_away(socket: Socket) -> Result<(), Problem> {
 fn one_session(socket: Socket, cpu: u32) -> Result<(), Problem> {
     let control = Control::over(socket).map_err(|error| Problem::failed("cannot talk", error))?;
     let (local, remote) = control.addresses().ok_or_else(|| Problem::failed("cannot talk", "it has gone"))?;
-    run(control, Origin { local, remote, same_host: local == remote, cpu })
+    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, cpu })
 }
 
 fn listen(address: SocketAddr) -> io::Result<Socket> {

@@ -2,7 +2,8 @@
 
 use super::control::Control;
 use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
-use super::{echo, sink};
+use super::{echo, frames, sink};
+use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
 use crate::path::{Medium, Path};
@@ -39,6 +40,8 @@ pub struct Origin {
     pub remote: IpAddr,
     /// Whether both ends are on one host, so that a Unix socket reaches.
     pub same_host: bool,
+    /// Whether this end's interface is one of a lab, to which an XDP program may be attached.
+    pub in_lab: bool,
     /// CPU for paths that pin, when the measuring end names none.
     pub cpu: u32,
 }
@@ -104,6 +107,9 @@ impl Session {
         if service > SERVICE_TIME_MAX {
             return Err(Problem::usage("cannot work that long", format!("the limit is {SERVICE_TIME_MAX:?}")));
         }
+        if path.medium == Medium::Frames {
+            return self.echo_frames(request, path, service);
+        }
         let mut link = match request.transport {
             Transport::Udp => self.echo_port(request, path)?,
             Transport::Tcp | Transport::Uds => self.accept(path)?,
@@ -112,6 +118,19 @@ impl Session {
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
+    }
+
+    /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
+    fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
+        if !self.origin.in_lab {
+            return Err(Problem::usage("cannot answer bare frames", "this end's interface is not one of a lab"));
+        }
+        check_size(request.size, SIZE_MAX)?;
+        self.place_thread(path, request.cpu)?;
+        let mut end = End::open(self.origin.local)?;
+        self.say(&Reply::Ready(Ready { port: PORT, mac: Some(end.mac), ..Ready::default() }))?;
+        let watch = self.watch(path);
+        frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
     /// Accepts the measuring end's connection for one slice.
@@ -248,4 +267,15 @@ fn unix_address() -> Address {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let name: PathBuf = std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()));
     Address::Unix(name)
+}
+
+/// Keeps the CPU busy for `service`, as an application that computes before it answers.
+#[inline]
+pub(super) fn work(service: Duration) {
+    if !service.is_zero() {
+        let begin = Instant::now();
+        while begin.elapsed() < service {
+            std::hint::spin_loop();
+        }
+    }
 }

@@ -49,6 +49,8 @@ pub struct Arm {
     lost: u64,
     noise: Noise,
     napi: bool,
+    /// How the frames went, in the words of the last slice.
+    frames: Option<String>,
     notes: Vec<String>,
 }
 
@@ -66,6 +68,7 @@ impl Arm {
             lost: 0,
             noise: Noise::default(),
             napi: false,
+            frames: None,
             notes: Vec::new(),
         }
     }
@@ -102,6 +105,7 @@ impl Arm {
         self.lost += trips.lost;
         self.warmup.messages += trips.settling;
         self.napi |= trips.napi;
+        self.frames = trips.note.or(self.frames.take());
         noise::add(&mut self.noise, &trips.noise);
         let slice = &trips.slice;
         let pass = Pass { n: slice.len(), p50: slice.p50(), p99: slice.quantile(0.99) };
@@ -135,6 +139,7 @@ impl Arm {
 
     fn remarks(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
+        notes.extend(self.frames.clone());
         if matches!(self.target.path.waiting, Waiting::BusyPoll { .. }) && !self.napi {
             notes.push(
                 "SO_BUSY_POLL had nothing to poll: the device has no NAPI instance of its own (veth, loopback), so the \

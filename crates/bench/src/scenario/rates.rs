@@ -92,6 +92,7 @@ fn refusal(path: &Path) -> Option<&'static str> {
     match path.medium {
         Medium::Inet if path.pinned => None,
         Medium::Inet => Some("the sender keeps its schedule by spinning on a CPU of its own; choose a pinned path"),
+        Medium::Frames => Some("bare frames are measured in round trips only"),
         _ => Some("a rate sweep is of datagrams"),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn of_arms(arms: &[Arm]) -> Vec<Ratio> {
 fn is_baseline_of(candidate: &Arm, arm: &Arm) -> bool {
     let (one, two) = (&candidate.target, &arm.target);
     let same_size = one.size == two.size || two.path.medium == Medium::CacheLine;
-    let comparable = one.transport == two.transport || two.path.medium != Medium::Inet;
+    let comparable = one.transport == two.transport || matches!(two.path.medium, Medium::Unix | Medium::CacheLine);
     candidate.refusal.is_none() && one.path.medium == Medium::Inet && same_size && comparable
 }
 

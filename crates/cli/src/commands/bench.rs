@@ -143,7 +143,8 @@ fn peer_of_parent(args: &Peer) -> Result<u8, Problem> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(refused)?;
     let control = Control::over(socket.into()).map_err(refused)?;
     if control.has_word(Duration::from_secs(5)) {
-        peer::run(control, Origin { local: args.local, remote: args.remote, same_host: true, cpu: args.cpu })?;
+        let Peer { local, remote, cpu, in_lab } = *args;
+        peer::run(control, Origin { local, remote, same_host: true, in_lab, cpu })?;
     }
     Ok(exit::GOOD)
 }
