@@ -10,9 +10,11 @@ use std::process::Command;
 const LAYERS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("ring", &["sys"]),
+    ("wire", &[]),
     ("link", &["sys"]),
-    ("plane", &["sys"]),
     ("steer", &["sys"]),
+    ("stack", &["wire"]),
+    ("plane", &["sys", "wire", "stack"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("control", &["sys", "plane", "steer"]),

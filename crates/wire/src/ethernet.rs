@@ -1,0 +1,135 @@
+//! Ethernet II frames, with up to two VLAN tags.
+//!
+//! ```text
+//!  0             6          12              12 + 4 * tags
+//!  | destination |  source  | tag ... (0-2) | type | payload, perhaps padded to 46 bytes
+//! ```
+
+use crate::vlan::{Kind, TAG_BYTES, Tag, Tags};
+use crate::{BuildError, MacAddress, Refusal};
+
+/// Bytes of the header without tags.
+pub const HEADER_BYTES: usize = 14;
+
+/// Bytes of the header with the most tags.
+pub const HEADER_BYTES_MAX: usize = HEADER_BYTES + crate::vlan::TAGS_MAX * TAG_BYTES;
+
+/// What an Ethernet frame carries (below 0x600 it is a length of IEEE 802.3, and nothing that we read).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: Self = Self(0x0800);
+    /// ARP.
+    pub const ARP: Self = Self(0x0806);
+    /// A tag of IEEE 802.1Q.
+    pub const CUSTOMER_TAG: Self = Self(0x8100);
+    /// IPv6.
+    pub const IPV6: Self = Self(0x86dd);
+    /// A tag of IEEE 802.1ad.
+    pub const SERVICE_TAG: Self = Self(0x88a8);
+}
+
+/// A frame that has been looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    addresses: &'a [u8; 12],
+    tags: Tags,
+    ether_type: EtherType,
+    payload: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// Reads the header and its tags. A frame without check sequence, as every link below us gives it.
+    #[inline]
+    pub fn parse(frame: &'a [u8]) -> Result<Self, Refusal> {
+        let (addresses, rest) = frame.split_first_chunk::<12>().ok_or(Refusal::EthernetTruncated)?;
+        let (mut ether_type, mut payload) = split_type(rest)?;
+        let mut tags = Tags::NONE;
+        while let Some(kind) = Kind::of(ether_type) {
+            let (control, rest) = payload.split_first_chunk::<2>().ok_or(Refusal::EthernetTruncated)?;
+            tags = tags.with(Tag::from_control(kind, u16::from_be_bytes(*control))?)?;
+            (ether_type, payload) = split_type(rest)?;
+        }
+        Ok(Self { addresses, tags, ether_type, payload })
+    }
+
+    /// Whom the frame is for.
+    #[inline]
+    pub fn destination(&self) -> MacAddress {
+        let [a, b, c, d, e, f, ..] = *self.addresses;
+        MacAddress([a, b, c, d, e, f])
+    }
+
+    /// Who sent it on this link.
+    #[inline]
+    pub fn source(&self) -> MacAddress {
+        let [.., a, b, c, d, e, f] = *self.addresses;
+        MacAddress([a, b, c, d, e, f])
+    }
+
+    /// Its VLAN tags.
+    #[inline]
+    pub fn tags(&self) -> Tags {
+        self.tags
+    }
+
+    /// What the payload is.
+    #[inline]
+    pub fn ether_type(&self) -> EtherType {
+        self.ether_type
+    }
+
+    /// Everything behind the header, padding included.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// Bytes of the header with its tags.
+    pub fn header_bytes(&self) -> usize {
+        HEADER_BYTES + self.tags.len() * TAG_BYTES
+    }
+}
+
+#[inline]
+fn split_type(bytes: &[u8]) -> Result<(EtherType, &[u8]), Refusal> {
+    let (ether_type, rest) = bytes.split_first_chunk::<2>().ok_or(Refusal::EthernetTruncated)?;
+    Ok((EtherType(u16::from_be_bytes(*ether_type)), rest))
+}
+
+/// A header to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whom the frame is for.
+    pub destination: MacAddress,
+    /// Who sends it.
+    pub source: MacAddress,
+    /// Its VLAN tags.
+    pub tags: Tags,
+    /// What follows.
+    pub ether_type: EtherType,
+}
+
+impl Header {
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        HEADER_BYTES + self.tags.len() * TAG_BYTES
+    }
+
+    /// Writes it at the beginning of `frame`; gives the bytes it takes.
+    pub fn write(&self, frame: &mut [u8]) -> Result<usize, BuildError> {
+        let header = frame.get_mut(..self.bytes()).ok_or(BuildError::NoRoom)?;
+        header[..6].copy_from_slice(&self.destination.0);
+        header[6..12].copy_from_slice(&self.source.0);
+        let mut at = 12;
+        for tag in self.tags.iter() {
+            header[at..at + 2].copy_from_slice(&tag.kind().ether_type().0.to_be_bytes());
+            header[at + 2..at + 4].copy_from_slice(&tag.control().to_be_bytes());
+            at += TAG_BYTES;
+        }
+        header[at..].copy_from_slice(&self.ether_type.0.to_be_bytes());
+        Ok(self.bytes())
+    }
+}

@@ -1,0 +1,233 @@
+//! IPv6 (RFC 8200), with its extension headers walked and not interpreted.
+//!
+//! ```text
+//!  0                              4                6             7           8           24            40
+//!  | 6 | traffic class | flow label | payload length | next header | hop limit |  source   | destination |
+//! ```
+
+use crate::{Addresses, BuildError, Refusal};
+use core::net::Ipv6Addr;
+
+/// Bytes of the header without extensions.
+pub const HEADER_BYTES: usize = 40;
+
+/// Extension headers that are walked: RFC 8200 section 4.1 knows seven places, and mobility makes eight.
+pub const EXTENSIONS_MAX: usize = 8;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION_OPTIONS: u8 = 60;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+
+/// What a fragment header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Where the piece begins in the whole, bytes.
+    pub offset: usize,
+    /// Whether further pieces follow.
+    pub more: bool,
+    /// The number that the pieces of one packet share.
+    pub identification: u32,
+}
+
+impl Fragment {
+    /// Whether the "piece" is the whole packet: to be taken as if it had no such header (RFC 6946).
+    pub fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+}
+
+/// A packet that has been looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    header: &'a [u8; HEADER_BYTES],
+    extensions: &'a [u8],
+    fragment: Option<Fragment>,
+    protocol: u8,
+    payload: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// Reads a packet, walks its extension headers and cuts off what the link padded.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv6Truncated)?;
+        let rest = rest.get(..payload_bytes(header)).ok_or(Refusal::Ipv6Truncated)?;
+        Self::split(header, rest)
+    }
+
+    /// Reads the beginning of a packet, as an ICMP error quotes it: the payload may be cut short.
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv6Truncated)?;
+        let rest = rest.get(..payload_bytes(header)).unwrap_or(rest);
+        Self::split(header, rest)
+    }
+
+    #[inline]
+    fn split(header: &'a [u8; HEADER_BYTES], rest: &'a [u8]) -> Result<Self, Refusal> {
+        if header[0] >> 4 != 6 {
+            return Err(Refusal::Ipv6Version);
+        }
+        let plain = Self { header, extensions: &[], fragment: None, protocol: header[6], payload: rest };
+        if is_extension(header[6]) { plain.walk() } else { Ok(plain) }
+    }
+
+    /// Goes from extension header to extension header up to the payload; of a later fragment no further than its own,
+    /// because what follows is the middle of something.
+    fn walk(mut self) -> Result<Self, Refusal> {
+        let all = self.payload;
+        let mut walked = 0;
+        while is_extension(self.protocol) {
+            if walked == EXTENSIONS_MAX {
+                return Err(Refusal::Ipv6TooManyExtensions);
+            }
+            walked += 1;
+            let head = self.payload.first_chunk::<8>().ok_or(Refusal::Ipv6ExtensionTruncated)?;
+            let bytes = extension_bytes(self.protocol, head[1]);
+            if self.protocol == FRAGMENT {
+                self.fragment = Some(fragment(head));
+            }
+            self.protocol = head[0];
+            self.payload = self.payload.get(bytes..).ok_or(Refusal::Ipv6ExtensionTruncated)?;
+            if self.fragment.is_some_and(|fragment| fragment.offset != 0) {
+                break;
+            }
+        }
+        self.extensions = &all[..all.len() - self.payload.len()];
+        Ok(self)
+    }
+
+    /// DSCP in the upper six bits, ECN in the lower two.
+    pub fn traffic_class(&self) -> u8 {
+        self.header[0] << 4 | self.header[1] >> 4
+    }
+
+    /// The flow label, 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        u32::from_be_bytes([0, self.header[1] & 0xf, self.header[2], self.header[3]])
+    }
+
+    /// Hops it may still make.
+    pub fn hop_limit(&self) -> u8 {
+        self.header[7]
+    }
+
+    /// What the payload is, behind all extension headers ([`crate::protocol`]).
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// What the fragment header says, if there is one (the last one counts).
+    #[inline]
+    pub fn fragment(&self) -> Option<Fragment> {
+        self.fragment
+    }
+
+    /// The extension headers, as they stand; mostly empty.
+    #[inline]
+    pub fn extensions(&self) -> &'a [u8] {
+        self.extensions
+    }
+
+    /// Who sent it.
+    #[inline]
+    pub fn source(&self) -> Ipv6Addr {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&self.header[8..24]);
+        Ipv6Addr::from(octets)
+    }
+
+    /// Whom it is for.
+    #[inline]
+    pub fn destination(&self) -> Ipv6Addr {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&self.header[24..40]);
+        Ipv6Addr::from(octets)
+    }
+
+    /// Both addresses.
+    #[inline]
+    pub fn addresses(&self) -> Addresses {
+        Addresses::V6 { source: self.source(), destination: self.destination() }
+    }
+
+    /// The payload behind the extension headers, without padding.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// Bytes of the header with its extensions.
+    #[inline]
+    pub fn header_bytes(&self) -> usize {
+        HEADER_BYTES + self.extensions.len()
+    }
+}
+
+#[inline]
+fn payload_bytes(header: &[u8; HEADER_BYTES]) -> usize {
+    usize::from(u16::from_be_bytes([header[4], header[5]]))
+}
+
+#[inline]
+fn is_extension(next: u8) -> bool {
+    let known = [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS, MOBILITY, HOST_IDENTITY, SHIM6];
+    known.contains(&next)
+}
+
+/// Lengths count 8 bytes beyond the first 8; of authentication 4 bytes beyond the first 8 (RFC 4302 section 2.2); a
+/// fragment header has no length.
+fn extension_bytes(kind: u8, length: u8) -> usize {
+    match kind {
+        FRAGMENT => 8,
+        AUTHENTICATION => 8 + usize::from(length) * 4,
+        _ => 8 + usize::from(length) * 8,
+    }
+}
+
+fn fragment(header: &[u8; 8]) -> Fragment {
+    let place = u16::from_be_bytes([header[2], header[3]]);
+    Fragment {
+        offset: usize::from(place & 0xfff8),
+        more: place & 1 != 0,
+        identification: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
+    }
+}
+
+/// A header to write. Extension headers are not made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who sends it.
+    pub source: Ipv6Addr,
+    /// Whom it is for.
+    pub destination: Ipv6Addr,
+    /// What the payload is ([`crate::protocol`]).
+    pub protocol: u8,
+    /// Hops it may make.
+    pub hop_limit: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Of this the low 20 bits are written.
+    pub flow_label: u32,
+}
+
+impl Header {
+    /// Writes it at the beginning of `packet`, for `payload_bytes` behind it; gives the bytes it takes.
+    pub fn write(&self, payload_bytes: usize, packet: &mut [u8]) -> Result<usize, BuildError> {
+        let length = u16::try_from(payload_bytes).map_err(|_| BuildError::TooLong)?;
+        let header = packet.first_chunk_mut::<HEADER_BYTES>().ok_or(BuildError::NoRoom)?;
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+        header[..4].copy_from_slice(&first.to_be_bytes());
+        header[4..6].copy_from_slice(&length.to_be_bytes());
+        header[6] = self.protocol;
+        header[7] = self.hop_limit;
+        header[8..24].copy_from_slice(&self.source.octets());
+        header[24..40].copy_from_slice(&self.destination.octets());
+        Ok(HEADER_BYTES)
+    }
+}

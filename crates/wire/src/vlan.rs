@@ -1,0 +1,168 @@
+//! VLAN tags: IEEE 802.1Q, and a second one as of 802.1ad.
+//!
+//! ```text
+//!  0               16      19  20          32
+//!  | 0x8100/0x88a8 |priority|DE|   VLAN id   |   then the type of what follows
+//! ```
+
+use crate::{Refusal, ethernet::EtherType};
+
+/// Bytes of one tag.
+pub const TAG_BYTES: usize = 4;
+
+/// Tags that are read: the customer's, and the provider's in front of it. More is not in use anywhere that trades.
+pub const TAGS_MAX: usize = 2;
+
+/// The number of a VLAN, 0 to 4094. Zero is no VLAN: the tag then only carries the priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VlanId(u16);
+
+impl VlanId {
+    /// `None` above 4094: 4095 is reserved, and there are no more bits.
+    pub fn new(number: u16) -> Option<Self> {
+        (number < 4095).then_some(Self(number))
+    }
+
+    /// The number.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// Which of the two kinds a tag is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// 802.1Q, type 0x8100.
+    Customer,
+    /// 802.1ad, type 0x88a8: the outer one of two.
+    Service,
+}
+
+impl Kind {
+    /// The type that announces such a tag.
+    pub fn ether_type(self) -> EtherType {
+        match self {
+            Self::Customer => EtherType::CUSTOMER_TAG,
+            Self::Service => EtherType::SERVICE_TAG,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(ether_type: EtherType) -> Option<Self> {
+        match ether_type {
+            EtherType::CUSTOMER_TAG => Some(Self::Customer),
+            EtherType::SERVICE_TAG => Some(Self::Service),
+            _ => None,
+        }
+    }
+}
+
+/// One tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag {
+    kind: Kind,
+    control: u16,
+}
+
+impl Tag {
+    /// A plain 802.1Q tag without priority.
+    pub fn customer(id: VlanId) -> Self {
+        Self::new(Kind::Customer, id, 0, false)
+    }
+
+    /// Any tag. Of `priority` (0 to 7, IEEE 802.1p) the low three bits count.
+    pub fn new(kind: Kind, id: VlanId, priority: u8, drop_eligible: bool) -> Self {
+        let control = u16::from(priority & 7) << 13 | u16::from(drop_eligible) << 12 | id.0;
+        Self { kind, control }
+    }
+
+    /// Reads the 16 bits behind the type.
+    #[inline]
+    pub fn from_control(kind: Kind, control: u16) -> Result<Self, Refusal> {
+        if control & 0xfff == 0xfff { Err(Refusal::VlanReserved) } else { Ok(Self { kind, control }) }
+    }
+
+    /// 802.1Q or 802.1ad.
+    pub fn kind(self) -> Kind {
+        self.kind
+    }
+
+    /// The VLAN.
+    pub fn id(self) -> VlanId {
+        VlanId(self.control & 0xfff)
+    }
+
+    /// 0 to 7.
+    pub fn priority(self) -> u8 {
+        (self.control >> 13) as u8
+    }
+
+    /// Whether it may be dropped first.
+    pub fn is_drop_eligible(self) -> bool {
+        self.control & 0x1000 != 0
+    }
+
+    /// The 16 bits behind the type.
+    pub fn control(self) -> u16 {
+        self.control
+    }
+}
+
+/// No tag, one, or two; the outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tags {
+    outer: Option<Tag>,
+    inner: Option<Tag>,
+}
+
+impl Tags {
+    /// No tag.
+    pub const NONE: Self = Self { outer: None, inner: None };
+
+    /// One tag.
+    pub fn one(tag: Tag) -> Self {
+        Self { outer: Some(tag), inner: None }
+    }
+
+    /// Two tags.
+    pub fn two(outer: Tag, inner: Tag) -> Self {
+        Self { outer: Some(outer), inner: Some(inner) }
+    }
+
+    /// With one more inside of those there are.
+    #[inline]
+    pub(crate) fn with(self, tag: Tag) -> Result<Self, Refusal> {
+        match (self.outer, self.inner) {
+            (None, _) => Ok(Self::one(tag)),
+            (Some(outer), None) => Ok(Self::two(outer, tag)),
+            _ => Err(Refusal::VlanTooManyTags),
+        }
+    }
+
+    /// The outermost tag.
+    #[inline]
+    pub fn outer(&self) -> Option<Tag> {
+        self.outer
+    }
+
+    /// The second tag.
+    #[inline]
+    pub fn inner(&self) -> Option<Tag> {
+        self.inner
+    }
+
+    /// All of them, the outermost first.
+    pub fn iter(&self) -> impl Iterator<Item = Tag> + use<> {
+        [self.outer, self.inner].into_iter().flatten()
+    }
+
+    /// How many, 0 to 2.
+    pub fn len(&self) -> usize {
+        usize::from(self.outer.is_some()) + usize::from(self.inner.is_some())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.outer.is_none()
+    }
+}
