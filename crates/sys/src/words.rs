@@ -51,6 +51,12 @@ impl Words {
         checked(file, words, Access::ReadWrite).map(Self)
     }
 
+    /// Over a writable mapping of a file that cannot shrink, such as a BPF map. Panics over a read-only one.
+    pub fn over(mapping: Mapping) -> Self {
+        assert_eq!(mapping.access(), Access::ReadWrite, "words are stored to");
+        Self(mapping)
+    }
+
     /// How many words there are.
     #[allow(clippy::len_without_is_empty)] // The kernel refuses an empty mapping.
     pub fn len(&self) -> usize {
