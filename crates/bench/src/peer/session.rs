@@ -276,7 +276,6 @@ fn socket_path() -> PathBuf {
     std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()))
 }
 
-
 /// Keeps the CPU busy for `service`, as an application that computes before it answers.
 #[inline]
 pub(super) fn work(service: Duration) {
