@@ -13,15 +13,11 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 
+#include "maps.h"
 #include "steer.h"
 
-#define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-
-/* How libbpf reads the description of a map out of BTF. */
-#define MAP_NUMBER(name, value) int(*name)[value]
-#define MAP_TYPE(name, type) typeof(type) *name
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NET16(value) ((__be16)__builtin_bswap16(value))
@@ -33,74 +29,9 @@
 
 static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
+	(void *)BPF_FUNC_fib_lookup;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, struct config);
-} config SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, FLOWS_MAX);
-	MAP_TYPE(key, struct flow_key);
-	MAP_TYPE(value, struct owner);
-} flows SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, LISTENERS_MAX);
-	MAP_TYPE(key, struct listener_key);
-	MAP_TYPE(value, struct owner);
-} listeners SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
-	MAP_NUMBER(max_entries, GROUPS_MAX);
-	MAP_TYPE(key, struct group_key);
-	MAP_TYPE(value, struct owner);
-} groups SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, STACKS_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, struct stack);
-} stacks SEC(".maps");
-
-/* A map per stack and not a row per stack: a mapping is all or nothing, and a stack must not reach another's word. */
-struct heartbeat_map {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	MAP_NUMBER(max_entries, 1);
-	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
-	/* Sizes and not types: behind a pointer in an array clang describes a structure by name only. */
-	MAP_NUMBER(key_size, sizeof(__u32));
-	MAP_NUMBER(value_size, sizeof(struct heartbeat));
-};
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	MAP_NUMBER(max_entries, STACKS_MAX);
-	MAP_TYPE(key, __u32);
-	struct heartbeat_map *values[];
-} heartbeats SEC(".maps");
-
-/* [stack * QUEUES_MAX + receive queue]. The kernel takes a socket out when it is closed. */
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);
-	MAP_NUMBER(max_entries, STACKS_MAX * QUEUES_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, __u32);
-} sockets SEC(".maps");
-
-struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	MAP_NUMBER(max_entries, COUNTERS_MAX);
-	MAP_TYPE(key, __u32);
-	MAP_TYPE(value, __u64);
-} counters SEC(".maps");
 
 struct vlan_tag {
 	__be16 control;
@@ -299,8 +230,37 @@ INLINE int is_mac_of_host(const __u8 *mac, const struct config *settings)
 	       mac[5] == own[5];
 }
 
+#define FAMILY_OF_IPV4_ROUTES 2 /* AF_INET */
+#define FAMILY_OF_IPV6_ROUTES 10 /* AF_INET6 */
+
+/* Whether the kernel would send the packet on, to a container or another host: it is to our Ethernet address, but not to
+ * an address of ours. Only a listener for any address can match such a packet; only an interface that forwards asks its
+ * routes. A packet that is neither ours nor forwarded is the stack's to ignore, as it would be the kernel's. */
+INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
+{
+	struct bpf_fib_lookup question = {
+		.l4_protocol = flow->protocol,
+		.sport = flow->remote_port,
+		.dport = flow->local_port,
+		.ifindex = context->ingress_ifindex,
+	};
+	long answer;
+
+	if (flow->family == FAMILY_IPV4) {
+		question.family = FAMILY_OF_IPV4_ROUTES;
+		__builtin_memcpy(&question.ipv4_src, flow->remote, 4);
+		__builtin_memcpy(&question.ipv4_dst, flow->local, 4);
+	} else {
+		question.family = FAMILY_OF_IPV6_ROUTES;
+		__builtin_memcpy(question.ipv6_src, flow->remote, 16);
+		__builtin_memcpy(question.ipv6_dst, flow->local, 16);
+	}
+	answer = ask_route(context, &question, sizeof(question), 0);
+	return answer != BPF_FIB_LKUP_RET_NOT_FWDED && answer != BPF_FIB_LKUP_RET_FWD_DISABLED;
+}
+
 /* The most specific entry wins, as with the kernel's sockets: address before VLAN before neither. */
-INLINE const struct owner *find_listener(const struct flow_key *flow)
+INLINE const struct owner *find_listener(const struct flow_key *flow, int *any_address)
 {
 	struct listener_key key = {
 		.local_port = flow->local_port,
@@ -320,6 +280,7 @@ INLINE const struct owner *find_listener(const struct flow_key *flow)
 	owner = lookup(&listeners, &key);
 	if (owner)
 		return owner;
+	*any_address = 1;
 	__builtin_memset(key.local, 0, ADDRESS_BYTES);
 	key.outer_vlan = flow->outer_vlan;
 	key.inner_vlan = flow->inner_vlan;
@@ -364,8 +325,11 @@ INLINE const struct owner *find_group(const struct flow_key *flow)
 }
 
 /* Who gets the frame; a reason to pass it when nobody does. */
-INLINE int find_owner(const struct frame *frame, const struct config *settings, const struct owner **owner)
+INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
+		      const struct owner **owner)
 {
+	int any_address = 0;
+
 	if (is_multicast(&frame->key)) {
 		if (!is_mac_of_group(frame->destination, &frame->key))
 			return PASS_FOREIGN_MAC;
@@ -380,8 +344,14 @@ INLINE int find_owner(const struct frame *frame, const struct config *settings, 
 	*owner = lookup(&flows, &frame->key);
 	if (*owner)
 		return REDIRECT_FLOW;
-	*owner = find_listener(&frame->key);
-	return *owner ? REDIRECT_LISTENER : PASS_NO_ENTRY;
+	*owner = find_listener(&frame->key, &any_address);
+	if (!*owner)
+		return PASS_NO_ENTRY;
+	if (any_address && is_forwarded(context, &frame->key)) {
+		*owner = 0;
+		return PASS_FORWARDED;
+	}
+	return REDIRECT_LISTENER;
 }
 
 /* Stale: further away from now than the deadline. Clocks of two processors may differ a little, so a beat may lie ahead;
@@ -441,7 +411,7 @@ INLINE int judge(struct xdp_md *context)
 	reason = read_frame(&frame);
 	if (reason != GO_ON)
 		return reason;
-	reason = find_owner(&frame, settings, &owner);
+	reason = find_owner(context, &frame, settings, &owner);
 	if (!owner)
 		return reason;
 	return deliver(context, settings, owner, reason);

@@ -45,7 +45,7 @@ struct flow_key {
 	__u16 zero;
 };
 
-/* 24 bytes. A bound port; an all-zero `local` is any address of the family. */
+/* 24 bytes. A bound port; an all-zero `local` is any address of the family that is this host's. */
 struct listener_key {
 	__u8 local[ADDRESS_BYTES];
 	__be16 local_port;
@@ -122,6 +122,7 @@ enum reason {
 	PASS_STALE,
 	PASS_QUEUE,
 	PASS_NO_SOCKET,
+	PASS_FORWARDED,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

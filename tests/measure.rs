@@ -64,7 +64,7 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 11, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 13, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
@@ -88,6 +88,35 @@ fn a_lab_measures_and_leaves_nothing() {
         assert_eq!((rows(&document).len(), &document["setup"]["place"]), (2, &Value::from("lab")));
         let busy = run(&["lab", "status", "--json"]).stdout;
         assert!(!busy.contains(&format!("\"owned\": {}", std::process::id())), "{busy}");
+    }
+}
+
+#[test]
+fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
+    let _turn = my_turn();
+    let arguments = |place| {
+        let paths = ["--paths", "kernel-spin,xdp-raw", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
+        [vec!["bench", "sizes", place, "--transport", "udp"], paths.to_vec()].concat()
+    };
+    let reasons = |document: &Value| {
+        let unavailable = document["unavailable"].as_array().expect("a list").iter();
+        unavailable.map(|row| row["reason"].as_str().expect("a reason").to_owned()).collect::<Vec<_>>().join("; ")
+    };
+    let document = run(&arguments("--place=loopback")).json();
+    assert_eq!(reasons(&document).matches("in the lab only").count(), 3, "{document}");
+    if !is_root() {
+        return;
+    }
+    let finished = run(&arguments("--place=lab"));
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
+    let bare: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == "xdp-raw").collect();
+    assert_eq!(bare.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
+    for row in bare {
+        check_row(row);
+        assert!(row["transport"] == "udp" && row["notes"].to_string().contains("copy mode"), "{row}");
     }
 }
 
@@ -199,7 +228,7 @@ fn shared_memory_stands_beside_sockets_and_the_floor() {
 #[test]
 fn shared_memory_carries_every_size() {
     let _turn = my_turn();
-    let sizes = ["--sizes", "16,1472,65536", "--paths", "shm,shm-block"];
+    let sizes = ["--transport", "tcp", "--sizes", "16,1472,65536", "--paths", "shm,shm-block"];
     let finished =
         run(&[&["bench", "sizes", "--place", "loopback", "--duration", "50ms", "--json", "-"], &sizes[..]].concat());
     assert_eq!(finished.code, 0, "{}", finished.stderr);

@@ -13,15 +13,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("link", &["sys", "ring"]),
     ("stack", &["wire"]),
-    ("capi", &["sys", "ring"]),
-    ("plane", &["sys"]),
+    ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
+    ("control", &["sys", "plane", "steer"]),
+    ("capi", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("control", &["sys", "plane", "steer"]),
     ("bench", &["sys", "link", "report", "testkit"]),
-    ("cli", &["sys", "ring", "bench", "report", "testkit"]),
+    ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.

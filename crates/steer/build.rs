@@ -17,7 +17,9 @@ fn main() {
     let source = root.join("bpf/steer.bpf.c");
     let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder")).join("steer.bpf.o");
     println!("cargo::rerun-if-changed={}", source.display());
-    println!("cargo::rerun-if-changed={}", root.join("bpf/steer.h").display());
+    for header in ["bpf/steer.h", "bpf/maps.h"] {
+        println!("cargo::rerun-if-changed={}", root.join(header).display());
+    }
     println!("cargo::rerun-if-env-changed=CLANG");
     let compiler = compiler();
     let status = compile(&compiler, &root, &source, &object).status();

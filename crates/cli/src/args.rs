@@ -33,6 +33,10 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Judge a result against an earlier one, row by row
     Compare(Compare),
+    /// Run the control plane of this network namespace, in the foreground
+    Control(Control),
+    /// Show what is accelerated, and why the rest is not
+    Ps(Ps),
     /// Two hosts on this machine: network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
@@ -142,7 +146,7 @@ pub(crate) enum CastKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rr {
-    /// Over what (uds and floor paths bring their own)
+    /// Over what (uds, shm and floor paths bring their own)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
     /// Paths, separated by commas, or `all`
@@ -249,6 +253,35 @@ pub(crate) struct Compare {
     /// Write the comparison as JSON; `-` for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Control {
+    /// Serve these interfaces alone, from the start to the end [default: any, while a program uses it]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) interface: Vec<String>,
+    /// Users who may bypass the kernel, by number, beside root [default: members of the group sidestep]
+    #[arg(long, value_name = "UID", value_delimiter = ',')]
+    pub(crate) allow_uid: Vec<u32>,
+    /// Groups whose members may, by number
+    #[arg(long, value_name = "GID", value_delimiter = ',')]
+    pub(crate) allow_gid: Vec<u32>,
+    /// Where to listen [default: control.sock in /run/sidestep/net-INODE, INODE being the network namespace's]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Detach everything that a control plane that was killed has left behind, and end
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "socket"])]
+    pub(crate) cleanup: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ps {
+    /// Ask the control plane there
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

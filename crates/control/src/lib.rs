@@ -12,6 +12,8 @@ mod netlink;
 pub mod permit;
 mod registry;
 mod state;
+#[cfg(test)]
+mod testing;
 mod twin;
 mod xdp;
 
@@ -54,7 +56,8 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     registry.adopt(records, now);
     let listener = Listener::open(&socket, options.permit.clone())?;
     say(format!("control plane of this network namespace, at {}", socket.display()));
-    Daemon::new(mirror, listener, registry, namespace_cookie()?).run(stop)
+    let state = Daemon::new(mirror, listener, registry, namespace_cookie()?).run(stop)?;
+    state.remove()
 }
 
 /// Detaches everything that a control of this network namespace has attached, and removes what it remembers. Refuses while

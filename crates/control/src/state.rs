@@ -7,7 +7,7 @@ use sidestep_sys::Problem;
 use sidestep_sys::process::Process;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A record has about one KiB; what is longer is not one.
@@ -16,11 +16,15 @@ const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// Records of one directory; there are never more stacks than this.
 const RECORDS_MAX: usize = 4096;
 
+/// A holder that ends removes its lock; who waited for it in between looks again.
+const LOCK_TRIES: usize = 8;
+
 /// The directory of one network namespace's control, and the right to use it.
 #[derive(Debug)]
 pub(crate) struct State {
     directory: PathBuf,
     /// Locked; closing it, or the end of the process, gives the lock back.
+    #[expect(dead_code, reason = "it is held, not used")]
     lock: File,
 }
 
@@ -50,23 +54,12 @@ impl State {
         };
         DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(problem)?;
         DirBuilder::new().recursive(true).mode(0o700).create(directory.join("stacks")).map_err(problem)?;
-        let path = directory.join("lock");
-        let mut lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lock = lock.as_mut().map_err(|error| problem(io::Error::from(error.kind())))?;
-        match flock(&*lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                let _ = lock.take(20).read_to_string(&mut holder);
-                let why = format!("control is running already (process {})", holder.trim());
-                return Err(Problem::failed("cannot start the control plane of this network namespace", why)
-                    .next("end that one first; sidestep ps shows what it serves"));
+        for _ in 0..LOCK_TRIES {
+            if let Some(lock) = take_lock(&directory.join("lock"))? {
+                return Ok(Self { directory: directory.to_owned(), lock });
             }
-            Err(error) => return Err(problem(error.into())),
         }
-        let mut lock = lock.try_clone().map_err(problem)?;
-        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(problem)?;
-        Ok(Self { directory: directory.to_owned(), lock })
+        Err(problem(io::Error::other("its lock is being removed over and over")))
     }
 
     /// Where it is.
@@ -121,7 +114,6 @@ impl State {
                 _ => {}
             }
         }
-        drop(self.lock);
         match fs::remove_dir(&self.directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&self.directory, error)),
             _ => Ok(()),
@@ -133,8 +125,74 @@ impl State {
     }
 }
 
+/// The lock; `None` when its last holder removed it at this very moment.
+fn take_lock(path: &Path) -> Result<Option<File>, Problem> {
+    let problem =
+        |error: io::Error| Problem::failed(format!("cannot lock {}", path.display()), error).next("run as root");
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let mut file = file.map_err(problem)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let _ = file.take(20).read_to_string(&mut holder);
+            let why = format!("control is running already (process {})", holder.trim());
+            return Err(Problem::failed("cannot start the control plane of this network namespace", why)
+                .next("end that one first; sidestep ps shows what it serves"));
+        }
+        Err(error) => return Err(problem(error.into())),
+    }
+    let inode = file.metadata().map_err(problem)?.ino();
+    if fs::metadata(path).map_or(true, |found| found.ino() != inode) {
+        return Ok(None);
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(problem)?;
+    Ok(Some(file))
+}
+
 fn read(path: &Path) -> Option<Record> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(RECORD_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::stack_facts;
+
+    fn record(stack: u32) -> Record {
+        let this = Process::this().unwrap();
+        let (pid, start_ticks) = (this.pid, this.start_ticks);
+        Record { facts: stack_facts(stack, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 8 }
+    }
+
+    #[test]
+    fn there_is_one_control_and_the_next_finds_what_it_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("net-1");
+        let state = State::take(&directory).unwrap();
+        let refused = State::take(&directory).unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+        state.store(&record(3)).unwrap();
+        state.store(&record(4)).unwrap();
+        state.forget(4);
+        drop(state);
+        let state = State::take(&directory).unwrap();
+        assert_eq!(state.records(), [record(3)]);
+        state.remove().unwrap();
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn what_is_no_record_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::take(folder.path()).unwrap();
+        let stacks = folder.path().join("stacks");
+        fs::write(stacks.join("1.json"), "{").unwrap();
+        fs::write(stacks.join("2.json"), serde_json::to_vec(&record(9)).unwrap()).unwrap();
+        fs::write(stacks.join("3.draft"), "").unwrap();
+        assert_eq!(state.records(), []);
+        assert_eq!(fs::read_dir(stacks).unwrap().count(), 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! The application's end of the connection: ask, wait for the reply, take the descriptors.
 
 use crate::counters::Counters;
+use crate::heartbeat::Heartbeat;
 use crate::message::{
     Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
     StackFacts, VERSION,
@@ -73,8 +74,8 @@ pub struct Stack {
     pub socket: OwnedFd,
     /// The packet memory: a sealed memfd.
     pub frames: OwnedFd,
-    /// The steering program's heartbeat map of this stack: mappable, its first word is the time of the last sign of life.
-    pub heartbeat: OwnedFd,
+    /// To be told while the stack is polled; without it the kernel has the traffic.
+    pub heartbeat: Heartbeat,
     /// Counters that `sidestep ps` shows.
     pub counters: Counters,
     /// The page of the counters, for [`Client::resume_stack`].
@@ -147,6 +148,7 @@ impl Client {
         let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
         let [socket, frames, heartbeat, counters_page] = counted(descriptors)?;
         let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
+        let heartbeat = Heartbeat::open(heartbeat.as_fd()).map_err(Error::Lost)?;
         Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page })
     }
 
@@ -258,7 +260,11 @@ impl Client {
         self.number = self.number.checked_add(1).unwrap_or(1);
         let number = self.number;
         let descriptors: Vec<BorrowedFd<'_>> = twin.into_iter().collect();
-        self.channel.send(&Numbered { number, body: request }, &descriptors).map_err(lost)?;
+        match self.channel.send(&Numbered { number, body: request }, &descriptors) {
+            // Turned away already; what it said before it hung up is still to be read.
+            Ok(()) | Err(Fault::Closed) => {}
+            Err(fault) => return Err(lost(fault)),
+        }
         let deadline = Instant::now() + REPLY_WAIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

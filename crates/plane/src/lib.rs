@@ -2,7 +2,8 @@
 //!
 //! [`message`]: the bounded protocol on control's Unix socket, with descriptors. [`table`]: the mirror of the kernel's
 //! interfaces, addresses, routes and neighbours in shared memory. [`counters`]: a page that the application counts in and
-//! others look at. [`client`]: the application's end of it all.
+//! others look at. [`routes`]: the kernel's routing decisions from that mirror.
+//! [`heartbeat`]: the application's sign of life. [`client`]: the application's end of it all.
 #![forbid(unsafe_code)]
 // The models are of the sequence lock alone.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
@@ -12,7 +13,11 @@ pub mod client;
 #[cfg(not(loom))]
 pub mod counters;
 #[cfg(not(loom))]
+pub mod heartbeat;
+#[cfg(not(loom))]
 pub mod message;
 #[cfg(not(loom))]
 pub mod place;
+#[cfg(not(loom))]
+pub mod routes;
 pub mod table;

@@ -1,10 +1,7 @@
 //! The owner's sign of life. Without it the steering program gives the packets to the kernel (the dead-man switch).
 
 use rustix::time::{ClockId, clock_gettime};
-use sidestep_sys::Problem;
-use sidestep_sys::words::Words;
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use sidestep_plane::heartbeat::{Heartbeat, monotonic_ns};
 
 /// Turns between two readings of the clock, at the most: a program that polls every 10 ms still beats in time for a deadline
 /// of a second, and one that spins pays half a nanosecond a turn.
@@ -16,25 +13,24 @@ const SLOW_TURN_NS: u64 = 1_000_000;
 /// Beats when it is time.
 #[derive(Debug)]
 pub(crate) struct Heart {
-    /// The word that the steering program looks at.
-    word: Option<Words>,
+    /// What the steering program looks at.
+    heartbeat: Option<Heartbeat>,
     left: u32,
     stride: u32,
     now_ns: u64,
 }
 
 impl Heart {
-    /// Over the heartbeat map of a stack; beats once.
-    pub(crate) fn start(map: BorrowedFd<'_>) -> Result<Self, Problem> {
-        let mut heart = Self::without();
-        heart.word = Some(Words::of_bpf_array(map, 1)?);
+    /// Of a stack; beats once.
+    pub(crate) fn start(heartbeat: Heartbeat) -> Self {
+        let mut heart = Self { heartbeat: Some(heartbeat), ..Self::without() };
         heart.beat();
-        Ok(heart)
+        heart
     }
 
     /// A clock without anybody to tell.
     pub(crate) fn without() -> Self {
-        Self { word: None, left: 0, stride: 1, now_ns: monotonic_ns() }
+        Self { heartbeat: None, left: 0, stride: 1, now_ns: monotonic_ns() }
     }
 
     /// One turn; true when the clock was read.
@@ -58,8 +54,8 @@ impl Heart {
         let turn_ns = now_ns.saturating_sub(self.now_ns) / u64::from(self.stride);
         self.stride = if turn_ns > SLOW_TURN_NS { 1 } else { (2 * self.stride).min(TURNS_MAX) };
         (self.left, self.now_ns) = (self.stride, now_ns);
-        if let Some(word) = &self.word {
-            word.word(0).store(now_ns, Ordering::Release);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.beat_at(now_ns);
         }
     }
 
@@ -69,20 +65,10 @@ impl Heart {
     }
 }
 
-/// CLOCK_MONOTONIC, the clock of heartbeats.
-pub(crate) fn monotonic_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
 /// CLOCK_REALTIME, the clock of timestamps.
 #[inline]
 pub(crate) fn realtime_ns() -> u64 {
-    nanoseconds(ClockId::Realtime)
-}
-
-#[inline]
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
+    let now = clock_gettime(ClockId::Realtime);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 

@@ -93,17 +93,25 @@ impl Stack {
     #[inline]
     pub fn receive(&mut self, frame: &[u8], checksums: Checksums) -> Verdict<'_> {
         let Self { host, udp, counters } = self;
-        let verdict = ip::receive(host, frame, checksums).and_then(|packet| match packet.protocol {
-            protocol::UDP => datagram(udp, &packet, checksums).map(Verdict::Deliver),
-            protocol::ICMP | protocol::ICMPV6 => flow_error(host, udp, &packet).map(Verdict::Error),
-            _ => Err(Reason::OtherProtocol),
-        });
-        match &verdict {
-            Ok(Verdict::Deliver(_)) => counters.delivered += 1,
-            Ok(_) => counters.errors += 1,
-            Err(reason) => counters.refuse(*reason),
+        let verdict = match ip::receive(host, frame, checksums) {
+            Ok(packet) if packet.protocol == protocol::UDP => datagram(udp, &packet, checksums).map(Verdict::Deliver),
+            Ok(packet) => flow_error(host, udp, &packet).map(Verdict::Error),
+            Err(reason) => Err(reason),
+        };
+        match verdict {
+            Ok(delivered @ Verdict::Deliver(_)) => {
+                counters.delivered += 1;
+                delivered
+            }
+            Ok(told) => {
+                counters.errors += 1;
+                told
+            }
+            Err(reason) => {
+                counters.refuse(reason);
+                Verdict::Refused(reason)
+            }
         }
-        verdict.unwrap_or_else(Verdict::Refused)
     }
 }
 
@@ -132,7 +140,8 @@ fn datagram<'s>(udp: &'s mut Udp, packet: &Packet<'_>, checksums: Checksums) -> 
     })
 }
 
-/// ICMP's checksum is looked at whatever the card says of others: no card does it.
+/// Everything but UDP. ICMP's checksum is looked at whatever the card says of others: no card does it.
+#[cold]
 fn flow_error(host: &Host, udp: &Udp, packet: &Packet<'_>) -> Result<FlowError, Reason> {
     let message = match (packet.protocol, packet.addresses) {
         (protocol::ICMP, Addresses::V4 { .. }) => icmp::parse_v4(packet.payload)?,

@@ -98,6 +98,8 @@ reasons! {
         "Received on a queue above those that can be steered: lower the count with ethtool -L.";
     NoSocket "PASS_NO_SOCKET" "pass-no-socket" Pass true
         "The owner has no socket on the queue the frame came in by: steer the flow with ethtool -N, or open one per queue.";
+    Forwarded "PASS_FORWARDED" "pass-forwarded" Pass false
+        "To a port that a stack has bound on every address, but to an address that this host forwards to somebody else.";
 }
 
 impl Reason {

@@ -8,7 +8,7 @@ use crate::Problem;
 use crate::memory::{Access, Mapping, allocate, memfd, seal_size, seal_writes, size_is_sealed};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD_BYTES: usize = size_of::<u64>();
@@ -51,18 +51,10 @@ impl Words {
         checked(file, words, Access::ReadWrite).map(Self)
     }
 
-    /// Maps the value of a BPF array made with BPF_F_MMAPABLE (Linux 5.5). Its size is fixed from the start: the kernel
-    /// refuses a mapping that is longer, and nobody can make it shorter later.
-    pub fn of_bpf_array(map: BorrowedFd<'_>, words: usize) -> Result<Self, Problem> {
-        let bytes = words.saturating_mul(WORD_BYTES);
-        let failed = |error: io::Error| {
-            Problem::failed("cannot map a BPF array", error)
-                .next("both ends must come from the same version of sidestep")
-        };
-        if !is_bpf_map(map).map_err(failed)? {
-            return Err(Problem::failed("cannot map a BPF array", "the descriptor is of something else"));
-        }
-        Mapping::shared(map, bytes, Access::ReadWrite).map(Self).map_err(failed)
+    /// Over a writable mapping of a file that cannot shrink, such as a BPF map. Panics over a read-only one.
+    pub fn over(mapping: Mapping) -> Self {
+        assert_eq!(mapping.access(), Access::ReadWrite, "words are stored to");
+        Self(mapping)
     }
 
     /// How many words there are.
@@ -103,12 +95,6 @@ fn word(mapping: &Mapping, index: usize) -> &AtomicU64 {
     // page. Whoever has the same pages in this process reaches them through this function or answers for it in unsafe
     // code of its own. A read-only mapping is only loaded from: `WordsView` gives out no reference.
     unsafe { mapping.base().cast::<AtomicU64>().add(index).as_ref() }
-}
-
-/// A file that could be cut short would end the process that maps it, so what the descriptor is has to be known.
-fn is_bpf_map(map: BorrowedFd<'_>) -> io::Result<bool> {
-    let link = std::fs::read_link(format!("/proc/thread-self/fd/{}", map.as_raw_fd()))?;
-    Ok(link.as_os_str() == "anon_inode:bpf-map")
 }
 
 fn checked(file: BorrowedFd<'_>, words: usize, access: Access) -> Result<Mapping, Problem> {
@@ -156,13 +142,6 @@ mod tests {
         let (_words, file) = Words::create("sidestep-test", 8, Writers::Holders).unwrap();
         assert!(WordsView::open(file.as_fd(), 9).unwrap_err().to_string().contains("64 bytes, not 72"));
         assert!(WordsView::open(file.as_fd(), usize::MAX).is_err());
-    }
-
-    #[test]
-    fn what_is_no_bpf_array_is_not_mapped_as_one() {
-        let (_words, file) = Words::create("sidestep-test", 8, Writers::Holders).unwrap();
-        let refused = Words::of_bpf_array(file.as_fd(), 8).unwrap_err().to_string();
-        assert!(refused.contains("something else"), "{refused}");
     }
 
     #[test]

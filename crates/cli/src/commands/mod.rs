@@ -2,9 +2,11 @@
 
 mod bench;
 mod compare;
+mod control;
 mod demo;
 mod lab;
 mod manual;
+mod ps;
 mod ring;
 
 use crate::args::{Cli, Command};
@@ -16,6 +18,8 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Control(args) => control::run(args),
+        Command::Ps(args) => ps::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
         Command::Completions { shell } => manual::completions(shell),

@@ -2,14 +2,17 @@
 
 mod kernel;
 mod listener;
+#[cfg(test)]
+mod tests;
 
 use crate::dataplane::Dataplane;
 use crate::mirror::Mirror;
-use crate::registry::{Answer, Client, Keeper, Registry};
+use crate::registry::{Answer, Client, Keeper, Registry, printable};
 use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_plane::heartbeat::monotonic_ns;
 use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
 use sidestep_plane::table::NeighbourState;
 use sidestep_sys::Problem;
@@ -53,14 +56,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         Self { mirror, listener, registry, channels, namespace, shut_until: None, confirmed_at: now }
     }
 
-    /// Serves until `stop` is set, then takes everything back.
-    pub(crate) fn run(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
+    /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<K, Problem> {
         while !stop.load(Ordering::Relaxed) {
             self.turn()?;
         }
         let notices = self.registry.end();
         self.notify(notices);
-        Ok(())
+        Ok(self.registry.into_keeper())
     }
 
     fn turn(&mut self) -> Result<(), Problem> {
@@ -139,6 +142,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             }
             Err(Fault::WouldBlock) => return,
             Err(Fault::Malformed(reason)) => {
+                // The parser quotes the stranger.
+                let reason = printable(&reason, 200);
                 say(format!("{} sends what is no request: {reason}", self.describe(id)));
                 (0, Answer::last(Refusal::new(Code::Malformed, "cannot answer", reason)))
             }
@@ -230,10 +235,4 @@ struct Ready {
     has_notices: bool,
     has_arrivals: bool,
     clients: Vec<u32>,
-}
-
-/// The clock of heartbeats, and of the shared table's sign of life.
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.unsigned_abs())
 }

@@ -8,7 +8,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
 use crate::state::{Record, State};
@@ -169,6 +169,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         id
     }
 
+    /// What was kept; for when everything has ended.
+    pub(crate) fn into_keeper(self) -> K {
+        self.keeper
+    }
+
     /// A new connection; its number, or why not.
     pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
         let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
@@ -227,7 +232,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         match request {
             Request::Hello { version, name } => return self.greet(id, version, &name),
             Request::OpenStack(wish) => return self.open(id, &wish, host),
-            Request::ResumeStack { stack } => return self.resume(id, stack, descriptors),
+            Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
@@ -265,7 +270,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn hang_up(&mut self, id: u32, now: Instant) {
         match self.clients.get_mut(&id) {
             Some(client) if client.process.is_some() && !client.stacks.is_empty() => {
-                client.leaves_at = Some(now + GRACE)
+                client.leaves_at = Some(now + GRACE);
             }
             _ => self.remove(id),
         }

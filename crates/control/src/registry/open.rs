@@ -76,7 +76,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Only the very process that opened a stack takes it up again.
-    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: Vec<OwnedFd>) -> Result<Answer, Refusal> {
+    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[OwnedFd]) -> Result<Answer, Refusal> {
         let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
         let process = self.clients.get(&id).and_then(|client| client.process).ok_or_else(refusal)?;
         let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;

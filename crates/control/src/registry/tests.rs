@@ -1,1 +1,335 @@
+//! Who may have what, for how long, and how much of it.
 
+use super::*;
+use crate::testing::{Fake, stack_facts};
+use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+struct FakeHost {
+    links: Vec<Link>,
+    namespace: u64,
+    asked: Vec<(u32, IpAddr)>,
+}
+
+impl Host for FakeHost {
+    fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    fn is_local(&self, address: IpAddr) -> bool {
+        address == IpAddr::from(Ipv4Addr::LOCALHOST)
+    }
+
+    fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
+        self.asked.push((interface, address));
+        Ok(())
+    }
+
+    fn namespace(&self) -> u64 {
+        self.namespace
+    }
+}
+
+struct Case {
+    registry: Registry<Fake, ()>,
+    host: FakeHost,
+    now: Instant,
+}
+
+fn link(index: u32, name: &str) -> Link {
+    Link {
+        index,
+        name: name.into(),
+        mac: [2; 6],
+        mtu: 1500,
+        is_up: true,
+        is_loopback: false,
+        is_plain_ethernet: true,
+        receive_queues: 64,
+        transmit_queues: 64,
+        vlan: None,
+        master: 0,
+    }
+}
+
+impl Case {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let namespace = sidestep_sys::socket::netns_cookie(socket.as_fd()).unwrap();
+        let vlan = Link { vlan: Some((2, 100)), ..link(3, "eth1.100") };
+        let links = vec![link(2, "eth1"), vlan, Link { is_up: false, ..link(4, "eth2") }];
+        let host = FakeHost { links, namespace, asked: Vec::new() };
+        Self { registry: Registry::new(Fake::default(), ()), host, now: Instant::now() }
+    }
+
+    /// A client of this very process.
+    fn client(&mut self, uid: u32) -> u32 {
+        let peer = Peer { pid: Some(std::process::id()), uid, gid: uid };
+        let id = self.registry.admit(peer, Some(Process::this().unwrap()), self.now).unwrap();
+        let hello = Request::Hello { version: VERSION, name: "feed".into() };
+        assert!(matches!(self.ask(id, hello), Reply::Welcome { .. }));
+        id
+    }
+
+    fn ask(&mut self, id: u32, request: Request) -> Reply {
+        self.registry.handle(id, request, Vec::new(), &mut self.host, self.now).reply
+    }
+
+    fn code(&mut self, id: u32, request: Request) -> Option<Code> {
+        match self.ask(id, request) {
+            Reply::Refused(refusal) => Some(refusal.code),
+            _ => None,
+        }
+    }
+
+    fn open(&mut self, id: u32) -> u32 {
+        match self.ask(id, Request::OpenStack(OpenStack::on("eth1"))) {
+            Reply::Stack(facts) => facts.id,
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    fn steer(&mut self, id: u32, stack: u32, entry: Entry, twin: &UdpSocket) -> Option<Code> {
+        let twin = twin.as_fd().try_clone_to_owned().unwrap();
+        let request = Request::Steer { stack, entry };
+        match self.registry.handle(id, request, vec![twin], &mut self.host, self.now).reply {
+            Reply::Refused(refusal) => Some(refusal.code),
+            _ => None,
+        }
+    }
+}
+
+fn port() -> (UdpSocket, Entry) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let local = socket.local_addr().unwrap();
+    (socket, Entry::Listener { protocol: Protocol::Udp, local, vlan: None })
+}
+
+#[test]
+fn a_greeting_comes_first_and_once_and_of_the_same_version() {
+    let mut case = Case::new();
+    let peer = Peer { pid: None, uid: 7, gid: 7 };
+    let id = case.registry.admit(peer, None, case.now).unwrap();
+    let answer = case.registry.handle(id, Request::List { from: 0 }, Vec::new(), &mut case.host, case.now);
+    assert!(answer.is_last);
+    let newer = Request::Hello { version: VERSION + 1, name: String::new() };
+    let answer = case.registry.handle(id, newer, Vec::new(), &mut case.host, case.now);
+    assert!(answer.is_last && matches!(answer.reply, Reply::Refused(Refusal { code: Code::Version, .. })));
+    let id = case.client(7);
+    let again = Request::Hello { version: VERSION, name: String::new() };
+    assert!(case.registry.handle(id, again, Vec::new(), &mut case.host, case.now).is_last);
+}
+
+#[test]
+fn interfaces_that_cannot_serve_are_named() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    for (name, code) in [
+        ("eth9", Code::NoInterface),
+        ("99", Code::NoInterface),
+        ("eth1.100", Code::InterfaceKind),
+        ("eth2", Code::InterfaceDown),
+    ] {
+        assert_eq!(case.code(id, Request::OpenStack(OpenStack::on(name))), Some(code), "{name}");
+    }
+    assert_eq!(case.code(id, Request::OpenStack(OpenStack::on("2"))), None, "by number");
+    assert_eq!(case.registry.client(id).unwrap().refused, 4, "kept for ps");
+}
+
+#[test]
+fn stacks_and_ports_have_one_owner() {
+    let mut case = Case::new();
+    let (one, two) = (case.client(7), case.client(8));
+    let stack = case.open(one);
+    let (socket, entry) = port();
+    assert_eq!(case.steer(two, stack, entry, &socket), Some(Code::NoStack), "another's stack");
+    assert_eq!(case.code(one, Request::Steer { stack, entry }), Some(Code::TwinMissing));
+    assert_eq!(case.steer(one, stack, entry, &port().0), Some(Code::TwinMismatch), "another's port");
+    assert_eq!(case.steer(one, stack, entry, &socket), None);
+    assert_eq!(case.steer(one, stack, entry, &socket), None, "again changes nothing");
+    let other = case.open(two);
+    assert_eq!(case.steer(two, other, entry, &socket), Some(Code::Taken));
+    assert_eq!(case.code(two, Request::CloseStack { stack }), Some(Code::NoStack));
+    assert_eq!(case.code(one, Request::Unsteer { stack, entry }), None);
+    assert_eq!(case.code(one, Request::Unsteer { stack, entry }), Some(Code::NoEntry));
+    let strange = Entry::Listener { protocol: Protocol::Udp, local: "198.18.0.1:7".parse().unwrap(), vlan: None };
+    let any = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let local = ("198.18.0.1".parse::<IpAddr>().unwrap(), any.local_addr().unwrap().port()).into();
+    let Entry::Listener { protocol, vlan, .. } = strange else { unreachable!() };
+    assert_eq!(case.steer(one, stack, Entry::Listener { protocol, local, vlan }, &any), Some(Code::NotLocal));
+}
+
+#[test]
+fn a_port_that_was_given_up_is_given_back() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let (socket, entry) = port();
+    assert_eq!(case.steer(id, stack, entry, &socket), None);
+    case.registry.check_twins(case.host.namespace);
+    assert_eq!(case.registry.dataplane.steered.len(), 1);
+    // Another namespace stands for a socket that no longer proves anything.
+    case.registry.check_twins(case.host.namespace + 1);
+    assert_eq!(case.registry.dataplane.steered.len(), 0);
+}
+
+#[test]
+fn a_lost_connection_may_come_back_and_a_stranger_gets_nothing_of_it() {
+    let mut case = Case::new();
+    let one = case.client(7);
+    let stack = case.open(one);
+    case.registry.hang_up(one, case.now);
+    case.registry.expire(case.now);
+    assert!(case.registry.dataplane.open.contains(&stack), "its process lives");
+    let stranger = case.registry.admit(Peer { pid: Some(1), uid: 7, gid: 7 }, None, case.now).unwrap();
+    let hello = Request::Hello { version: VERSION, name: String::new() };
+    case.ask(stranger, hello);
+    assert_eq!(case.code(stranger, Request::ResumeStack { stack }), Some(Code::NoStack));
+    let again = case.client(7);
+    assert!(matches!(case.ask(again, Request::ResumeStack { stack }), Reply::Stack(facts) if facts.id == stack));
+    assert!(case.registry.client(one).is_none(), "nothing is left of the old connection");
+    case.registry.expire(case.now + GRACE);
+    assert!(case.registry.dataplane.open.contains(&stack));
+    case.registry.hang_up(again, case.now);
+    case.registry.expire(case.now + GRACE - Duration::from_millis(1));
+    assert!(case.registry.dataplane.open.contains(&stack));
+    case.registry.expire(case.now + GRACE);
+    assert!(case.registry.dataplane.open.is_empty() && case.registry.client(again).is_none());
+}
+
+#[test]
+fn a_dead_owner_loses_its_stacks_at_once() {
+    let mut case = Case::new();
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let process = Process::of(child.id()).unwrap().unwrap();
+    let peer = Peer { pid: Some(child.id()), uid: 7, gid: 7 };
+    let id = case.registry.admit(peer, Some(process), case.now).unwrap();
+    case.ask(id, Request::Hello { version: VERSION, name: "child".into() });
+    case.open(id);
+    case.registry.expire(case.now);
+    assert_eq!(case.registry.dataplane.open.len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    case.registry.expire(case.now);
+    assert!(case.registry.dataplane.open.is_empty() && case.registry.client(id).is_none());
+}
+
+#[test]
+fn what_would_not_close_is_tried_again() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    case.registry.dataplane.close_fails = true;
+    assert_eq!(case.code(id, Request::CloseStack { stack }), None);
+    assert!(case.registry.dataplane.open.contains(&stack));
+    case.registry.dataplane.close_fails = false;
+    case.registry.expire(case.now);
+    assert!(case.registry.dataplane.open.is_empty());
+}
+
+#[test]
+fn nobody_gets_more_than_a_share() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    for _ in 0..STACKS_PER_CLIENT_MAX {
+        case.open(id);
+    }
+    assert_eq!(case.code(id, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit));
+    let other = case.client(8);
+    let huge = OpenStack { frames: u32::MAX, frame_bytes: 4096, ..OpenStack::on("eth1") };
+    assert_eq!(case.code(other, Request::OpenStack(huge)), Some(Code::Limit));
+    let peer = Peer { pid: None, uid: 9, gid: 9 };
+    let admitted = (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_PER_UID_MAX);
+    let others = (0..CLIENTS_MAX as u32).map(|uid| Peer { pid: None, uid: 100 + uid, gid: 0 });
+    let admitted = others.filter(|peer| case.registry.admit(*peer, None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_MAX - CLIENTS_PER_UID_MAX - 2);
+}
+
+#[test]
+fn every_page_fits_a_packet_and_all_of_them_are_the_list() {
+    let mut case = Case::new();
+    for uid in 0..40 {
+        let id = case.client(1000 + uid);
+        (0..STACKS_PER_CLIENT_MAX).for_each(|_| _ = case.open(id));
+        for number in 0..50 {
+            let subject = format!("{number} {}", "\"".repeat(300));
+            case.ask(id, Request::Report { subject, code: Code::RouteUnknown });
+        }
+    }
+    let (mut from, mut seen) = (0, 0);
+    loop {
+        let reply = case.ask(1, Request::List { from });
+        assert!(serde_json::to_vec(&reply).unwrap().len() + 64 < PACKET_BYTES_MAX);
+        let Reply::Listing { clients, next } = reply else { panic!("{reply:?}") };
+        seen += clients.len();
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert_eq!(seen, 40);
+    let (mut from, mut seen) = (0, 0);
+    loop {
+        let reply = case.ask(1, Request::Inspect { client: 5, from });
+        assert!(serde_json::to_vec(&reply).unwrap().len() + 64 < PACKET_BYTES_MAX);
+        let Reply::Details { lines, next } = reply else { panic!("{reply:?}") };
+        seen += lines.len();
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert_eq!(seen, 32, "the latest refusals");
+}
+
+#[test]
+fn a_restart_keeps_the_stacks_of_the_living() {
+    let this = Process::this().unwrap();
+    let record = |stack, start_ticks| Record {
+        facts: stack_facts(stack, "eth1", stack),
+        name: "feed".into(),
+        pid: this.pid,
+        start_ticks,
+        uid: 7,
+        gid: 7,
+    };
+    let mut case = Case::new();
+    case.registry.dataplane.adoptable.extend([3, 4, 5]);
+    let records = vec![record(3, this.start_ticks), record(4, this.start_ticks + 1), record(9, this.start_ticks)];
+    case.registry.adopt(records, case.now);
+    assert_eq!(case.registry.dataplane.open, BTreeSet::from([3]), "4 is a dead owner's, 9 is not there any more");
+    let id = case.client(7);
+    assert!(matches!(case.ask(id, Request::ResumeStack { stack: 3 }), Reply::Stack(_)));
+    assert!(case.open(id) > 9, "no number is given twice");
+    case.registry.expire(case.now + RESTART_GRACE);
+    assert!(case.registry.dataplane.open.contains(&3));
+}
+
+#[test]
+fn a_lost_interface_is_told_to_the_owner() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    case.registry.dataplane.lost.push(stack);
+    let notices = case.registry.look(&[]);
+    assert!(matches!(&notices[..], [(to, Reply::Revoked { stack: lost, .. })] if *to == id && *lost == stack));
+    assert_eq!(case.code(id, Request::CloseStack { stack }), Some(Code::NoStack));
+    let stack = case.open(id);
+    assert!(matches!(&case.registry.end()[..], [(_, Reply::Revoked { stack: lost, .. })] if *lost == stack));
+    assert!(case.registry.dataplane.has_ended);
+}
+
+#[test]
+fn only_neighbours_are_asked_for() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let resolve = |address: &str, interface| Request::Resolve { address: address.parse().unwrap(), interface };
+    assert_eq!(case.code(id, resolve("198.18.0.2", 2)), None);
+    assert_eq!(case.code(id, resolve("198.18.0.2", 99)), Some(Code::NoInterface));
+    assert_eq!(case.code(id, resolve("239.1.1.1", 2)), Some(Code::Malformed));
+    assert_eq!(case.host.asked, [(2, "198.18.0.2".parse().unwrap())]);
+    let refused = (0..1000_u32).filter(|number| {
+        let address = Ipv4Addr::from_bits(0xc612_0000 + number).into();
+        case.code(id, Request::Resolve { address, interface: 2 }) == Some(Code::Limit)
+    });
+    assert!(refused.count() > 900, "no scan of the network by control's privilege");
+}

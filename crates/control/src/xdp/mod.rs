@@ -178,7 +178,7 @@ impl Dataplane for Xdp {
             }
         }
         for index in self.interfaces.keys().copied().collect::<Vec<_>>() {
-            self.leave(index).unwrap_or_else(|problem| say(problem));
+            self.leave(index).unwrap_or_else(say);
         }
     }
 

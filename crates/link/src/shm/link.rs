@@ -236,8 +236,8 @@ impl Link for ShmLink {
         Ok(())
     }
 
-    /// The Unix socket beside the rings. For [`Waiting::Block`] and [`Waiting::Epoll`] it is readable when there is
-    /// something to receive; nothing is to be read from it.
+    /// The Unix socket beside the rings. With [`Waiting::Epoll`] it is readable whenever there is something to receive;
+    /// nothing is to be read from it.
     fn socket(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The socket of a link that sleeps is readable, level-triggered, whenever there is something to receive.
+//! The socket of a link that waits by epoll is readable, level-triggered, whenever there is something to receive.
 
 use crate::support::{WATCHDOG, options, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

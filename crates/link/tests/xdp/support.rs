@@ -16,12 +16,13 @@ pub(crate) const FRAMES: u32 = 256;
 /// IEEE 802, local experiments: nobody else sends it.
 pub(crate) const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Every way to send. The kernel's thread is told to stay awake: whether it sleeps is another test.
+/// Every way to send. The kernel's thread is told to stay awake, even on a machine that stops for a while: whether it sleeps
+/// is another test.
 pub(crate) const KICKS: [Kick; 4] = [
     Kick::Caller,
     Kick::Thread { idle: Idle::Spin, cpu: None },
     Kick::Thread { idle: Idle::Park, cpu: None },
-    Kick::Sqpoll { cpu: None, idle_ms: 10_000 },
+    Kick::Sqpoll { cpu: None, idle_ms: 600_000 },
 ];
 
 /// A lab, if this process may make one.

@@ -73,6 +73,27 @@ fn every_sender_delivers() {
 }
 
 #[test]
+fn a_caller_that_always_receives_need_not_poll() {
+    let Some(lab) = lab() else { return };
+    let (mut near, _feed) = link(lab.host(Side::A), Kick::Caller);
+    let (mut far, _far_feed) = link(lab.host(Side::B), Kick::Caller);
+    // Many times what any ring holds.
+    for number in 0..5_000 {
+        assert!(send(&mut near, number, 60));
+        near.flush().expect("the wire is up");
+        let (frame, got) = wait("the frame", || receive(&mut far));
+        assert_eq!(got, number);
+        let answer = far.answer(frame);
+        far.send(answer, 60).expect("there is room");
+        far.flush().expect("the wire is up");
+        let (frame, _) = wait("the answer", || receive(&mut near));
+        near.release(frame);
+    }
+    check_accounts(&mut near);
+    check_accounts(&mut far);
+}
+
+#[test]
 fn a_full_ring_leaves_in_several_calls() {
     let Some(lab) = lab() else { return };
     for kick in KICKS {

@@ -129,7 +129,8 @@ fn become_nobody() {
     assert_eq!(effective, Some("0000000000000000"));
 }
 
-/// From now on any system call of this thread but exit_group(2) kills the process with SIGSYS (seccomp(2)).
+/// From now on any system call of this thread kills the process with SIGSYS (seccomp(2)), but exit_group(2) and what a
+/// panic says with write(2).
 fn no_more_system_calls() {
     let step = |code: u32, jump_true, jump_false, value| libc::sock_filter {
         code: code as u16,
@@ -139,6 +140,7 @@ fn no_more_system_calls() {
     };
     let mut filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, libc::SYS_write as u32),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_exit_group as u32),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),

@@ -110,9 +110,12 @@ impl Channel {
         let mut bytes = [0; PACKET_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut is_second = false;
         let received = loop {
             match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
+                // The other end has hung up with a packet of ours unread. The error comes once, before its last words.
+                Err(rustix::io::Errno::CONNRESET) if !is_second => is_second = true,
                 result => break result?,
             }
         };

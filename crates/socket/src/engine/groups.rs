@@ -1,8 +1,8 @@
 //! Groups: joined by the kernel's socket, so that the kernel speaks IGMP and MLD, and steered here.
 
+use super::Engine;
 use super::socket::{Handle, Joined};
 use super::steering::join;
-use super::{Engine, Fast};
 use crate::error::Error;
 use crate::reason::{Path, Reason};
 use sidestep_plane::message::Entry;
@@ -95,7 +95,7 @@ impl Engine {
     ) -> Result<Entry, Reason> {
         let Self { sockets, fast, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let vlan = fast.vlan(interface)?;
+        let vlan = fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
         let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
         let group_at = SocketAddr::new(group, socket.local.port());
         join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
@@ -104,21 +104,6 @@ impl Engine {
             Ok(()) => Ok(entry),
             Err(Reason::Taken) => Err(Reason::GroupTaken),
             Err(reason) => Err(reason),
-        }
-    }
-}
-
-impl Fast {
-    /// The tag of frames for an interface upon ours; none for ours.
-    fn vlan(&self, interface: u32) -> Result<Option<u16>, Reason> {
-        if interface == self.device {
-            return Ok(None);
-        }
-        let tables = self.ways.tables();
-        let vlan = tables.links.iter().find(|link| link.index == interface).and_then(|link| link.vlan);
-        match vlan {
-            Some((below, id)) if below == self.device => Ok(Some(id.number())),
-            _ => Err(Reason::GroupElsewhere),
         }
     }
 }

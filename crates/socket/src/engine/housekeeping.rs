@@ -34,10 +34,7 @@ impl Engine {
         let now_ns = self.heart.now_ns();
         if let Some(fast) = &mut self.fast {
             fast.ways.judge(now_ns);
-            fast.ways.refresh();
-            if fast.ways.take_change()
-                && let Some(host) = fast.ways.host(fast.device)
-            {
+            if let Some(host) = fast.ways.changed_host(fast.device) {
                 fast.stack.set_host(host);
             }
             let counters = fast.link.counters();

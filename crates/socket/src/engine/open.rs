@@ -16,7 +16,6 @@ use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::{Problem, offload};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 
 /// Bytes of a frame: an Ethernet frame of 1500 bytes with two tags, and room to spare.
 const FRAME_BYTES: u32 = 2048;
@@ -102,10 +101,12 @@ fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> R
     let Opened { facts, socket, frames, heartbeat, counters, counters_page } = opened;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
     let link = XdpLink::open(socket, frames, facts.socket_facts(), &link_options)?;
-    let heart = Heart::start(heartbeat.as_fd())?;
-    let ways = Ways::new(client.take_table());
+    let heart = Heart::start(heartbeat);
+    let table = client.take_table();
+    let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
+    let mut ways = Ways::new(table);
     let (device, mode) = (facts.index, facts.mode);
-    let stack = Stack::new(ways.host(device).unwrap_or_default());
+    let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface);
     let (owners, entries) = (Vec::new(), BTreeMap::new());
     let fast = Fast { link, stack, ways, device, mode, checksums, owners, entries, lost: None };

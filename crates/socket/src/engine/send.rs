@@ -10,7 +10,7 @@ use crate::reason::Reason;
 use crate::routes::{Detour, Stamp};
 use sidestep_link::frame::{FrameLink, Outgoing};
 use sidestep_plane::counters::{Counter, Counters};
-use sidestep_stack::route::Query;
+use sidestep_stack::route::{Query, Resolved};
 use sidestep_stack::udp::{Flow as Facts, FlowHeader};
 use std::net::SocketAddr;
 
@@ -299,10 +299,8 @@ impl Engine {
         let Self { sockets, fast, counters, keeper, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         counters.add(Counter::RouteLookups, 1);
-        fast.ways.refresh();
-        // That of the tables that are asked: if they have changed meanwhile, the answer is stale from the start.
-        let stamp: Stamp = fast.ways.copied_stamp();
-        let found = resolve(fast, socket, to);
+        // The stamp is that of the tables that were asked: if they have changed meanwhile, the answer is stale from the start.
+        let (stamp, found) = resolve(fast, socket, to);
         let ask_for = match &found {
             Ok((_, neighbour)) => *neighbour,
             Err(detour) => detour.ask_for,
@@ -323,10 +321,10 @@ impl Engine {
 
 type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
 
-fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> Result<Way, Detour> {
+fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
     let is_group = to.ip().is_multicast();
     if is_group && socket.options.multicast_loop {
-        return Err(Reason::MulticastLoop.into());
+        return (fast.ways.stamp(), Err(Reason::MulticastLoop.into()));
     }
     let local = socket.local.ip();
     let source = Some(local).filter(|local| !local.is_unspecified() && !local.is_multicast());
@@ -337,10 +335,15 @@ fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> Resul
     };
     let tos = socket.options.type_of_service;
     let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
-    let way = fast.ways.resolve(&query, fast.device)?;
-    let facts = Facts::along(&way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
+    let (stamp, way) = fast.ways.resolve(&query, fast.device);
+    (stamp, way.and_then(|way| header(socket, &way, to)))
+}
+
+fn header(socket: &super::socket::Socket, way: &Resolved, to: SocketAddr) -> Result<Way, Detour> {
+    let is_group = to.ip().is_multicast();
+    let facts = Facts::along(way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
     let hop_limit = if is_group { socket.options.multicast_hop_limit } else { socket.options.hop_limit };
-    let facts = Facts { hop_limit, type_of_service: tos, ..facts };
+    let facts = Facts { hop_limit, type_of_service: socket.options.type_of_service, ..facts };
     let header = FlowHeader::new(&facts).map_err(|_| Reason::RouteUnknown)?;
     let neighbour = (!is_group).then_some((way.next_hop, way.interface));
     Ok((header, neighbour))

@@ -33,7 +33,7 @@ impl Engine {
             && let Some(fast) = &self.fast
         {
             // Without an address on the interface the kernel chooses the way for what it sends.
-            let _ = twin.set_multicast_out(fast.device, fast.first_v4());
+            let _ = twin.set_multicast_out(fast.device, fast.ways.first_v4(fast.device));
         }
         let socket = Socket {
             twin,
@@ -236,15 +236,6 @@ impl Engine {
     }
 }
 
-impl Fast {
-    /// The first IPv4 address of the interface.
-    pub(super) fn first_v4(&self) -> Option<Ipv4Addr> {
-        let tables = self.ways.tables();
-        let mut ours = tables.addresses.iter().filter(|ours| ours.interface == self.device);
-        ours.find_map(|ours| if let IpAddr::V4(address) = ours.address { Some(address) } else { None })
-    }
-}
-
 /// The rules for a socket's own address.
 fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
@@ -252,7 +243,8 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
         return Err(Reason::LoopbackOrLocal);
     }
-    let vlan = fast.ways.vlan_of(local.ip(), fast.device);
+    let vlan = fast.ways.interface_of(local.ip());
+    let vlan = vlan.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
     let listener = |local| Entry::Listener { protocol, local, vlan };
     Ok(match (socket.peer, local) {
         // What is sent to a group is steered when it is joined.

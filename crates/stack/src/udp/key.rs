@@ -1,31 +1,55 @@
-//! What the tables are searched by.
+//! What the tables are searched by: numbers, so that a key is made and compared in registers (bytes that have just been
+//! put together one by one are slow to be read as a whole).
 
 use super::socket::Bind;
 use sidestep_wire::Addresses;
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// IPv4 as IPv4-mapped IPv6; no packet of IPv6 with such an address gets this far.
+#[inline]
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// 128 bits in 64. Keys come from calls of the program, so nobody can aim at this.
+#[inline]
+fn narrowed(number: u128) -> u64 {
+    ((number >> 64) as u64).wrapping_mul(0xff51_afd7_ed55_8ccd) ^ number as u64
+}
 
 /// A socket that is not connected: an address (or any of its family) and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    pub(super) address: IpAddr,
-    pub(super) port: u16,
+    address: u128,
+    /// The port; beyond its 16 bits, [`TAKES_BOTH`].
+    port: u32,
 }
 
-/// Where sockets stand that are bound to any address of IPv6 and take IPv4, too. No packet has this address: the table is
-/// searched for it only on purpose.
-const ANY_OF_BOTH: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+/// Marks where sockets stand that are bound to any address of IPv6 and take IPv4, too.
+const TAKES_BOTH: u32 = 1 << 16;
 
 impl Bound {
-    /// The places in which a datagram's receiver is looked for, the most specific first.
+    /// Bound to just this address.
     #[inline]
-    pub(super) fn searched(address: IpAddr, port: u16) -> [Option<Self>; 3] {
-        let (any, both) = match address {
-            IpAddr::V4(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), Some(ANY_OF_BOTH)),
-            IpAddr::V6(_) => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), None),
-        };
-        let at = |address| Self { address, port };
-        [Some(at(address)), Some(at(any)), both.map(at)]
+    pub(super) fn exact(address: IpAddr, port: u16) -> Self {
+        Self { address: number(address), port: port.into() }
+    }
+
+    /// Bound to any address of the family of `like`.
+    #[inline]
+    pub(super) fn any(like: IpAddr, port: u16) -> Self {
+        let address = if like.is_ipv4() { 0xffff_0000_0000 } else { 0 };
+        Self { address, port: port.into() }
+    }
+
+    /// Bound to any address of both families.
+    #[inline]
+    pub(super) fn both(port: u16) -> Self {
+        Self { address: 0, port: u32::from(port) | TAKES_BOTH }
     }
 }
 
@@ -33,36 +57,33 @@ impl Bind {
     /// The places in which this socket stands while it is not connected.
     pub(super) fn places(&self) -> [Option<Bound>; 2] {
         let takes_both = self.address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !self.only_v6;
-        let at = |address| Bound { address, port: self.port };
-        [Some(at(self.address)), takes_both.then_some(at(ANY_OF_BOTH))]
+        [Some(Bound::exact(self.address, self.port)), takes_both.then_some(Bound::both(self.port))]
     }
 }
 
 impl Hash for Bound {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.address {
-            IpAddr::V4(address) => state.write_u64(u64::from(address.to_bits()) << 16 | u64::from(self.port)),
-            IpAddr::V6(address) => {
-                state.write_u128(address.to_bits());
-                state.write_u16(self.port);
-            }
-        }
+        state.write_u64(narrowed(self.address) ^ u64::from(self.port) << 47);
     }
 }
 
 /// A connected socket, as its incoming packets show it: the source is the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Connected {
-    pub(super) addresses: Addresses,
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
+    source: u128,
+    destination: u128,
+    ports: u32,
 }
 
 impl Connected {
     #[inline]
-    fn ports(&self) -> u32 {
-        u32::from(self.source_port) << 16 | u32::from(self.destination_port)
+    pub(super) fn new(addresses: &Addresses, source_port: u16, destination_port: u16) -> Self {
+        Self {
+            source: number(addresses.source()),
+            destination: number(addresses.destination()),
+            ports: u32::from(source_port) << 16 | u32::from(destination_port),
+        }
     }
 
     /// The same for all datagrams of a flow, to choose one of several sockets that share a port.
@@ -76,15 +97,7 @@ impl Connected {
 impl Hash for Connected {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.addresses {
-            Addresses::V4 { source, destination } => {
-                state.write_u64(u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()));
-            }
-            Addresses::V6 { source, destination } => {
-                state.write_u128(source.to_bits());
-                state.write_u128(destination.to_bits());
-            }
-        }
-        state.write_u32(self.ports());
+        state.write_u64(narrowed(self.source) ^ u64::from(self.ports) << 32);
+        state.write_u64(narrowed(self.destination));
     }
 }

@@ -208,7 +208,7 @@ impl Udp {
         let socket = self.socket(id).ok()?;
         let (local, peer) = socket.connected?;
         let addresses = Addresses::new(peer.ip(), local)?;
-        Some(Connected { addresses, source_port: peer.port(), destination_port: socket.bind.port })
+        Some(Connected::new(&addresses, peer.port(), socket.bind.port))
     }
 
     /// Puts a socket where packets find it.
@@ -241,17 +241,16 @@ impl Udp {
     }
 
     /// The one socket that a datagram for one of our addresses is for, in Linux's order: connected, bound to the address,
-    /// bound to any address, bound to any address of IPv6.
+    /// bound to any address, bound to any address of both families.
     #[inline]
-    fn find(&self, key: &Connected, interface: u32) -> Option<SocketId> {
-        let exact = self.connected_chain(key).and_then(|chain| chain.choose(interface, || key.flow_hash()));
-        exact.or_else(|| {
-            let listening = Bound::searched(key.addresses.destination(), key.destination_port);
-            listening
-                .into_iter()
-                .flatten()
-                .find_map(|bound| self.bound.get(&bound)?.choose(interface, || key.flow_hash()))
-        })
+    fn find(&self, key: &Connected, to: IpAddr, port: u16, interface: u32) -> Option<SocketId> {
+        let choose = |chain: &Chain| chain.choose(interface, || key.flow_hash());
+        let bound = |place: Bound| self.bound.get(&place).and_then(choose);
+        self.connected_chain(key)
+            .and_then(choose)
+            .or_else(|| bound(Bound::exact(to, port)))
+            .or_else(|| bound(Bound::any(to, port)))
+            .or_else(|| if to.is_ipv4() { bound(Bound::both(port)) } else { None })
     }
 
     #[inline]
@@ -262,28 +261,30 @@ impl Udp {
     /// Everyone who gets a datagram; nobody is an empty slice.
     #[inline]
     pub(crate) fn receivers(&mut self, packet: &Packet<'_>, source_port: u16, destination_port: u16) -> &[SocketId] {
-        let key = Connected { addresses: packet.addresses, source_port, destination_port };
+        let key = Connected::new(&packet.addresses, source_port, destination_port);
         self.receivers.clear();
         if packet.is_group {
-            self.find_members(&key, packet.interface);
-        } else if let Some(socket) = self.find(&key, packet.interface) {
+            self.find_members(&key, &packet.addresses, destination_port, packet.interface);
+        } else if let Some(socket) = self.find(&key, packet.addresses.destination(), destination_port, packet.interface)
+        {
             self.receivers.push(socket);
         }
         &self.receivers
     }
 
     /// Every socket that is bound to the group or to any address, hears the interface, and takes the source.
-    fn find_members(&mut self, key: &Connected, interface: u32) {
+    fn find_members(&mut self, key: &Connected, addresses: &Addresses, port: u16, interface: u32) {
         let Self { sockets, connected, bound, receivers, .. } = self;
-        let (source, group) = (key.addresses.source(), key.addresses.destination());
+        let (source, group) = (addresses.source(), addresses.destination());
         let takes = |id: &SocketId| {
             let socket = sockets.get(id.index()).and_then(Option::as_ref);
             socket.is_some_and(|socket| {
                 socket.groups.takes(group, interface, source).unwrap_or(socket.bind.takes_all_groups)
             })
         };
-        let listening = Bound::searched(group, key.destination_port).into_iter().flatten();
-        let chains = connected.get(key).into_iter().chain(listening.filter_map(|key| bound.get(&key)));
+        let both = group.is_ipv4().then_some(Bound::both(port));
+        let listening = [Some(Bound::exact(group, port)), Some(Bound::any(group, port)), both].into_iter().flatten();
+        let chains = connected.get(key).into_iter().chain(listening.filter_map(|place| bound.get(&place)));
         for chain in chains {
             receivers.extend(chain.hearing(interface).filter(takes));
         }
@@ -297,9 +298,8 @@ impl Udp {
         destination_port: u16,
         interface: u32,
     ) -> Option<(SocketId, bool)> {
-        let addresses = sent.reversed();
-        let key = Connected { addresses, source_port: destination_port, destination_port: source_port };
-        let socket = self.find(&key, interface)?;
+        let key = Connected::new(&sent.reversed(), destination_port, source_port);
+        let socket = self.find(&key, sent.source(), source_port, interface)?;
         Some((socket, self.socket(socket).is_ok_and(|socket| socket.connected.is_some())))
     }
 }

@@ -57,7 +57,8 @@ pub struct Flow {
 }
 
 /// A bound port. An unspecified address (`0.0.0.0`, `::`) stands for every address of its own family: a socket that serves
-/// both families has two listeners.
+/// both families has two listeners. It takes nothing that the interface forwards to other hosts, which is asked of the
+/// kernel's routes for every frame: the address itself is faster where forwarding is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listener {
     /// TCP or UDP.

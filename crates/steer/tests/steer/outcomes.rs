@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sidestep_steer::{Entry, Protocol, Reason, Vlan, VlanMatch};
 
 use crate::frames::{Frame, TCP, UDP};
-use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener};
+use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
 
 /// The two families, each with what the cases need.
 struct Family {
@@ -231,13 +231,17 @@ fn ethernet(cases: &mut Vec<Case>) {
 }
 
 /// Reasons that are not in the frame: each with a test of its own in `verdicts`, StackGone in the crate's unit tests.
-const ELSEWHERE: [Reason; 5] = [Reason::Disabled, Reason::StackGone, Reason::Stale, Reason::Queue, Reason::NoSocket];
+const ELSEWHERE: [Reason; 6] =
+    [Reason::Disabled, Reason::StackGone, Reason::Stale, Reason::Queue, Reason::NoSocket, Reason::Forwarded];
 
 #[test]
 fn every_frame_goes_where_it_must() {
-    if !can_run() {
-        return;
+    if can_run() {
+        without_forwarding(run_all);
     }
+}
+
+fn run_all() {
     let mut stage = Stage::new();
     let mut seen = HashSet::from(ELSEWHERE);
     for (number, (entries, frame, reason)) in all().into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What these tests share.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ use sidestep_steer::{
 };
 use sidestep_sys::interface::name_of_index;
 use sidestep_sys::process::is_root;
+use sidestep_testkit::lab::Side;
+use sidestep_testkit::{Lab, Options};
 
 use crate::frames::OWN_MAC;
 
@@ -29,6 +31,25 @@ pub(crate) fn can_run() -> bool {
         eprintln!("skipped: needs root");
     }
     is_root()
+}
+
+/// Runs a test where nothing is forwarded, whatever this machine does.
+pub(crate) fn without_forwarding(test: impl FnOnce() + Send) {
+    let lab = Lab::up(&Options::default()).unwrap();
+    lab.host(Side::A)
+        .within(|| {
+            set_forwarding(false);
+            test();
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// For every interface of the calling thread's namespace.
+pub(crate) fn set_forwarding(on: bool) {
+    for family in ["ipv4", "ipv6"] {
+        fs::write(format!("/proc/sys/net/{family}/conf/all/forwarding"), u8::from(on).to_string()).unwrap();
+    }
 }
 
 pub(crate) fn address(text: &str) -> SocketAddr {

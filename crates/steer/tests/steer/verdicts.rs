@@ -11,7 +11,7 @@ use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Lab, Options};
 
 use crate::frames::{Frame, UDP};
-use crate::support::{Pins, Stage, bare_socket, can_run, ifindex, listener, stack};
+use crate::support::{Pins, Stage, bare_socket, can_run, ifindex, listener, set_forwarding, stack};
 
 const LOCAL: &str = "10.0.0.1:5000";
 const REMOTE: &str = "10.0.0.2:6000";
@@ -178,6 +178,41 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
             assert_eq!(on(QUEUES_MAX - 1), Reason::Listener);
             assert_eq!(on(QUEUES_MAX), Reason::Queue);
             assert_eq!(on(QUEUES_MAX + 1), Reason::Queue);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn what_the_host_forwards_is_not_for_a_listener_on_every_address() {
+    if !can_run() {
+        return;
+    }
+    let pins = Pins::new();
+    let lab = Lab::up(&Options::default()).unwrap();
+    lab.host(Side::A)
+        .within(|| {
+            let ifindex = ifindex("lab0");
+            let _steering = Steering::attach(&Attach { ifindex, mode: Mode::Native, directory: pins.directory() })?;
+            let mut stage = Stage::new();
+            stage.steer(&listener(Protocol::Udp, "0.0.0.0:5000", VlanMatch::Any));
+            stage.steer(&listener(Protocol::Udp, "[::]:5000", VlanMatch::Any));
+            stage.steer(&listener(Protocol::Udp, "198.18.0.8:5000", VlanMatch::Any));
+            let mut to = |local: &str| {
+                let remote = if local.starts_with('[') { "[2001:2::2]:6000" } else { "198.18.0.2:6000" };
+                let frame = Frame::new(UDP, remote, local, Vlan::Untagged);
+                stage.rehearsal.run_on(&frame.bytes, ifindex, 0).unwrap().reason
+            };
+            for forwarding in [true, false] {
+                set_forwarding(forwarding);
+                assert_eq!(to("198.18.0.1:5000"), Reason::Listener);
+                assert_eq!(to("[2001:2::1]:5000"), Reason::Listener);
+                // An entry for one address is believed.
+                assert_eq!(to("198.18.0.8:5000"), Reason::Listener);
+                let elsewhere = if forwarding { Reason::Forwarded } else { Reason::Listener };
+                assert_eq!(to("198.18.0.9:5000"), elsewhere);
+                assert_eq!(to("[2001:2::9]:5000"), elsewhere);
+            }
             Ok(())
         })
         .unwrap();

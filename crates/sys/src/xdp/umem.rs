@@ -14,8 +14,8 @@ pub const PACKET_HEADROOM_BYTES: u32 = 256;
 /// 2 GiB of frames: whoever needs more has mistaken the unit.
 pub const FRAMES_MAX: u32 = 1 << 19;
 
-/// Frames of one size in shared memory. Not every process that maps it need trust the others with more than the bytes
-/// of the frames: all book-keeping is elsewhere.
+/// Frames of one size in shared memory. Whoever maps it can write to every frame at any time: it is for one user of the
+/// frames and for the one who made it. All book-keeping is elsewhere.
 #[derive(Debug)]
 pub struct Umem {
     memfd: OwnedFd,

@@ -41,6 +41,9 @@ pub struct XdpLink {
     completion: Consumer<u64>,
     frames: Frames,
     fill_target: u32,
+    /// Frames handed over after which `send` takes sent ones back by itself: the kernel sends nothing while the COMPLETION
+    /// ring is full, and a caller that always finds something to receive need not poll.
+    reap_at: u32,
     facts: FrameFacts,
     polls_device: bool,
     received: u64,
@@ -82,6 +85,7 @@ impl XdpLink {
         let kicker = Kicker::start(options.kick, socket.as_fd(), &tx)?;
         let geometry = xsk.geometry;
         let fill_target = options.fill.unwrap_or(geometry.frames.div_ceil(2)).min(xsk.rings.fill).min(geometry.frames);
+        let reap_at = (xsk.rings.completion / 2).max(1);
         let facts = FrameFacts {
             place,
             frames: geometry.frames,
@@ -102,6 +106,7 @@ impl XdpLink {
             completion,
             frames,
             fill_target,
+            reap_at,
             facts,
             polls_device,
             received,
@@ -232,6 +237,9 @@ impl FrameLink for XdpLink {
     fn send(&mut self, frame: Outgoing, len: usize) -> Result<(), Unsent> {
         if !(FRAME_BYTES_MIN..=self.frames.room(frame.offset)).contains(&len) {
             return Err(Unsent { frame, reason: Reason::Length });
+        }
+        if self.frames.tally().sent >= self.reap_at {
+            self.reap();
         }
         if self.tx.free(1) == 0 {
             self.full += 1;

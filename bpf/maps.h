@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The maps of the steering program. Their sizes stand in steer.h, their shapes are checked by crates/steer/src/maps.rs. */
+#ifndef SIDESTEP_MAPS_H
+#define SIDESTEP_MAPS_H
+
+#include <linux/bpf.h>
+
+#include "steer.h"
+
+#define SEC(name) __attribute__((section(name), used))
+
+/* How libbpf reads the description of a map out of BTF. */
+#define MAP_NUMBER(name, value) int(*name)[value]
+#define MAP_TYPE(name, type) typeof(type) *name
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct config);
+} config SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, FLOWS_MAX);
+	MAP_TYPE(key, struct flow_key);
+	MAP_TYPE(value, struct owner);
+} flows SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, LISTENERS_MAX);
+	MAP_TYPE(key, struct listener_key);
+	MAP_TYPE(value, struct owner);
+} listeners SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, GROUPS_MAX);
+	MAP_TYPE(key, struct group_key);
+	MAP_TYPE(value, struct owner);
+} groups SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, STACKS_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct stack);
+} stacks SEC(".maps");
+
+/* A map per stack and not a row per stack: a mapping is all or nothing, and a stack must not reach another's word. */
+struct heartbeat_map {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	/* Sizes and not types: behind a pointer in an array clang describes a structure by name only. */
+	MAP_NUMBER(key_size, sizeof(__u32));
+	MAP_NUMBER(value_size, sizeof(struct heartbeat));
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	MAP_NUMBER(max_entries, STACKS_MAX);
+	MAP_TYPE(key, __u32);
+	struct heartbeat_map *values[];
+} heartbeats SEC(".maps");
+
+/* [stack * QUEUES_MAX + receive queue]. The kernel takes a socket out when it is closed. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);
+	MAP_NUMBER(max_entries, STACKS_MAX * QUEUES_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, COUNTERS_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, __u64);
+} counters SEC(".maps");
+
+#endif

@@ -1,0 +1,114 @@
+//! `sidestep ps`.
+
+use crate::args::Ps as Args;
+use crate::{exit, output};
+use serde::Serialize;
+use sidestep_plane::client::Client;
+use sidestep_plane::message::{ClientLine, DetailLine, Mode};
+use sidestep_plane::place;
+use sidestep_plane::table::{Incomplete, Snapshot};
+use sidestep_sys::Problem;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// All that there is to show.
+#[derive(Serialize)]
+struct Listing {
+    control_pid: u32,
+    /// Why the mirror of the kernel's tables leaves decisions to the kernel; empty when it does not.
+    mirror: Vec<String>,
+    programs: Vec<Program>,
+}
+
+#[derive(Serialize)]
+struct Program {
+    #[serde(flatten)]
+    line: ClientLine,
+    details: Vec<DetailLine>,
+    /// By stack: what its program has counted.
+    counters: BTreeMap<u32, BTreeMap<String, u64>>,
+}
+
+pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    let path = args.socket.clone().map_or_else(place::socket, Ok)?;
+    let mut client = Client::connect_to(&path, "sidestep ps")?;
+    let listing = collect(&mut client)?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&listing);
+        output::print(&(text.map_err(|error| Problem::failed("cannot list programs", error))? + "\n"))?;
+    } else {
+        output::print(&describe(&listing))?;
+    }
+    Ok(exit::GOOD)
+}
+
+fn collect(client: &mut Client) -> Result<Listing, Problem> {
+    let mirror = mirror(client);
+    let mut programs = Vec::new();
+    // This very command is no news.
+    for line in client.clients()?.into_iter().filter(|line| line.pid != Some(std::process::id())) {
+        // One that ends meanwhile has nothing to tell.
+        let details = client.details(line.client).unwrap_or_default();
+        let mut counters = BTreeMap::new();
+        for stack in &line.stacks {
+            counters.insert(stack.id, client.counters(stack.id).unwrap_or_default().into_iter().collect());
+        }
+        programs.push(Program { line, details, counters });
+    }
+    Ok(Listing { control_pid: client.control_pid(), mirror, programs })
+}
+
+fn mirror(client: &mut Client) -> Vec<String> {
+    let mut seen = Snapshot::default();
+    let Some(table) = client.take_table() else { return Vec::new() };
+    if let Err(unknown) = table.snapshot(&mut seen) {
+        return vec![unknown.to_string()];
+    }
+    let parts = [
+        ("interfaces and addresses", seen.hosts_incomplete),
+        ("routes", seen.routes_incomplete),
+        ("neighbours", seen.neighbours_incomplete),
+    ];
+    let told = parts.iter().filter(|(_, why)| *why != Incomplete::No);
+    told.map(|(what, why)| format!("{what}: {}", why.description())).collect()
+}
+
+fn describe(listing: &Listing) -> String {
+    let mut text = String::new();
+    for line in &listing.mirror {
+        let _ = writeln!(text, "the kernel decides about {line}");
+    }
+    if listing.programs.is_empty() {
+        let _ = writeln!(text, "no programs (control plane: process {})", listing.control_pid);
+    }
+    listing.programs.iter().for_each(|program| describe_program(program, &mut text));
+    text
+}
+
+fn describe_program(program: &Program, text: &mut String) {
+    let line = &program.line;
+    let pid = line.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let state = if line.is_connected { "" } else { ", not connected" };
+    let _ = writeln!(text, "{pid}  {}  (user {}{state})", line.name, line.uid);
+    for stack in &line.stacks {
+        let mode = match stack.mode {
+            Mode::ZeroCopy => "zero-copy",
+            Mode::Copy => "copy",
+            Mode::Generic => "generic",
+        };
+        let _ = writeln!(text, "  stack {}  {} queue {}, {mode}", stack.id, stack.interface, stack.queue);
+        let counters = program.counters.get(&stack.id).into_iter().flatten();
+        counters.for_each(|(name, value)| _ = writeln!(text, "    {name} {value}"));
+    }
+    program.details.iter().for_each(|detail| describe_detail(detail, text));
+}
+
+fn describe_detail(detail: &DetailLine, text: &mut String) {
+    let _ = match detail {
+        DetailLine::Accelerated { stack, entry } => writeln!(text, "  accelerated  {entry}  (stack {stack})"),
+        DetailLine::Kernel { subject, reason, .. } => writeln!(text, "  kernel       {subject}: {reason}"),
+        DetailLine::Downgraded { stack, downgrade } => {
+            writeln!(text, "  slower       stack {stack}: {}", sidestep_sys::xdp::Downgrade::from(downgrade))
+        }
+    };
+}

@@ -1,0 +1,156 @@
+//! What strangers do to the socket: the daemon lives, stays small, and serves the others.
+
+use super::*;
+use crate::permit::Permit;
+use crate::testing::Fake;
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
+use sidestep_plane::client::Client as Application;
+use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A watchdog, not a measurement.
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+struct Running {
+    folder: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let listener = Listener::open(&path, Permit::new(&[], &[])).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let serve = move || {
+            let mirror = Mirror::open(0, None).unwrap();
+            let registry = Registry::new(Fake::default(), ());
+            Daemon::new(mirror, listener, registry, 0).run(&seen).unwrap();
+        };
+        Self { folder, stop, thread: Some(std::thread::spawn(serve)) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
+    }
+
+    /// A well-behaved application is served.
+    fn assert_serves(&self) {
+        let mut application = Application::connect_to(&self.path(), "test").unwrap();
+        assert!(application.take_table().is_some());
+        assert!(!application.clients().unwrap().is_empty());
+        application.bye().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the daemon has panicked");
+    }
+}
+
+fn raw(path: &Path) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+/// Reads until the daemon hangs up; returns what it said.
+fn last_words(socket: OwnedFd) -> String {
+    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(WATCHDOG)).unwrap();
+    let mut text = String::new();
+    let mut buffer = [0; PACKET_BYTES_MAX];
+    let mut file = File::from(socket);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return text,
+            Ok(length) => text.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            // Reset: it hung up with something of ours unread.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return text,
+            Err(error) => panic!("the daemon does not hang up: {error}"),
+        }
+    }
+}
+
+#[test]
+fn garbage_ends_the_connection_and_nothing_else() {
+    let daemon = Running::new();
+    let too_long = vec![b'x'; PACKET_BYTES_MAX + 1];
+    for bytes in [&b"\0"[..], b"{}", b"{\"number\":1,", &[0xff; 4000], &too_long, "[".repeat(4000).as_bytes()] {
+        let socket = raw(&daemon.path());
+        send(&socket, bytes, SendFlags::empty()).unwrap();
+        let said = last_words(socket);
+        assert!(said.contains("malformed"), "{said}");
+    }
+    let socket = raw(&daemon.path());
+    send(&socket, br#"{"number":1,"body":{"type":"hello","version":999,"name":"x"}}"#, SendFlags::empty()).unwrap();
+    let said = last_words(socket);
+    assert!(said.contains(r#""code":"version""#) && said.contains("999"), "{said}");
+    let socket = raw(&daemon.path());
+    send(&socket, br#"{"number":1,"body":{"type":"list","from":0}}"#, SendFlags::empty()).unwrap();
+    assert!(last_words(socket).contains(r#""code":"greeting""#));
+    daemon.assert_serves();
+}
+
+#[test]
+fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
+    let daemon = Running::new();
+    let silent = raw(&daemon.path());
+    let greedy = raw(&daemon.path());
+    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":1,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
+    let deadline = Instant::now() + WATCHDOG;
+    // Until the daemon's answers do not fit any more, and it hangs up.
+    while send(&greedy, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::NOSIGNAL).is_ok() {
+        assert!(Instant::now() < deadline, "it goes on answering nobody");
+    }
+    assert_eq!(last_words(silent), "");
+    daemon.assert_serves();
+}
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn a_flood_of_connections_is_bounded() {
+    let daemon = Running::new();
+    let flood: Vec<OwnedFd> = (0..400).map(|_| raw(&daemon.path())).collect();
+    let accepted = || descriptors() - flood.len();
+    // The daemon is in this process: its ends are counted, too. Other tests have a few of their own.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(accepted() < 400, "{} descriptors", accepted());
+    let refused = flood.into_iter().map(last_words).filter(|said| said.contains(r#""code":"limit""#)).count();
+    assert!(refused >= 400 - crate::registry::CLIENTS_PER_UID_MAX, "{refused} were told");
+    daemon.assert_serves();
+}
+
+#[test]
+fn an_application_that_goes_away_in_the_middle_leaves_nothing() {
+    let daemon = Running::new();
+    // An interface that no machine has: refused, with the connection still good.
+    let mut application = Application::connect_to(&daemon.path(), "test").unwrap();
+    let refusal = application.open_stack(OpenStack::on("none0")).unwrap_err();
+    assert_eq!(refusal.code(), Code::NoInterface);
+    application.report("udp 198.18.0.1:7", Code::RouteUnknown).unwrap();
+    let client = application.clients().unwrap().into_iter().find(|line| line.name == "test").unwrap();
+    assert_eq!(client.refused, 2);
+    assert_eq!(application.details(client.client).unwrap().len(), 2);
+    drop(application);
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        let mut other = Application::connect_to(&daemon.path(), "other").unwrap();
+        if !other.clients().unwrap().iter().any(|line| line.name == "test") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it is still listed");
+    }
+}

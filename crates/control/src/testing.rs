@@ -1,0 +1,105 @@
+//! A dataplane that only remembers, for the tests of what is above it.
+
+use crate::dataplane::{Dataplane, Opened};
+use crate::registry::Keeper;
+use crate::state::Record;
+use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Refusal, RingSizes, StackFacts};
+use sidestep_plane::table::Link;
+use sidestep_sys::Problem;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+
+/// What was done, and what is to fail.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) open: BTreeSet<u32>,
+    pub(crate) steered: BTreeMap<Entry, u32>,
+    pub(crate) adoptable: BTreeSet<u32>,
+    pub(crate) lost: Vec<u32>,
+    pub(crate) close_fails: bool,
+    pub(crate) has_ended: bool,
+}
+
+pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
+    StackFacts {
+        id,
+        interface: interface.into(),
+        index: 2,
+        queue,
+        frames: 4096,
+        frame_bytes: 2048,
+        headroom: 0,
+        no_huge_pages: Some("none reserved".into()),
+        rings: RingSizes { fill: 2048, completion: 2048, receive: 2048, transmit: 2048 },
+        mode: Mode::Copy,
+        downgrades: Vec::new(),
+        tx_budget: 32,
+        napi_id: 0,
+        busy_poll: None,
+        deadline_ns: 1_000_000_000,
+    }
+}
+
+impl Dataplane for Fake {
+    fn open(&mut self, stack: u32, _label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
+        self.open.insert(stack);
+        let file = || File::open("/dev/null").unwrap().into();
+        let mut facts = stack_facts(stack, &link.name, wish.queue.unwrap_or(0));
+        (facts.frames, facts.frame_bytes) = (wish.frames, wish.frame_bytes);
+        Ok(Opened { facts, descriptors: [file(), file(), file()] })
+    }
+
+    fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
+        if self.adoptable.contains(&facts.id) {
+            self.open.insert(facts.id);
+            Ok(Vec::new())
+        } else {
+            Err(Problem::failed("cannot take over", "it is gone"))
+        }
+    }
+
+    fn settle(&mut self) {}
+
+    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        match self.steered.get(entry) {
+            Some(owner) if *owner != stack => Err(Refusal::plain(Code::Taken, format!("cannot steer {entry}"))),
+            _ => {
+                self.steered.insert(*entry, stack);
+                Ok(())
+            }
+        }
+    }
+
+    fn unsteer(&mut self, _stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        self.steered.remove(entry);
+        Ok(())
+    }
+
+    fn close(&mut self, stack: u32) -> Result<(), Problem> {
+        if self.close_fails {
+            return Err(Problem::failed("cannot close", "not now"));
+        }
+        self.open.remove(&stack);
+        self.steered.retain(|_, owner| *owner != stack);
+        Ok(())
+    }
+
+    fn look(&mut self, _links: &[Link]) -> Vec<(u32, Refusal)> {
+        let refuse = |stack| (stack, Refusal::new(Code::Revoked, "cannot go on", "the interface is gone"));
+        std::mem::take(&mut self.lost).into_iter().map(refuse).collect()
+    }
+
+    fn end(&mut self) -> Result<(), Problem> {
+        self.has_ended = true;
+        Ok(())
+    }
+}
+
+impl Keeper for () {
+    fn store(&self, _record: &Record) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn forget(&self, _stack: u32) {}
+}

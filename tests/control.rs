@@ -1,0 +1,353 @@
+//! `sidestep control` as root and its clients as anybody: traffic handed over and given back, deaths on both sides.
+
+mod support;
+
+use sidestep_link::frame::FrameLink;
+use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions};
+use sidestep_plane::client::{Client, Stack};
+use sidestep_plane::message::{Code, Entry, OpenStack, Protocol};
+use sidestep_sys::xdp::device;
+use sidestep_testkit::lab::{Host, Lab, Options, Side};
+use std::fs::{self, Permissions};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Finished, WATCHDOG, finish, is_root, send_signal, sidestep};
+
+/// Tells the helper below where control is.
+const CHILD: &str = "SIDESTEP_TEST_SOCKET";
+const NOBODY: u32 = 65_534;
+
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A lab whose first host has a control plane, with a state directory of its own.
+struct Place {
+    control: Option<Child>,
+    lab: Lab,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(flags: &[&str]) -> Option<Self> {
+        if !is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        // Clients without privilege must find the socket.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let lab = Lab::up(&Options::default()).unwrap();
+        let mut place = Self { control: None, lab, folder };
+        // A second interface, for a second application.
+        place.ip("link add other0 type veth peer name other1");
+        place.ip("link set other0 up");
+        place.ip("link set other1 up");
+        place.start(flags);
+        Some(place)
+    }
+
+    fn host(&self) -> &Host {
+        self.lab.host(Side::A)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// The binary on the first host, but in the mounts of this process: pins must outlive who made them.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = sidestep(arguments);
+        command.env("SIDESTEP_STATE_DIR", self.folder.path());
+        command
+    }
+
+    fn spawn(&self, command: &mut Command) -> Child {
+        self.host().within(|| Ok(command.spawn().unwrap())).unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Finished {
+        finish(self.spawn(&mut self.command(arguments)))
+    }
+
+    fn start(&mut self, flags: &[&str]) {
+        let socket = self.socket();
+        let arguments = [&["control", "--socket", socket.to_str().unwrap()], flags].concat();
+        let mut command = self.command(&arguments);
+        let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let mut child = self.spawn(command.stderr(Stdio::from(log)));
+        wait("a control plane", || {
+            assert!(child.try_wait().unwrap().is_none(), "{}", self.log());
+            Client::connect_to(&socket, "test").ok()
+        });
+        self.control = Some(child);
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ends control by a signal, and waits for its end.
+    fn stop(&mut self, signal: &str) {
+        let mut control = self.control.take().unwrap();
+        send_signal(control.id(), signal);
+        let status = control.wait().unwrap();
+        assert_eq!(status.success(), signal == "TERM", "{}", self.log());
+    }
+
+    fn client(&self) -> Client {
+        Client::connect_to(&self.socket(), "test").unwrap()
+    }
+
+    fn program_on(&self, interface: &str) -> Option<u32> {
+        self.host().within(|| device(interface)).unwrap().xdp_program
+    }
+
+    fn program(&self) -> Option<u32> {
+        self.program_on("lab0")
+    }
+
+    fn ip(&self, arguments: &str) {
+        let mut command = self.host().command("ip").unwrap();
+        assert!(command.args(arguments.split_whitespace()).status().unwrap().success(), "{arguments}");
+    }
+
+    fn ps(&self) -> serde_json::Value {
+        let socket = self.socket();
+        self.run(&["ps", "--json", "--socket", socket.to_str().unwrap()]).json()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(mut control) = self.control.take() {
+            let _ = control.kill();
+            let _ = control.wait();
+        }
+        let cleaned = self.run(&["control", "--cleanup"]);
+        assert!(cleaned.code == 0 || std::thread::panicking(), "{}", cleaned.stderr);
+    }
+}
+
+/// An application: a stack on the first host, the kernel's socket beside it, and somebody who sends to both.
+struct Application {
+    client: Client,
+    stack: Stack,
+    link: XdpLink,
+    twin: UdpSocket,
+    entry: Entry,
+    sender: UdpSocket,
+}
+
+impl Application {
+    fn new(place: &Place) -> Self {
+        let mut client = place.client();
+        let stack = client.open_stack(OpenStack { queue: Some(0), ..OpenStack::on("lab0") }).unwrap();
+        let bind = |host: &Host| {
+            let address = SocketAddr::from((host.ipv4, 0));
+            let socket = host.within(|| Ok(UdpSocket::bind(address).unwrap())).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        let (twin, sender) = (bind(place.host()), bind(place.lab.host(Side::B)));
+        let local = twin.local_addr().unwrap();
+        let entry = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
+        let (socket, frames) = [&stack.socket, &stack.frames].map(|fd| fd.try_clone().unwrap()).into();
+        let options = XdpOptions { kick: Kick::Caller, fill: None };
+        let link = XdpLink::open(socket, frames, stack.facts.socket_facts(), &options).unwrap();
+        Self { client, stack, link, twin, entry, sender }
+    }
+
+    fn steer(&mut self) {
+        self.client.steer(self.stack.facts.id, self.entry, self.twin.as_fd()).unwrap();
+    }
+
+    /// Sends until something comes: `true` by the stack, `false` by the kernel.
+    fn comes_by_the_stack(&mut self, beats: bool) -> bool {
+        if beats {
+            self.stack.heartbeat.beat();
+        }
+        self.sender.send_to(b"tick", self.twin.local_addr().unwrap()).unwrap();
+        wait("a datagram", || {
+            let mut buffer = [0; 64];
+            if self.twin.recv(&mut buffer).is_ok() {
+                return Some(false);
+            }
+            self.link.poll().unwrap();
+            let frame = self.link.receive()?;
+            // Broadcasts of address resolution come by the kernel; whatever comes here was steered.
+            assert!(self.link.bytes(&frame).ends_with(b"tick"));
+            self.link.release(frame);
+            Some(true)
+        })
+    }
+}
+
+#[test]
+fn traffic_is_handed_over_and_given_back() {
+    let Some(mut place) = Place::new(&[]) else { return };
+    assert_eq!(place.program(), None, "nothing is attached before somebody asks");
+    let mut application = Application::new(&place);
+    assert!(place.program().is_some());
+    application.stack.heartbeat.beat();
+    assert!(!application.comes_by_the_stack(true), "not steered yet");
+    application.steer();
+    assert!(application.comes_by_the_stack(true));
+    let ping = ["-c", "1", "-W", "5", &place.host().ipv4.to_string()].map(str::to_owned);
+    let mut command = place.lab.host(Side::B).command("ping").unwrap();
+    assert!(command.args(ping).stdout(Stdio::null()).status().unwrap().success(), "the host is reachable");
+
+    let ps = place.ps();
+    let program = &ps["programs"][0];
+    assert_eq!((program["name"].as_str(), program["pid"].as_u64()), (Some("test"), Some(std::process::id().into())));
+    assert_eq!(program["details"].as_array().unwrap().iter().filter(|line| line["state"] == "accelerated").count(), 1);
+    let text = place.run(&["ps", "--socket", place.socket().to_str().unwrap()]).stdout;
+    assert!(text.contains("lab0 queue 0, copy") && text.contains("accelerated  udp 198.18.0.1"), "{text}");
+
+    let id = application.stack.facts.id;
+    application.client.unsteer(id, application.entry).unwrap();
+    assert!(!application.comes_by_the_stack(true), "given back");
+    application.steer();
+    application.stack.heartbeat.beat_at(1);
+    assert!(!application.comes_by_the_stack(false), "a dead man's frames are the kernel's");
+    assert!(application.comes_by_the_stack(true), "alive again");
+
+    // A socket of another namespace proves nothing here.
+    let stranger = place.lab.host(Side::B).within(|| Ok(UdpSocket::bind("0.0.0.0:0").unwrap())).unwrap();
+    let local = (place.host().ipv4, stranger.local_addr().unwrap().port()).into();
+    let stolen = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
+    let refusal = application.client.steer(id, stolen, stranger.as_fd()).unwrap_err();
+    assert_eq!(refusal.code(), Code::TwinNamespace);
+    let refusal = place.client().open_stack(OpenStack { queue: Some(0), ..OpenStack::on("lab0") }).unwrap_err();
+    assert_eq!(refusal.code(), Code::QueueBusy);
+
+    application.client.bye().unwrap();
+    wait("the end of the program", || place.program().is_none().then_some(()));
+    place.stop("TERM");
+    let left: Vec<_> = fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["log"], "an orderly end leaves nothing");
+}
+
+#[test]
+fn killed_and_started_again_control_takes_over() {
+    let Some(mut place) = Place::new(&[]) else { return };
+    let mut application = Application::new(&place);
+    application.steer();
+    assert!(application.comes_by_the_stack(true));
+    let mut other = spawn_child(&place);
+    let program = place.program();
+    assert!(program.is_some() && place.program_on("other0").is_some());
+    place.stop("KILL");
+    assert_eq!(place.program(), program, "it needs no control to run");
+    assert!(application.comes_by_the_stack(true));
+    assert!(application.client.report("x", Code::NoRoute).is_err(), "the connection is lost");
+    // An owner that dies while nobody looks.
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    place.start(&[]);
+    assert_eq!(place.program(), program, "taken over, not attached anew");
+    assert!(place.log().contains("its owner has ended"), "{}", place.log());
+    let mut client = place.client();
+    let id = application.stack.facts.id;
+    let facts = client.resume_stack(id, application.stack.counters_page.as_fd()).unwrap();
+    assert_eq!(facts, application.stack.facts);
+    assert!(application.comes_by_the_stack(true));
+    client.steer(id, application.entry, application.twin.as_fd()).unwrap();
+    let clients = client.clients().unwrap();
+    assert_eq!(clients.iter().map(|line| line.stacks.len()).sum::<usize>(), 1);
+    assert_eq!(clients.iter().flat_map(|line| &line.stacks).map(|stack| stack.entries).sum::<u32>(), 1);
+    // The other's interface is free again, and its number is not given twice.
+    assert_eq!(place.program_on("other0"), None);
+    let second = client.open_stack(OpenStack::on("other0")).unwrap();
+    assert!(second.facts.id > id + 1);
+    client.close_stack(second.facts.id).unwrap();
+
+    place.stop("KILL");
+    let cleaned = place.run(&["control", "--cleanup"]);
+    assert_eq!((cleaned.code, cleaned.stdout.as_str()), (0, "detached from 1 interface\n"), "{}", cleaned.stderr);
+    assert_eq!(place.program(), None);
+    assert!(!application.comes_by_the_stack(true), "the kernel has it back");
+    assert_eq!(place.run(&["control", "--cleanup"]).stdout, "nothing was attached\n");
+}
+
+#[test]
+fn a_dead_owner_is_noticed_and_a_lost_interface_told() {
+    let Some(place) = Place::new(&[]) else { return };
+    let mut child = spawn_child(&place);
+    assert!(place.program_on("other0").is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait("its end", || place.program_on("other0").is_none().then_some(()));
+    assert!(place.log().contains("is gone"), "{}", place.log());
+
+    let mut application = Application::new(&place);
+    place.ip("link del lab0");
+    let revoked = wait("a notice", || application.client.notice().unwrap());
+    assert_eq!((revoked.stack, revoked.refusal.code), (application.stack.facts.id, Code::Revoked));
+    let refusal = application.client.open_stack(OpenStack::on("lab0")).unwrap_err();
+    assert_eq!(refusal.code(), Code::NoInterface, "and control goes on");
+}
+
+#[test]
+fn there_is_one_control_and_it_knows_its_guests() {
+    let Some(mut place) = Place::new(&[]) else { return };
+    let second = place.run(&["control", "--socket", "/dev/null/none"]);
+    assert_eq!(second.code, 1);
+    let pid = place.control.as_ref().unwrap().id();
+    assert!(second.stderr.contains(&format!("running already (process {pid})")), "{}", second.stderr);
+    assert_eq!(place.run(&["control", "--cleanup"]).code, 1, "not under a running one");
+
+    let socket = place.socket();
+    let nobody = |place: &Place| {
+        let mut command = place.command(&["ps", "--socket", socket.to_str().unwrap()]);
+        finish(place.spawn(command.uid(NOBODY).gid(NOBODY)))
+    };
+    let refused = nobody(&place);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("cannot bypass the kernel") && refused.stderr.contains("--allow-uid"),
+        "{refused:?}"
+    );
+    place.stop("TERM");
+    place.start(&["--allow-uid", &NOBODY.to_string(), "--interface", "lab0"]);
+    assert_eq!(nobody(&place).code, 0);
+    assert!(place.program().is_some(), "named interfaces are served from the start");
+    let refusal = place.client().open_stack(OpenStack::on("lo")).unwrap_err();
+    assert_eq!(refusal.code(), Code::InterfaceKind);
+}
+
+/// A process that has a stack on the second interface, and does nothing.
+fn spawn_child(place: &Place) -> Child {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--ignored", "--exact", "child"]).env(CHILD, place.socket()).stdout(Stdio::null());
+    let child = command.spawn().unwrap();
+    let has_opened = || {
+        let clients = place.client().clients().unwrap();
+        clients.iter().any(|line| line.name == "child" && !line.stacks.is_empty()).then_some(())
+    };
+    wait("a stack of the child", has_opened);
+    child
+}
+
+/// Not a test of its own: others start it in a process of its own.
+#[test]
+#[ignore = "started by the others"]
+fn child() {
+    let socket = std::env::var_os(CHILD).expect("the parent sets it");
+    let mut client = Client::connect_to(socket.as_ref(), "child").unwrap();
+    let _stack = client.open_stack(OpenStack::on("other0")).unwrap();
+    // Until it is killed, or by far long enough.
+    std::thread::sleep(WATCHDOG);
+}
