@@ -2,6 +2,7 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_link::Link;
+use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_socket::{Engine, EngineOptions, Handle, Path, UdpOptions};
 use sidestep_sys::{Problem, cpu, interface};
@@ -47,7 +48,7 @@ impl Plane {
         let thread = std::thread::Builder::new().name("control".into()).spawn(serve).map_err(|error| failed(&error))?;
         let plane = Self { stop, thread: Some(thread) };
         let (path, deadline) = (place::socket()?, Instant::now() + READY_MAX);
-        while !path.exists() {
+        while Client::connect_to(&path, "sidestep bench").and_then(Client::bye).is_err() {
             if Instant::now() > deadline || plane.thread.as_ref().is_none_or(JoinHandle::is_finished) {
                 return Err(failed(&"it does not listen").next("try it by hand: sidestep control"));
             }

@@ -52,16 +52,19 @@ impl Drop for Process {
 
 /// Starts this program in a role on a host, as a user.
 pub(crate) fn start(host: &Host, role: &str, at: Option<SocketAddr>, uid: Option<u32>) -> Process {
-    use std::os::unix::process::CommandExt;
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // Its network namespace alone: in a mount namespace of its own, which ends with it, a control plane's pins would end
+    // with it, too.
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", host.namespace_path.display())).arg("--");
+    if let Some(uid) = uid {
+        command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={uid}"), "--clear-groups"]);
+    }
+    command.arg(std::env::current_exe().unwrap());
     command.args(["roles::a_role_of_another_process", "--exact", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role).env(AT, at.map(|at| at.to_string()).unwrap_or_default());
     command.stdout(Stdio::piped());
-    if let Some(uid) = uid {
-        command.uid(uid).gid(uid);
-    }
     die_with_parent(&mut command);
-    Process(host.spawn(&mut command).unwrap())
+    Process(command.spawn().unwrap())
 }
 
 /// No test of its own: what [`start`] runs.

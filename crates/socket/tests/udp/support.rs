@@ -2,6 +2,7 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
+use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
 use sidestep_sys::process::is_root;
@@ -40,8 +41,7 @@ impl Control {
             run(&options, &seen).expect("root can run a control plane");
         };
         let thread = Some(std::thread::spawn(serve));
-        let path = host.within(place::socket).expect("it has a place");
-        wait("a control plane", || path.exists().then_some(()));
+        wait_for_control(host);
         Self { stop, thread }
     }
 }
@@ -52,6 +52,12 @@ impl Drop for Control {
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(), "the control plane has panicked");
     }
+}
+
+/// Waits until a control plane serves a host.
+pub(crate) fn wait_for_control(host: &Host) {
+    let path = host.within(place::socket).expect("it has a place");
+    wait("a control plane", || Client::connect_to(&path, "test").and_then(Client::bye).ok());
 }
 
 pub(crate) fn address(host: &Host, is_v6: bool) -> IpAddr {

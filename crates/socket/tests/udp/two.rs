@@ -1,7 +1,7 @@
 //! Two programs on one queue, one without privilege, and the kernel's rules for ports.
 
 use crate::roles::start;
-use crate::support::{Control, address, bind, engine, kernel, lab, wait};
+use crate::support::{Control, address, bind, engine, kernel, lab, wait, wait_for_control};
 use sidestep_plane::client::Client;
 use sidestep_plane::message::DetailLine;
 use sidestep_socket::{Engine, EngineOptions, Path, Reason, UdpOptions};
@@ -56,8 +56,7 @@ fn a_user_without_privilege_goes_past_the_kernel() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = start(b, "control", None, None);
-    let path = b.within(sidestep_plane::place::socket).unwrap();
-    wait("a control plane", || path.exists().then_some(()));
+    wait_for_control(b);
     let at = SocketAddr::new(address(b, false), 7202);
     let mut program = start(b, "echo", Some(at), Some(65534));
     let line = program.line("path ");
