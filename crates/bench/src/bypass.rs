@@ -92,10 +92,12 @@ impl StackLink {
         let no_interface = || Problem::failed(format!("cannot use path xdp from {local}"), "no interface has it");
         let interface = interface::of_address(local).ok_or_else(no_interface)?;
         let options = match load {
-            Load::RoundTrips => EngineOptions { frames: 128, ring_entries: 64, fill: Some(16), ..EngineOptions::on(interface) },
+            Load::RoundTrips => {
+                EngineOptions { frames: 128, ring_entries: 64, fill: Some(16), ..EngineOptions::on(interface) }
+            }
             Load::Stream => EngineOptions { tx_budget: Some(BUDGET), ..EngineOptions::on(interface) },
         };
-        let mut engine = Engine::open(EngineOptions { name: "sidestep bench".into(), ..options })?;
+        let mut engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), ..options })?;
         if let Some((_, text)) = engine.refusal() {
             return Err(Problem::failed("cannot use path xdp", text).next("see what holds the interface: sidestep ps"));
         }

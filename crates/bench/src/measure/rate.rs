@@ -5,8 +5,8 @@
 //! moment it really left is kept apart.
 
 use super::{Bench, Meter};
-use crate::message::{Header, filled};
 use crate::bypass::{Load, StackLink};
+use crate::message::{Header, filled};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
 use crate::stats::Slice;

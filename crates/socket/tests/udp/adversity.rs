@@ -208,7 +208,8 @@ fn fragments_and_icmp_errors_come_by_the_kernel() {
     let long = vec![7; 4000];
     client.set_read_timeout(Some(crate::support::WATCHDOG)).unwrap();
     client.send_to(&long, at).unwrap();
-    let datagram = wait("what came in pieces", || engine.receive(socket).unwrap().filter(|datagram| datagram.len() == 4000));
+    let datagram =
+        wait("what came in pieces", || engine.receive(socket).unwrap().filter(|datagram| datagram.len() == 4000));
     assert!(datagram.by_kernel());
     assert_eq!(engine.payload(&datagram), long);
     engine.reply(socket, datagram).unwrap();

@@ -99,7 +99,7 @@ fn groups_are_sent_to_past_the_kernel_unless_this_host_wants_them_too() {
     let mut engine = engine(a);
     let member = kernel(b, SocketAddr::new(any(false), 7103));
     let IpAddr::V4(to) = group(false) else { return };
-    b.within(|| Ok(member.join_multicast_v4(&to, &b.ipv4).unwrap())).unwrap();
+    member.join_multicast_v4(&to, &b.ipv4).unwrap();
     let at = SocketAddr::new(group(false), 7103);
     let socket = bind(a, &mut engine, SocketAddr::new(address(a, false), 0));
     wait("the fast path", || {

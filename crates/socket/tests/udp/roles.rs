@@ -86,7 +86,7 @@ fn control() {
 fn echo() {
     let at: SocketAddr = std::env::var(AT).unwrap().parse().unwrap();
     let options = EngineOptions { frames: 1024, ring_entries: 512, ..EngineOptions::on("lab0") };
-    let mut engine = Engine::open(options).unwrap();
+    let mut engine = Engine::open(&options).unwrap();
     let socket = engine.bind(at, &UdpOptions::default()).unwrap();
     println!("path {:?} {}", engine.path(socket).unwrap(), std::process::id());
     loop {

@@ -14,7 +14,7 @@ fn the_second_program_on_a_queue_gets_the_kernel_and_the_reason() {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(b);
     let _first = engine(b);
-    let mut second = b.within(|| Engine::open(EngineOptions::on(&b.interface))).unwrap();
+    let mut second = b.within(|| Engine::open(&EngineOptions::on(&b.interface))).unwrap();
     assert_eq!(second.refusal().unwrap().0, Reason::NoFreeQueue);
     let at = SocketAddr::new(address(b, false), 7200);
     let socket = bind(b, &mut second, at);
