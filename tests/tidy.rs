@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("link", &["sys"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "link", "report", "testkit"]),
+    ("bench", &["sys", "ring", "link", "report", "testkit"]),
     ("cli", &["sys", "bench", "report", "testkit"]),
 ];
 

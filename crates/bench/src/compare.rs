@@ -295,6 +295,7 @@ mod tests {
             stat: "p50".into(),
             value: 1.2,
             ci95: [1.1, 1.3],
+            ..Ratio::default()
         });
         assert_eq!(verdict(&base, &slower), Verdict::NoMeasurableDifference);
     }

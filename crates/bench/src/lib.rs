@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod frame;
 mod host;
 pub mod measure;
 mod message;
 pub mod path;
 pub mod peer;
 pub mod place;
+pub mod ring;
 pub mod run;
 pub mod scenario;
 pub mod stats;

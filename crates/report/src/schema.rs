@@ -191,7 +191,8 @@ pub struct Row {
     pub rate_achieved: Option<f64>,
     /// `ns`.
     pub unit: String,
-    /// `rtt`, `half_rtt` or `one_way`.
+    /// `rtt`, `half_rtt`, `one_way`, or `per_message`: time per message at full speed, its mean the inverse of
+    /// `rate_achieved`.
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]
@@ -326,6 +327,12 @@ pub struct Ratio {
     pub value: f64,
     /// Its 95 % interval (bootstrap over slices).
     pub ci95: [f64; 2],
+    /// Measure of both, where a path has rows of several (`ring`); else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub measure: String,
+    /// Messages per second asked of both, where they were paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_offered: Option<f64>,
 }
 
 /// Something asked for that this host or device cannot give, and why.

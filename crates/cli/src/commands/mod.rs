@@ -5,6 +5,7 @@ mod compare;
 mod demo;
 mod lab;
 mod manual;
+mod ring;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
