@@ -199,7 +199,7 @@ pub struct Row {
     pub distribution: Distribution,
     /// Messages that never came back or never arrived.
     pub lost: u64,
-    /// Detail of a rate sweep.
+    /// Detail of a rate sweep, of a paced slice or of a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateDetail>,
     /// What happened before counting began.
@@ -257,7 +257,7 @@ pub struct Ci95 {
     pub mean: Option<[f64; 2]>,
 }
 
-/// What a rate sweep saw beside the latency of its reflected samples.
+/// What a rate sweep, a paced slice or a stream saw beside the latency of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateDetail {
     /// Messages sent.
@@ -272,7 +272,7 @@ pub struct RateDetail {
     pub duplicates: u64,
     /// Messages that came after a later one.
     pub reordered: u64,
-    /// One message in this many was reflected.
+    /// One message in this many was reflected; 0 where none was.
     pub reflect_every: u64,
     /// Latency from the moment each sample actually left (the row itself counts from when it was due).
     pub from_actual_send: Distribution,

@@ -206,15 +206,15 @@ impl<'a> Arm<'a> {
             return Some(row);
         }
         let detail = RateDetail {
-            sent: self.messages,
+            sent: self.messages + self.record.lost,
             received: self.messages,
-            rate_sent: achieved,
-            reflect_every: 1,
+            rate_sent: (self.messages + self.record.lost) as f64 / self.elapsed_s,
+            reflect_every: u64::from(!is_stream),
             from_actual_send: self.from_actual.distribution(1.0),
             send_lateness: self.lateness.distribution(1.0),
             ..RateDetail::default()
         };
-        Some(Row { rate_achieved: Some(achieved), rate: (!is_stream).then_some(detail), ..row })
+        Some(Row { rate_achieved: Some(achieved), rate: Some(detail), ..row })
     }
 
     fn unavailable(&self) -> Option<Unavailable> {

@@ -93,9 +93,7 @@ impl Near {
             Load::Stream => self.stream(&mut talk, job),
             Load::ClosedLoop => self.round_trips(&mut talk, job, None),
             Load::Paced(interval) => self.round_trips(&mut talk, job, Some(interval)),
-        }?;
-        self.found.lost = talk.end.lost();
-        Ok(())
+        }
     }
 
     /// Median of a round trip over an end that answers at once, ns: what this loop adds to every sample.
@@ -197,14 +195,15 @@ impl Near {
             let now = clock.stop();
             match counting {
                 Some(_) => self.samples.push(now - last),
-                None if now >= settled => counting = Some((now, received)),
+                None if now >= settled => counting = Some((now, received, talk.end.lost())),
                 None => {}
             }
             last = now;
-            let Some((begin, before)) = counting else { continue };
+            let Some((begin, before, lost_before)) = counting else { continue };
             let is_over = now >= begin + clock.ticks(job.duration) || self.samples.len() >= SAMPLES_MAX;
             if is_over || self.stop.load(Ordering::Relaxed) {
                 (self.found.settling, self.found.messages) = (before, received - before);
+                self.found.lost = talk.end.lost() - lost_before;
                 self.found.elapsed_s = clock.ns(now - begin) as f64 / 1e9;
                 break;
             }

@@ -14,14 +14,15 @@ pub(crate) enum Waiting {
 /// How `path` waits. Busy polling is neither: the kernel polls for a while, then sleeps.
 pub(crate) fn waiting(path: &str) -> Waiting {
     match path {
-        "kernel-default" | "kernel-pinned" | "kernel-epoll" | "uring" | "uds" => Waiting::Blocks,
-        "floor" | "shm" | "xdp" | "xdp-raw" | "preload" => Waiting::Spins,
+        "kernel-default" | "kernel-pinned" | "kernel-epoll" | "uring" | "uds" | "pipe" | "eventfd" => Waiting::Blocks,
+        "shm" | "xdp" | "xdp-raw" | "preload" | "ring" | "ring-shm" | "ring-broadcast" => Waiting::Spins,
+        path if is_floor(path) => Waiting::Spins,
         path if path.ends_with("-spin") => Waiting::Spins,
         _ => Waiting::Unknown,
     }
 }
 
-/// The physical limit of the machine: shown beside the paths, never ranked among them.
+/// A physical limit of the machine: shown beside the paths, never ranked among them.
 pub(crate) fn is_floor(path: &str) -> bool {
-    path == "floor"
+    matches!(path, "floor" | "floor-each-way")
 }
