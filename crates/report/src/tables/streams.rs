@@ -68,3 +68,82 @@ fn cells(document: &Document, row: &Row) -> Vec<String> {
         ratio.map_or_else(|| "-".into(), |ratio| number::ratio_interval(ratio.ci95)),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Distribution, RateDetail, Ratio};
+    use crate::terminal::Style;
+    use crate::{html, terminal};
+
+    fn row(path: &str, measure: &str, ns: f64) -> Row {
+        let (mean, p50) = (Some(ns), Some(ns));
+        Row {
+            scenario: "ring".into(),
+            transport: "memory".into(),
+            path: path.into(),
+            size: 64,
+            measure: measure.into(),
+            rate_achieved: (measure == "per_message").then_some(1e9 / ns),
+            rate: Some(RateDetail { sent: 100, received: 99, ..RateDetail::default() }),
+            distribution: Distribution { n: 500, mean, p50, ..Distribution::default() },
+            ..Row::default()
+        }
+    }
+
+    fn ratio(of: &str, measure: &str, stat: &str, value: f64) -> Ratio {
+        let (scenario, transport) = ("ring".into(), "memory".into());
+        let (against, size, ci95) = ("ring".into(), 64, [value - 0.1, value + 0.1]);
+        let (of, measure, stat) = (of.into(), measure.into(), stat.into());
+        Ratio { scenario, transport, size, of, against, stat, value, ci95, measure, rate_offered: None }
+    }
+
+    fn document() -> Document {
+        let mut document = Document {
+            results: vec![
+                row("floor", "rtt", 100.0),
+                row("ring", "rtt", 150.0),
+                row("pipe", "rtt", 9_000.0),
+                row("ring", "per_message", 12.5),
+                row("pipe", "per_message", 800.0),
+            ],
+            ratios: vec![ratio("pipe", "rtt", "p50", 60.0), ratio("pipe", "per_message", "mean", 64.0)],
+            ..Document::default()
+        };
+        document.host.tsc_hz = Some(2e9);
+        document
+    }
+
+    #[test]
+    fn throughput_and_latency_do_not_get_each_others_ratios() {
+        let document = document();
+        let table = table(&document, &view::streams(&document)).expect("two rows stream");
+        let lines: Vec<&Vec<String>> = table
+            .lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Cells { cells, .. } => Some(cells),
+                Line::Heading(_) => None,
+            })
+            .collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0][..4], ["ring", "80,000,000", "5120", "12.5"]);
+        assert_eq!((lines[0][7].as_str(), lines[0][8].as_str()), ("1.00", "baseline"));
+        assert_eq!(lines[1][8], "64.000");
+        assert!(super::table(&document, &[]).is_none());
+    }
+
+    #[test]
+    fn both_forms_show_rings_with_their_floor_apart() {
+        let document = document();
+        let text = terminal::render(&document, Style { colour: false, width: 140 });
+        for part in
+            ["Throughput through memory", "clock cycles", "fastest is ring, p50 150", "most is ring with 80,000,000"]
+        {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let cycles = text.split("clock cycles").nth(1).expect("the table is there");
+        assert!(cycles.contains("18,000"), "9 us are 18,000 cycles at 2 GHz: {text}");
+        assert!(html::render(&document).contains("Throughput through memory"));
+    }
+}
