@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ring", &["sys"]),
     ("wire", &[]),
     ("link", &["sys"]),
+    ("stack", &["wire"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "link", "report", "testkit"]),
