@@ -64,7 +64,6 @@ counters! {
     SynQueueFull "syn_queue_full" true "SYNs beyond the SYN queue: dropped, or answered by a cookie";
     CookiesSent "cookies_sent" true "SYN cookies sent (RFC 4987 section 3.6)";
     CookiesGood "cookies_good" false "connections made by a returned cookie";
-    CookiesBad "cookies_bad" true "ACKs at a listener that are no valid cookie";
     ConnectionsFull "connections_full" true "SYNs dropped because the stack holds as many connections as it may";
     TimeWaitFull "time_wait_full" true "connections closed without TIME-WAIT because too many wait";
     TimeWaitReused "time_wait_reused" false "connections made anew out of TIME-WAIT (RFC 6191)";

@@ -61,6 +61,7 @@ mod challenge;
 mod config;
 mod congestion;
 mod connection;
+mod cookie;
 mod counters;
 mod deadlines;
 mod demux;

@@ -30,6 +30,11 @@ impl Connection {
         self.take_syn(cx, syn);
     }
 
+    /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
+    pub(super) fn begin_answered(&mut self) {
+        self.send.nxt = self.send.iss + 1;
+    }
+
     /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.
     pub(super) fn take_syn(&mut self, cx: &Context<'_>, syn: &Arrival<'_>) {
         self.receive.begin(syn.seq);
@@ -120,8 +125,9 @@ impl Connection {
         self.send.acknowledge(arrival.ack);
         match syn {
             Some(syn) if !syn.resent => self.rtt.sample(cx.now, cx.now.since_ns(syn.sent_at)),
+            None => {}
             // RFC 6298 (5.7), RFC 5681 section 3.1: a lost SYN means caution.
-            _ => {
+            Some(_) => {
                 self.rtt.handshake_was_lossy();
                 let kind = self.options.congestion;
                 self.congestion = super::congestion::Controller::new(kind, self.payload_bytes(), 1);

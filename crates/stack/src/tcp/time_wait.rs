@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(judge(&mut waiting, 999, finish, None), Verdict::Acknowledge { restart: true });
         assert_eq!(judge(&mut waiting, 1000, Flags::ACK, None), Verdict::Drop, "an ACK is not answered");
         assert_eq!(judge(&mut waiting, 900, Flags::ACK, None), CHALLENGE, "an old one is");
-        (0..20).for_each(|_| drop(judge(&mut waiting, 999, finish, None)));
+        (0..20).for_each(|_| _ = judge(&mut waiting, 999, finish, None));
         assert_eq!(judge(&mut waiting, 999, finish, None), Verdict::Drop, "so many per second");
     }
 }

@@ -126,7 +126,7 @@ impl Connection {
         let left = if record.start == self.send.iss {
             self.emit_syn(cx)
         } else {
-            let end = record.end.earlier(record.start + bytes_max);
+            let end = record.start + record.bytes().min(bytes_max);
             self.emit_range(cx, record.start, end)
         };
         if left == Left::Refused {

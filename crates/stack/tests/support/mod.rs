@@ -47,7 +47,9 @@ impl Wire {
         let mut bytes = vec![0; segment.bytes()];
         assert_eq!(segment.write(&mut bytes), Ok(bytes.len()));
         self.sent += 1;
-        if self.chance(self.weather.loss) {
+        let is_lost = self.chance(self.weather.loss);
+        trace(now, segment, is_lost);
+        if is_lost {
             return Ok(());
         }
         if self.chance(self.weather.corruption) {
@@ -85,6 +87,18 @@ impl Wire {
     pub fn clear(&mut self) {
         self.under_way.clear();
     }
+}
+
+/// With SIDESTEP_TRACE in the environment each segment is shown.
+fn trace(now: Instant, segment: &Outgoing<'_>, is_lost: bool) {
+    if std::env::var_os("SIDESTEP_TRACE").is_none() {
+        return;
+    }
+    let tcp::Segment { sequence, acknowledgement, flags, window, options, .. } = &segment.header;
+    let (flow, bytes, lost) = (segment.flow, segment.payload_bytes(), if is_lost { " LOST" } else { "" });
+    let sack =
+        options.sack.as_slice().iter().map(|block| format!(" {}-{}", block.start, block.end)).collect::<String>();
+    eprintln!("{now} {flow} [{flags}] {sequence}+{bytes} ack {acknowledgement} win {window} sack{sack}{lost}");
 }
 
 /// A segment as what it says.

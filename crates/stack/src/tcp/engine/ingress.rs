@@ -62,7 +62,9 @@ impl Tcp {
         if arrival.options.malformed {
             self.counters.count(Counter::OptionsMalformed);
         }
-        let Some(index) = self.index_of(&flow) else { return self.receive_unknown(now, &flow, &arrival, output) };
+        let Some(index) = self.index_of(&flow) else {
+            return self.receive_unknown(now, &flow, &arrival, output, deliver);
+        };
         match self.slots.slot(index) {
             Slot::Open(connection) if connection.state == State::TimeWait => {
                 let waiting = TimeWait::of(connection);
@@ -86,7 +88,7 @@ impl Tcp {
     }
 
     #[inline]
-    fn receive_open(
+    pub(super) fn receive_open(
         &mut self,
         now: Instant,
         index: u32,
@@ -121,9 +123,10 @@ impl Tcp {
         flow: &Flow,
         arrival: &Arrival<'_>,
         output: &mut dyn Output,
+        deliver: Deliver<'_>,
     ) -> Received {
         if let Some(index) = self.listeners.find(flow.addresses.source(), flow.local_port) {
-            return self.receive_at_listener(now, index, flow, arrival, output);
+            return self.receive_at_listener(now, index, flow, arrival, output, deliver);
         }
         self.counters.count(Counter::NoConnection);
         if self.config.reset_unknown {

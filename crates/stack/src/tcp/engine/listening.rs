@@ -3,6 +3,7 @@
 use super::Tcp;
 use super::ingress::Received;
 use crate::tcp::arrival::Arrival;
+use crate::tcp::arrive::Deliver;
 use crate::tcp::config::us;
 use crate::tcp::connection::{Beginning, Connection, Context};
 use crate::tcp::counters::Counter;
@@ -91,6 +92,7 @@ impl Tcp {
         flow: &Flow,
         arrival: &Arrival<'_>,
         output: &mut dyn Output,
+        deliver: Deliver<'_>,
     ) -> Received {
         let Some(listener) = self.listeners.at_mut(index) else { return Received::Nobody };
         let id = listener.id;
@@ -98,15 +100,35 @@ impl Tcp {
             return Received::Listener(id);
         }
         if arrival.has(Flags::ACK) {
-            self.counters.count(Counter::NoConnection);
-            self.send_reset(flow, arrival, output);
-            return Received::Listener(id);
+            return self.receive_ack_at_listener(now, index, flow, arrival, output, deliver);
         }
         if arrival.has(Flags::SYN) {
             let iss = self.isn.choose(flow, now);
             self.take_syn(now, index, flow, arrival, iss, output);
         }
         Received::Listener(id)
+    }
+
+    /// An ACK without a connection: a cookie that comes back, or nothing good.
+    fn receive_ack_at_listener(
+        &mut self,
+        now: Instant,
+        index: u32,
+        flow: &Flow,
+        arrival: &Arrival<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Received {
+        let is_bare = !arrival.flags.has_any(Flags::SYN | Flags::RST);
+        if is_bare && self.config.syn_cookies && self.take_cookie(now, index, flow, arrival, output) {
+            if let Some(connection) = self.index_of(flow) {
+                self.receive_open(now, connection, flow, *arrival, output, deliver);
+            }
+        } else {
+            self.counters.count(Counter::NoConnection);
+            self.send_reset(flow, arrival, output);
+        }
+        self.listeners.at_mut(index).map_or(Received::Nobody, |listener| Received::Listener(listener.id))
     }
 
     /// A SYN for the listener at `index`. Bounded twice: by the queue of half-open connections, and by that of the
@@ -121,21 +143,44 @@ impl Tcp {
         output: &mut dyn Output,
     ) {
         let Some(listener) = self.listeners.at_mut(index) else { return };
+        if listener.half_open < self.config.syn_queue_max {
+            return self.take_syn_of(now, index, flow, syn, iss, false, output);
+        }
+        self.counters.count(Counter::SynQueueFull);
+        if self.config.syn_cookies {
+            self.send_cookie(now, index, flow, syn, output);
+        }
+    }
+
+    /// A connection in SYN-RECEIVED. `is_answered`: its SYN-ACK was a cookie and has been acknowledged.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one SYN")]
+    pub(super) fn take_syn_of(
+        &mut self,
+        now: Instant,
+        index: u32,
+        flow: &Flow,
+        syn: &Arrival<'_>,
+        iss: SequenceNumber,
+        is_answered: bool,
+        output: &mut dyn Output,
+    ) {
+        let Some(listener) = self.listeners.at_mut(index) else { return };
         let (id, options) = (listener.id, listener.options);
         if listener.is_full() {
             return self.counters.count(Counter::AcceptQueueFull);
         }
-        if listener.half_open >= self.config.syn_queue_max {
-            return self.counters.count(Counter::SynQueueFull);
-        }
-        listener.half_open += 1;
         let Ok(connection) = self.open(now, *flow, options, iss, None, Some(id)) else {
-            if let Some(listener) = self.listeners.at_mut(index) {
-                listener.half_open -= 1;
-            }
             return self.counters.count(Counter::ConnectionsFull);
         };
-        self.step(now, connection.index, output, |connection, cx| connection.begin_passive(cx, syn));
+        if let Some(listener) = self.listeners.at_mut(index) {
+            listener.half_open += 1;
+        }
+        self.step(now, connection.index, output, |connection, cx| {
+            connection.begin_passive(cx, syn);
+            if is_answered {
+                connection.begin_answered();
+            }
+        });
     }
 
     /// A SYN begins a new connection out of TIME-WAIT (RFC 6191).

@@ -2,6 +2,7 @@
 
 mod calls;
 mod close;
+mod cookies;
 mod icmp;
 mod ingress;
 mod listening;
@@ -11,6 +12,7 @@ pub use close::Shutdown;
 pub use ingress::{Incoming, Received};
 
 use super::config::Config;
+use super::cookie::Cookies;
 use super::counters::Counters;
 use super::demux::Demux;
 use super::events::Events;
@@ -36,6 +38,7 @@ pub struct Tcp {
     polled: Vec<u32>,
     counters: Counters,
     isn: InitialSequence,
+    cookies: Cookies,
 }
 
 impl Tcp {
@@ -52,6 +55,7 @@ impl Tcp {
             polled: Vec::new(),
             counters: Counters::default(),
             isn: InitialSequence::new(&secret),
+            cookies: Cookies::new(&secret),
             config,
         }
     }
