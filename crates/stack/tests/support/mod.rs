@@ -1,5 +1,7 @@
-//! Two stacks and the wire between them, in virtual time.
+//! Two stacks and the wire between them, in virtual time; one stack and a peer played by the test.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+
+pub mod peer;
 
 use sidestep_stack::tcp::{
     Config, ConnectionId, Error, Incoming, Instant, ListenerId, NoRoom, Outgoing, Secret, State, Tcp,

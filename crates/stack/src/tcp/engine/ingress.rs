@@ -152,7 +152,9 @@ impl Tcp {
                 }
                 self.send_alone(flow, waiting.acknowledgement(now), output);
             }
-            Verdict::Reopen { iss_min } => return self.reopen(now, index, flow, arrival, iss_min, output),
+            Verdict::Reopen { iss_min } => {
+                return self.reopen(now, index, flow, arrival, (&waiting, iss_min), output);
+            }
         }
         self.keep_waiting(index, waiting);
         Received::TimeWait
