@@ -53,7 +53,7 @@ fn transfer(config: &Config, weather: Weather, seed: u64, total: usize) -> Pair 
     }
     let (mut sent, mut received, mut finished) = ([0; 2], [0; 2], [false; 2]);
     let mut random = fastrand::Rng::with_seed(seed);
-    let end = pair.now.after_ns(3600_000_000_000);
+    let end = pair.now.after_ns(3_600_000_000_000);
     let mut closed = [false; 2];
     while !(finished[0] && finished[1]) {
         let now = pair.now;

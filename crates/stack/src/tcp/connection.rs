@@ -31,6 +31,7 @@ pub(super) struct Context<'a> {
 }
 
 /// What a connection is made of before anything has been sent or heard.
+#[derive(Clone, Copy)]
 pub(super) struct Beginning {
     pub(super) flow: Flow,
     pub(super) options: Options,
