@@ -117,10 +117,16 @@ fn a_megabyte_each_way_without_loss() {
     }
 }
 
+/// How many seeds: so many, or SIDESTEP_SEEDS.
+fn seeds(usually: u64) -> u64 {
+    std::env::var("SIDESTEP_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
 #[test]
 fn bad_weather_changes_no_byte() {
-    for seed in 0..60 {
-        let weather = Weather { loss: 5, duplication: 3, corruption: 2, jitter_ns: 100_000, refusal: 3 };
+    for seed in 0..seeds(60) {
+        let jitter_ns = [0, 10_000, 100_000, 3_000_000][seed as usize / 2 % 4];
+        let weather = Weather { loss: 5, duplication: 3, corruption: 2, jitter_ns, refusal: 3 };
         let base = configs()[seed as usize % 2].clone();
         let config = Config { sack: seed % 3 != 0, timestamps: seed % 5 != 0, ..base };
         transfer(&config, weather, seed, 100_000);
@@ -129,7 +135,7 @@ fn bad_weather_changes_no_byte() {
 
 #[test]
 fn small_buffers_and_much_loss() {
-    for seed in 0..20 {
+    for seed in 0..seeds(20) {
         let weather = Weather { loss: 20, jitter_ns: 30_000, ..Weather::default() };
         let config = Config {
             send_buffer_bytes: 4096,

@@ -87,6 +87,16 @@ impl Buffer {
         self.len -= count;
     }
 
+    /// [`Buffer::discard`] where nothing stands behind the end: an empty queue begins at the front again, so that small
+    /// messages use the same cache lines over and over.
+    #[inline]
+    pub(super) fn discard_and_rewind(&mut self, count: usize) {
+        self.discard(count);
+        if self.len == 0 {
+            self.head = 0;
+        }
+    }
+
     /// Gives the memory back.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

@@ -148,7 +148,7 @@ impl Send {
     #[inline]
     pub(super) fn acknowledge(&mut self, ack: SequenceNumber) {
         let bytes = ack.distance(self.data_start()).max(0);
-        self.buffer.discard(bytes as usize);
+        self.buffer.discard_and_rewind(bytes as usize);
         self.una = ack;
         if self.small_end.is_some_and(|end| end.is_at_or_before(ack)) {
             self.small_end = None;
