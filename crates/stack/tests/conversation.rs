@@ -231,3 +231,24 @@ fn simultaneous_open_and_close() {
         assert_eq!(pair.hosts[side].tcp.counters().value(Counter::ResetsOut), 0);
     }
 }
+
+/// The same over IPv6; its headers are 20 bytes longer.
+#[test]
+fn over_ipv6() {
+    let mut pair = Pair::new(&Config::latency(), 9);
+    let (here, there) = ("[2001:db8::1]:40000".parse().unwrap(), "[2001:db8::2]:80".parse().unwrap());
+    let (now, options) = (pair.now, pair.hosts[CLIENT].tcp.config().options());
+    let listener = pair.hosts[SERVER].tcp.listen("[::]:80".parse().unwrap(), 1, options).unwrap();
+    let connect = pair.hosts[CLIENT].with(now, |tcp, mut sink| {
+        assert_eq!(tcp.connect(now, here, address(SERVER, 80), None, options, &mut sink), Err(Error::InvalidAddress));
+        tcp.connect(now, here, there, None, options, &mut sink)
+    });
+    let client = connect.unwrap();
+    pair.run(1_000_000);
+    let server = pair.hosts[SERVER].tcp.accept(listener).unwrap();
+    assert_eq!(pair.hosts[CLIENT].tcp.facts(client).unwrap().segment_bytes, 1440);
+    let bytes: Vec<u8> = (0..50_000).map(pattern).collect();
+    assert_eq!(pair.hosts[CLIENT].send(pair.now, client, &bytes), Ok(50_000));
+    pair.run(10_000_000);
+    assert_eq!(pair.hosts[SERVER].read(pair.now, server).unwrap(), bytes);
+}

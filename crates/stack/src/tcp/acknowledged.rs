@@ -266,7 +266,7 @@ impl Connection {
             self.deadlines.cancel(Timer::Retransmit);
             self.deadlines.cancel(Timer::TailProbe);
             self.deadlines.cancel(Timer::Reorder);
-        } else if delivery.delivered > 0 {
+        } else if delivery.delivered > 0 || !self.deadlines.is_armed(Timer::Retransmit) {
             // RFC 6298 (5.3); sacked data counts as progress, too (RFC 8985 section 7.2 leaves it open, Linux does so).
             self.arm_retransmit(cx);
             self.arm_tail_probe(cx);

@@ -93,7 +93,7 @@ impl Send {
             return 0;
         }
         let end = self.data_start() + self.buffer.len() as u32;
-        end.since(self.nxt.later(self.data_start()))
+        end.distance(self.nxt.later(self.data_start())).max(0).cast_unsigned()
     }
 
     /// Whether data or a FIN waits to be sent for the first time.

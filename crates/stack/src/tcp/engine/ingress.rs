@@ -109,7 +109,7 @@ impl Tcp {
             return true;
         };
         let is_full = self.listeners.held(listener).is_some_and(|listener| listener.is_full());
-        let is_last = arrival.has(Flags::ACK) && !arrival.flags.has_any(Flags::SYN | Flags::RST);
+        let is_last = arrival.has(Flags::ACK) && !arrival.has(Flags::RST);
         if is_full && is_last {
             self.counters.count(Counter::AcceptQueueFull);
         }
