@@ -1,7 +1,7 @@
 //! Bytes in a ring that grows up to its limit: memory is taken when data waits, not when a connection is made.
 
-/// The first allocation.
-const BYTES_MIN: usize = 2048;
+/// The first allocation: room for some small messages. With many connections what is small stays in the cache.
+const BYTES_MIN: usize = 256;
 
 /// A queue of bytes, with room behind its end for bytes that arrive out of order.
 #[derive(Default)]
