@@ -1,6 +1,6 @@
 //! In the steady state no segment allocates: not when it arrives, not when it is sent, not when it is lost.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Incoming, Instant, NoRoom, Outgoing, Secret, Tcp};
 use sidestep_wire::{Addresses, tcp};
@@ -68,8 +68,8 @@ fn the_steady_state_does_not_allocate() {
     let [client, server] = &mut stacks;
     let [up, down] = &mut frames;
     let options = client.config().options();
-    let listener = server.listen(support::address(1, 80), 4, options).unwrap();
-    let (local, remote) = (support::address(0, 4000), support::address(1, 80));
+    let listener = server.listen(tcp_support::address(1, 80), 4, options).unwrap();
+    let (local, remote) = (tcp_support::address(0, 4000), tcp_support::address(1, 80));
     let id = client.connect(now, local, remote, None, options, &mut |one: &Outgoing<'_>| up.take(one)).unwrap();
     for _ in 0..3 {
         hand_over(up, server, down, now, None);

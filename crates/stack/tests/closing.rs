@@ -1,10 +1,10 @@
 //! Ends: FIN, RST, TIME-WAIT, linger. RFC 9293 sections 3.6 and 3.10.4, RFC 6191, RFC 1337, RFC 2525.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Counter, Error, Readiness, Shutdown, State};
 use sidestep_wire::tcp::{Flags, Options};
-use support::peer::{MS, Play, SECOND};
+use tcp_support::peer::{MS, Play, SECOND};
 
 const FIN: Flags = Flags(0x11);
 const DATA: Flags = Flags(0x18);

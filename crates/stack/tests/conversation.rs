@@ -1,9 +1,9 @@
 //! Two of our stacks with each other.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Counter, Error, Event, Readiness, Shutdown, State};
-use support::{CLIENT, Pair, SERVER, Weather, address, pattern};
+use tcp_support::{CLIENT, Pair, SERVER, Weather, address, pattern};
 
 fn configs() -> [Config; 2] {
     [Config::default(), Config::latency()]

@@ -1,12 +1,12 @@
 //! Anything may arrive, in any state: nothing panics, nothing grows without bound, time goes on.
 
-mod support;
+mod tcp_support;
 
 use fastrand::Rng;
 use sidestep_stack::tcp::{Config, Congestion, KeepAlive, Options as Choices, Outgoing, Shutdown};
 use sidestep_wire::tcp::{Flags, Options, SackBlock, SequenceNumber, Timestamps};
-use support::address;
-use support::peer::{MS, Play};
+use tcp_support::address;
+use tcp_support::peer::{MS, Play};
 
 /// A number near one that means something, or far from all.
 fn near(random: &mut Rng, middle: u32) -> u32 {

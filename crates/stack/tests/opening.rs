@@ -1,10 +1,10 @@
 //! Beginnings: handshakes, their options, floods of SYNs. RFC 9293 section 3.5 and 3.10.7, RFC 7323, RFC 4987.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Counter, Error, Readiness, State};
 use sidestep_wire::tcp::{Flags, Options, Timestamps};
-use support::peer::{MS, Play, SECOND, sacking};
+use tcp_support::peer::{MS, Play, SECOND, sacking};
 
 const SYN_ACK: Flags = Flags(0x12);
 
@@ -264,7 +264,7 @@ fn connections_are_bounded() {
     play.connect();
     let again = play.call(|tcp, now, _, out| {
         let options = tcp.config().options();
-        tcp.connect(now, support::address(0, 81), support::address(1, 9), None, options, out)
+        tcp.connect(now, tcp_support::address(0, 81), tcp_support::address(1, 9), None, options, out)
     });
     assert_eq!(again, Err(Error::TooManyConnections));
     play.listen(1);

@@ -1,10 +1,10 @@
 //! Receiving: acceptability, ACK policy, windows, SACK, timestamps, forged segments. RFC 9293, 2018, 2883, 5961, 7323.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Counter, Error, Shutdown, State};
 use sidestep_wire::tcp::{Flags, Options, SackBlock, SequenceNumber, Timestamps};
-use support::peer::{MS, Play, SECOND, THEIR_ISS, sacking};
+use tcp_support::peer::{MS, Play, SECOND, THEIR_ISS, sacking};
 
 const DATA: Flags = Flags(0x18);
 

@@ -1,10 +1,10 @@
 //! Sending: loss recovery, probes, windows, Nagle. RFC 5681, 6298, 6582, 6675, 8985, 9293 section 3.8.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Congestion, Counter, Error, Event, Readiness, State};
 use sidestep_wire::tcp::{Flags, Options, Timestamps};
-use support::peer::{MS, Play, SECOND, Seen, sacking};
+use tcp_support::peer::{MS, Play, SECOND, Seen, sacking};
 
 /// Small, plain, without Nagle; a round trip of 10 ms has been measured.
 fn config() -> Config {
