@@ -15,11 +15,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("stack", &["wire"]),
     ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
+    ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("control", &["sys", "plane", "steer"]),
     ("capi", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "ring", "link", "report", "testkit"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 

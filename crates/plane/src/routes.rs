@@ -42,11 +42,16 @@ impl MirrorRoutes {
     /// The way to a destination, as [`Routes::resolve`], with a type of service. What the mirror does not know for certain
     /// is [`Unreachable::AskKernel`].
     pub fn find(&self, query: &Query) -> Result<Resolved, Unreachable> {
+        self.with_tables(|tables, _| tables.resolve(query)).unwrap_or(Err(Unreachable::AskKernel))
+    }
+
+    /// Lets `look` see the present tables and their generation; `None` while they cannot be had whole.
+    pub fn with_tables<T>(&self, look: impl FnOnce(&Tables<'_>, u64) -> T) -> Option<T> {
         let mut held = self.held.borrow_mut();
         if !held.is_known || held.snapshot.generation != self.reader.generation() {
             held.renew(&self.reader);
         }
-        if held.is_known { held.tables().resolve(query) } else { Err(Unreachable::AskKernel) }
+        held.is_known.then(|| look(&held.tables(), held.snapshot.generation))
     }
 }
 

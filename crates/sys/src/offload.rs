@@ -80,8 +80,39 @@ struct EthtoolValue {
     data: u32,
 }
 
-fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
-    let mut value = EthtoolValue { command, data };
+/// `struct ethtool_drvinfo` of linux/ethtool.h, as far as it is read here.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+/// ETHTOOL_GDRVINFO.
+const DRIVER_INFO: u32 = 3;
+
+/// The name of the interface's driver ("veth", "ice"). Needs no privilege.
+pub fn driver(interface: &str) -> Result<String, Problem> {
+    let problem = |error: io::Error| {
+        Problem::failed(format!("cannot tell the driver of {interface}"), error)
+            .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
+    };
+    let mut info = DriverInfo { command: DRIVER_INFO, driver: [0; 32], rest: [0; 160] };
+    let mut request = request_for(interface).map_err(problem)?;
+    request.ifr_ifru.ifru_data = (&raw mut info).cast();
+    let socket = any_socket().map_err(problem)?;
+    // SAFETY: the request and the structure it points to live until after the call, and the command fills one
+    // ethtool_drvinfo of 196 bytes.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } != 0 {
+        return Err(problem(io::Error::last_os_error()));
+    }
+    let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
+    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+}
+
+fn request_for(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // One byte is kept for the end of the C string.
@@ -91,6 +122,12 @@ fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
         *to = from.cast_signed();
     }
+    Ok(request)
+}
+
+fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
+    let mut value = EthtoolValue { command, data };
+    let mut request = request_for(interface)?;
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     let socket = any_socket()?;
     // SAFETY: the request and the value it points to live until after the call, and each of the commands above reads

@@ -1,6 +1,7 @@
 //! Socket options that the socket libraries do not name.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Sets SO_BUSY_POLL: a blocking receive polls the device for so many microseconds before it sleeps.
@@ -103,6 +104,70 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     }
     groups.truncate(size as usize / size_of::<u32>());
     Ok(groups)
+}
+
+/// Joins a group for one source on an interface (RFC 3678 section 5.1, MCAST_JOIN_SOURCE_GROUP), both families alike.
+pub fn join_source(socket: BorrowedFd<'_>, interface: u32, group: IpAddr, source: IpAddr) -> io::Result<()> {
+    source_membership(socket, MCAST_JOIN_SOURCE_GROUP, interface, group, source)
+}
+
+/// Leaves it.
+pub fn leave_source(socket: BorrowedFd<'_>, interface: u32, group: IpAddr, source: IpAddr) -> io::Result<()> {
+    source_membership(socket, MCAST_LEAVE_SOURCE_GROUP, interface, group, source)
+}
+
+/// linux/in.h.
+const MCAST_JOIN_SOURCE_GROUP: libc::c_int = 46;
+const MCAST_LEAVE_SOURCE_GROUP: libc::c_int = 47;
+
+/// `struct group_source_req` of linux/in.h.
+#[repr(C)]
+struct GroupSource {
+    interface: u32,
+    group: libc::sockaddr_storage,
+    source: libc::sockaddr_storage,
+}
+
+fn source_membership(
+    socket: BorrowedFd<'_>,
+    option: libc::c_int,
+    interface: u32,
+    group: IpAddr,
+    source: IpAddr,
+) -> io::Result<()> {
+    let request = GroupSource { interface, group: storage(group), source: storage(source) };
+    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
+    // SAFETY: the structure is what the option takes, of the size given, and lives until after the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const request).cast(),
+            size_of::<GroupSource>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn storage(address: IpAddr) -> libc::sockaddr_storage {
+    // SAFETY: all-zero bytes are a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    match address {
+        IpAddr::V4(address) => {
+            // SAFETY: sockaddr_storage is large enough and aligned for every socket address.
+            let place = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
+            place.sin_family = libc::AF_INET as libc::sa_family_t;
+            place.sin_addr.s_addr = u32::from_ne_bytes(address.octets());
+        }
+        IpAddr::V6(address) => {
+            // SAFETY: as above.
+            let place = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
+            place.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            place.sin6_addr.s6_addr = address.octets();
+        }
+    }
+    storage
 }
 
 #[cfg(test)]

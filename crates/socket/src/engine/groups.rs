@@ -1,0 +1,109 @@
+//! Groups: joined by the kernel's socket, so that the kernel speaks IGMP and MLD, and steered here.
+
+use super::Engine;
+use super::socket::{Handle, Joined};
+use super::steering::join;
+use crate::error::Error;
+use crate::reason::{Path, Reason};
+use sidestep_plane::message::Entry;
+use sidestep_sys::Problem;
+use std::net::{IpAddr, SocketAddr};
+
+impl Engine {
+    /// Joins a group on an interface (0: the engine's), from everyone or from one `source`; says which way its datagrams
+    /// come. Each packet goes to one program: others on this host no longer see a group that is steered here.
+    pub fn join(
+        &mut self,
+        handle: Handle,
+        group: IpAddr,
+        interface: u32,
+        source: Option<IpAddr>,
+    ) -> Result<Path, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot join {group}"), why);
+        let place = self.place(handle).map_err(|error| failed(&error))?;
+        let interface = if interface == 0 { self.interface() } else { interface };
+        let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
+        socket.twin.join(group, interface, source).map_err(|error| {
+            failed(&error).next("give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up")
+        })?;
+        let steered = match self.best_path() {
+            Path::Accelerated { .. } => self.join_past_kernel(place, group, interface, source),
+            Path::Kernel(reason) => Err(reason),
+        };
+        if let Some(socket) = self.sockets.at(place) {
+            socket.groups.push(Joined { group, interface, source, steered });
+            if let (Err(reason), Some(keeper)) = (steered, &self.keeper) {
+                keeper.report(format!("udp {group}:{}", socket.local.port()), reason.code());
+            }
+        }
+        self.watch(place);
+        let best = self.best_path();
+        Ok(steered.map_or_else(Path::Kernel, |_| best))
+    }
+
+    /// Leaves a group that was joined with the same interface and source.
+    pub fn leave(
+        &mut self,
+        handle: Handle,
+        group: IpAddr,
+        interface: u32,
+        source: Option<IpAddr>,
+    ) -> Result<(), Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot leave {group}"), why);
+        let place = self.place(handle).map_err(|error| failed(&error))?;
+        let interface = if interface == 0 { self.interface() } else { interface };
+        let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
+        let is_it = |joined: &Joined| (joined.group, joined.interface, joined.source) == (group, interface, source);
+        let number = socket.groups.iter().position(is_it).ok_or_else(|| failed(&"it has not been joined"))?;
+        let joined = socket.groups.swap_remove(number);
+        self.leave_one(place, joined).map_err(|error| failed(&error))?;
+        self.watch(place);
+        Ok(())
+    }
+
+    pub(super) fn leave_all(&mut self, place: usize) {
+        let groups = self.sockets.at(place).map(|socket| std::mem::take(&mut socket.groups)).unwrap_or_default();
+        for joined in groups {
+            // The socket is closed next, which leaves what could not be left here.
+            let _ = self.leave_one(place, joined);
+        }
+    }
+
+    fn leave_one(&mut self, place: usize, joined: Joined) -> std::io::Result<()> {
+        let Joined { group, interface, source, steered } = joined;
+        if let Ok(entry) = steered {
+            self.unsteer(entry);
+        }
+        let Self { sockets, fast, .. } = self;
+        let Some(socket) = sockets.at(place) else { return Ok(()) };
+        if let (Some(id), Some(fast)) = (socket.id, fast) {
+            // Joined with the same words.
+            let _ = match source {
+                Some(source) => fast.stack.udp().leave_source(id, group, interface, source),
+                None => fast.stack.udp().leave(id, group, interface),
+            };
+        }
+        socket.twin.leave(group, interface, source)
+    }
+
+    fn join_past_kernel(
+        &mut self,
+        place: usize,
+        group: IpAddr,
+        interface: u32,
+        source: Option<IpAddr>,
+    ) -> Result<Entry, Reason> {
+        let Self { sockets, fast, .. } = self;
+        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        let vlan = fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
+        let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
+        let group_at = SocketAddr::new(group, socket.local.port());
+        join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
+        let entry = Entry::Multicast { group: group_at, source, vlan };
+        match self.steer(place, entry) {
+            Ok(()) => Ok(entry),
+            Err(Reason::Taken) => Err(Reason::GroupTaken),
+            Err(reason) => Err(reason),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The engine: one link, one stack, the mirror, and the sockets upon them, in the hands of one thread.
+
+mod groups;
+mod housekeeping;
+mod open;
+mod receive;
+mod send;
+mod socket;
+mod steering;
+
+pub use send::Reserved;
+pub use socket::{Handle, Statistics};
+
+use crate::buffers::Buffers;
+use crate::error::Error;
+use crate::heart::Heart;
+use crate::keeper::Keeper;
+use crate::reason::{Path, Reason};
+use crate::routes::Ways;
+use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
+use sidestep_plane::counters::Counters;
+use sidestep_plane::message::{Entry, Mode};
+use sidestep_stack::{Checksums, Stack};
+use sidestep_sys::fork::ForkGuard;
+use socket::Sockets;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// All sockets of one queue, owned and polled by one thread.
+///
+/// Poll it at least every few hundred milliseconds, by [`Engine::poll`] or [`Engine::receive`]: an owner that is silent for a
+/// second is taken for stopped, and the kernel gets its packets until it polls again.
+#[derive(Debug)]
+pub struct Engine {
+    guard: ForkGuard,
+    sockets: Sockets,
+    buffers: Buffers,
+    counters: Counters,
+    heart: Heart,
+    timestamps: bool,
+    /// Past the kernel; `None` when that could not be had.
+    fast: Option<Fast>,
+    /// Why not, or not any more; the text is control's.
+    refusal: Option<(Reason, String)>,
+    // Last: it says farewell to control after the link's memory is gone.
+    keeper: Option<Keeper>,
+}
+
+/// What goes past the kernel.
+#[derive(Debug)]
+struct Fast {
+    link: XdpLink,
+    stack: Stack,
+    ways: Ways,
+    /// Number of the link's interface.
+    device: u32,
+    mode: Mode,
+    checksums: Checksums,
+    /// By the stack's number of a socket: our place for it.
+    owners: Vec<u32>,
+    /// What is steered here, and for how many sockets.
+    entries: BTreeMap<Entry, u32>,
+    /// Set when control has taken the stack back: frames that are held stay readable, nothing new comes or goes.
+    lost: Option<Reason>,
+}
+
+impl Engine {
+    /// Why the kernel does everything, and at length; `None` while traffic can go past it.
+    pub fn refusal(&self) -> Option<(Reason, &str)> {
+        self.refusal.as_ref().map(|(reason, text)| (*reason, text.as_str()))
+    }
+
+    /// What the frame link is; `None` where there is none.
+    pub fn link(&self) -> Option<&FrameFacts> {
+        self.fast.as_ref().map(|fast| fast.link.facts())
+    }
+
+    /// System calls that this thread has made to send or to be given frames, since the engine was opened.
+    pub fn calls(&self) -> u64 {
+        self.fast.as_ref().map_or(0, |fast| fast.link.counters().calls)
+    }
+
+    /// Number of the engine's interface; 0 where there is none.
+    pub fn interface(&self) -> u32 {
+        self.fast.as_ref().map_or(0, |fast| fast.device)
+    }
+
+    /// The kernel's socket beside a socket of ours, for options and facts.
+    pub fn twin(&self, handle: Handle) -> Result<BorrowedFd<'_>, Error> {
+        self.sockets.twin(handle).map(AsFd::as_fd)
+    }
+
+    /// The path of what this engine could do at best.
+    fn best_path(&self) -> Path {
+        match (&self.fast, &self.refusal) {
+            (Some(Fast { lost: None, mode, .. }), _) => Path::Accelerated { mode: *mode },
+            (_, Some((reason, _))) => Path::Kernel(*reason),
+            _ => Path::Kernel(Reason::Revoked),
+        }
+    }
+
+    /// The fast path as long as it is there.
+    #[inline]
+    fn fast(&mut self) -> Option<&mut Fast> {
+        self.fast.as_mut().filter(|fast| fast.lost.is_none())
+    }
+
+    /// The place of a socket; the process must be the one that opened the engine.
+    #[inline]
+    fn place(&self, handle: Handle) -> Result<usize, Error> {
+        if !self.guard.is_same_process() {
+            return Err(Error::Forked);
+        }
+        self.sockets.place(handle)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.guard.is_same_process() {
+            // The parent's threads, connection and stack are not this process's to end.
+            std::mem::forget((self.fast.take(), self.keeper.take()));
+        }
+    }
+}

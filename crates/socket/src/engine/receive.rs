@@ -1,0 +1,274 @@
+//! Receiving: out of the ring, out of the sockets' queues, out of the kernel.
+
+use super::socket::{Handle, Sockets};
+use super::steering::QUEUE_MAX;
+use super::{Engine, Fast};
+use crate::buffers::Buffers;
+use crate::datagram::{Datagram, Place};
+use crate::error::Error;
+use crate::heart::realtime_ns;
+use sidestep_link::frame::{FrameLink, Received};
+use sidestep_plane::counters::{Counter, Counters};
+use sidestep_stack::{Datagram as Parsed, Reason as Refusal, Verdict};
+use std::net::SocketAddr;
+
+/// Frames taken from the ring in one call: about as many microseconds, so that a flood for one socket does not keep the
+/// program from its other work.
+const FRAMES_PER_CALL: usize = 64;
+
+/// What became of a frame: its bytes stay with a socket, or it goes back.
+enum Outcome {
+    Keep(u32, Datagram),
+    Drop,
+}
+
+impl Engine {
+    /// The next datagram of a socket. No system call while its traffic goes past the kernel; one that the kernel's socket has
+    /// is fetched, too, once the thread beside us has seen it. The datagram must be given back.
+    #[inline]
+    pub fn receive(&mut self, handle: Handle) -> Result<Option<Datagram>, Error> {
+        let place = self.place(handle)?;
+        self.turn();
+        if self.sockets.queued != 0
+            && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
+        {
+            self.sockets.queued -= 1;
+            return Ok(Some(datagram));
+        }
+        for _ in 0..FRAMES_PER_CALL {
+            let Some((owner, datagram)) = self.next_frame() else { break };
+            match datagram {
+                Some(datagram) if owner == place => return Ok(Some(datagram)),
+                Some(datagram) => self.queue(owner, datagram),
+                None => {}
+            }
+        }
+        Ok(self.receive_seldom(place))
+    }
+
+    /// Takes what has come, for all sockets, into their queues; returns how many datagrams are unread. Everything else that
+    /// has to be done now and then is done here, too.
+    pub fn poll(&mut self) -> Result<usize, Error> {
+        if !self.guard.is_same_process() {
+            return Err(Error::Forked);
+        }
+        self.turn();
+        for _ in 0..FRAMES_PER_CALL {
+            let Some((owner, datagram)) = self.next_frame() else { break };
+            datagram.into_iter().for_each(|datagram| self.queue(owner, datagram));
+        }
+        self.idle();
+        Ok(self.sockets.queued)
+    }
+
+    /// Copies the next datagram of a socket to `buffer` (as much as fits) and says how long it is and who sent it.
+    pub fn receive_into(&mut self, handle: Handle, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
+        let Some(datagram) = self.receive(handle)? else { return Ok(None) };
+        let payload = self.payload(&datagram);
+        let count = payload.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&payload[..count]);
+        let (length, source) = (datagram.len(), datagram.source());
+        self.release(datagram);
+        Ok(Some((length, source)))
+    }
+
+    /// The bytes of a datagram, where they are.
+    #[inline]
+    pub fn payload(&self, datagram: &Datagram) -> &[u8] {
+        let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
+        let bytes = match (&datagram.place, &self.fast) {
+            (Place::Frame(frame), Some(fast)) => fast.link.bytes(frame),
+            (Place::Frame(_), None) => &[],
+            (Place::Buffer(number), _) => self.buffers.bytes(*number),
+        };
+        bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Gives a datagram back.
+    #[inline]
+    pub fn release(&mut self, datagram: Datagram) {
+        self.give_back(datagram.place);
+    }
+
+    /// The next frame, if there is one, and what is in it for whom.
+    #[inline]
+    fn next_frame(&mut self) -> Option<(usize, Option<Datagram>)> {
+        let Self { fast, sockets, buffers, counters, timestamps, .. } = self;
+        let fast = fast.as_mut().filter(|fast| fast.lost.is_none())?;
+        let frame = fast.link.receive()?;
+        counters.add(Counter::ReceivedFrames, 1);
+        counters.add(Counter::ReceivedBytes, frame.len() as u64);
+        let software_ns = if *timestamps { realtime_ns() } else { 0 };
+        Some(match judge(fast, sockets, buffers, counters, frame, software_ns) {
+            Outcome::Keep(owner, datagram) => (owner as usize, Some(datagram)),
+            Outcome::Drop => (0, None),
+        })
+    }
+
+    /// Keeps a datagram for its socket, unless it has too many unread ones.
+    fn queue(&mut self, owner: usize, datagram: Datagram) {
+        if let Some(refused) = enqueue(&mut self.sockets, owner, datagram, &self.counters) {
+            self.release(refused);
+        }
+    }
+
+    /// When nothing has come past the kernel.
+    #[inline]
+    fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
+        self.idle();
+        let socket = self.sockets.at(place)?;
+        if !socket.is_twin_ready && socket.is_twin_watched {
+            return None;
+        }
+        self.receive_by_kernel(place)
+    }
+
+    /// A datagram out of the kernel's socket.
+    #[cold]
+    fn receive_by_kernel(&mut self, place: usize) -> Option<Datagram> {
+        let handle = self.sockets.handle(place);
+        let number = self.buffers.take()?;
+        let socket = self.sockets.at(place)?;
+        let received = socket.twin.receive(self.buffers.bytes_mut(number));
+        let (len, source) = match received {
+            Ok(received) => received,
+            Err(error) => {
+                self.buffers.give(number);
+                match error.kind() {
+                    std::io::ErrorKind::WouldBlock => self.rest_twin(place, handle),
+                    std::io::ErrorKind::Interrupted => {}
+                    _ => socket.error = error.raw_os_error(),
+                }
+                return None;
+            }
+        };
+        socket.statistics.received_by_kernel += 1;
+        self.counters.add(Counter::KernelReceives, 1);
+        Some(Datagram {
+            place: Place::Buffer(number),
+            start: 0,
+            len: len as u32,
+            source,
+            destination: socket.local,
+            interface: 0,
+            time_to_live: 0,
+            type_of_service: 0,
+            software_ns: if self.timestamps { realtime_ns() } else { 0 },
+            hardware_ns: None,
+        })
+    }
+
+    /// The kernel's socket is empty: the thread beside us looks after it again.
+    fn rest_twin(&mut self, place: usize, handle: Handle) {
+        let Some(socket) = self.sockets.at(place) else { return };
+        if socket.is_twin_watched && socket.is_twin_ready {
+            let twin = std::os::fd::AsFd::as_fd(&socket.twin);
+            let watched = self.keeper.as_ref().map(|keeper| keeper.watch_again(twin, handle.number()));
+            socket.is_twin_watched = watched.is_some_and(|watched| watched.is_ok());
+        }
+        socket.is_twin_ready = false;
+    }
+}
+
+/// Parses a frame. Further members of a group get copies; the first one gets the frame.
+#[inline]
+fn judge(
+    fast: &mut Fast,
+    sockets: &mut Sockets,
+    buffers: &mut Buffers,
+    counters: &Counters,
+    frame: Received,
+    software_ns: u64,
+) -> Outcome {
+    let bytes = fast.link.bytes(&frame);
+    let parsed = match fast.stack.receive(bytes, fast.checksums) {
+        Verdict::Deliver(parsed) => parsed,
+        verdict => {
+            if let Verdict::Refused(reason) = verdict {
+                counters.add(trouble(reason), 1);
+            }
+            fast.link.release(frame);
+            return Outcome::Drop;
+        }
+    };
+    let [first, others @ ..] = parsed.sockets else { return Outcome::Drop };
+    let owner_of = |id: &sidestep_stack::udp::SocketId| fast.owners.get(id.index()).copied().unwrap_or(u32::MAX);
+    for other in others {
+        copy(&parsed, bytes, owner_of(other) as usize, sockets, buffers, counters, software_ns);
+    }
+    let owner = owner_of(first);
+    let hardware_ns = frame.timestamp_ns();
+    // The parsed form borrows the stack; the token has everything of it.
+    let datagram = token(&parsed, Place::Buffer(0), parsed.payload.start, software_ns, hardware_ns);
+    counters.add(Counter::Delivered, 1);
+    if let Some(socket) = sockets.at(owner as usize) {
+        socket.statistics.received += 1;
+    }
+    Outcome::Keep(owner, Datagram { place: Place::Frame(frame), ..datagram })
+}
+
+#[inline]
+fn token(parsed: &Parsed<'_>, place: Place, start: usize, software_ns: u64, hardware_ns: Option<u64>) -> Datagram {
+    Datagram {
+        place,
+        start: start as u32,
+        len: parsed.payload.len() as u32,
+        source: parsed.source(),
+        destination: parsed.destination(),
+        interface: parsed.interface,
+        time_to_live: parsed.time_to_live,
+        type_of_service: parsed.type_of_service,
+        software_ns,
+        hardware_ns,
+    }
+}
+
+#[cold]
+fn copy(
+    parsed: &Parsed<'_>,
+    bytes: &[u8],
+    owner: usize,
+    sockets: &mut Sockets,
+    buffers: &mut Buffers,
+    counters: &Counters,
+    software_ns: u64,
+) {
+    let Some(number) = buffers.take() else {
+        counters.add(Counter::DroppedFull, 1);
+        sockets.at(owner).into_iter().for_each(|socket| socket.statistics.dropped += 1);
+        return;
+    };
+    let payload = &bytes[parsed.payload.clone()];
+    buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
+    let datagram = token(parsed, Place::Buffer(number), 0, software_ns, None);
+    counters.add(Counter::Delivered, 1);
+    match enqueue(sockets, owner, datagram, counters) {
+        None => sockets.at(owner).into_iter().for_each(|socket| socket.statistics.received += 1),
+        Some(_) => buffers.give(number),
+    }
+}
+
+/// Into a socket's queue; gives the datagram back when that is full or the socket is gone.
+fn enqueue(sockets: &mut Sockets, owner: usize, datagram: Datagram, counters: &Counters) -> Option<Datagram> {
+    let Some(socket) = sockets.at(owner) else { return Some(datagram) };
+    if socket.queue.len() >= QUEUE_MAX {
+        socket.statistics.dropped += 1;
+        counters.add(Counter::DroppedFull, 1);
+        return Some(datagram);
+    }
+    socket.queue.push_back(datagram);
+    sockets.queued += 1;
+    None
+}
+
+/// Which counter a refused frame belongs to.
+#[cold]
+fn trouble(reason: Refusal) -> Counter {
+    match reason {
+        Refusal::Ipv4Checksum | Refusal::UdpChecksum | Refusal::UdpChecksumAbsent | Refusal::TcpChecksum => {
+            Counter::DroppedChecksum
+        }
+        Refusal::NoSocket | Refusal::NoMember => Counter::DroppedNoSocket,
+        _ => Counter::DroppedMalformed,
+    }
+}

@@ -1,0 +1,404 @@
+//! Sending: a prebuilt header in front of the payload, or the kernel's socket where that cannot be.
+
+use super::socket::Handle;
+use super::{Engine, Fast};
+use crate::datagram::{Datagram, Place};
+use crate::error::{Error, SendError};
+use crate::flow::Flow;
+use crate::options::MulticastOut;
+use crate::reason::Reason;
+use crate::routes::{Detour, Stamp};
+use sidestep_link::frame::{FrameLink, Outgoing};
+use sidestep_plane::counters::{Counter, Counters};
+use sidestep_stack::route::{Query, Resolved};
+use sidestep_stack::udp::{Flow as Facts, FlowHeader};
+use std::net::SocketAddr;
+
+/// The shortest Ethernet frame without its check sequence (IEEE 802.3).
+const FRAME_BYTES_MIN: usize = 60;
+
+/// Where a payload is written before it is sent.
+#[derive(Debug)]
+#[must_use = "what is reserved must be sent or discarded"]
+pub struct Reserved {
+    place: Kept,
+    start: usize,
+    len: usize,
+    to: Option<SocketAddr>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Frame(Outgoing),
+    Buffer(u16),
+}
+
+impl Engine {
+    /// Sends to the peer of a connected socket; it has left, or is with the sender, when this returns.
+    #[inline]
+    pub fn send(&mut self, handle: Handle, payload: &[u8]) -> Result<(), SendError> {
+        self.put(handle, payload, None)?;
+        self.flush()
+    }
+
+    /// Sends to anybody.
+    #[inline]
+    pub fn send_to(&mut self, handle: Handle, payload: &[u8], to: SocketAddr) -> Result<(), SendError> {
+        self.put(handle, payload, Some(to))?;
+        self.flush()
+    }
+
+    /// Hands over a datagram that leaves with the next [`Engine::flush`]; `to` is for sockets without a peer. Many of them
+    /// with one flush cost one system call, or none.
+    #[inline]
+    pub fn put(&mut self, handle: Handle, payload: &[u8], to: Option<SocketAddr>) -> Result<(), SendError> {
+        let place = self.place(handle)?;
+        let destination = self.destination(place, to)?;
+        let Self { sockets, fast, counters, .. } = self;
+        if let (Some(socket), Some(fast @ Fast { lost: None, .. })) = (sockets.at(place), fast.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && payload.len() <= header.payload_max()
+        {
+            let frame = allocate(fast, counters)?;
+            let buffer = fast.link.buffer(&frame);
+            buffer[header.bytes()..header.bytes() + payload.len()].copy_from_slice(payload);
+            let len = finish(header, buffer, payload.len());
+            return self.hand_over(place, frame, len);
+        }
+        self.put_slowly(place, payload, to, destination)
+    }
+
+    /// Makes what was handed over leave.
+    #[inline]
+    pub fn flush(&mut self) -> Result<(), SendError> {
+        match self.fast() {
+            Some(fast) => fast.link.flush().map_err(SendError::from),
+            None => Ok(()),
+        }
+    }
+
+    /// A place for a payload of up to `len` bytes, to be written in place: [`Engine::reserved`], then
+    /// [`Engine::send_reserved`].
+    pub fn reserve(&mut self, handle: Handle, len: usize, to: Option<SocketAddr>) -> Result<Reserved, SendError> {
+        let place = self.place(handle)?;
+        let destination = self.destination(place, to)?;
+        // What it is good for: the flow is in the socket's list afterwards.
+        let way = self.way(place, destination);
+        let Self { sockets, fast, buffers, counters, .. } = self;
+        if let (Ok(()), Some(socket), Some(fast)) = (way, sockets.at(place), fast.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && len <= header.payload_max()
+        {
+            let start = header.bytes();
+            let frame = allocate(fast, counters)?;
+            return Ok(Reserved { place: Kept::Frame(frame), start, len, to });
+        }
+        let number = buffers.take().ok_or(SendError::Full)?;
+        let room = buffers.bytes(number).len();
+        if len > room {
+            buffers.give(number);
+            return Err(SendError::TooLong { payload_max: room });
+        }
+        Ok(Reserved { place: Kept::Buffer(number), start: 0, len, to })
+    }
+
+    /// The bytes of what was reserved.
+    pub fn reserved(&mut self, reserved: &Reserved) -> &mut [u8] {
+        let end = reserved.start + reserved.len;
+        let bytes = match (&reserved.place, &mut self.fast) {
+            (Kept::Frame(frame), Some(fast)) => fast.link.buffer(frame),
+            (Kept::Frame(_), None) => &mut [],
+            (Kept::Buffer(number), _) => self.buffers.bytes_mut(*number),
+        };
+        bytes.get_mut(reserved.start..end).unwrap_or_default()
+    }
+
+    /// Sends the first `len` bytes of what was reserved.
+    pub fn send_reserved(&mut self, handle: Handle, reserved: Reserved, len: usize) -> Result<(), SendError> {
+        let result = self.place(handle).map_err(SendError::from).and_then(|place| {
+            let destination = self.destination(place, reserved.to)?;
+            Ok((place, destination))
+        });
+        let len = len.min(reserved.len);
+        match (result, reserved.place) {
+            (Ok((place, destination)), Kept::Frame(frame)) => {
+                self.send_frame(place, frame, (reserved.start, len), reserved.to, destination)
+            }
+            (Ok((place, destination)), Kept::Buffer(number)) => {
+                let sent = self.send_by_kernel(place, (number, len), reserved.to, destination);
+                self.buffers.give(number);
+                sent
+            }
+            (Err(error), kept) => {
+                self.drop_kept(kept);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives back what was reserved.
+    pub fn discard(&mut self, reserved: Reserved) {
+        self.drop_kept(reserved.place);
+    }
+
+    /// Sends a datagram back to where it came from, in the very memory that it came in.
+    #[inline]
+    pub fn reply(&mut self, handle: Handle, datagram: Datagram) -> Result<(), SendError> {
+        let place = match self.place(handle) {
+            Ok(place) => place,
+            Err(error) => {
+                self.release(datagram);
+                return Err(error.into());
+            }
+        };
+        let (start, len, source) = (datagram.start as usize, datagram.len as usize, datagram.source);
+        let to = self.sockets.at(place).and_then(|socket| if socket.peer.is_some() { None } else { Some(source) });
+        match datagram.place {
+            Place::Frame(frame) => {
+                let Some(fast) = self.fast() else {
+                    self.give_back(Place::Frame(frame));
+                    return Err(SendError::Full);
+                };
+                let answer = fast.link.answer(frame);
+                self.send_frame(place, answer, (start, len), to, source)
+            }
+            Place::Buffer(number) => {
+                let sent = self.send_by_kernel(place, (number, len), to, source);
+                self.buffers.give(number);
+                sent
+            }
+        }
+    }
+
+    /// Whether datagrams to `to` go past the kernel; else the reason.
+    pub(super) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
+        let Some(stamp) = self.fast().map(|fast| fast.ways.stamp()) else { return Err(Reason::Revoked) };
+        let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
+        if let Some(flow) = socket.flows.find(&to, stamp) {
+            return flow.way.as_ref().map(|_| ()).map_err(|reason| *reason);
+        }
+        self.find_way(place, to)
+    }
+
+    fn destination(&mut self, place: usize, to: Option<SocketAddr>) -> Result<SocketAddr, SendError> {
+        match to {
+            Some(to) => Ok(to),
+            None => self.sockets.at(place).and_then(|socket| socket.peer).ok_or(SendError::NoPeer),
+        }
+    }
+
+    /// Sends what stands in a frame from `start` on.
+    #[inline]
+    fn send_frame(
+        &mut self,
+        place: usize,
+        frame: Outgoing,
+        (start, len): (usize, usize),
+        to: Option<SocketAddr>,
+        destination: SocketAddr,
+    ) -> Result<(), SendError> {
+        let _ = self.way(place, destination);
+        let Self { sockets, fast, .. } = self;
+        let Some(fast) = fast.as_mut() else { return Err(SendError::Full) };
+        if let (Some(socket), None) = (sockets.at(place), fast.lost)
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && header.bytes() == start
+            && len <= header.payload_max()
+        {
+            let bytes = finish(header, fast.link.buffer(&frame), len);
+            self.hand_over(place, frame, bytes)?;
+            return self.flush();
+        }
+        let payload = fast.link.buffer(&frame).get(start..start + len).unwrap_or_default();
+        let sent = sockets.at(place).map(|socket| {
+            socket.statistics.sent_by_kernel += 1;
+            socket.twin.send(payload, to)
+        });
+        fast.link.discard(frame);
+        self.counters.add(Counter::KernelSends, 1);
+        sent.unwrap_or(Ok(())).map_err(SendError::from)
+    }
+
+    fn send_by_kernel(
+        &mut self,
+        place: usize,
+        (number, len): (u16, usize),
+        to: Option<SocketAddr>,
+        destination: SocketAddr,
+    ) -> Result<(), SendError> {
+        let Self { sockets, buffers, counters, .. } = self;
+        let socket = sockets.at(place).ok_or(Error::NotOpen)?;
+        send_by_twin(socket, &buffers.bytes(number)[..len], to, destination)?;
+        counters.add(Counter::KernelSends, 1);
+        Ok(())
+    }
+
+    /// Finds the way anew, and takes the kernel's where there is none.
+    #[cold]
+    fn put_slowly(
+        &mut self,
+        place: usize,
+        payload: &[u8],
+        to: Option<SocketAddr>,
+        destination: SocketAddr,
+    ) -> Result<(), SendError> {
+        let is_fast = self.fast().is_some() && self.way(place, destination).is_ok();
+        let Self { sockets, fast, counters, .. } = self;
+        let socket = sockets.at(place).ok_or(Error::NotOpen)?;
+        if let (true, Some(fast)) = (is_fast, fast.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+        {
+            if payload.len() <= header.payload_max() {
+                let frame = allocate(fast, counters)?;
+                let buffer = fast.link.buffer(&frame);
+                buffer[header.bytes()..header.bytes() + payload.len()].copy_from_slice(payload);
+                let len = finish(header, buffer, payload.len());
+                return self.hand_over(place, frame, len);
+            }
+            counters.add(Counter::SendTooLong, 1);
+            if !socket.options.may_fragment {
+                return Err(SendError::TooLong { payload_max: header.payload_max() });
+            }
+        }
+        send_by_twin(socket, payload, to, destination)?;
+        counters.add(Counter::KernelSends, 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn hand_over(&mut self, place: usize, frame: Outgoing, len: usize) -> Result<(), SendError> {
+        let Self { sockets, fast, counters, .. } = self;
+        let Some(fast) = fast.as_mut() else { return Err(SendError::Full) };
+        if let Err(unsent) = fast.link.send(frame, len) {
+            fast.link.discard(unsent.frame);
+            // Room comes from what leaves.
+            let _ = fast.link.flush();
+            let _ = fast.link.poll();
+            counters.add(Counter::SendFull, 1);
+            return Err(SendError::Full);
+        }
+        counters.add(Counter::SentFrames, 1);
+        counters.add(Counter::SentBytes, len as u64);
+        if let Some(socket) = sockets.at(place) {
+            socket.statistics.sent += 1;
+        }
+        Ok(())
+    }
+
+    fn drop_kept(&mut self, kept: Kept) {
+        match (kept, &mut self.fast) {
+            (Kept::Frame(frame), Some(fast)) => fast.link.discard(frame),
+            (Kept::Frame(_), None) => {}
+            (Kept::Buffer(number), _) => self.buffers.give(number),
+        }
+    }
+
+    /// Asks the tables, and control for the neighbour.
+    #[cold]
+    fn find_way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
+        let Self { sockets, fast, counters, keeper, .. } = self;
+        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        counters.add(Counter::RouteLookups, 1);
+        // The stamp is that of the tables that were asked: if they have changed meanwhile, the answer is stale from the start.
+        let (stamp, found) = resolve(fast, socket, to);
+        let ask_for = match &found {
+            Ok((_, neighbour)) => *neighbour,
+            Err(detour) => detour.ask_for,
+        };
+        if let (Some((address, interface)), Some(keeper)) = (ask_for, keeper) {
+            keeper.resolve(address, interface);
+        }
+        let way = found.map(|(header, _)| header).map_err(|detour| detour.reason);
+        match &way {
+            Err(Reason::NeighbourPending | Reason::NeighbourFailed) => counters.add(Counter::NeighbourMisses, 1),
+            Err(Reason::RouteUnknown | Reason::ControlSilent) => counters.add(Counter::RouteUnknown, 1),
+            _ => {}
+        }
+        let flow = socket.flows.insert(Flow { to, stamp, way });
+        flow.way.as_ref().map(|_| ()).map_err(|reason| *reason)
+    }
+}
+
+type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
+
+fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
+    let is_group = to.ip().is_multicast();
+    if is_group && socket.options.multicast_loop {
+        return (fast.ways.stamp(), Err(Reason::MulticastLoop.into()));
+    }
+    let local = socket.local.ip();
+    let source = Some(local).filter(|local| !local.is_unspecified() && !local.is_multicast());
+    let interface = (is_group && socket.options.multicast_out == MulticastOut::Engine).then_some(fast.device);
+    let scope = match to {
+        SocketAddr::V6(to) if to.scope_id() != 0 => Some(to.scope_id()),
+        _ => None,
+    };
+    let tos = socket.options.type_of_service;
+    let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
+    let (stamp, way) = fast.ways.resolve(&query, fast.device);
+    (stamp, way.and_then(|way| header(socket, &way, to)))
+}
+
+fn header(socket: &super::socket::Socket, way: &Resolved, to: SocketAddr) -> Result<Way, Detour> {
+    let is_group = to.ip().is_multicast();
+    let facts = Facts::along(way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
+    let hop_limit = if is_group { socket.options.multicast_hop_limit } else { socket.options.hop_limit };
+    let facts = Facts { hop_limit, type_of_service: socket.options.type_of_service, ..facts };
+    let header = FlowHeader::new(&facts).map_err(|_| Reason::RouteUnknown)?;
+    let neighbour = (!is_group).then_some((way.next_hop, way.interface));
+    Ok((header, neighbour))
+}
+
+/// A frame to fill, after a look for those that have been sent.
+#[inline]
+fn allocate(fast: &mut Fast, counters: &Counters) -> Result<Outgoing, SendError> {
+    match fast.link.allocate() {
+        Some(frame) => Ok(frame),
+        None => allocate_after_flush(fast, counters),
+    }
+}
+
+#[cold]
+fn allocate_after_flush(fast: &mut Fast, counters: &Counters) -> Result<Outgoing, SendError> {
+    // What fails here fails at the next flush, too, and is told there.
+    let _ = fast.link.flush();
+    let _ = fast.link.poll();
+    fast.link.allocate().ok_or_else(|| {
+        counters.add(Counter::SendNoFrame, 1);
+        SendError::Full
+    })
+}
+
+/// Writes the header; the length of the frame, padded with zeroes to the shortest there is.
+#[inline]
+fn finish(header: &mut FlowHeader, buffer: &mut [u8], payload_bytes: usize) -> usize {
+    // The payload is within the header's limit and in the buffer, which the callers have seen to.
+    let len = header.write(buffer, payload_bytes).unwrap_or(0);
+    if len < FRAME_BYTES_MIN
+        && let Some(padding) = buffer.get_mut(len..FRAME_BYTES_MIN)
+    {
+        padding.fill(0);
+    }
+    len.max(FRAME_BYTES_MIN)
+}
+
+fn send_by_twin(
+    socket: &mut super::socket::Socket,
+    payload: &[u8],
+    to: Option<SocketAddr>,
+    destination: SocketAddr,
+) -> Result<(), SendError> {
+    let sent = socket.twin.send(payload, to);
+    if let Err(error) = &sent
+        && error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
+    {
+        if let Some(mtu) = socket.twin.mtu() {
+            socket.flows.lower_mtu(&destination, mtu);
+        }
+        let payload_max = socket.twin.mtu().map_or(0, |mtu| (mtu as usize).saturating_sub(28));
+        return Err(SendError::TooLong { payload_max });
+    }
+    sent?;
+    socket.statistics.sent_by_kernel += 1;
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! Sockets: bind, connect, close, and what is steered for them.
+
+use super::socket::{Handle, Socket, Statistics};
+use super::{Engine, Fast};
+use crate::datagram::Place;
+use crate::error::Error;
+use crate::flow::Flows;
+use crate::options::{MulticastOut, UdpOptions};
+use crate::reason::{Path, Reason};
+use crate::twin::Twin;
+use sidestep_link::frame::FrameLink;
+use sidestep_plane::counters::Counter;
+use sidestep_plane::message::{Entry, Protocol};
+use sidestep_stack::udp::{Bind, SocketId};
+use sidestep_sys::Problem;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Datagrams that one socket may leave unread, beside the share of all frames that is left for it.
+pub(super) const QUEUE_MAX: usize = 1024;
+
+impl Engine {
+    /// Binds a UDP socket. The kernel decides whether it may, and gives the port where `address` has none; a group's address
+    /// is allowed, too.
+    pub fn bind(&mut self, address: SocketAddr, options: &UdpOptions) -> Result<Handle, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot bind UDP {address}"), why);
+        if !self.guard.is_same_process() {
+            return Err(failed(&Error::Forked));
+        }
+        let twin = Twin::bind(address, options)?;
+        let local = twin.local().map_err(|error| failed(&error))?;
+        if options.multicast_out == MulticastOut::Engine
+            && let Some(fast) = &self.fast
+        {
+            // Without an address on the interface the kernel chooses the way for what it sends.
+            let _ = twin.set_multicast_out(fast.device, fast.ways.first_v4(fast.device));
+        }
+        let socket = Socket {
+            twin,
+            local,
+            peer: None,
+            options: *options,
+            id: None,
+            detour: None,
+            entries: Vec::new(),
+            groups: Vec::new(),
+            flows: Flows::default(),
+            queue: VecDeque::with_capacity(if self.fast.is_some() { QUEUE_MAX } else { 0 }),
+            is_twin_ready: true,
+            is_twin_watched: false,
+            error: None,
+            statistics: Statistics::default(),
+        };
+        let handle = self.sockets.insert(socket).ok_or_else(|| failed(&"the engine has as many sockets as it may"))?;
+        let place = self.sockets.place(handle).map_err(|error| failed(&error))?;
+        self.accelerate(place);
+        self.count_sockets();
+        Ok(handle)
+    }
+
+    /// Fixes the peer: from now on only its datagrams are received, and [`Engine::send`] sends to it. ICMP errors about it
+    /// are told by [`Engine::take_error`].
+    pub fn connect(&mut self, handle: Handle, peer: SocketAddr) -> Result<(), Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
+        let place = self.place(handle).map_err(|error| failed(&error))?;
+        let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
+        socket
+            .twin
+            .connect(peer)
+            .map_err(|error| failed(&error).next(format!("see the way: ip route get {}", peer.ip())))?;
+        socket.local = socket.twin.local().map_err(|error| failed(&error))?;
+        (socket.peer, socket.is_twin_ready) = (Some(peer), true);
+        socket.flows.clear();
+        self.withdraw(place);
+        self.accelerate(place);
+        self.count_sockets();
+        Ok(())
+    }
+
+    /// Closes a socket; what it has not fetched is dropped.
+    pub fn close(&mut self, handle: Handle) -> Result<(), Error> {
+        let place = self.place(handle)?;
+        self.withdraw(place);
+        self.leave_all(place);
+        if let (Some(id), Some(fast)) = (self.sockets.at(place).and_then(|socket| socket.id.take()), &mut self.fast) {
+            // The stack knows every socket that has a number.
+            let _ = fast.stack.udp().close(id);
+        }
+        if let Some(socket) = self.sockets.remove(place) {
+            if let Some(keeper) = &self.keeper {
+                keeper.forget(std::os::fd::AsFd::as_fd(&socket.twin));
+            }
+            self.sockets.queued -= socket.queue.len();
+            socket.queue.into_iter().for_each(|datagram| self.give_back(datagram.place));
+        }
+        self.count_sockets();
+        Ok(())
+    }
+
+    /// What the socket is bound to.
+    pub fn local(&mut self, handle: Handle) -> Result<SocketAddr, Error> {
+        let place = self.place(handle)?;
+        self.sockets.at(place).map(|socket| socket.local).ok_or(Error::NotOpen)
+    }
+
+    /// Which way the socket's traffic goes: both directions, where it is connected; what it receives, where it is not.
+    pub fn path(&mut self, handle: Handle) -> Result<Path, Error> {
+        let place = self.place(handle)?;
+        let best = self.best_path();
+        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
+        match (best, detour, socket.peer) {
+            (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
+            (best, None, Some(peer)) => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+            (best, None, None) => Ok(best),
+        }
+    }
+
+    /// Which way datagrams to `peer` go at present.
+    pub fn path_to(&mut self, handle: Handle, peer: SocketAddr) -> Result<Path, Error> {
+        let place = self.place(handle)?;
+        match self.best_path() {
+            Path::Kernel(reason) => Ok(Path::Kernel(reason)),
+            best => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+        }
+    }
+
+    /// What the socket has done.
+    pub fn statistics(&mut self, handle: Handle) -> Result<Statistics, Error> {
+        let place = self.place(handle)?;
+        self.sockets.at(place).map(|socket| socket.statistics).ok_or(Error::NotOpen)
+    }
+
+    /// What went wrong with a datagram sent earlier, as the kernel's socket learnt it by ICMP; an errno, once.
+    pub fn take_error(&mut self, handle: Handle) -> Result<Option<i32>, Error> {
+        let place = self.place(handle)?;
+        Ok(self.sockets.at(place).ok_or(Error::NotOpen)?.error.take())
+    }
+
+    /// Steers what is sent to a socket, and gives it a place in the stack.
+    fn accelerate(&mut self, place: usize) {
+        let best = self.best_path();
+        let detour = match best {
+            Path::Kernel(reason) => Some(reason),
+            Path::Accelerated { .. } => self.try_to_accelerate(place).err(),
+        };
+        self.sockets.at(place).into_iter().for_each(|socket| socket.detour = detour);
+        self.watch(place);
+        self.report(place);
+    }
+
+    fn try_to_accelerate(&mut self, place: usize) -> Result<(), Reason> {
+        let Self { sockets, fast, .. } = self;
+        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        let entries = wanted(fast, socket)?;
+        enter(fast, socket, place)?;
+        for entry in entries {
+            if let Err(reason) = self.steer(place, entry) {
+                self.withdraw(place);
+                return Err(reason);
+            }
+            self.sockets.at(place).into_iter().for_each(|socket| socket.entries.push(entry));
+        }
+        Ok(())
+    }
+
+    /// Adds one rule, unless another socket of ours has it already.
+    pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
+        let Self { sockets, fast, keeper, .. } = self;
+        let (Some(fast), Some(keeper), Some(socket)) = (fast.as_mut(), keeper.as_ref(), sockets.at(place)) else {
+            return Err(Reason::Revoked);
+        };
+        if let Some(count) = fast.entries.get_mut(&entry) {
+            *count += 1;
+            return Ok(());
+        }
+        let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
+        keeper.steer(entry, twin)?;
+        fast.entries.insert(entry, 1);
+        Ok(())
+    }
+
+    /// Takes one rule away, unless another socket of ours needs it.
+    pub(super) fn unsteer(&mut self, entry: Entry) {
+        let Some(fast) = &mut self.fast else { return };
+        let Some(count) = fast.entries.get_mut(&entry) else { return };
+        *count -= 1;
+        if *count == 0 {
+            fast.entries.remove(&entry);
+            // What control has lost it no longer holds.
+            let _ = self.keeper.as_ref().map(|keeper| keeper.unsteer(entry));
+        }
+    }
+
+    /// Gives what is sent to a socket's address back to the kernel.
+    fn withdraw(&mut self, place: usize) {
+        let entries = self.sockets.at(place).map(|socket| std::mem::take(&mut socket.entries)).unwrap_or_default();
+        entries.into_iter().for_each(|entry| self.unsteer(entry));
+    }
+
+    /// Has the thread beside us look after the kernel's socket, where most does not come by it.
+    pub(super) fn watch(&mut self, place: usize) {
+        let handle = self.sockets.handle(place);
+        let (Some(keeper), Some(socket)) = (&self.keeper, self.sockets.at(place)) else { return };
+        let is_fast = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
+        if is_fast && !socket.is_twin_watched {
+            let twin = std::os::fd::AsFd::as_fd(&socket.twin);
+            socket.is_twin_watched = keeper.watch(twin, handle.number()).is_ok();
+        } else if !is_fast && socket.is_twin_watched {
+            keeper.forget(std::os::fd::AsFd::as_fd(&socket.twin));
+            socket.is_twin_watched = false;
+        }
+        socket.is_twin_ready = true;
+    }
+
+    /// Tells `sidestep ps` what stays with the kernel.
+    fn report(&mut self, place: usize) {
+        let Some(keeper) = &self.keeper else { return };
+        if let Some(Socket { local, detour: Some(reason), .. }) = self.sockets.at(place) {
+            keeper.report(format!("udp {local}"), reason.code());
+        }
+    }
+
+    pub(super) fn count_sockets(&mut self) {
+        let fast = self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_none()).count();
+        self.counters.set(Counter::Sockets, self.sockets.len() as u64);
+        self.counters.set(Counter::SocketsAccelerated, fast as u64);
+    }
+
+    pub(super) fn give_back(&mut self, place: Place) {
+        match (place, &mut self.fast) {
+            (Place::Frame(frame), Some(fast)) => fast.link.release(frame),
+            (Place::Frame(_), None) => {}
+            (Place::Buffer(number), _) => self.buffers.give(number),
+        }
+    }
+}
+
+/// The rules for a socket's own address.
+fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
+    let (local, protocol) = (socket.local, Protocol::Udp);
+    let is_here = |address: IpAddr| address.is_loopback() || fast.ways.is_ours(address);
+    if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
+        return Err(Reason::LoopbackOrLocal);
+    }
+    let vlan = fast.ways.interface_of(local.ip());
+    let vlan = vlan.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
+    let listener = |local| Entry::Listener { protocol, local, vlan };
+    Ok(match (socket.peer, local) {
+        // What is sent to a group is steered when it is joined.
+        _ if local.ip().is_multicast() => Vec::new(),
+        (Some(peer), _) if peer.ip().is_multicast() => vec![listener(local)],
+        (Some(remote), _) => vec![Entry::Flow { protocol, local, remote, vlan }],
+        (None, SocketAddr::V6(both)) if both.ip().is_unspecified() && !socket.options.only_v6 => {
+            vec![listener(local), listener((Ipv4Addr::UNSPECIFIED, both.port()).into())]
+        }
+        (None, _) => vec![listener(local)],
+    })
+}
+
+/// Puts the socket where the stack finds it, before the first packet comes.
+fn enter(fast: &mut Fast, socket: &mut Socket, place: usize) -> Result<(), Reason> {
+    let udp = fast.stack.udp();
+    if let Some(id) = socket.id.take() {
+        // Bound anew below, as connecting changes the local address.
+        let _ = udp.close(id);
+    }
+    let bind = Bind {
+        only_v6: socket.options.only_v6,
+        shares_port: socket.options.reuse_port,
+        takes_all_groups: false,
+        ..Bind::new(socket.local)
+    };
+    let id = udp.bind(&bind).map_err(|_| Reason::TooManyEntries)?;
+    for joined in &socket.groups {
+        // They were joined before, in this order.
+        let _ = join(fast, id, joined.group, joined.interface, joined.source);
+    }
+    if let Some(peer) = socket.peer.filter(|peer| !peer.ip().is_multicast()) {
+        fast.stack.udp().connect(id, socket.local.ip(), peer).map_err(|_| Reason::Refused)?;
+    }
+    if fast.owners.len() <= id.index() {
+        fast.owners.resize(id.index() + 1, 0);
+    }
+    fast.owners[id.index()] = place as u32;
+    socket.id = Some(id);
+    Ok(())
+}
+
+pub(super) fn join(
+    fast: &mut Fast,
+    id: SocketId,
+    group: IpAddr,
+    interface: u32,
+    source: Option<IpAddr>,
+) -> Result<(), sidestep_stack::udp::TableError> {
+    match source {
+        Some(source) => fast.stack.udp().join_source(id, group, interface, source),
+        None => fast.stack.udp().join(id, group, interface),
+    }
+}

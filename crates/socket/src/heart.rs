@@ -1,0 +1,97 @@
+//! The owner's sign of life. Without it the steering program gives the packets to the kernel (the dead-man switch).
+
+use rustix::time::{ClockId, clock_gettime};
+use sidestep_plane::heartbeat::{Heartbeat, monotonic_ns};
+
+/// Turns between two readings of the clock, at the most: a program that polls every 10 ms still beats in time for a deadline
+/// of a second, and one that spins pays half a nanosecond a turn.
+const TURNS_MAX: u32 = 64;
+
+/// A turn that takes longer than this counts as slow polling: the clock is then read in every turn.
+const SLOW_TURN_NS: u64 = 1_000_000;
+
+/// Beats when it is time.
+#[derive(Debug)]
+pub(crate) struct Heart {
+    /// What the steering program looks at.
+    heartbeat: Option<Heartbeat>,
+    left: u32,
+    stride: u32,
+    now_ns: u64,
+}
+
+impl Heart {
+    /// Of a stack; beats once.
+    pub(crate) fn start(heartbeat: Heartbeat) -> Self {
+        let mut heart = Self { heartbeat: Some(heartbeat), ..Self::without() };
+        heart.beat();
+        heart
+    }
+
+    /// A clock without anybody to tell.
+    pub(crate) fn without() -> Self {
+        Self { heartbeat: None, left: 0, stride: 1, now_ns: monotonic_ns() }
+    }
+
+    /// One turn; true when the clock was read.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> bool {
+        if self.left > 1 {
+            self.left -= 1;
+            return false;
+        }
+        self.beat();
+        true
+    }
+
+    /// Turns since the last beat, when one has just been made.
+    pub(crate) fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    fn beat(&mut self) {
+        let now_ns = monotonic_ns();
+        let turn_ns = now_ns.saturating_sub(self.now_ns) / u64::from(self.stride);
+        self.stride = if turn_ns > SLOW_TURN_NS { 1 } else { (2 * self.stride).min(TURNS_MAX) };
+        (self.left, self.now_ns) = (self.stride, now_ns);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.beat_at(now_ns);
+        }
+    }
+
+    /// The time of the last reading: CLOCK_MONOTONIC, ns.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+}
+
+/// CLOCK_REALTIME, the clock of timestamps.
+#[inline]
+pub(crate) fn realtime_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_spins_reads_the_clock_seldom() {
+        let mut heart = Heart::without();
+        let readings = (0..64_000).filter(|_| heart.turn()).count();
+        assert!((1000..4000).contains(&readings), "{readings}");
+    }
+
+    #[test]
+    fn who_polls_slowly_reads_it_always() {
+        let mut heart = Heart::without();
+        for _ in 0..TURNS_MAX {
+            heart.turn();
+        }
+        heart.now_ns = heart.now_ns.saturating_sub(u64::from(TURNS_MAX) * 10 * SLOW_TURN_NS);
+        heart.left = 0;
+        assert!(heart.turn());
+        assert_eq!(heart.stride, 1, "the next turn reads it again");
+    }
+}

@@ -1,0 +1,180 @@
+//! The thread beside the owner: it sleeps on the connection to control and on the kernel twins, so that the owner's loop
+//! learns of both by one load and never waits for either.
+
+mod thread;
+
+use crate::reason::Reason;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use sidestep_plane::client::Client;
+use sidestep_plane::message::{Code, Entry};
+use sidestep_plane::table::Reader;
+use sidestep_sys::Problem;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the owner waits for control to steer something, at set-up. Control's own client waits ten seconds.
+const ANSWER_WAIT: Duration = Duration::from_secs(11);
+
+/// Something the owner should know.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The kernel's socket of this token has something.
+    Twin(u64),
+    /// The stack is no more.
+    Revoked(Reason, String),
+    /// Another control is there, with tables of its own.
+    Tables(Reader),
+}
+
+/// What the owner asks for.
+pub(crate) enum Command {
+    /// Sends traffic here.
+    Steer(Entry, OwnedFd, SyncSender<Result<(), Reason>>),
+    /// Gives it back.
+    Unsteer(Entry, SyncSender<Result<(), Reason>>),
+    /// Has the kernel find a neighbour, or keep it fresh.
+    Resolve(IpAddr, u32),
+    /// Tells people why a socket is with the kernel.
+    Report(String, Code),
+    /// The end.
+    Stop,
+}
+
+/// What both threads see.
+#[derive(Debug)]
+struct Shared {
+    /// Whether the mailbox has something.
+    news: AtomicBool,
+    mailbox: Mutex<Vec<Event>>,
+    /// An eventfd that wakes the thread.
+    wake: OwnedFd,
+    /// An epoll of the twins, each told once until it is armed again.
+    twins: OwnedFd,
+}
+
+/// The stack that a lost connection is taken up with again.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) stack: u32,
+    pub(crate) counters_page: OwnedFd,
+}
+
+/// What the thread is started with.
+pub(crate) struct Start {
+    pub(crate) client: Client,
+    pub(crate) held: Option<Held>,
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) cpu: Option<u32>,
+}
+
+/// The owner's end.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    commands: Sender<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub(crate) fn start(start: Start) -> Result<Self, Problem> {
+        let failed =
+            |error: io::Error| Problem::failed("cannot start the thread that talks to the control plane", error);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let shared = Arc::new(Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins });
+        let (commands, inbox): (_, Receiver<Command>) = channel();
+        let theirs = Arc::clone(&shared);
+        let run = move || thread::run(start, &theirs, &inbox);
+        let thread = std::thread::Builder::new().name("sidestep-keeper".into()).spawn(run).map_err(failed)?;
+        Ok(Self { shared, commands, thread: Some(thread) })
+    }
+
+    /// Whether there is something to be taken. One load.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.shared.news.load(Ordering::Acquire)
+    }
+
+    /// What has happened since it was last asked.
+    pub(crate) fn take_news(&self) -> Vec<Event> {
+        self.shared.news.store(false, Ordering::Release);
+        std::mem::take(&mut *self.shared.mailbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends traffic to the stack; waits for control.
+    pub(crate) fn steer(&self, entry: Entry, twin: OwnedFd) -> Result<(), Reason> {
+        self.ask(|reply| Command::Steer(entry, twin, reply))
+    }
+
+    /// Gives traffic back; waits for control, so that the port is free afterwards.
+    pub(crate) fn unsteer(&self, entry: Entry) -> Result<(), Reason> {
+        self.ask(|reply| Command::Unsteer(entry, reply))
+    }
+
+    /// Asks for a neighbour; does not wait.
+    pub(crate) fn resolve(&self, address: IpAddr, interface: u32) {
+        self.tell(Command::Resolve(address, interface));
+    }
+
+    /// Tells people; does not wait.
+    pub(crate) fn report(&self, subject: String, code: Code) {
+        self.tell(Command::Report(subject, code));
+    }
+
+    /// Has the owner told when the twin has something, once.
+    pub(crate) fn watch(&self, twin: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        Ok(epoll::add(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags)?)
+    }
+
+    /// The same once more.
+    pub(crate) fn watch_again(&self, twin: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags)?)
+    }
+
+    /// No more of it.
+    pub(crate) fn forget(&self, twin: BorrowedFd<'_>) {
+        // One that was never watched is not watched afterwards, either.
+        let _ = epoll::delete(&self.shared.twins, twin);
+    }
+
+    fn tell(&self, command: Command) {
+        // A thread that has died takes no orders; the owner learns of it when it asks for something.
+        let _ = self.commands.send(command);
+        self.shared.wake();
+    }
+
+    fn ask(&self, command: impl FnOnce(SyncSender<Result<(), Reason>>) -> Command) -> Result<(), Reason> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(command(reply));
+        answer.recv_timeout(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.tell(Command::Stop);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    fn wake(&self) {
+        // Full is awake.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn post(&self, event: Event) {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.news.store(true, Ordering::Release);
+    }
+}

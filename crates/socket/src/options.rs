@@ -1,0 +1,135 @@
+//! What an engine and a socket are made with. Plain values, as the C interface needs them.
+
+use sidestep_link::frame::xdp::Kick;
+use sidestep_plane::message::{BusyPoll, Mode};
+use std::path::PathBuf;
+
+/// Frames of an engine: 8 MiB of 2 KiB each.
+const FRAMES_DEFAULT: u32 = 4096;
+
+/// Whose word is taken for the checksums of received frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// Verified, except on a veth: there frames come from this machine's memory, and their senders leave the checksums
+    /// unfinished.
+    #[default]
+    Auto,
+    /// Always verified.
+    Verify,
+    /// Never.
+    Trust,
+}
+
+/// How an engine is opened.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// The interface.
+    pub interface: String,
+    /// The queue; any that is free if none is given.
+    pub queue: Option<u32>,
+    /// Frames of 2 KiB, a power of two: half are lent to the device, half hold what is unread or being sent.
+    pub frames: u32,
+    /// Entries of each ring: a power of two.
+    pub ring_entries: u32,
+    /// Who makes frames leave.
+    pub kick: Kick,
+    /// The best mode that is wanted.
+    pub mode: Mode,
+    /// Frames that one kick may send in copy mode (Linux 6.17).
+    pub tx_budget: Option<u32>,
+    /// Frames lent to the device for receiving; half of all if none is given. Few of them stay in the cache.
+    pub fill: Option<u32>,
+    /// Poll the device by this thread's calls.
+    pub busy_poll: Option<BusyPoll>,
+    /// Where control listens; the place of this network namespace if none is given.
+    pub control: Option<PathBuf>,
+    /// What the engine calls itself in `sidestep ps`.
+    pub name: String,
+    /// Whose word is taken for checksums.
+    pub checksums: Checksums,
+    /// Whether datagrams get the time at which they were taken from the ring (some 25 ns each).
+    pub timestamps: bool,
+    /// CPU of the thread beside the owner, which sleeps nearly always; that of the opening thread if none is given.
+    pub keeper_cpu: Option<u32>,
+    /// Past the kernel where possible; false for the kernel's path alone.
+    pub accelerate: bool,
+}
+
+impl EngineOptions {
+    /// Any queue of `interface`, with everything else as it serves latency on an ordinary host.
+    pub fn on(interface: impl Into<String>) -> Self {
+        let program = std::env::args_os().next().map(PathBuf::from);
+        let name =
+            program.as_deref().and_then(std::path::Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        Self {
+            interface: interface.into(),
+            queue: None,
+            frames: FRAMES_DEFAULT,
+            ring_entries: FRAMES_DEFAULT / 2,
+            kick: Kick::Caller,
+            mode: Mode::ZeroCopy,
+            tx_budget: None,
+            fill: None,
+            busy_poll: None,
+            control: None,
+            name: name.unwrap_or_else(|| "program".into()),
+            checksums: Checksums::Auto,
+            timestamps: true,
+            keeper_cpu: None,
+            accelerate: true,
+        }
+    }
+}
+
+/// Where datagrams to groups leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MulticastOut {
+    /// The engine's interface.
+    #[default]
+    Engine,
+    /// Where the routes lead.
+    Routes,
+}
+
+/// How a UDP socket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// SO_REUSEADDR: several sockets may bind a group's port.
+    pub reuse_address: bool,
+    /// SO_REUSEPORT. Steering gives a port to one program: the others receive by the kernel what is not steered.
+    pub reuse_port: bool,
+    /// IPV6_V6ONLY, for the unspecified address of IPv6.
+    pub only_v6: bool,
+    /// Hops that datagrams to hosts may make.
+    pub hop_limit: u8,
+    /// Hops that datagrams to groups may make.
+    pub multicast_hop_limit: u8,
+    /// DSCP and ECN.
+    pub type_of_service: u8,
+    /// Where datagrams to groups leave.
+    pub multicast_out: MulticastOut,
+    /// Whether members on this host get the datagrams that this socket sends to groups (IP_MULTICAST_LOOP): then the kernel
+    /// sends them. Off by default, unlike the kernel's.
+    pub multicast_loop: bool,
+    /// Whether the kernel may cut datagrams that exceed the path's MTU; else they are refused.
+    pub may_fragment: bool,
+    /// The twin's receive buffer, bytes: for datagrams that come by the kernel. 0 for the kernel's default.
+    pub receive_buffer: u32,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self {
+            reuse_address: false,
+            reuse_port: false,
+            only_v6: false,
+            hop_limit: sidestep_stack::udp::HOP_LIMIT_DEFAULT,
+            multicast_hop_limit: 1,
+            type_of_service: 0,
+            multicast_out: MulticastOut::Engine,
+            multicast_loop: false,
+            may_fragment: true,
+            receive_buffer: 0,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The ways past the kernel: the mirror of its tables, and whether they can be trusted.
+
+use crate::reason::Reason;
+use sidestep_plane::routes::MirrorRoutes;
+use sidestep_plane::table::Reader;
+use sidestep_stack::Host;
+use sidestep_stack::route::{Query, Resolved, Tables, Unreachable};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A control that has not said for so long that it lives may have missed changes of the routes. Its own turns take a
+/// quarter of a second.
+const SILENCE_MAX_NS: u64 = 3_000_000_000;
+
+/// For what a flow was resolved: it stands as long as this is the present one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    generation: u64,
+    epoch: u32,
+}
+
+/// The tables of the present control.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    routes: MirrorRoutes,
+    /// Changes with whatever the generation does not tell: another table, trust lost or won.
+    epoch: u32,
+    is_trusted: bool,
+    /// For what the stack was last told who it is.
+    told: Stamp,
+}
+
+/// Why the kernel takes a datagram, and what to do about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detour {
+    pub(crate) reason: Reason,
+    /// A neighbour that control should have the kernel ask for.
+    pub(crate) ask_for: Option<(IpAddr, u32)>,
+}
+
+impl From<Reason> for Detour {
+    fn from(reason: Reason) -> Self {
+        Self { reason, ask_for: None }
+    }
+}
+
+impl Ways {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self { routes: MirrorRoutes::new(reader), epoch: 1, is_trusted: true, told: Stamp::default() }
+    }
+
+    /// Another control, with tables of its own.
+    pub(crate) fn replace(&mut self, reader: Reader) {
+        self.routes = MirrorRoutes::new(reader);
+        self.is_trusted = true;
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Looks whether control has fallen silent or speaks again; `now_ns` is CLOCK_MONOTONIC.
+    pub(crate) fn judge(&mut self, now_ns: u64) {
+        let is_trusted = now_ns.saturating_sub(self.routes.reader().alive_ns()) < SILENCE_MAX_NS;
+        if is_trusted != self.is_trusted {
+            self.is_trusted = is_trusted;
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+    }
+
+    /// What answers are good for at present. One load.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { generation: self.routes.reader().generation(), epoch: self.epoch }
+    }
+
+    /// The way to a destination by `device`, or why the kernel takes it; with what the answer is good for.
+    pub(crate) fn resolve(&self, query: &Query, device: u32) -> (Stamp, Result<Resolved, Detour>) {
+        let found = self.routes.with_tables(|tables, generation| (generation, tables.resolve(query)));
+        // Tables that cannot be had whole are tried again with the next datagram.
+        let (generation, found) = found.unwrap_or((u64::MAX, Err(Unreachable::AskKernel)));
+        let stamp = Stamp { generation, epoch: self.epoch };
+        let way = match found {
+            _ if !self.is_trusted => Err(Reason::ControlSilent.into()),
+            Ok(way) if way.device == device => Ok(way),
+            Ok(_) => Err(Reason::RouteNotOnInterface.into()),
+            Err(Unreachable::NeighbourPending { next_hop, interface }) => {
+                Err(Detour { reason: Reason::NeighbourPending, ask_for: Some((next_hop, interface)) })
+            }
+            Err(other) => Err(Reason::from(other).into()),
+        };
+        (stamp, way)
+    }
+
+    /// Who the stack on `device` is, if that may have changed since it was last asked for.
+    pub(crate) fn changed_host(&mut self, device: u32) -> Option<Host> {
+        if self.told == self.stamp() {
+            return None;
+        }
+        let (generation, host) = self.routes.with_tables(|tables, generation| {
+            let is_known = tables.links.iter().any(|link| link.index == device);
+            (generation, Host::of_device(tables, device).ok().filter(|_| is_known))
+        })?;
+        self.told = Stamp { generation, epoch: self.epoch };
+        host
+    }
+
+    /// Whether an address is one of this host's.
+    pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
+        self.look(|tables| tables.addresses.iter().any(|ours| ours.address == address)).unwrap_or(false)
+    }
+
+    /// The tag of frames for an interface upon `device`, none for `device` itself; `None` for any other interface.
+    pub(crate) fn vlan_of_interface(&self, interface: u32, device: u32) -> Option<Option<u16>> {
+        if interface == device {
+            return Some(None);
+        }
+        self.look(|tables| {
+            let link = tables.links.iter().find(|link| link.index == interface)?;
+            link.vlan.filter(|(below, _)| *below == device).map(|(_, id)| Some(id.number()))
+        })?
+    }
+
+    /// The interface that has an address.
+    pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
+        self.look(|tables| tables.addresses.iter().find(|ours| ours.address == address).map(|ours| ours.interface))?
+    }
+
+    /// The first IPv4 address of an interface.
+    pub(crate) fn first_v4(&self, interface: u32) -> Option<Ipv4Addr> {
+        self.look(|tables| {
+            let mut ours = tables.addresses.iter().filter(|ours| ours.interface == interface);
+            ours.find_map(|ours| if let IpAddr::V4(address) = ours.address { Some(address) } else { None })
+        })?
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Tables<'_>) -> T) -> Option<T> {
+        self.routes.with_tables(|tables, _| look(tables))
+    }
+}

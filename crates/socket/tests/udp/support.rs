@@ -1,0 +1,109 @@
+//! What the tests share: a lab, its control planes, an engine, a way to wait.
+
+use sidestep_control::permit::Permit;
+use sidestep_control::{Options, run};
+use sidestep_plane::client::Client;
+use sidestep_plane::place;
+use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
+use sidestep_sys::process::is_root;
+use sidestep_testkit::{Host, Lab};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A watchdog, not a measurement: what takes longer hangs.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A lab, if this process may make one.
+pub(crate) fn lab() -> Option<Lab> {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return None;
+    }
+    Some(Lab::up(&sidestep_testkit::Options::default()).expect("root can make a lab"))
+}
+
+/// The control plane of a host, on a thread of this process.
+pub(crate) struct Control {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    pub(crate) fn start(host: &Host) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (seen, there) = (stop.clone(), host.clone());
+        let serve = move || {
+            there.enter().expect("root can enter");
+            let options = Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+            run(&options, &seen).expect("root can run a control plane");
+        };
+        let thread = Some(std::thread::spawn(serve));
+        wait_for_control(host);
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(), "the control plane has panicked");
+    }
+}
+
+/// Waits until a control plane serves a host.
+pub(crate) fn wait_for_control(host: &Host) {
+    let path = host.within(place::socket).expect("it has a place");
+    wait("a control plane", || Client::connect_to(&path, "test").and_then(Client::bye).ok());
+}
+
+pub(crate) fn address(host: &Host, is_v6: bool) -> IpAddr {
+    if is_v6 { host.ipv6.expect("this kernel has IPv6").into() } else { host.ipv4.into() }
+}
+
+/// An engine on a host, with everything by default.
+pub(crate) fn engine(host: &Host) -> Engine {
+    let open =
+        || Engine::open(&EngineOptions { ring_entries: 512, frames: 1024, ..EngineOptions::on(&host.interface) });
+    let engine = host.within(open).expect("an engine opens");
+    assert_eq!(engine.refusal(), None);
+    engine
+}
+
+/// A socket of an engine, bound on its host.
+pub(crate) fn bind(host: &Host, engine: &mut Engine, address: SocketAddr) -> Handle {
+    host.within(|| engine.bind(address, &UdpOptions::default())).expect("the port is free")
+}
+
+/// A kernel socket on a host; reading gives up after the watchdog.
+pub(crate) fn kernel(host: &Host, address: SocketAddr) -> UdpSocket {
+    let socket = host.within(|| Ok(UdpSocket::bind(address).expect("the port is free"))).expect("root can");
+    socket.set_read_timeout(Some(WATCHDOG)).expect("it can");
+    socket
+}
+
+/// Tries until it gives something.
+pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        // There may be more spinning threads than CPUs.
+        std::thread::yield_now();
+    }
+}
+
+/// The next datagram of a socket.
+pub(crate) fn receive(engine: &mut Engine, socket: Handle) -> Datagram {
+    wait("a datagram", || engine.receive(socket).expect("it is open"))
+}
+
+/// Bytes that only this number has.
+pub(crate) fn message(number: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index as u32).wrapping_mul(31).wrapping_add(number) as u8).collect()
+}
