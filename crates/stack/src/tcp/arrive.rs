@@ -34,6 +34,8 @@ impl Connection {
                 self.recovery.board.mark_lost(0);
                 return Answer::None;
             }
+            // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
+            arrival.window >>= self.send.shift;
             arrival = arrival.without_syn();
             self.acknowledge.ask(Need::Now);
         }
