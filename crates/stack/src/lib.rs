@@ -1,6 +1,28 @@
-//! L2: IP, UDP and TCP without input or output. Bytes and time come in, bytes and decisions go out; nothing here knows a
-//! link, a socket or a system call.
+//! L2: IP, UDP and TCP without input or output. Frames and calls in, datagrams, segments and frames out; no socket, no
+//! system call, no clock, no thread, and no allocation per packet.
+//!
+//! * In: [`Stack::receive`] takes a frame and says which sockets get which of its bytes, or for which [`Reason`] nobody.
+//! * Out: [`udp::FlowHeader`] is built once per flow and writes itself in front of a payload that is already in the frame.
+//! * Which way: [`route`] decides as the kernel does, from a copy of the kernel's tables.
+//! * Streams: [`tcp`] takes segments and the time, and gives segments and readiness.
+//!
+//! What the stack does not do it leaves to the kernel, which still has every address and port: ARP and neighbour discovery,
+//! IGMP and MLD, fragments, options, broadcasts, answers by ICMP. A steering program in front gives us only what we take.
 
 #![forbid(unsafe_code)]
 
+mod flow_error;
+mod hash;
+mod host;
+mod ip;
+mod reason;
+mod receive;
+pub mod route;
 pub mod tcp;
+pub mod udp;
+
+pub use flow_error::{FlowError, MTU_MIN_V4, MTU_MIN_V6, Told};
+pub use host::{ADDRESSES_MAX, Full, Host, INTERFACES_MAX, Interface};
+pub use ip::Checksums;
+pub use reason::{Counters, Reason};
+pub use receive::{Datagram, Stack, Verdict};

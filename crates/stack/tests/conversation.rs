@@ -1,9 +1,9 @@
 //! Two of our stacks with each other.
 
-mod support;
+mod tcp_support;
 
 use sidestep_stack::tcp::{Config, Counter, Error, Event, Readiness, Shutdown, State};
-use support::{CLIENT, Pair, SERVER, Weather, address, pattern};
+use tcp_support::{CLIENT, Pair, SERVER, Weather, address, pattern};
 
 fn configs() -> [Config; 2] {
     [Config::default(), Config::latency()]
@@ -53,7 +53,7 @@ fn transfer(config: &Config, weather: Weather, seed: u64, total: usize) -> Pair 
     }
     let (mut sent, mut received, mut finished) = ([0; 2], [0; 2], [false; 2]);
     let mut random = fastrand::Rng::with_seed(seed);
-    let end = pair.now.after_ns(3600_000_000_000);
+    let end = pair.now.after_ns(3_600_000_000_000);
     let mut closed = [false; 2];
     while !(finished[0] && finished[1]) {
         let now = pair.now;
@@ -117,10 +117,16 @@ fn a_megabyte_each_way_without_loss() {
     }
 }
 
+/// How many seeds: so many, or SIDESTEP_SEEDS.
+fn seeds(usually: u64) -> u64 {
+    std::env::var("SIDESTEP_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
 #[test]
 fn bad_weather_changes_no_byte() {
-    for seed in 0..60 {
-        let weather = Weather { loss: 5, duplication: 3, corruption: 2, jitter_ns: 100_000, refusal: 3 };
+    for seed in 0..seeds(60) {
+        let jitter_ns = [0, 10_000, 100_000, 3_000_000][seed as usize / 2 % 4];
+        let weather = Weather { loss: 5, duplication: 3, corruption: 2, jitter_ns, refusal: 3 };
         let base = configs()[seed as usize % 2].clone();
         let config = Config { sack: seed % 3 != 0, timestamps: seed % 5 != 0, ..base };
         transfer(&config, weather, seed, 100_000);
@@ -129,7 +135,7 @@ fn bad_weather_changes_no_byte() {
 
 #[test]
 fn small_buffers_and_much_loss() {
-    for seed in 0..20 {
+    for seed in 0..seeds(20) {
         let weather = Weather { loss: 20, jitter_ns: 30_000, ..Weather::default() };
         let config = Config {
             send_buffer_bytes: 4096,
@@ -224,4 +230,25 @@ fn simultaneous_open_and_close() {
         assert_eq!(pair.hosts[side].state(ids[side]), Some(State::TimeWait));
         assert_eq!(pair.hosts[side].tcp.counters().value(Counter::ResetsOut), 0);
     }
+}
+
+/// The same over IPv6; its headers are 20 bytes longer.
+#[test]
+fn over_ipv6() {
+    let mut pair = Pair::new(&Config::latency(), 9);
+    let (here, there) = ("[2001:db8::1]:40000".parse().unwrap(), "[2001:db8::2]:80".parse().unwrap());
+    let (now, options) = (pair.now, pair.hosts[CLIENT].tcp.config().options());
+    let listener = pair.hosts[SERVER].tcp.listen("[::]:80".parse().unwrap(), 1, options).unwrap();
+    let connect = pair.hosts[CLIENT].with(now, |tcp, mut sink| {
+        assert_eq!(tcp.connect(now, here, address(SERVER, 80), None, options, &mut sink), Err(Error::InvalidAddress));
+        tcp.connect(now, here, there, None, options, &mut sink)
+    });
+    let client = connect.unwrap();
+    pair.run(1_000_000);
+    let server = pair.hosts[SERVER].tcp.accept(listener).unwrap();
+    assert_eq!(pair.hosts[CLIENT].tcp.facts(client).unwrap().segment_bytes, 1440);
+    let bytes: Vec<u8> = (0..50_000).map(pattern).collect();
+    assert_eq!(pair.hosts[CLIENT].send(pair.now, client, &bytes), Ok(50_000));
+    pair.run(10_000_000);
+    assert_eq!(pair.hosts[SERVER].read(pair.now, server).unwrap(), bytes);
 }

@@ -4,7 +4,6 @@ use core::fmt;
 
 /// Why a parser refused the bytes. One name per reason, so that each can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Refusal {
     /// Shorter than an Ethernet header, or than the VLAN tags it announces.
     EthernetTruncated,

@@ -34,13 +34,18 @@ impl Connection {
         if !self.is_timely(cx, arrival) {
             return false;
         }
+        if arrival.has(Flags::SYN) && !arrival.has(Flags::RST) {
+            // RFC 5961 section 4.2: "irrespective of the sequence number".
+            self.challenge(cx);
+            return false;
+        }
         let edge = self.receive.nxt + self.receive.window();
         if !is_acceptable(arrival.seq, arrival.end(), self.receive.nxt, edge) {
             self.refuse(cx, arrival);
             return false;
         }
-        if arrival.flags.has_any(Flags::RST | Flags::SYN) {
-            self.suspect(cx, arrival);
+        if arrival.has(Flags::RST) {
+            self.suspect_reset(cx, arrival);
             return false;
         }
         // RFC 9293 section 3.10.7.4, fifth check: without ACK it is dropped.
@@ -86,18 +91,16 @@ impl Connection {
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent". What takes numbers is a retransmission
     /// whose ACK was lost; what takes none is a keep-alive, or a forgery, or an ACK war, so its answers are limited.
     fn answer_unacceptable(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
-        if arrival.len() > 0 {
-            self.acknowledge.ask(Need::Now);
-        } else if self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
+        if arrival.len() > 0 || self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
             self.acknowledge.ask(Need::Now);
         } else {
             cx.counters.count(Counter::ChallengesSuppressed);
         }
     }
 
-    /// RFC 5961 sections 3.2 and 4.2: a RST counts only at exactly RCV.NXT, a SYN never.
-    fn suspect(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
-        if !arrival.has(Flags::RST) || arrival.seq != self.receive.nxt {
+    /// RFC 5961 section 3.2: a RST in the window counts only at exactly RCV.NXT.
+    fn suspect_reset(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+        if arrival.seq != self.receive.nxt {
             return self.challenge(cx);
         }
         cx.counters.count(Counter::ResetsIn);

@@ -58,8 +58,9 @@ impl Connection {
             self.reopen();
         }
         let mut delivery = self.take_delivery(cx, arrival);
-        delivery.is_duplicate =
-            delivery.advanced == 0 && arrival.payload.is_empty() && !arrival.has(Flags::FIN) && !wnd_changed;
+        // Answers to window probes are none.
+        let is_bare = arrival.payload.is_empty() && !arrival.has(Flags::FIN);
+        delivery.is_duplicate = delivery.advanced == 0 && is_bare && !wnd_changed && self.send.wnd > 0;
         self.measure(cx, &delivery);
         self.judge_tail(cx, &delivery, arrival);
         let lost = self.find_losses(cx, &delivery);
@@ -108,6 +109,7 @@ impl Connection {
             }
             delivery.reported = is_duplicate_report(blocks.as_slice(), arrival.ack);
         }
+        self.recovery.rack.end_of_ack();
         self.send.acknowledge(arrival.ack);
         delivery
     }
@@ -234,7 +236,7 @@ impl Connection {
     fn progress(&mut self, cx: &Context<'_>, delivery: &Delivery) {
         let window = self.congestion.window_bytes();
         // RFC 9438 section 5.8; in slow start a window half used grows, so that it does not lag behind (as Linux).
-        let used = delivery.in_flight_before;
+        let used = self.recovery.used(self.send.una, self.send.nxt, delivery.in_flight_before);
         let is_limited = if window < self.congestion.threshold_bytes() {
             used.saturating_mul(2) >= window
         } else {
@@ -264,7 +266,7 @@ impl Connection {
             self.deadlines.cancel(Timer::Retransmit);
             self.deadlines.cancel(Timer::TailProbe);
             self.deadlines.cancel(Timer::Reorder);
-        } else if delivery.delivered > 0 {
+        } else if delivery.delivered > 0 || !self.deadlines.is_armed(Timer::Retransmit) {
             // RFC 6298 (5.3); sacked data counts as progress, too (RFC 8985 section 7.2 leaves it open, Linux does so).
             self.arm_retransmit(cx);
             self.arm_tail_probe(cx);
@@ -282,8 +284,8 @@ impl Connection {
         self.deadlines.arm(Timer::Retransmit, deadline);
     }
 
-    /// RFC 8985 section 7.2: only with SACK, outside of recovery, one probe at a time, and not if the retransmission timer
-    /// is faster anyway.
+    /// RFC 8985 section 7.2: only with SACK, outside of recovery, one probe at a time; in place of the timeout if that would
+    /// come first.
     #[inline]
     pub(super) fn arm_tail_probe(&mut self, cx: &Context<'_>) {
         let recovery = &self.recovery;
@@ -295,8 +297,8 @@ impl Connection {
             && !recovery.board.is_empty()
             && self.send.is_syn_acknowledged();
         let after_ns = probe_after_ns(&self.rtt, cx.config, recovery.board.len());
-        let deadline = cx.now.after_ns(after_ns);
-        if is_due && deadline < self.deadlines.at(Timer::Retransmit) {
+        if is_due {
+            let deadline = cx.now.after_ns(after_ns).min(self.deadlines.at(Timer::Retransmit));
             self.deadlines.arm(Timer::TailProbe, deadline);
         } else {
             self.deadlines.cancel(Timer::TailProbe);

@@ -25,10 +25,11 @@ pub(super) enum Timer {
 }
 
 impl Timer {
+    /// In the order in which they are served if they are due together: the probe comes in place of the timeout.
     pub(super) const ALL: [Self; 8] = [
+        Self::TailProbe,
         Self::Retransmit,
         Self::Reorder,
-        Self::TailProbe,
         Self::Persist,
         Self::DelayedAck,
         Self::KeepAlive,

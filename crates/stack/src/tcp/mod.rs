@@ -48,7 +48,7 @@
 //!
 //! One file per concern, named after it; `COMPLIANCE.md` beside `src` says which clause of which RFC is where, and which test
 //! holds it. A step changes its connection's state only; what follows from that, segments, timers, events, is done in one
-//! place after each step ([`engine`](self)'s `settle`).
+//! place after each step (`engine/settle.rs`).
 
 mod acceptability;
 mod acknowledge;

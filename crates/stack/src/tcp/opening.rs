@@ -33,6 +33,7 @@ impl Connection {
     /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
     pub(super) fn begin_answered(&mut self) {
         self.send.nxt = self.send.iss + 1;
+        self.receive.offer(false);
     }
 
     /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.

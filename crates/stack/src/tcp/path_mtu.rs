@@ -4,7 +4,11 @@ use super::connection::{Connection, Context};
 use super::counters::Counter;
 use super::error::Error;
 use super::state::State;
+use sidestep_wire::Addresses;
 use sidestep_wire::tcp::SequenceNumber;
+
+/// RFC 8200 section 5
+const LEAST_V6: u16 = 1280;
 
 impl Connection {
     /// Whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
@@ -15,7 +19,12 @@ impl Connection {
 
     /// A router says that packets must be no larger than `mtu`. True if the limit is lower than it was.
     pub(super) fn lower_path_mtu(&mut self, cx: &mut Context<'_>, mtu: u16) -> bool {
-        let mtu = mtu.max(cx.config.mtu_min_bytes as u16);
+        let least = match self.flow.addresses {
+            Addresses::V4 { .. } => cx.config.mtu_min_bytes as u16,
+            // RFC 8201 section 4: never below the least MTU of IPv6.
+            Addresses::V6 { .. } => LEAST_V6,
+        };
+        let mtu = mtu.max(least);
         if mtu >= self.path_mtu {
             return false;
         }

@@ -18,8 +18,10 @@ pub(super) struct Rack {
     /// The latest sent of all delivered segments.
     newest: Option<(Instant, SequenceNumber)>,
     rtt_ns: u64,
-    /// The highest number delivered.
+    /// The highest number delivered up to the last ACK, and with this one: the blocks of one ACK come in any order, and that
+    /// is no reordering.
     forward: Option<SequenceNumber>,
+    forward_now: Option<SequenceNumber>,
     reordering_seen: bool,
     multiplier: u32,
     persistence: u32,
@@ -44,10 +46,16 @@ impl Rack {
 
     /// Step 3
     fn look_for_reordering(&mut self, segment: &Sent) {
-        match self.forward {
-            Some(forward) if segment.end.is_before(forward) => self.reordering_seen |= !segment.resent,
-            _ => self.forward = Some(segment.end),
+        if self.forward.is_some_and(|forward| segment.end.is_before(forward)) {
+            self.reordering_seen |= !segment.resent;
         }
+        self.forward_now = Some(self.forward_now.map_or(segment.end, |forward| forward.later(segment.end)));
+    }
+
+    /// All that the ACK tells was told.
+    #[inline]
+    pub(super) fn end_of_ack(&mut self) {
+        self.forward = self.forward_now;
     }
 
     /// A duplicate was reported: the window was too narrow (step 4). `una` and `nxt` are the sender's.
@@ -147,6 +155,7 @@ mod tests {
     fn sack(rack: &mut Rack, board: &mut Scoreboard, rtt: &Rtt, numbers: (u32, u32), now: Instant) {
         let block = SackBlock { start: at(numbers.0), end: at(numbers.1) };
         board.sack(block, |segment| rack.delivered(segment, now, rtt));
+        rack.end_of_ack();
     }
 
     /// RFC 8985 section 6.2 step 4: three sacked segments are enough as long as no reordering was seen.

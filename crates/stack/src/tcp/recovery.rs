@@ -1,7 +1,7 @@
 //! Recovery from loss: fast (RFC 6675, RFC 6582, RFC 8985), after a timeout (RFC 6298, RFC 5681), and back when it was a
 //! mistake.
 
-use super::congestion::Controller;
+use super::congestion::{CongestionControl, Controller};
 use super::prr::Prr;
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
@@ -37,6 +37,9 @@ pub(super) struct Recovery {
     pub(super) point: SequenceNumber,
     /// Duplicate ACKs of a peer that does not sack.
     pub(super) duplicate_acks: u32,
+    /// The most that was in flight in the round trip that ends with `used_until`.
+    used_max: u32,
+    used_until: SequenceNumber,
     pub(super) prr: Prr,
     pub(super) tail: Option<TailProbe>,
     pub(super) undo: Option<Undo>,
@@ -56,6 +59,8 @@ impl Recovery {
             phase: Phase::Open,
             point: iss,
             duplicate_acks: 0,
+            used_max: 0,
+            used_until: iss,
             prr: Prr::default(),
             tail: None,
             undo: None,
@@ -71,6 +76,15 @@ impl Recovery {
         self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
     }
 
+    /// The most that was in flight during the round trip under way.
+    #[inline]
+    pub(super) fn used(&mut self, una: SequenceNumber, nxt: SequenceNumber, in_flight: u32) -> u32 {
+        let used = self.used_max.max(in_flight);
+        (self.used_max, self.used_until) =
+            if una.is_at_or_after(self.used_until) { (in_flight, nxt) } else { (used, self.used_until) };
+        used
+    }
+
     /// Keeps what is needed to take the recovery back.
     pub(super) fn remember(&mut self, before: &Controller) {
         if self.phase == Phase::Open {
@@ -81,7 +95,7 @@ impl Recovery {
     /// A segment was sent again.
     pub(super) fn resent(&mut self, index: usize, now: Instant) {
         self.board.resend(index, now);
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.undo.as_mut().filter(|_| self.phase != Phase::Open) {
             undo.unproven += 1;
         }
     }
@@ -96,7 +110,9 @@ impl Recovery {
         if undo.unproven > 0 {
             return false;
         }
-        *congestion = undo.before.clone();
+        if undo.before.window_bytes() > congestion.window_bytes() {
+            *congestion = undo.before.clone();
+        }
         self.undo = None;
         self.phase = Phase::Open;
         self.board.clear_lost();

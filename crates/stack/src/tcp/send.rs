@@ -93,7 +93,7 @@ impl Send {
             return 0;
         }
         let end = self.data_start() + self.buffer.len() as u32;
-        end.since(self.nxt.later(self.data_start()))
+        end.distance(self.nxt.later(self.data_start())).max(0).cast_unsigned()
     }
 
     /// Whether data or a FIN waits to be sent for the first time.
@@ -150,7 +150,7 @@ impl Send {
     #[inline]
     pub(super) fn acknowledge(&mut self, ack: SequenceNumber) {
         let bytes = ack.distance(self.data_start()).max(0);
-        self.buffer.discard(bytes as usize);
+        self.buffer.discard_and_rewind(bytes as usize);
         self.una = ack;
         if self.small_end.is_some_and(|end| end.is_at_or_before(ack)) {
             self.small_end = None;

@@ -23,7 +23,7 @@ pub(super) struct TimeWait {
     window: u32,
     shift: u8,
     timestamps: Option<Timestamps>,
-    challenge: Challenge,
+    pub(super) challenge: Challenge,
 }
 
 /// What to do with a segment.
@@ -49,7 +49,7 @@ impl TimeWait {
             window: connection.receive.window(),
             shift: connection.receive.shift,
             timestamps: connection.timestamps,
-            challenge: Challenge::default(),
+            challenge: connection.challenge.clone(),
         }
     }
 

@@ -109,7 +109,7 @@ impl Tcp {
             return true;
         };
         let is_full = self.listeners.held(listener).is_some_and(|listener| listener.is_full());
-        let is_last = arrival.has(Flags::ACK) && !arrival.flags.has_any(Flags::SYN | Flags::RST);
+        let is_last = arrival.has(Flags::ACK) && !arrival.has(Flags::RST);
         if is_full && is_last {
             self.counters.count(Counter::AcceptQueueFull);
         }
@@ -152,7 +152,9 @@ impl Tcp {
                 }
                 self.send_alone(flow, waiting.acknowledgement(now), output);
             }
-            Verdict::Reopen { iss_min } => return self.reopen(now, index, flow, arrival, iss_min, output),
+            Verdict::Reopen { iss_min } => {
+                return self.reopen(now, index, flow, arrival, (&waiting, iss_min), output);
+            }
         }
         self.keep_waiting(index, waiting);
         Received::TimeWait

@@ -9,6 +9,7 @@ use crate::tcp::connection::{Beginning, Connection, Context};
 use crate::tcp::counters::Counter;
 use crate::tcp::deadlines::Timer;
 use crate::tcp::error::Error;
+use crate::tcp::events::{Place, Readiness};
 use crate::tcp::flow::Flow;
 use crate::tcp::options::Options;
 use crate::tcp::output::Output;
@@ -69,13 +70,17 @@ impl Tcp {
         self.listeners.add(local, backlog, options)
     }
 
-    /// Takes the connection that has waited longest. [`Error::WouldBlock`]: none waits.
+    /// Takes the connection that has waited longest; an event tells if it has data already. [`Error::WouldBlock`]: none
+    /// waits.
     pub fn accept(&mut self, id: ListenerId) -> Result<ConnectionId, Error> {
         let listener = self.listeners.held(id).ok_or(Error::NotFound)?;
         let accepted = listener.pop().ok_or(Error::WouldBlock)?;
         let connection = self.slots.connection_at(accepted.index).ok_or(Error::NotFound)?;
         (connection.attached, connection.listener) = (true, None);
         connection.readiness = connection.current_readiness();
+        if connection.readiness.has(Readiness::READABLE) {
+            self.events.push(Place::Connection(accepted.index));
+        }
         Ok(accepted)
     }
 
@@ -190,10 +195,12 @@ impl Tcp {
         index: u32,
         flow: &Flow,
         syn: &Arrival<'_>,
-        iss_min: SequenceNumber,
+        (waiting, iss_min): (&TimeWait, SequenceNumber),
         output: &mut dyn Output,
     ) -> Received {
         let Some(listener) = self.listeners.find(flow.addresses.source(), flow.local_port) else {
+            // Nobody would take the new one: the old one answers.
+            self.send_alone(flow, waiting.acknowledgement(now), output);
             return Received::TimeWait;
         };
         self.counters.count(Counter::TimeWaitReused);
@@ -216,7 +223,9 @@ impl Tcp {
 
     /// Stores what judging has changed.
     pub(super) fn keep_waiting(&mut self, index: u32, waiting: TimeWait) {
-        if let Some(place) = self.slots.waiting_at(index) {
+        if let Some(connection) = self.slots.connection_at(index) {
+            connection.challenge = waiting.challenge;
+        } else if let Some(place) = self.slots.waiting_at(index) {
             *place = waiting;
         }
     }

@@ -38,6 +38,7 @@ impl Tcp {
         if waits && !std::mem::replace(&mut connection.is_due, true) {
             self.due.push(index);
         }
+        debug_assert!(connection.is_watched(), "{} {:?}", connection.flow, connection.state);
         let readiness = connection.current_readiness();
         if connection.attached && (connection.stirred || readiness.new_since(connection.readiness)) {
             self.events.push(Place::Connection(index));

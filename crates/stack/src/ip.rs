@@ -1,0 +1,146 @@
+//! What comes in, from the frame to the transport's first byte.
+
+use crate::{Host, Reason};
+use sidestep_wire::ethernet::{self, EtherType};
+use sidestep_wire::vlan::Tags;
+use sidestep_wire::{Addresses, ipv4, ipv6};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Who vouches for the checksums of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// Nobody: they are computed and compared.
+    #[default]
+    Verify,
+    /// The card, or a sender on the same machine.
+    Trusted,
+}
+
+/// A packet for this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'f> {
+    /// The interface that it came by (of a tagged frame the VLAN's).
+    pub(crate) interface: u32,
+    /// Its VLAN tags.
+    pub(crate) tags: Tags,
+    /// From and to.
+    pub(crate) addresses: Addresses,
+    /// Whether it is for a group.
+    pub(crate) is_group: bool,
+    /// DSCP and ECN.
+    pub(crate) type_of_service: u8,
+    /// Hops it might still have made.
+    pub(crate) time_to_live: u8,
+    /// What the payload is (`sidestep_wire::protocol`).
+    pub(crate) protocol: u8,
+    /// The transport's header and what follows.
+    pub(crate) payload: &'f [u8],
+    /// Where that begins in the frame.
+    pub(crate) payload_at: usize,
+}
+
+/// Takes a frame apart, and refuses what is not whole, not for us, or the kernel's business.
+#[inline]
+pub(crate) fn receive<'f>(host: &Host, frame: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, Reason> {
+    let ethernet = ethernet::View::parse(frame)?;
+    let tags = ethernet.tags();
+    let interface = host.interface(tags).ok_or(Reason::VlanUnknown)?;
+    let destination = ethernet.destination();
+    if destination != interface.mac && !destination.is_multicast() {
+        return Err(Reason::OtherStation);
+    }
+    let mut packet = match ethernet.ether_type() {
+        EtherType::IPV4 => receive_v4(host, ethernet.payload(), checksums)?,
+        EtherType::IPV6 => receive_v6(host, ethernet.payload())?,
+        _ => return Err(Reason::NotIp),
+    };
+    packet.interface = interface.index;
+    packet.tags = tags;
+    packet.payload_at += ethernet.header_bytes();
+    Ok(packet)
+}
+
+/// With interface, tags and the Ethernet header's length still to be filled in.
+#[inline]
+fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, Reason> {
+    let view = ipv4::View::parse(bytes)?;
+    if checksums == Checksums::Verify {
+        view.verify()?;
+    }
+    if view.is_fragment() {
+        return Err(Reason::Fragment);
+    }
+    if !view.options().is_empty() {
+        return Err(Reason::Ipv4Options);
+    }
+    let (source, destination) = (view.source(), view.destination());
+    let is_group = destination.is_multicast();
+    if !is_group && !host.has_v4(destination) {
+        // A broadcast of our subnet looks like any other address here; steering leaves those to the kernel.
+        return Err(if destination.is_broadcast() { Reason::Broadcast } else { Reason::OtherAddress });
+    }
+    if is_impossible_v4(source) || host.has_v4(source) {
+        return Err(Reason::SourceImpossible);
+    }
+    Ok(Packet {
+        interface: 0,
+        tags: Tags::NONE,
+        addresses: view.addresses(),
+        is_group,
+        type_of_service: view.type_of_service(),
+        time_to_live: view.time_to_live(),
+        protocol: view.protocol(),
+        payload: view.payload(),
+        payload_at: view.header_bytes(),
+    })
+}
+
+/// Sources that no packet from elsewhere can have (RFC 1122 section 3.2.1.3): nobody's network, loopback, groups, broadcast.
+#[inline]
+fn is_impossible_v4(source: Ipv4Addr) -> bool {
+    let [first, ..] = source.octets();
+    first == 0 || first == 127 || first & 0xf0 == 0xe0 || source.is_broadcast()
+}
+
+/// With interface, tags and the Ethernet header's length still to be filled in.
+#[inline]
+fn receive_v6<'f>(host: &Host, bytes: &'f [u8]) -> Result<Packet<'f>, Reason> {
+    let view = ipv6::View::parse(bytes)?;
+    if !view.extensions().is_empty() {
+        refuse_extensions(&view)?;
+    }
+    let (source, destination) = (view.source(), view.destination());
+    let is_group = destination.is_multicast();
+    if !is_group && !host.has_v6(destination) {
+        return Err(Reason::OtherAddress);
+    }
+    if is_impossible_v6(source) || host.has_v6(source) {
+        return Err(Reason::SourceImpossible);
+    }
+    Ok(Packet {
+        interface: 0,
+        tags: Tags::NONE,
+        addresses: view.addresses(),
+        is_group,
+        type_of_service: view.traffic_class(),
+        time_to_live: view.hop_limit(),
+        protocol: view.protocol(),
+        payload: view.payload(),
+        payload_at: view.header_bytes(),
+    })
+}
+
+/// Groups, loopback, nobody, and IPv4 in disguise (RFC 4291 section 2.5, RFC 4942 section 2.2).
+#[inline]
+fn is_impossible_v6(source: Ipv6Addr) -> bool {
+    source.is_multicast() || source.is_unspecified() || source.is_loopback() || source.to_ipv4_mapped().is_some()
+}
+
+/// A fragment header alone that makes no fragment is let pass (RFC 6946); every other extension is the kernel's to judge.
+fn refuse_extensions(view: &ipv6::View<'_>) -> Result<(), Reason> {
+    match view.fragment() {
+        Some(fragment) if !fragment.is_atomic() => Err(Reason::Fragment),
+        Some(_) if view.extensions().len() == 8 => Ok(()),
+        _ => Err(Reason::Ipv6Extensions),
+    }
+}
