@@ -74,7 +74,7 @@ impl Link {
         }
         let copies = if is_wild && dice.percent(plan.duplication) { 2 } else { 1 };
         for _ in 0..copies {
-            let mut at = self.free_at_ns + plan.delay_ns + dice.below(plan.jitter_ns + 1);
+            let mut at = self.free_at_ns + plan.delay_ns + if is_wild { dice.below(plan.jitter_ns + 1) } else { 0 };
             if is_wild && dice.percent(plan.late) {
                 at += dice.below(plan.late_ns);
             }
