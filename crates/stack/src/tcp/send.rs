@@ -296,6 +296,9 @@ mod tests {
         assert!(!send.update_window(seq - 1, ack, 200));
         assert!(send.update_window(seq, ack, 50), "the same segment number may shrink it");
         assert_eq!((send.wnd, send.wnd_max), (50, 9000));
+        send.nxt += 10;
+        assert!(send.update_window(seq - 1, ack + 10, 40), "an ACK that advances tells it, whatever its number");
+        send.nxt = send.nxt - 10;
         send.nxt += 80;
         assert_eq!(send.usable(), 0, "a shrunk window is closed, not huge");
     }
