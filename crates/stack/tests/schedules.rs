@@ -71,3 +71,17 @@ fn every_schedule_comes_to_its_end() {
     }
     assert!(faults.is_empty(), "{} schedules are wrong", faults.len());
 }
+
+/// Runs against a peer that breaks every rule; `SIDESTEP_SEED` and the others as above.
+#[test]
+fn a_peer_that_breaks_the_rules_breaks_nothing() {
+    let (first, count) = match number("SIDESTEP_SEED") {
+        Some(seed) => (seed, 1),
+        None => (number("SIDESTEP_FIRST_SEED").unwrap_or(0), number("SIDESTEP_SCHEDULES").unwrap_or(SCHEDULES)),
+    };
+    for seed in first..first + count {
+        let outcome = catch_unwind(|| simulator::hostile::run(simulator::dice::Dice::Seed(seed)));
+        let outcome = outcome.unwrap_or_else(|_| Err("it has panicked".into()));
+        assert!(outcome.is_ok(), "SIDESTEP_SEED={seed}: {outcome:?}");
+    }
+}
