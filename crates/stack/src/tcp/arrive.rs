@@ -108,6 +108,8 @@ impl Connection {
         }
         if part.has(Flags::FIN) {
             self.receive.note_finish(part.seq + part.payload.len() as u32);
+            // Also beyond a hole, as data there (RFC 5681 section 4.2).
+            self.acknowledge.ask(Need::Now);
         }
         self.take_finish(cx);
         Answer::None

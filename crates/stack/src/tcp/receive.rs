@@ -208,6 +208,12 @@ impl Receive {
         self.limit = self.limit.min(self.limit_max);
     }
 
+    /// The most that may wait, the window included.
+    #[cfg(feature = "audit")]
+    pub(super) fn limit_bytes(&self) -> u32 {
+        self.limit_max
+    }
+
     /// Throws away what can be read.
     pub(super) fn discard(&mut self) {
         self.consume(self.buffer.len());
