@@ -14,6 +14,7 @@ pub use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub use round_trip::{Target, Trips};
 
+use crate::bypass::Plane;
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::stats::Slice;
@@ -38,6 +39,8 @@ pub struct Bench {
     samples: Vec<u64>,
     stop: Arc<AtomicBool>,
     yardsticks: yardstick::Yardsticks,
+    /// Started with the first slice that needs it.
+    plane: Option<Plane>,
 }
 
 /// The CPUs that pinned paths use.
@@ -63,6 +66,7 @@ impl Bench {
             samples,
             stop,
             yardsticks: Default::default(),
+            plane: None,
         }
     }
 
@@ -74,6 +78,14 @@ impl Bench {
     /// Whether the user wants it to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Has a control plane run on this end.
+    fn need_plane(&mut self) -> Result<(), Problem> {
+        if self.plane.is_none() {
+            self.plane = Some(Plane::start(&self.allowed)?);
+        }
+        Ok(())
     }
 
     fn control(&mut self) -> &mut Control {

@@ -25,9 +25,11 @@ pub(super) fn of_arms(arms: &[Arm]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for arm in arms {
         let baseline = arms.iter().find(|other| is_baseline_of(other, arm));
+        let floor = arms.iter().find(|other| is_floor_of(other, arm));
         for stat in &STATS {
             ratios.extend(control(arm, stat));
             ratios.extend(baseline.and_then(|baseline| between(arm, baseline, stat)));
+            ratios.extend(floor.and_then(|floor| between(arm, floor, stat)));
         }
     }
     ratios
@@ -39,6 +41,13 @@ fn is_baseline_of(candidate: &Arm, arm: &Arm) -> bool {
     let same_size = one.size == two.size || two.path.medium == Medium::CacheLine;
     let comparable = one.transport == two.transport || matches!(two.path.medium, Medium::Unix | Medium::CacheLine);
     candidate.refusal.is_none() && one.path.medium == Medium::Inet && same_size && comparable
+}
+
+/// Our stack is compared with bare frames, too: what it adds to them.
+fn is_floor_of(candidate: &Arm, arm: &Arm) -> bool {
+    let (one, two) = (&candidate.target, &arm.target);
+    let mediums = (one.path.medium, two.path.medium) == (Medium::Frames, Medium::Stack);
+    candidate.refusal.is_none() && mediums && one.size == two.size && one.transport == two.transport
 }
 
 fn control(arm: &Arm, stat: &Stat) -> Option<Ratio> {
