@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("control", &["sys", "plane", "steer"]),
-    ("capi", &["sys", "ring"]),
+    ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
