@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
+use crate::foreign::{Closers, Foreign};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION};
@@ -94,13 +95,14 @@ struct Stack {
     client: u32,
     facts: StackFacts,
     /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
-    entries: BTreeMap<Entry, Option<OwnedFd>>,
+    entries: BTreeMap<Entry, Option<Foreign>>,
     counters: Option<CountersView>,
 }
 
 /// Applications and stacks.
 pub(crate) struct Registry<D, K> {
     pub(crate) dataplane: D,
+    pub(crate) closers: Closers,
     keeper: K,
     clients: BTreeMap<u32, Client>,
     stacks: BTreeMap<u32, Stack>,
@@ -115,7 +117,8 @@ pub(crate) struct Registry<D, K> {
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn new(dataplane: D, keeper: K) -> Self {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { dataplane, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
+        let closers = Closers::default();
+        Self { dataplane, closers, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -177,6 +180,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     /// A new connection; its number, or why not.
     pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
         let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        if self.closers.is_stuck(peer.uid) {
+            let reason = "descriptors that this user has sent cannot be closed";
+            return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
+                .next("end the programs that hold them up"));
+        }
         if self.clients.len() >= CLIENTS_MAX || of_user >= CLIENTS_PER_UID_MAX {
             let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
             return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
@@ -202,6 +210,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         host: &mut dyn Host,
         now: Instant,
     ) -> Answer {
+        let descriptors = self.foreign(id, descriptors);
         let Some(client) = self.clients.get_mut(&id) else {
             return Answer::last(Refusal::plain(Code::Greeting, "cannot answer"));
         };
@@ -221,11 +230,22 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Answer { is_last: answer.is_last || is_bye, ..answer }
     }
 
+    /// What a client has sent, to be closed elsewhere.
+    pub(crate) fn foreign(&self, id: u32, descriptors: Vec<OwnedFd>) -> Vec<Foreign> {
+        let uid = self.uid(id);
+        descriptors.into_iter().map(|descriptor| self.closers.own(uid, descriptor)).collect()
+    }
+
+    /// The user of a client; root's for one that is gone.
+    pub(crate) fn uid(&self, id: u32) -> u32 {
+        self.clients.get(&id).map_or(0, |client| client.peer.uid)
+    }
+
     fn answer(
         &mut self,
         id: u32,
         request: Request,
-        descriptors: Vec<OwnedFd>,
+        descriptors: Vec<Foreign>,
         host: &mut dyn Host,
         now: Instant,
     ) -> Result<Answer, Refusal> {

@@ -2,13 +2,14 @@
 
 use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
 use crate::dataplane::Dataplane;
+use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
 use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::say;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(super) fn open(&mut self, id: u32, wish: &OpenStack, host: &dyn Host) -> Result<Answer, Refusal> {
@@ -76,7 +77,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Only the very process that opened a stack takes it up again.
-    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[OwnedFd]) -> Result<Answer, Refusal> {
+    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[Foreign]) -> Result<Answer, Refusal> {
         let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
         let process = self.clients.get(&id).and_then(|client| client.process).ok_or_else(refusal)?;
         let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;

@@ -2,10 +2,11 @@
 
 use super::{ENTRIES_MAX, ENTRIES_PER_STACK_MAX, Host, Keeper, Registry};
 use crate::dataplane::Dataplane;
+use crate::foreign::Foreign;
 use crate::twin;
 use sidestep_plane::message::{Code, Entry, Refusal};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// Entries whose kernel socket is looked at again in one turn of housekeeping.
@@ -17,7 +18,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         id: u32,
         stack: u32,
         entry: Entry,
-        mut descriptors: Vec<OwnedFd>,
+        mut descriptors: Vec<Foreign>,
         host: &dyn Host,
     ) -> Result<(), Refusal> {
         let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
@@ -57,7 +58,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// Gives back entries whose kernel socket is no longer bound where it was: its port may be somebody else's by now.
     pub(crate) fn check_twins(&mut self, namespace: u64) {
-        let held = |stack: &u32, entry: &Entry, twin: &Option<OwnedFd>| {
+        let held = |stack: &u32, entry: &Entry, twin: &Option<Foreign>| {
             let twin = twin.as_ref()?;
             twin::check(entry, twin.as_fd(), namespace).err().map(|_| (*stack, *entry))
         };
