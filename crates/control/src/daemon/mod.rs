@@ -86,7 +86,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
-            self.registry.check_twins(self.namespace);
+            let kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+            self.registry.check_twins(&kernel, now);
             self.confirm_neighbours();
         }
         self.drop_silent(now);

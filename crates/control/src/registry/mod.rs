@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Applications at a time; each costs two descriptors.
 pub(crate) const CLIENTS_MAX: usize = 256;
@@ -39,6 +39,10 @@ pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
 pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
 /// Entries of all.
 pub(crate) const ENTRIES_MAX: usize = 16 << 10;
+
+/// How long after a restart an entry may stand without its kernel socket: until its owner is back, and has had time to
+/// show the sockets again, all of them.
+const PROOF_WAIT: Duration = RESTART_GRACE.saturating_mul(2);
 
 /// The kernel's side of what is asked.
 pub(crate) trait Host {
@@ -97,6 +101,8 @@ struct Stack {
     /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
     entries: BTreeMap<Entry, Option<Foreign>>,
     counters: Option<CountersView>,
+    /// After a restart: until when entries stand whose kernel sockets have not been shown again.
+    proof_due: Option<Instant>,
 }
 
 /// Applications and stacks.
@@ -159,7 +165,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         });
         let stack = record.facts.id;
         let entries = entries.into_iter().map(|entry| (entry, None)).collect();
-        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None });
+        let proof_due = Some(now + PROOF_WAIT);
+        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None, proof_due });
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }

@@ -33,7 +33,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             facts.interface, facts.queue, facts.mode, peer.uid
         ));
         let reply = Reply::Stack(facts.clone());
-        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters: Some(counters) });
+        let counters = Some(counters);
+        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters, proof_due: None });
         self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
         let descriptors = opened.descriptors.into_iter().chain([page]).collect();
         Ok(Answer { descriptors, ..Answer::plain(reply) })
