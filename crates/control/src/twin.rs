@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn socket_unbound() -> std::os::fd::OwnedFd {
-        rustix::net::socket(AddressFamily::INET, rustix::net::SocketType::DGRAM, None).unwrap()
+        rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap()
     }
 
     #[test]
