@@ -17,10 +17,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("control", &["sys", "plane", "steer"]),
-    ("capi", &["sys", "ring"]),
+    ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "plane", "link", "socket", "control", "report", "testkit"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 
