@@ -50,6 +50,8 @@ pub(crate) trait Host {
     fn links(&self) -> &[Link];
     /// Whether an address is one of this host's.
     fn is_local(&self, address: IpAddr) -> bool;
+    /// Whether the routes of an interface lead to this address without a router, or it is a router of theirs.
+    fn is_neighbour(&self, interface: u32, address: IpAddr) -> bool;
     /// Has the kernel ask for a neighbour.
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.

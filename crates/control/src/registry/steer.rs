@@ -105,6 +105,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if link.is_loopback || address.is_multicast() || address.is_unspecified() || address.is_loopback() {
             return Err(Refusal::new(Code::Malformed, thing, "it is no neighbour's address"));
         }
+        // The kernel has a thousand places for neighbours: strangers' addresses would push the real ones out.
+        if !host.is_neighbour(interface, address) {
+            return Err(Refusal::plain(Code::NoRoute, thing).next("ask for the router: ip route get ADDRESS"));
+        }
         if !self.clients.get_mut(&id).is_some_and(|client| client.want(interface, address, now)) {
             return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));
         }

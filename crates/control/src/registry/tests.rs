@@ -22,6 +22,10 @@ impl Host for FakeHost {
         address == IpAddr::from(Ipv4Addr::LOCALHOST)
     }
 
+    fn is_neighbour(&self, _interface: u32, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(address) if address.octets()[..2] == [198, 18])
+    }
+
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
         self.asked.push((interface, address));
         Ok(())
@@ -330,6 +334,7 @@ fn only_neighbours_are_asked_for() {
     assert_eq!(case.code(id, resolve("198.18.0.2", 2)), None);
     assert_eq!(case.code(id, resolve("198.18.0.2", 99)), Some(Code::NoInterface));
     assert_eq!(case.code(id, resolve("239.1.1.1", 2)), Some(Code::Malformed));
+    assert_eq!(case.code(id, resolve("203.0.113.1", 2)), Some(Code::NoRoute), "behind a router");
     assert_eq!(case.host.asked, [(2, "198.18.0.2".parse().unwrap())]);
     let refused = (0..1000_u32).filter(|number| {
         let address = Ipv4Addr::from_bits(0xc612_0000 + number).into();
