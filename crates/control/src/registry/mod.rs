@@ -50,6 +50,8 @@ pub(crate) trait Host {
     fn links(&self) -> &[Link];
     /// Whether an address is one of this host's.
     fn is_local(&self, address: IpAddr) -> bool;
+    /// Whether the routes of an interface lead to this address without a router, or it is a router of theirs.
+    fn is_neighbour(&self, interface: u32, address: IpAddr) -> bool;
     /// Has the kernel ask for a neighbour.
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
@@ -114,6 +116,8 @@ pub(crate) struct Registry<D, K> {
     stacks: BTreeMap<u32, Stack>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
+    /// [`ENTRIES_MAX`], or fewer where descriptors are few.
+    entries_max: usize,
     next_client: u32,
     next_stack: u32,
     /// Where the next look at the kernel sockets begins.
@@ -124,7 +128,23 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn new(dataplane: D, keeper: K) -> Self {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let closers = Closers::default();
-        Self { dataplane, closers, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
+        Self {
+            dataplane,
+            closers,
+            keeper,
+            clients,
+            stacks,
+            doomed,
+            entries_max: ENTRIES_MAX,
+            next_client: 1,
+            next_stack: 1,
+            twins_seen: 0,
+        }
+    }
+
+    /// Leaves so many descriptors to entries: without any left, control could not serve those who are there.
+    pub(crate) fn limit_entries(&mut self, descriptors: usize) {
+        self.entries_max = self.entries_max.min(descriptors);
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -173,8 +193,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     fn insert(&mut self, client: Client) -> u32 {
-        let id = self.next_client;
-        self.next_client = self.next_client.wrapping_add(1).max(1);
+        let id = free_number(self.next_client, &self.clients);
+        self.next_client = id.wrapping_add(1);
         self.clients.insert(id, client);
         id
     }
@@ -380,4 +400,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let found = self.stacks.get_mut(&stack).filter(|found| found.client == id);
         found.ok_or_else(|| Refusal::plain(Code::NoStack, format!("cannot use stack {stack}")))
     }
+}
+
+/// The first number from `from` on that nobody has, after four thousand million of them from 1 on again. 0 is nobody's.
+fn free_number<T>(from: u32, taken: &BTreeMap<u32, T>) -> u32 {
+    let mut numbers = (from.max(1)..=u32::MAX).chain(1..from.max(1));
+    // There are never more taken than limits allow, so one is free.
+    numbers.find(|number| !taken.contains_key(number)).unwrap_or(u32::MAX)
 }

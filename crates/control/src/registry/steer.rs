@@ -1,10 +1,11 @@
 //! Traffic to stacks and back, and neighbours.
 
-use super::{ENTRIES_MAX, ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
+use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Refusal};
+use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -21,7 +22,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         mut descriptors: Vec<Foreign>,
         host: &dyn Host,
     ) -> Result<(), Refusal> {
-        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
+        // Two names of one entry would be two rows here and one in the program.
+        let entry = entry.canonical();
+        self.check_share(id, stack, &entry)?;
         let owned = self.owned(id, stack)?;
         let thing = || format!("cannot steer {entry}");
         if let Some(fault) = entry.fault() {
@@ -36,19 +39,41 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
         }
-        let is_new = !owned.entries.contains_key(&entry);
-        if is_new && (owned.entries.len() >= ENTRIES_PER_STACK_MAX || all >= ENTRIES_MAX) {
-            let reason = format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries, all together {ENTRIES_MAX}");
-            return Err(
-                Refusal::new(Code::Limit, thing(), reason).next("steer the listening port instead of each flow")
-            );
-        }
         self.dataplane.steer(stack, &entry)?;
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
 
+    /// Refuses a new entry where there is no room for it, or only other users' room.
+    fn check_share(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let owned = self.owned(id, stack)?;
+        let (count, index) = (owned.entries.len(), owned.facts.index);
+        if owned.entries.contains_key(entry) {
+            return Ok(());
+        }
+        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
+        let uid = self.uid(id);
+        let of_user = self.stacks.values().filter(|stack| self.uid(stack.client) == uid && stack.facts.index == index);
+        let same = |other: &&Entry| std::mem::discriminant(*other) == std::mem::discriminant(entry);
+        let alike = of_user.flat_map(|stack| stack.entries.keys()).filter(same).count();
+        let share = match entry {
+            Entry::Flow { .. } => FLOWS_MAX,
+            Entry::Listener { .. } => LISTENERS_MAX,
+            Entry::Multicast { .. } => GROUPS_MAX,
+        } as usize
+            / 2;
+        let reason = match () {
+            () if count >= ENTRIES_PER_STACK_MAX => format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries"),
+            () if all >= self.entries_max => format!("all together have at most {}", self.entries_max),
+            () if alike >= share => format!("a user has at most {share} of this kind on an interface"),
+            () => return Ok(()),
+        };
+        let refusal = Refusal::new(Code::Limit, format!("cannot steer {entry}"), reason);
+        Err(refusal.next("steer the listening port instead of each flow"))
+    }
+
     pub(super) fn unsteer(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let entry = &entry.canonical();
         if !self.owned(id, stack)?.entries.contains_key(entry) {
             return Err(Refusal::plain(Code::NoEntry, format!("cannot give back {entry}")));
         }
@@ -104,6 +129,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         };
         if link.is_loopback || address.is_multicast() || address.is_unspecified() || address.is_loopback() {
             return Err(Refusal::new(Code::Malformed, thing, "it is no neighbour's address"));
+        }
+        // The kernel has a thousand places for neighbours: strangers' addresses would push the real ones out.
+        if !host.is_neighbour(interface, address) {
+            return Err(Refusal::plain(Code::NoRoute, thing).next("ask for the router: ip route get ADDRESS"));
         }
         if !self.clients.get_mut(&id).is_some_and(|client| client.want(interface, address, now)) {
             return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));

@@ -55,14 +55,38 @@ impl Xdp {
                 }
             }
         }
-        for name in served {
-            let link = links.iter().find(|link| link.name == *name);
+        match xdp.serve(links) {
+            Ok(()) => Ok(xdp),
+            Err(problem) => {
+                xdp.abandon();
+                Err(problem)
+            }
+        }
+    }
+
+    fn serve(&mut self, links: &[Link]) -> Result<(), Problem> {
+        for name in self.served.clone() {
+            let link = links.iter().find(|link| link.name == name);
             let link = link.ok_or_else(|| {
                 Problem::usage(format!("cannot serve {name}"), "there is no such interface").next("list them: ip link")
             })?;
-            xdp.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
+            self.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
         }
-        Ok(xdp)
+        Ok(())
+    }
+
+    /// Detaches what no application of an earlier control still uses, as nobody will be there to do it.
+    fn abandon(&mut self) {
+        let is_unused = |interface: &Interface| interface.steering.tables().stacks().is_ok_and(|rows| rows.is_empty());
+        let unused: Vec<u32> =
+            self.interfaces.iter().filter(|(_, it)| is_unused(it)).map(|(index, _)| *index).collect();
+        for index in unused {
+            self.interfaces.remove(&index);
+            Steering::remove(&self.directory(index)).map(|_| ()).unwrap_or_else(say);
+        }
+        if self.interfaces.is_empty() {
+            Self::cleanup(&self.pins).map(|_| ()).unwrap_or_else(say);
+        }
     }
 
     /// Detaches whatever is pinned, without any process to ask.
