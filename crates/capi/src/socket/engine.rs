@@ -66,7 +66,7 @@ pub unsafe extern "C" fn sidestep_engine_open(
         // SAFETY: as the crate's text says.
         let (options, engine) = unsafe { (engine_options(options, options_bytes)?, out(engine, "engine")?) };
         let guard = ForkGuard::new().map_err(|error| Problem::failed("cannot open an engine", error))?;
-        let inner = sidestep_socket::Engine::open(options)?;
+        let inner = sidestep_socket::Engine::open(&options)?;
         let (datagrams, reservations, refusal) = (Lent::new(), Lent::new(), CString::default());
         give(&engine, Engine { inner, datagrams, reservations, guard, refusal });
         Ok(())
