@@ -229,6 +229,10 @@ int sidestep_udp_leave(sidestep_engine *engine, sidestep_udp socket, const struc
                        uint32_t interface);
 int sidestep_udp_local(sidestep_engine *engine, sidestep_udp socket, sidestep_address *address);
 
+/* The descriptor of the kernel's socket beside it, for options and facts (getsockopt, ss). It stays the engine's: do
+ * not close it or read from it. Nor wait upon it: what comes past the kernel does not make it readable. */
+int sidestep_udp_fd(sidestep_engine *engine, sidestep_udp socket, int *fd);
+
 /* Which way the socket's traffic goes: both directions where it is connected, else what it receives. */
 int sidestep_udp_path(sidestep_engine *engine, sidestep_udp socket, sidestep_path *path);
 

@@ -142,6 +142,7 @@ static void wrong_sockets(sidestep_engine *engine) {
     CHECK(sidestep_udp_receive(engine, socket, &datagram) == SIDESTEP_EUSAGE && sidestep_last_errno() == EBADF);
     SAYS("the socket is not open");
     CHECK(sidestep_udp_path(engine, socket, &path) == SIDESTEP_EUSAGE);
+    CHECK(sidestep_udp_fd(engine, socket, &error) == SIDESTEP_EUSAGE);
     CHECK(sidestep_udp_local(engine, socket, &back) == SIDESTEP_EUSAGE);
     CHECK(sidestep_udp_statistics(engine, socket, &counts, sizeof counts) == SIDESTEP_EUSAGE);
     CHECK(sidestep_udp_take_error(engine, socket, &error) == SIDESTEP_EUSAGE);
@@ -161,11 +162,15 @@ static void by_the_kernel(sidestep_engine *engine) {
     sidestep_udp_counts counts;
     unsigned char most[65507];
     size_t unread;
-    int error = -1;
+    socklen_t back_bytes = sizeof(sidestep_address);
+    sidestep_address back;
+    int error = -1, fd;
 
     GOOD(sidestep_udp_local(engine, asks, &from));
     GOOD(sidestep_udp_local(engine, answers, &to));
     CHECK(from.v4.sin_port != 0 && from.v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    GOOD(sidestep_udp_fd(engine, asks, &fd));
+    CHECK(getsockname(fd, &back.any, &back_bytes) == 0 && back.v4.sin_port == from.v4.sin_port);
     CHECK(sidestep_udp_receive(engine, asks, &datagram) == SIDESTEP_EEMPTY);
     CHECK(sidestep_udp_send(engine, asks, "x", 1, NULL, 0) == SIDESTEP_EUSAGE);
     CHECK(sidestep_last_errno() == EDESTADDRREQ);

@@ -10,6 +10,7 @@ use crate::views::fill;
 use libc::{sockaddr, socklen_t};
 use sidestep_socket::{Handle, Statistics};
 use std::ffi::c_int;
+use std::os::fd::AsRawFd;
 
 /// `sidestep_udp`: a [`Handle`] as a number.
 pub type Udp = u64;
@@ -120,6 +121,17 @@ pub unsafe extern "C" fn sidestep_udp_local(engine: *mut Engine, socket: Udp, ad
         // SAFETY: as the crate's text says.
         let (engine, address) = unsafe { (self::engine(engine)?, out(address, "address")?) };
         address.set(engine.inner.local(Handle::of_number(socket))?.into());
+        Ok(())
+    })
+}
+
+/// [`sidestep_socket::Engine::twin`]; it stays the engine's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_fd(engine: *mut Engine, socket: Udp, fd: *mut c_int) -> c_int {
+    call("sidestep_udp_fd", || {
+        // SAFETY: as the crate's text says.
+        let (engine, fd) = unsafe { (self::engine(engine)?, out(fd, "fd")?) };
+        fd.set(engine.inner.twin(Handle::of_number(socket))?.as_raw_fd());
         Ok(())
     })
 }
