@@ -44,7 +44,8 @@ fn every_schedule_comes_to_its_end() {
             Err(fault) => panic!("seed {seed}: {fault}"),
         }
     }
-    let (first, count) = (number("SIDESTEP_FIRST_SEED").unwrap_or(0), number("SIDESTEP_SCHEDULES").unwrap_or(SCHEDULES));
+    let (first, count) =
+        (number("SIDESTEP_FIRST_SEED").unwrap_or(0), number("SIDESTEP_SCHEDULES").unwrap_or(SCHEDULES));
     let threads = number("SIDESTEP_THREADS").unwrap_or(2).max(1);
     let (next, faults, sum) = (AtomicU64::new(first), Mutex::new(Vec::new()), Mutex::new(Tally::default()));
     std::thread::scope(|scope| {
@@ -67,7 +68,9 @@ fn every_schedule_comes_to_its_end() {
     println!("{count} schedules from {first} on: {:?}", sum.into_inner().expect("no panic"));
     let faults = faults.into_inner().expect("no panic");
     for (seed, fault) in &faults {
-        println!("seed {seed}: {fault:.900}\n  SIDESTEP_SEED={seed} cargo test -p sidestep-stack --test schedules -- --nocapture");
+        println!(
+            "seed {seed}: {fault:.900}\n  SIDESTEP_SEED={seed} cargo test -p sidestep-stack --test schedules -- --nocapture"
+        );
     }
     assert!(faults.is_empty(), "{} schedules are wrong", faults.len());
 }
