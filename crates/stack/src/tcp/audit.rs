@@ -50,10 +50,8 @@ impl Connection {
             }
             None => {}
         }
-        let is_closing = matches!(
-            self.state,
-            State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait
-        );
+        let is_closing =
+            matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait);
         rule!(!is_closing || send.finish_queued, "{:?} without a wish to finish", self.state);
         rule!(self.state != State::FinWait2 || send.is_finish_acknowledged(), "{:?}", send.finish);
         Ok(())
@@ -117,7 +115,10 @@ impl Connection {
         let has_something = self.send.is_syn_acknowledged() && self.send.has_unsent() && self.state != State::TimeWait;
         let waits = has_flight || self.is_due || armed(Timer::Persist) || armed(Timer::Cork);
         rule!(!has_something || waits, "{self:?}: unsent data waits for nothing");
-        rule!(!has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.send.una), "{self:?}: recovery without end");
+        rule!(
+            !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.send.una),
+            "{self:?}: recovery without end"
+        );
         Ok(())
     }
 }

@@ -170,6 +170,8 @@ impl Receive {
         }
         self.nxt += 1;
         self.edge = self.edge.later(self.nxt);
+        // Behind a FIN there is nothing, whatever a peer that breaks the rules has sent there.
+        self.assembler.clear();
         self.finished = true;
         true
     }

@@ -2,8 +2,8 @@
 
 use super::parse::{Choice, Packet};
 use sidestep_stack::tcp::{Config, ConnectionId, Incoming, Instant, ListenerId, Outgoing, Secret, Tcp};
-use sidestep_wire::tcp::{self, Flags, Options, SackBlock, Segment, SequenceNumber, Timestamps, View};
 use sidestep_wire::Addresses;
+use sidestep_wire::tcp::{self, Flags, Options, SackBlock, Segment, SequenceNumber, Timestamps, View};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -166,13 +166,24 @@ impl Play {
     pub fn describe(&self, seen: &Seen) -> String {
         let header = &seen.header;
         let seq = header.sequence.since(self.ours);
-        let place = if seen.payload.is_empty() { seq.to_string() } else { format!("{seq}:{}", seq + seen.payload.len() as u32) };
+        let place = if seen.payload.is_empty() {
+            seq.to_string()
+        } else {
+            format!("{seq}:{}", seq + seen.payload.len() as u32)
+        };
         let ack = match header.flags.has(Flags::ACK) {
             true => format!(" ack {}", header.acknowledgement.since(THEIR_ISS)),
             false => String::new(),
         };
         let mut flags: String = String::new();
-        let letters = [(Flags::SYN, 'S'), (Flags::FIN, 'F'), (Flags::RST, 'R'), (Flags::PSH, 'P'), (Flags::URG, 'U'), (Flags::ACK, '.')];
+        let letters = [
+            (Flags::SYN, 'S'),
+            (Flags::FIN, 'F'),
+            (Flags::RST, 'R'),
+            (Flags::PSH, 'P'),
+            (Flags::URG, 'U'),
+            (Flags::ACK, '.'),
+        ];
         flags.extend(letters.iter().filter(|(flag, _)| header.flags.has(*flag)).map(|(_, letter)| letter));
         format!("> {flags} {place}{ack} win {} <{}>", header.window, self.named(&header.options).join(", "))
     }
@@ -206,9 +217,10 @@ impl Play {
                 told.eq(blocks.iter().copied())
             }
         };
-        let are_options_right = packet.options.as_ref().is_none_or(|choices| {
-            choices.iter().all(has) && (!choices.is_empty() || header.options == Options::NONE)
-        });
+        let are_options_right = packet
+            .options
+            .as_ref()
+            .is_none_or(|choices| choices.iter().all(has) && (!choices.is_empty() || header.options == Options::NONE));
         header.flags == packet.flags
             && start == packet.seq
             && is_payload_right

@@ -3,7 +3,9 @@
 
 use super::dice::Dice;
 use super::world::address;
-use sidestep_stack::tcp::{Config, ConnectionId, Event, Incoming, Instant, ListenerId, Outgoing, Secret, Shutdown, Tcp};
+use sidestep_stack::tcp::{
+    Config, ConnectionId, Event, Incoming, Instant, ListenerId, Outgoing, Secret, Shutdown, Tcp,
+};
 use sidestep_wire::Addresses;
 use sidestep_wire::tcp::{self, Flags, Options, SackBlock, Segment, SequenceNumber, Timestamps, View};
 use std::net::SocketAddr;

@@ -48,7 +48,9 @@ pub fn run(seed: u64, is_traced: bool) -> Result<Tally, String> {
     let plan = Plan::new(&mut dice);
     if is_traced {
         eprintln!("hosts {:#?}\nlinks {:#?}", plan.configs, plan.links);
-        plan.pairs.iter().for_each(|pair| eprintln!("opened by {} at {} ns: {:#?}", pair.opener, pair.start_ns, pair.apps));
+        plan.pairs
+            .iter()
+            .for_each(|pair| eprintln!("opened by {} at {} ns: {:#?}", pair.opener, pair.start_ns, pair.apps));
     }
     let mut world = World::new(dice, plan, is_traced)?;
     let end_ns = world.now_ns + world.plan.heal_ns + FINISH_NS;
@@ -77,7 +79,14 @@ fn judge(world: &World<'_>) -> Result<(), String> {
         for (side, app, peer) in [(0, first, second), (1, second, first)] {
             let story = format!(
                 "connection {number} host {side}: sent {} of {}, received {} of {}, shut {} finished {} closed {} error {:?}",
-                app.sent, app.plan.total, app.received, peer.plan.total, app.is_shut, app.is_finished, app.is_closed, app.error
+                app.sent,
+                app.plan.total,
+                app.received,
+                peer.plan.total,
+                app.is_shut,
+                app.is_finished,
+                app.is_closed,
+                app.error
             );
             if app.received > peer.sent {
                 return Err(format!("{story}: more than was sent"));

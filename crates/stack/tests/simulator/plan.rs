@@ -134,7 +134,8 @@ fn config(dice: &mut Dice<'_>) -> Config {
 }
 
 fn link(dice: &mut Dice<'_>, base_ns: u64, calm: bool, is_v6: bool, heal_ns: u64) -> LinkPlan {
-    let mut chance = |often: u8, most: u64| if !calm && dice.percent(often) { dice.magnitude(1, most) as u8 } else { 0 };
+    let mut chance =
+        |often: u8, most: u64| if !calm && dice.percent(often) { dice.magnitude(1, most) as u8 } else { 0 };
     let (loss, duplication, corruption) = (chance(50, 40), chance(30, 20), chance(30, 10));
     let (late, refusal) = (chance(40, 40), chance(15, 30));
     let late_ns = dice.magnitude(MICROSECOND, 200 * MILLISECOND);

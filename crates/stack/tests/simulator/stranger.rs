@@ -3,8 +3,8 @@
 
 use super::world::{World, address};
 use sidestep_stack::tcp::State;
-use sidestep_wire::tcp::{self, Flags, Options, Segment, SequenceNumber, Timestamps};
 use sidestep_wire::Addresses;
+use sidestep_wire::tcp::{self, Flags, Options, Segment, SequenceNumber, Timestamps};
 
 /// A window this large cannot be full of data that only waits for its ACK.
 const WIDE_BYTES: u32 = 200_000;

@@ -155,7 +155,17 @@ impl<'a> World<'a> {
         let listeners = [listeners[0], listeners[1]];
         let owners = Default::default();
         Ok(Self {
-            dice, plan, now_ns: BEGIN_NS, tcps, listeners, wire, pairs, owners, told: Vec::new(), is_traced, steps: 0,
+            dice,
+            plan,
+            now_ns: BEGIN_NS,
+            tcps,
+            listeners,
+            wire,
+            pairs,
+            owners,
+            told: Vec::new(),
+            is_traced,
+            steps: 0,
         })
     }
 
@@ -204,11 +214,7 @@ impl<'a> World<'a> {
     }
 
     /// Calls a stack with the link as its sink.
-    pub fn call<T>(
-        &mut self,
-        side: usize,
-        call: impl FnOnce(&mut Tcp, Instant, &mut dyn Output) -> T,
-    ) -> T {
+    pub fn call<T>(&mut self, side: usize, call: impl FnOnce(&mut Tcp, Instant, &mut dyn Output) -> T) -> T {
         let Self { wire, pairs, dice, now_ns, is_traced, tcps, .. } = self;
         let mut sink = Sink { side, now_ns: *now_ns, wire, pairs, dice, is_traced: *is_traced };
         call(&mut tcps[side], Instant::from_nanos(*now_ns), &mut sink)
@@ -269,9 +275,7 @@ impl<'a> World<'a> {
         let (due, later) = std::mem::take(&mut self.told).into_iter().partition(|told: &Told| told.at_ns <= now_ns);
         self.told = later;
         for told in due {
-            self.call(told.side, |tcp, now, sink| {
-                tcp.packet_too_big(now, &told.flow, told.sequence, told.mtu, sink)
-            });
+            self.call(told.side, |tcp, now, sink| tcp.packet_too_big(now, &told.flow, told.sequence, told.mtu, sink));
         }
     }
 
@@ -361,9 +365,8 @@ impl<'a> World<'a> {
         let mut app = std::mem::replace(&mut self.pairs[number].apps[side], spare);
         let numbers = u64::from(self.dice.number()) << 32 | u64::from(self.dice.number());
         let mut dice = Dice::Seed(numbers);
-        let acted = self.call(side, |tcp, now, sink| {
-            app.act(&mut Desk { tcp, now, dice: &mut dice, output: sink }, key)
-        });
+        let acted =
+            self.call(side, |tcp, now, sink| app.act(&mut Desk { tcp, now, dice: &mut dice, output: sink }, key));
         self.pairs[number].apps[side] = app;
         acted.map_err(|fault| format!("host {side} connection {number}: {fault}"))
     }
