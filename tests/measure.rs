@@ -64,13 +64,83 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 13, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 14, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
         assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-default"));
         assert!(ratios.iter().any(|ratio| ratio["of"] == ratio["against"]), "there is a control");
     }
+}
+
+#[test]
+fn rings_are_measured_beside_the_floor_and_what_blocks() {
+    let _turn = my_turn();
+    if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {
+        let finished = run(&["bench", "ring"]);
+        assert_eq!(finished.code, 2, "{}", finished.stderr);
+        assert!(finished.stderr.contains("between two CPUs"), "{}", finished.stderr);
+        return;
+    }
+    let finished = run(&["bench", "ring", "--sizes", "8", "--duration", "120ms", "--json", "-"]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    let of =
+        |measure: &str| -> Vec<&Value> { rows(&document).iter().filter(|row| row["measure"] == measure).collect() };
+    let refused = document["unavailable"].as_array().expect("a list");
+    let paths =
+        ["floor", "floor-each-way", "ring", "ring-shm", "ring-broadcast", "ring-park", "eventfd", "pipe", "uds"];
+    for path in paths {
+        assert!(of("rtt").iter().any(|row| row["path"] == path), "{path}: {refused:?}");
+        let streams = of("per_message").iter().any(|row| row["path"] == path);
+        assert_eq!(streams, !path.starts_with("floor"), "{path}: {refused:?}");
+    }
+    for row in of("per_message") {
+        let (rate, mean) = (number(row, "rate_achieved"), number(row, "mean"));
+        assert!((rate * mean / 1e9 - 1.0).abs() < 0.2, "a rate is the inverse of a time per message: {row}");
+    }
+    let ratios = document["ratios"].as_array().expect("a list");
+    let has = |of: &str, against: &str, measure: &str, stat: &str| {
+        let is = |ratio: &Value| ratio["of"] == of && ratio["against"] == against;
+        ratios.iter().any(|ratio| is(ratio) && ratio["measure"] == measure && ratio["stat"] == stat)
+    };
+    assert!(has("pipe", "ring", "per_message", "mean"));
+    assert!(has("ring", "ring", "per_message", "mean"), "there are controls");
+    // On a machine that is busy with other things a slice may have too few round trips for its median to count.
+    let many =
+        |row: &Value| row["blocks"].as_array().is_some_and(|blocks| blocks.iter().all(|b| number(b, "n") >= 20.0));
+    let has_many = |path: &str| of("rtt").iter().any(|row| row["path"] == path && many(row));
+    for (path, against) in [("ring", "floor"), ("ring", "floor-each-way"), ("pipe", "ring"), ("ring", "ring")] {
+        if has_many(path) && has_many(against) {
+            assert!(has(path, against, "rtt", "p50"), "{path} against {against}");
+        }
+    }
+    assert!(document["paths"].as_array().expect("a list").iter().any(|path| path["name"] == "ring-shm"));
+}
+
+#[test]
+fn paced_messages_count_from_when_they_were_due() {
+    let _turn = my_turn();
+    if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {
+        return; // That this is refused, the test above has seen.
+    }
+    let ring = ["bench", "ring", "--sizes", "64", "--pace", "1ms", "--no-throughput", "--paths", "floor,ring"];
+    let finished = run(&[&ring[..], &["--duration", "120ms", "--json", "-"]].concat());
+    if finished.code == 1 && finished.stderr.contains("does not keep up") {
+        eprintln!("skipped: this machine is too busy for a message a millisecond: {}", finished.stderr);
+        return;
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    for row in rows(&document) {
+        assert_eq!((number(row, "rate_offered"), number(row, "size")), (1000.0, 64.0));
+        let late = number(&row["rate"]["send_lateness"], "mean") + number(&row["rate"]["from_actual_send"], "mean");
+        assert!((number(row, "mean") - late).abs() <= 2.0, "due until sent, sent until back: {row}");
+    }
+    let ratios = document["ratios"].as_array().expect("a list");
+    assert!(ratios.iter().all(|ratio| ratio["rate_offered"] == 1000.0 && ratio["measure"] == "rtt"), "{ratios:?}");
 }
 
 #[test]
@@ -92,10 +162,10 @@ fn a_lab_measures_and_leaves_nothing() {
 }
 
 #[test]
-fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
+fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let _turn = my_turn();
     let arguments = |place| {
-        let paths = ["--paths", "kernel-spin,xdp-raw", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
+        let paths = ["--paths", "kernel-spin,xdp-raw,xdp", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
         [vec!["bench", "sizes", place, "--transport", "udp"], paths.to_vec()].concat()
     };
     let reasons = |document: &Value| {
@@ -103,7 +173,7 @@ fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
         unavailable.map(|row| row["reason"].as_str().expect("a reason").to_owned()).collect::<Vec<_>>().join("; ")
     };
     let document = run(&arguments("--place=loopback")).json();
-    assert_eq!(reasons(&document).matches("in the lab only").count(), 3, "{document}");
+    assert_eq!(reasons(&document).matches("in the lab only").count(), 6, "{document}");
     if !is_root() {
         return;
     }
@@ -112,12 +182,16 @@ fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
     let document = finished.json();
     check_schema(&document);
     assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
-    let bare: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == "xdp-raw").collect();
-    assert_eq!(bare.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
-    for row in bare {
-        check_row(row);
-        assert!(row["transport"] == "udp" && row["notes"].to_string().contains("copy mode"), "{row}");
+    for path in ["xdp-raw", "xdp"] {
+        let found: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == path).collect();
+        assert_eq!(found.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
+        for row in found {
+            check_row(row);
+            assert!(row["transport"] == "udp" && row["notes"].to_string().contains("copy mode"), "{row}");
+        }
     }
+    let ratios = document["ratios"].as_array().expect("a list");
+    assert!(ratios.iter().any(|ratio| ratio["of"] == "xdp" && ratio["against"] == "xdp-raw"), "{document}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "plane", "link", "socket", "control", "report", "testkit"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 

@@ -51,7 +51,7 @@ extern "C" {
 #define SIDESTEP_READ_ONLY 0 /* enough for stat and subscribers */
 #define SIDESTEP_READ_WRITE 1
 
-/* waiting: keep the CPU; spin for some microseconds and then yield; or then sleep until woken. */
+/* waiting: keep the CPU; spin for ten microseconds and then yield; or then sleep until woken. */
 #define SIDESTEP_SPIN 0
 #define SIDESTEP_YIELD 1
 #define SIDESTEP_PARK 2

@@ -7,6 +7,7 @@
 
 mod daemon;
 mod dataplane;
+mod foreign;
 pub mod mirror;
 mod netlink;
 pub mod permit;

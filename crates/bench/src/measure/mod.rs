@@ -13,6 +13,7 @@ pub use noise::{Meter, hiccups};
 pub use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub use round_trip::{Target, Trips};
+pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::Plane;
 use crate::peer::Control;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Samples kept of one slice; when they are there the slice ends. 8 MiB.
-const SAMPLES_MAX: usize = 1 << 20;
+pub(crate) const SAMPLES_MAX: usize = 1 << 20;
 
 /// The measuring end of a run.
 pub struct Bench {
@@ -38,7 +39,7 @@ pub struct Bench {
     allowed: Vec<u32>,
     samples: Vec<u64>,
     stop: Arc<AtomicBool>,
-    yardsticks: yardstick::Yardsticks,
+    yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
     plane: Option<Plane>,
 }

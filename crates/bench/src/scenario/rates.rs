@@ -195,7 +195,7 @@ impl Tally {
         }
         let lost = self.detail.sent.saturating_sub(self.detail.received);
         let mut notes = Vec::new();
-        if lost > 0 {
+        if lost > 0 && self.receive_buffer > 0 {
             notes.push(format!("the receiver's socket buffer is {} bytes (net.core.rmem_max)", self.receive_buffer));
         }
         if self.lost_samples > 0 {

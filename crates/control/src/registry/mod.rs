@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
+use crate::foreign::{Closers, Foreign};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION};
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Applications at a time; each costs two descriptors.
 pub(crate) const CLIENTS_MAX: usize = 256;
@@ -38,6 +39,10 @@ pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
 pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
 /// Entries of all.
 pub(crate) const ENTRIES_MAX: usize = 16 << 10;
+
+/// How long after a restart an entry may stand without its kernel socket: until its owner is back, and has had time to
+/// show the sockets again, all of them.
+const PROOF_WAIT: Duration = RESTART_GRACE.saturating_mul(2);
 
 /// The kernel's side of what is asked.
 pub(crate) trait Host {
@@ -94,13 +99,16 @@ struct Stack {
     client: u32,
     facts: StackFacts,
     /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
-    entries: BTreeMap<Entry, Option<OwnedFd>>,
+    entries: BTreeMap<Entry, Option<Foreign>>,
     counters: Option<CountersView>,
+    /// After a restart: until when entries stand whose kernel sockets have not been shown again.
+    proof_due: Option<Instant>,
 }
 
 /// Applications and stacks.
 pub(crate) struct Registry<D, K> {
     pub(crate) dataplane: D,
+    pub(crate) closers: Closers,
     keeper: K,
     clients: BTreeMap<u32, Client>,
     stacks: BTreeMap<u32, Stack>,
@@ -115,7 +123,8 @@ pub(crate) struct Registry<D, K> {
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn new(dataplane: D, keeper: K) -> Self {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { dataplane, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
+        let closers = Closers::default();
+        Self { dataplane, closers, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -156,7 +165,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         });
         let stack = record.facts.id;
         let entries = entries.into_iter().map(|entry| (entry, None)).collect();
-        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None });
+        let proof_due = Some(now + PROOF_WAIT);
+        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None, proof_due });
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }
@@ -177,6 +187,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     /// A new connection; its number, or why not.
     pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
         let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        if self.closers.is_stuck(peer.uid) {
+            let reason = "descriptors that this user has sent cannot be closed";
+            return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
+                .next("end the programs that hold them up"));
+        }
         if self.clients.len() >= CLIENTS_MAX || of_user >= CLIENTS_PER_UID_MAX {
             let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
             return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
@@ -202,6 +217,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         host: &mut dyn Host,
         now: Instant,
     ) -> Answer {
+        let descriptors = self.foreign(id, descriptors);
         let Some(client) = self.clients.get_mut(&id) else {
             return Answer::last(Refusal::plain(Code::Greeting, "cannot answer"));
         };
@@ -221,11 +237,22 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Answer { is_last: answer.is_last || is_bye, ..answer }
     }
 
+    /// What a client has sent, to be closed elsewhere.
+    pub(crate) fn foreign(&self, id: u32, descriptors: Vec<OwnedFd>) -> Vec<Foreign> {
+        let uid = self.uid(id);
+        descriptors.into_iter().map(|descriptor| self.closers.own(uid, descriptor)).collect()
+    }
+
+    /// The user of a client; root's for one that is gone.
+    pub(crate) fn uid(&self, id: u32) -> u32 {
+        self.clients.get(&id).map_or(0, |client| client.peer.uid)
+    }
+
     fn answer(
         &mut self,
         id: u32,
         request: Request,
-        descriptors: Vec<OwnedFd>,
+        descriptors: Vec<Foreign>,
         host: &mut dyn Host,
         now: Instant,
     ) -> Result<Answer, Refusal> {

@@ -2,13 +2,14 @@
 
 use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
 use crate::dataplane::Dataplane;
+use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
 use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::say;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(super) fn open(&mut self, id: u32, wish: &OpenStack, host: &dyn Host) -> Result<Answer, Refusal> {
@@ -32,7 +33,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             facts.interface, facts.queue, facts.mode, peer.uid
         ));
         let reply = Reply::Stack(facts.clone());
-        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters: Some(counters) });
+        let counters = Some(counters);
+        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters, proof_due: None });
         self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
         let descriptors = opened.descriptors.into_iter().chain([page]).collect();
         Ok(Answer { descriptors, ..Answer::plain(reply) })
@@ -76,7 +78,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Only the very process that opened a stack takes it up again.
-    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[OwnedFd]) -> Result<Answer, Refusal> {
+    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[Foreign]) -> Result<Answer, Refusal> {
         let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
         let process = self.clients.get(&id).and_then(|client| client.process).ok_or_else(refusal)?;
         let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;

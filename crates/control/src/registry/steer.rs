@@ -1,11 +1,12 @@
 //! Traffic to stacks and back, and neighbours.
 
-use super::{ENTRIES_MAX, ENTRIES_PER_STACK_MAX, Host, Keeper, Registry};
+use super::{ENTRIES_MAX, ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
-use crate::twin;
+use crate::foreign::Foreign;
+use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Refusal};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// Entries whose kernel socket is looked at again in one turn of housekeeping.
@@ -17,7 +18,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         id: u32,
         stack: u32,
         entry: Entry,
-        mut descriptors: Vec<OwnedFd>,
+        mut descriptors: Vec<Foreign>,
         host: &dyn Host,
     ) -> Result<(), Refusal> {
         let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
@@ -29,7 +30,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let (Some(twin), true) = (descriptors.pop(), descriptors.is_empty()) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
-        twin::check(&entry, twin.as_fd(), host.namespace())?;
+        let place = Place { namespace: host.namespace(), interface: owned.facts.index, links: host.links() };
+        twin::check(&entry, twin.as_fd(), place)?;
         let address = entry.local().ip();
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
@@ -55,24 +57,32 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(())
     }
 
-    /// Gives back entries whose kernel socket is no longer bound where it was: its port may be somebody else's by now.
-    pub(crate) fn check_twins(&mut self, namespace: u64) {
-        let held = |stack: &u32, entry: &Entry, twin: &Option<OwnedFd>| {
-            let twin = twin.as_ref()?;
-            twin::check(entry, twin.as_fd(), namespace).err().map(|_| (*stack, *entry))
+    /// Gives back entries whose kernel socket is no longer bound where it was, or has not been shown again after a restart:
+    /// its port may be somebody else's by now.
+    pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) {
+        let (namespace, links) = (host.namespace(), host.links());
+        let is_lost = |stack: &Stack, entry: &Entry, twin: &Option<Foreign>| match twin {
+            Some(twin) => {
+                let place = Place { namespace, interface: stack.facts.index, links };
+                twin::check(entry, twin.as_fd(), place).is_err()
+            }
+            None => stack.proof_due.is_some_and(|due| due <= now),
         };
         let entries =
-            self.stacks.iter().flat_map(|(stack, facts)| facts.entries.iter().map(move |entry| (stack, entry)));
+            self.stacks.iter().flat_map(|(id, stack)| stack.entries.iter().map(move |entry| (*id, stack, entry)));
         let count = entries.clone().count();
         let from = if count == 0 { 0 } else { self.twins_seen % count };
         let lost: Vec<(u32, Entry)> = entries
             .skip(from)
             .take(TWINS_PER_TURN)
-            .filter_map(|(stack, (entry, twin))| held(stack, entry, twin))
+            .filter(|(_, stack, (entry, twin))| is_lost(stack, entry, twin))
+            .map(|(id, _, (entry, _))| (id, *entry))
             .collect();
         self.twins_seen = if from + TWINS_PER_TURN >= count { 0 } else { from + TWINS_PER_TURN };
         for (stack, entry) in lost {
-            sidestep_sys::problem::say(format!("{entry} goes back to the kernel: its socket has given up the port"));
+            sidestep_sys::problem::say(format!(
+                "{entry} goes back to the kernel: no socket of its owner holds the port"
+            ));
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
             if self.dataplane.unsteer(stack, &entry).is_ok() {
                 facts.entries.remove(&entry);

@@ -1,7 +1,7 @@
 //! Who may have what, for how long, and how much of it.
 
 use super::*;
-use crate::testing::{Fake, stack_facts};
+use crate::testing::{Fake, link, stack_facts};
 use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -36,22 +36,6 @@ struct Case {
     registry: Registry<Fake, ()>,
     host: FakeHost,
     now: Instant,
-}
-
-fn link(index: u32, name: &str) -> Link {
-    Link {
-        index,
-        name: name.into(),
-        mac: [2; 6],
-        mtu: 1500,
-        is_up: true,
-        is_loopback: false,
-        is_plain_ethernet: true,
-        receive_queues: 64,
-        transmit_queues: 64,
-        vlan: None,
-        master: 0,
-    }
 }
 
 impl Case {
@@ -168,10 +152,11 @@ fn a_port_that_was_given_up_is_given_back() {
     let stack = case.open(id);
     let (socket, entry) = port();
     assert_eq!(case.steer(id, stack, entry, &socket), None);
-    case.registry.check_twins(case.host.namespace);
+    case.registry.check_twins(&case.host, case.now);
     assert_eq!(case.registry.dataplane.steered.len(), 1);
     // Another namespace stands for a socket that no longer proves anything.
-    case.registry.check_twins(case.host.namespace + 1);
+    case.host.namespace += 1;
+    case.registry.check_twins(&case.host, case.now);
     assert_eq!(case.registry.dataplane.steered.len(), 0);
 }
 
@@ -302,6 +287,25 @@ fn a_restart_keeps_the_stacks_of_the_living() {
     assert!(case.open(id) > 9, "no number is given twice");
     case.registry.expire(case.now + RESTART_GRACE);
     assert!(case.registry.dataplane.open.contains(&3));
+}
+
+#[test]
+fn after_a_restart_a_port_is_proved_again_or_given_back() {
+    let this = Process::this().unwrap();
+    let (pid, start_ticks) = (this.pid, this.start_ticks);
+    let record = Record { facts: stack_facts(3, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 7 };
+    let mut case = Case::new();
+    let ((shown, entry), (_closed, forgotten)) = (port(), port());
+    case.registry.dataplane.adoptable.insert(3);
+    case.registry.dataplane.steered.extend([(entry, 3), (forgotten, 3)]);
+    case.registry.adopt(vec![record], case.now);
+    let id = case.client(7);
+    assert!(matches!(case.ask(id, Request::ResumeStack { stack: 3 }), Reply::Stack(_)));
+    assert_eq!(case.steer(id, 3, entry, &shown), None);
+    case.registry.check_twins(&case.host, case.now);
+    assert_eq!(case.registry.dataplane.steered.len(), 2, "there is time");
+    case.registry.check_twins(&case.host, case.now + PROOF_WAIT);
+    assert_eq!(case.registry.dataplane.steered.keys().collect::<Vec<_>>(), [&entry]);
 }
 
 #[test]

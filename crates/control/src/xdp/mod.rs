@@ -10,6 +10,7 @@ use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
+use socket::Queues;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
@@ -31,6 +32,7 @@ pub(crate) struct Xdp {
     served: Vec<String>,
     interfaces: BTreeMap<u32, Interface>,
     stacks: BTreeMap<u32, Placed>,
+    queues: Queues,
 }
 
 impl Xdp {
@@ -38,7 +40,8 @@ impl Xdp {
     pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
         steer::mount(pins)?;
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
-        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks };
+        let queues = Queues::default();
+        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, queues };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -105,9 +108,9 @@ impl Xdp {
     fn make(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
         let used = self.stacks.values().filter(|placed| placed.interface == link.index).map(|placed| placed.queue);
         let used: Vec<u32> = used.collect();
-        let interface = self.attach(link, wish.mode)?;
-        let made = socket::open(link, wish, &used, interface.mode())?;
-        let tables = interface.steering.tables();
+        let best = self.attach(link, wish.mode)?.mode();
+        let made = socket::open(link, wish, &used, best, &mut self.queues)?;
+        let tables = self.attach(link, wish.mode)?.steering.tables();
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
         let label = format!("#{stack} {label}");
@@ -121,7 +124,9 @@ impl Xdp {
         })?;
         self.stacks.insert(stack, Placed { interface: link.index, queue: facts.queue, id });
         let mut facts = StackFacts::new(stack, &facts, steer::DEADLINE_DEFAULT.as_nanos() as u64);
-        facts.downgrades.splice(0..0, self.interfaces.get(&link.index).and_then(Interface::downgrade));
+        facts
+            .downgrades
+            .splice(0..0, self.interfaces.get(&link.index).and_then(|interface| interface.downgrade(wish.mode)));
         Ok(Opened { facts, descriptors: [socket, made.frames, heartbeat] })
     }
 
@@ -205,6 +210,7 @@ impl Dataplane for Xdp {
             interface.steering.tables().stack_remove(placed.id)?;
         }
         self.stacks.remove(&stack);
+        self.queues.close(placed.interface, placed.queue);
         self.leave(placed.interface)
     }
 
@@ -221,6 +227,7 @@ impl Dataplane for Xdp {
         for (index, is_there) in lost {
             let reason = if is_there { "its program was detached" } else { "the interface is gone" };
             self.interfaces.remove(&index);
+            self.queues.forget(index);
             if let Err(problem) = Steering::remove(&self.directory(index)) {
                 say(problem);
             }

@@ -31,6 +31,8 @@ pub struct Consumer {
     published: u64,
     /// Cells and bytes of the message on loan; no cells when there is none.
     lent: (u64, usize),
+    /// Cells of the last message, which the next one is expected to have.
+    expected: u64,
     fault: Option<Fault>,
     recorder: Recorder,
     side: Side,
@@ -60,7 +62,7 @@ impl Consumer {
             }
         }
         memory.word(READER_CLOSED_AT).store(0, Release);
-        Ok(Self { ring, read, published, lent: (0, 0), fault: None, recorder, side })
+        Ok(Self { ring, read, published, lent: (0, 0), expected: 1, fault: None, recorder, side })
     }
 
     /// The next message, on loan until the returned guard is dropped, which also releases it.
@@ -78,7 +80,7 @@ impl Consumer {
         Ok(self.bytes())
     }
 
-    /// Gives the message on loan back to the writer; nothing when there is none.
+    /// Gives the message on loan back to the writer; nothing when there is none. [`Consumer::wait`] lends nothing.
     #[inline]
     pub fn release(&mut self) {
         if self.lent.0 > 0 {
@@ -109,12 +111,17 @@ impl Consumer {
         Ok(count)
     }
 
-    /// Waits until a message is there.
+    /// Waits until a message is there, and leaves it there: it is not on loan before it is read.
     pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
         let mut waiter = Waiter::new(waiting, limit);
+        // The same message is there and on loan still, or there was none.
+        let on_loan = self.lent.0;
         loop {
             match self.look() {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.lent.0 = on_loan;
+                    return Ok(());
+                }
                 Err(ReadError::Empty) => {}
                 Err(ReadError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
                 Err(_) => return Err(WaitError::Closed),
@@ -203,6 +210,11 @@ impl Consumer {
             return ReadError::Faulty(fault);
         }
         self.publish();
+        if self.expected > 1 {
+            // Its second line, while the first is waited for: one transfer less behind the other. More of them would be
+            // taken from under the writer (7 % of a round trip at 64 bytes; all lines cost 10 % at 256).
+            self.ring.memory.fetch_to_read(self.ring.cell(self.read.position + 1));
+        }
         ReadError::Empty
     }
 
@@ -229,6 +241,7 @@ impl Consumer {
         self.read.sequence += 1;
         self.read.bytes += length as u64;
         self.lent.0 = 0;
+        self.expected = cells;
     }
 
     /// Stores what is released where a successor finds it, and tells the writer if that is worth a cache line: when a

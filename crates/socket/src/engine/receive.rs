@@ -191,20 +191,22 @@ fn judge(
             return Outcome::Drop;
         }
     };
-    let [first, others @ ..] = parsed.sockets else { return Outcome::Drop };
+    let [first, others @ ..] = parsed.sockets else {
+        fast.link.release(frame);
+        return Outcome::Drop;
+    };
     let owner_of = |id: &sidestep_stack::udp::SocketId| fast.owners.get(id.index()).copied().unwrap_or(u32::MAX);
     for other in others {
         copy(&parsed, bytes, owner_of(other) as usize, sockets, buffers, counters, software_ns);
     }
     let owner = owner_of(first);
     let hardware_ns = frame.timestamp_ns();
-    // The parsed form borrows the stack; the token has everything of it.
-    let datagram = token(&parsed, Place::Buffer(0), parsed.payload.start, software_ns, hardware_ns);
     counters.add(Counter::Delivered, 1);
     if let Some(socket) = sockets.at(owner as usize) {
         socket.statistics.received += 1;
     }
-    Outcome::Keep(owner, Datagram { place: Place::Frame(frame), ..datagram })
+    let start = parsed.payload.start;
+    Outcome::Keep(owner, token(&parsed, Place::Frame(frame), start, software_ns, hardware_ns))
 }
 
 #[inline]

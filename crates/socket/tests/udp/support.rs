@@ -66,8 +66,14 @@ pub(crate) fn address(host: &Host, is_v6: bool) -> IpAddr {
 
 /// An engine on a host, with everything by default.
 pub(crate) fn engine(host: &Host) -> Engine {
-    let open =
-        || Engine::open(&EngineOptions { ring_entries: 512, frames: 1024, ..EngineOptions::on(&host.interface) });
+    let open = || {
+        Engine::open(&EngineOptions {
+            ring_entries: 512,
+            frames: 1024,
+            timestamps: true,
+            ..EngineOptions::on(&host.interface)
+        })
+    };
     let engine = host.within(open).expect("an engine opens");
     assert_eq!(engine.refusal(), None);
     engine
