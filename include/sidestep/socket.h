@@ -113,7 +113,7 @@ typedef struct sidestep_engine_options {
     uint32_t busy_poll_us;      /* poll the device by this thread's calls (SO_BUSY_POLL); 0: do not */
     uint32_t busy_poll_budget;  /* frames per such call */
     uint32_t checksums;
-    uint32_t timestamps;        /* 1: datagrams get their software_ns, some 25 ns each */
+    uint32_t timestamps;        /* 1: datagrams get their software_ns, some 25 ns each; off by default */
     uint32_t accelerate;        /* 0: the kernel's path alone */
     uint32_t reserved;
 } sidestep_engine_options;

@@ -36,6 +36,7 @@ static sidestep_engine *open_engine(const char *interface_name, const char *cont
     options.name = "every call";
     options.frames = 1024;
     options.ring_entries = 512;
+    options.timestamps = 1;
     GOOD(sidestep_engine_open(&options, sizeof options, &engine));
     return engine;
 }
