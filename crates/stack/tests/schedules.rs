@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// About half a minute on two slow processors.
 const SCHEDULES: u64 = 100_000;
 /// Runs against a peer that breaks the rules: shorter ones.
-const HOSTILE_RUNS: u64 = 20_000;
+const HOSTILE_RUNS: u64 = 3_000;
 /// After so many faults the rest would say the same.
 const FAULTS_MAX: usize = 20;
 

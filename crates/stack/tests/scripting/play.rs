@@ -154,10 +154,8 @@ impl Play {
         let due_ns = self.now_ns + wait_ns;
         self.pass(wait_ns, true)?;
         let seen = self.seen.pop_front();
-        if let Some(seen) = &seen {
-            if seen.header.flags.has(Flags::SYN) {
-                self.ours = seen.header.sequence;
-            }
+        if let Some(seen) = seen.as_ref().filter(|seen| seen.header.flags.has(Flags::SYN)) {
+            self.ours = seen.header.sequence;
         }
         Ok((seen, due_ns))
     }

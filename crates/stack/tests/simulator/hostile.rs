@@ -87,10 +87,9 @@ impl Hostile<'_> {
         }
         self.tcp.audit()?;
         for id in &self.held {
-            if let Ok(facts) = self.tcp.facts(*id) {
-                if facts.readable > BUFFER_BYTES as usize || facts.unacknowledged > BUFFER_BYTES as usize {
-                    return Err(format!("more is kept than may be: {facts:?}"));
-                }
+            let Ok(facts) = self.tcp.facts(*id) else { continue };
+            if facts.readable > BUFFER_BYTES as usize || facts.unacknowledged > BUFFER_BYTES as usize {
+                return Err(format!("more is kept than may be: {facts:?}"));
             }
         }
         Ok(())
