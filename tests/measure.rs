@@ -58,8 +58,18 @@ fn check_row(row: &Value) {
 fn every_path_is_measured_or_says_why_not() {
     let _turn = my_turn();
     for transport in ["tcp", "udp"] {
-        let finished =
-            run(&["bench", "rr", "--place", "loopback", "--transport", transport, "--duration", "60ms", "--json", "-"]);
+        let finished = run(&[
+            "bench",
+            "rr",
+            "--place",
+            "loopback",
+            "--transport",
+            transport,
+            "--duration",
+            "200ms",
+            "--json",
+            "-",
+        ]);
         assert_eq!(finished.code, 0, "{}", finished.stderr);
         let document = finished.json();
         check_schema(&document);
@@ -165,7 +175,8 @@ fn a_lab_measures_and_leaves_nothing() {
 fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let _turn = my_turn();
     let arguments = |place| {
-        let paths = ["--paths", "kernel-spin,xdp-raw,xdp", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
+        let paths =
+            ["--paths", "kernel-spin,xdp-raw,xdp", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
         [vec!["bench", "sizes", place, "--transport", "udp"], paths.to_vec()].concat()
     };
     let reasons = |document: &Value| {

@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How long a queue is tried for whose stack was closed a moment ago. A closed socket gives it back a little later (RCU).
-/// For any other queue nobody waits: whoever kept a copy of its socket would hold up all others.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for one of many.
-const PATIENCE_ANY: Duration = Duration::from_millis(100);
+/// The same for one of many, and for a queue that a program without a stack may just have closed. With [`BUSY_REST`] it
+/// bounds how much of the time somebody who keeps a copy of a queue's socket can hold up all others: a tenth.
+const PATIENCE_ANY: Duration = Duration::from_millis(200);
 /// How long a queue counts as just closed.
 const CLOSED_LATELY: Duration = Duration::from_secs(2);
 /// How long a queue that a stranger has is not tried again: to say who it is takes a search of /proc.
@@ -49,7 +49,7 @@ impl Queues {
             Some((at, Known::Closed)) if now.duration_since(*at) < CLOSED_LATELY => {
                 Ok(if is_one_of_many { PATIENCE_ANY } else { PATIENCE })
             }
-            _ => Ok(Duration::ZERO),
+            _ => Ok(PATIENCE_ANY),
         }
     }
 
@@ -155,17 +155,17 @@ mod tests {
     fn nobody_waits_for_a_queue_but_after_its_stack_was_closed() {
         let mut queues = Queues::default();
         let now = Instant::now();
-        assert_eq!(queues.patience(2, 0, false, now), Ok(Duration::ZERO));
+        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
         queues.close(2, 0);
         assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE));
         assert_eq!(queues.patience(2, 0, true, now), Ok(PATIENCE_ANY));
-        assert_eq!(queues.patience(2, 1, false, now), Ok(Duration::ZERO), "another queue");
+        assert_eq!(queues.patience(2, 1, false, now), Ok(PATIENCE_ANY), "another queue");
         // Somebody has kept a copy of the socket: from now on it is refused without a try, for a while.
         let busy = Refusal::plain(Code::QueueBusy, "cannot open a stack on eth1");
         queues.note(2, 0, Some(&busy));
         assert_eq!(queues.patience(2, 0, false, now), Err(busy));
-        assert_eq!(queues.patience(2, 0, false, now + 2 * BUSY_REST), Ok(Duration::ZERO));
+        assert_eq!(queues.patience(2, 0, false, now + 2 * BUSY_REST), Ok(PATIENCE_ANY));
         queues.note(2, 0, None);
-        assert_eq!(queues.patience(2, 0, false, now), Ok(Duration::ZERO));
+        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
     }
 }
