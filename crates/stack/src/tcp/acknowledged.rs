@@ -303,7 +303,9 @@ impl Connection {
             && self.send.is_syn_acknowledged();
         let after_ns = probe_after_ns(&self.rtt, cx.config, recovery.board.len());
         if is_due {
-            let deadline = cx.now.after_ns(after_ns).min(self.deadlines.at(Timer::Retransmit));
+            // Never due at once: a sink without room would let the probe expire again and again within one poll.
+            let soonest = cx.now.after_ns(1);
+            let deadline = cx.now.after_ns(after_ns).min(self.deadlines.at(Timer::Retransmit)).max(soonest);
             self.deadlines.arm(Timer::TailProbe, deadline);
         } else {
             self.deadlines.cancel(Timer::TailProbe);

@@ -13,6 +13,8 @@ const THEIR_ISS: SequenceNumber = SequenceNumber(u32::MAX - 500);
 const TIMERS_MAX: usize = 20_000;
 /// Segments that we may send without being looked at.
 const SEGMENTS_MAX: usize = 2_000;
+/// How a fault begins that no script can be the reason of.
+pub const AUDIT: &str = "the audit: ";
 const BEGIN_NS: u64 = 1_000_000_000_000;
 
 /// A segment that we have sent.
@@ -89,7 +91,7 @@ impl Play {
         let end_ns = self.now_ns + wait_ns;
         for _ in 0..TIMERS_MAX {
             self.call(|tcp, now, sink| tcp.poll(now, sink));
-            self.tcp.audit()?;
+            self.audit()?;
             if until_seen && !self.seen.is_empty() {
                 return Ok(());
             }
@@ -126,7 +128,11 @@ impl Play {
         let segment = View::parse(&bytes).map_err(|error| format!("{error:?}"))?;
         let incoming = Incoming { addresses: &addresses, segment, is_verified: false };
         self.call(|tcp, now, sink| tcp.receive(now, &incoming, sink, &mut |_, _| 0));
-        self.tcp.audit()
+        self.audit()
+    }
+
+    fn audit(&self) -> Result<(), String> {
+        self.tcp.audit().map_err(|fault| format!("{AUDIT}{fault}"))
     }
 
     fn options(&self, choices: &[Choice]) -> Options {

@@ -21,7 +21,7 @@ use plan::{Plan, SECOND};
 use sidestep_stack::tcp::Counter;
 use world::World;
 
-/// Steps of one schedule: beyond it two stacks talk for ever. The longest seen of 10^6 needs a tenth of it.
+/// Steps of one schedule: beyond it two stacks talk for ever. The longest of the first 100 000 seeds takes 90 091.
 const STEPS_MAX: u64 = 400_000;
 /// From the link's recovery to the end of all transfers: fifteen retransmissions of a slow host fit in it.
 const FINISH_NS: u64 = 1500 * SECOND;
