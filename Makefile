@@ -45,9 +45,11 @@ bench: build ## Measure everything at length, for SPEC.md: about ten minutes
 	target/release/sidestep bench rr --ladder --duration 10s --json $(OUT)/ladder.json --html $(OUT)/ladder.html
 	target/release/sidestep bench sizes --duration 3s --json $(OUT)/sizes.json --html $(OUT)/sizes.html
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
+	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against sockperf and a plain C loop, and the verdicts of compare: about ten minutes
+peers: build ## Measure against other rings, sockperf, a C loop, and the verdicts of compare: about twenty minutes
 	@scripts/bootstrap peers
+	peers/ring/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/self/run
@@ -60,4 +62,4 @@ fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 
 clean: ## Remove what was built and measured
 	$(CARGO) clean
-	rm -rf $(OUT) fuzz/target
+	rm -rf $(OUT) fuzz/target peers/ring/target

@@ -51,6 +51,23 @@ fn durations_out_of_range() {
 }
 
 #[test]
+fn rings_that_cannot_be_measured() {
+    let ring = |more: &[&'static str]| ["bench", "ring"].into_iter().chain(more.iter().copied()).collect::<Vec<_>>();
+    for size in ["0", "7", "9999999"] {
+        refuses(&ring(&["--sizes", size]), 2, &["messages of", "8 to 65536"]);
+    }
+    refuses(&ring(&["--pace", "5s"]), 2, &["every 5s", "100ns to 10ms"]);
+    refuses(&ring(&["--pace", "often"]), 2, &["often", "neither `hot` nor a time"]);
+    refuses(&ring(&["--pace", "none", "--no-throughput"]), 2, &["nothing to measure"]);
+    refuses(&ring(&["--paths", "ring,rong"]), 2, &["no path \"rong\"", "ring-shm"]);
+    refuses(&ring(&["--room", "0"]), 2, &["rings of 0 bytes"]);
+    refuses(&ring(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
+    refuses(&ring(&["--cpus", "0,0"]), 2, &["between two CPUs", "both ends would be on CPU 0"]);
+    refuses(&["bench", "ring-peer", "nonsense"], 2, &["cannot be a far end"]);
+    refuses(&["bench", "ring-peer", "answer", "0", "64", "8"], 1, &["cannot attach to the ring"]);
+}
+
+#[test]
 fn unknown_names() {
     refuses(&rr(&["--paths", "kernel-fast"]), 2, &["no path \"kernel-fast\"", "kernel-spin"]);
     refuses(&rr(&["--transport", "sctp"]), 2, &["sctp", "tcp"]);

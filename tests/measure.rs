@@ -74,6 +74,76 @@ fn every_path_is_measured_or_says_why_not() {
 }
 
 #[test]
+fn rings_are_measured_beside_the_floor_and_what_blocks() {
+    let _turn = my_turn();
+    if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {
+        let finished = run(&["bench", "ring"]);
+        assert_eq!(finished.code, 2, "{}", finished.stderr);
+        assert!(finished.stderr.contains("between two CPUs"), "{}", finished.stderr);
+        return;
+    }
+    let finished = run(&["bench", "ring", "--sizes", "8", "--duration", "120ms", "--json", "-"]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    let of =
+        |measure: &str| -> Vec<&Value> { rows(&document).iter().filter(|row| row["measure"] == measure).collect() };
+    let refused = document["unavailable"].as_array().expect("a list");
+    let paths =
+        ["floor", "floor-each-way", "ring", "ring-shm", "ring-broadcast", "ring-park", "eventfd", "pipe", "uds"];
+    for path in paths {
+        assert!(of("rtt").iter().any(|row| row["path"] == path), "{path}: {refused:?}");
+        let streams = of("per_message").iter().any(|row| row["path"] == path);
+        assert_eq!(streams, !path.starts_with("floor"), "{path}: {refused:?}");
+    }
+    for row in of("per_message") {
+        let (rate, mean) = (number(row, "rate_achieved"), number(row, "mean"));
+        assert!((rate * mean / 1e9 - 1.0).abs() < 0.2, "a rate is the inverse of a time per message: {row}");
+    }
+    let ratios = document["ratios"].as_array().expect("a list");
+    let has = |of: &str, against: &str, measure: &str, stat: &str| {
+        let is = |ratio: &Value| ratio["of"] == of && ratio["against"] == against;
+        ratios.iter().any(|ratio| is(ratio) && ratio["measure"] == measure && ratio["stat"] == stat)
+    };
+    assert!(has("pipe", "ring", "per_message", "mean"));
+    assert!(has("ring", "ring", "per_message", "mean"), "there are controls");
+    // On a machine that is busy with other things a slice may have too few round trips for its median to count.
+    let many =
+        |row: &Value| row["blocks"].as_array().is_some_and(|blocks| blocks.iter().all(|b| number(b, "n") >= 20.0));
+    let has_many = |path: &str| of("rtt").iter().any(|row| row["path"] == path && many(row));
+    for (path, against) in [("ring", "floor"), ("ring", "floor-each-way"), ("pipe", "ring"), ("ring", "ring")] {
+        if has_many(path) && has_many(against) {
+            assert!(has(path, against, "rtt", "p50"), "{path} against {against}");
+        }
+    }
+    assert!(document["paths"].as_array().expect("a list").iter().any(|path| path["name"] == "ring-shm"));
+}
+
+#[test]
+fn paced_messages_count_from_when_they_were_due() {
+    let _turn = my_turn();
+    if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {
+        return; // That this is refused, the test above has seen.
+    }
+    let ring = ["bench", "ring", "--sizes", "64", "--pace", "1ms", "--no-throughput", "--paths", "floor,ring"];
+    let finished = run(&[&ring[..], &["--duration", "120ms", "--json", "-"]].concat());
+    if finished.code == 1 && finished.stderr.contains("does not keep up") {
+        eprintln!("skipped: this machine is too busy for a message a millisecond: {}", finished.stderr);
+        return;
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    for row in rows(&document) {
+        assert_eq!((number(row, "rate_offered"), number(row, "size")), (1000.0, 64.0));
+        let late = number(&row["rate"]["send_lateness"], "mean") + number(&row["rate"]["from_actual_send"], "mean");
+        assert!((number(row, "mean") - late).abs() <= 2.0, "due until sent, sent until back: {row}");
+    }
+    let ratios = document["ratios"].as_array().expect("a list");
+    assert!(ratios.iter().all(|ratio| ratio["rate_offered"] == 1000.0 && ratio["measure"] == "rtt"), "{ratios:?}");
+}
+
+#[test]
 fn a_lab_measures_and_leaves_nothing() {
     let _turn = my_turn();
     if !is_root() {

@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["sys", "ring"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "link", "report", "testkit"]),
+    ("bench", &["sys", "ring", "link", "report", "testkit"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 

@@ -5,9 +5,10 @@
 //! which is the largest of what the runs' own controls show, what their yardsticks differ by, how far slices of one run lie
 //! apart, and 5 %.
 
+use crate::scenario::record::PER_MESSAGE;
 use crate::stats::{self, Estimate};
 use serde::Serialize;
-use sidestep_report::schema::{Document, Host, Row, SCHEMA, Setup};
+use sidestep_report::schema::{Block, Document, Host, Row, SCHEMA, Setup};
 
 /// The least difference that is called one: 18 equal runs on a shared virtual machine differed by up to 3.7 % in the
 /// median of their slices.
@@ -107,7 +108,8 @@ impl Comparison {
 fn name(row: &Row) -> String {
     let rate = row.rate_offered.map_or_else(String::new, |rate| format!(" at {rate}/s"));
     let rung = row.rung.as_ref().map_or_else(String::new, |rung| format!(" (rung {rung})"));
-    format!("{} {} {} {} B{rate}{rung}", row.scenario, row.transport, row.path, row.size)
+    let measure = if row.measure == PER_MESSAGE { ", time per message" } else { "" };
+    format!("{} {} {} {} B{rate}{rung}{measure}", row.scenario, row.transport, row.path, row.size)
 }
 
 fn compare(before: &Row, after: &Row, first: &Document, second: &Document) -> Compared {
@@ -143,14 +145,14 @@ fn ratio(before: &Row, after: &Row) -> Option<Estimate> {
 
 fn median(row: &Row) -> Option<Estimate> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
-    let medians: Vec<f64> = row.blocks.iter().map(|block| block.p50).filter(|p50| usable(*p50)).collect();
+    let medians: Vec<f64> = row.blocks.iter().map(of_slice(row)).filter(|value| usable(*value)).collect();
     if medians.len() < BLOCKS_MIN { None } else { stats::median(&medians) }
 }
 
 /// Half the distance between the quartiles of a row's slices, as a share of their median: slices that follow each other
 /// are alike, so their number alone does not make an interval as narrow as it looks.
 fn spread(row: &Row) -> f64 {
-    let mut medians: Vec<f64> = row.blocks.iter().map(|block| block.p50).filter(|p50| *p50 > 0.0).collect();
+    let mut medians: Vec<f64> = row.blocks.iter().map(of_slice(row)).filter(|value| *value > 0.0).collect();
     medians.sort_by(f64::total_cmp);
     let at = |share: f64| medians.get((share * medians.len() as f64) as usize).copied();
     match (at(0.25), at(0.5), at(0.75)) {
@@ -159,13 +161,26 @@ fn spread(row: &Row) -> f64 {
     }
 }
 
+/// What a row is judged by: a throughput by the mean, a latency by the median.
+fn statistic(row: &Row) -> &'static str {
+    if row.measure == PER_MESSAGE { "mean" } else { "p50" }
+}
+
+/// The same of one slice.
+fn of_slice(row: &Row) -> fn(&Block) -> f64 {
+    if row.measure == PER_MESSAGE { |block| block.mean } else { |block| block.p50 }
+}
+
 /// How far the row's own control strays from 1. Its value, not its interval: how uncertain the row is stands in the
 /// interval of the comparison already.
 fn control(row: &Row, document: &Document) -> f64 {
     let this = row.rung.as_ref().unwrap_or(&row.path);
     let controls = document.ratios.iter().filter(|ratio| {
-        let is_control = ratio.of == ratio.against && &ratio.of == this && ratio.stat == "p50";
-        is_control && ratio.scenario == row.scenario && ratio.transport == row.transport && ratio.size == row.size
+        let is_control = ratio.of == ratio.against && &ratio.of == this && ratio.stat == statistic(row);
+        // Only a scenario with several measures or paces names them in its ratios.
+        let same = ratio.measure.is_empty() || ratio.measure == row.measure && ratio.rate_offered == row.rate_offered;
+        let alike = ratio.scenario == row.scenario && ratio.transport == row.transport && ratio.size == row.size;
+        is_control && same && alike
     });
     controls.map(|ratio| if ratio.value > 0.0 { ratio.value.ln().abs().exp_m1() } else { 0.0 }).fold(0.0, f64::max)
 }
@@ -295,6 +310,7 @@ mod tests {
             stat: "p50".into(),
             value: 1.2,
             ci95: [1.1, 1.3],
+            ..Ratio::default()
         });
         assert_eq!(verdict(&base, &slower), Verdict::NoMeasurableDifference);
     }

@@ -1,16 +1,16 @@
 //! A run: a place, two ends, scenarios one after the other, a document.
 
-use crate::host::{self, ClockFacts};
-use crate::measure::{Bench, Cpus, Meter, hiccups, loop_cost_ns};
+use crate::measure::{Bench, Cpus};
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
+use crate::surroundings::Surroundings;
 use crate::transport::Transport;
 use crate::{frames, message};
-use sidestep_report::schema::{Document, Host, SCHEMA, Setup, Tool};
-use sidestep_sys::clock::{Choice, Clock};
+use sidestep_report::schema::{Document, Host, Setup};
+use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, cpu};
@@ -19,10 +19,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-/// How long hiccups are listened for before the run.
-const LISTEN: Duration = Duration::from_millis(300);
 /// The longest time an arm may be measured for.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 /// The fastest rate that can be asked for: beyond it a schedule in clock ticks has no meaning.
@@ -127,45 +125,20 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
 }
 
 fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
-    let begin = Instant::now();
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let cpus = choose_cpus(setting)?;
-    let clock = Clock::calibrate(setting.clock);
-    let mut host = host::facts(&ClockFacts::of(&clock));
-    let listened = both(cpus, is_same_host(setting));
-    host.loop_cost_ns = loop_cost_ns(&clock)?;
-    host.noise.load_1m = Roots::default().load_1m();
-    host.noise.hiccups = hiccups(&clock, &listened, LISTEN)?;
-    let mut notes = Vec::new();
-    let place = open_place(setting, &mut notes)?;
+    let same_host = is_same_host(setting);
+    let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, same_host)?;
+    let mut around = Surroundings::begin(setting.clock, both(cpus, same_host))?;
+    let place = open_place(setting, &mut around.notes)?;
     let ends = place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?;
-    let mut bench = Bench::new(ends, clock, cpus, setting.stop.clone());
+    let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
     bench.service_time_ns = setting.service_time.as_nanos() as u64;
-    let meter = Meter::start(listened);
+    let meter = around.meter();
     let findings = measure_all(&mut bench, scenarios, progress);
-    host.noise.during = meter.stop();
-    host.noise.yardstick = bench.yardstick();
-    note_drift(&bench.clock, &mut notes);
+    around.host.noise.during = meter.stop();
+    around.host.noise.yardstick = bench.yardstick();
     let paths = findings.paths();
-    Ok(Outcome {
-        document: Document {
-            schema: SCHEMA,
-            tool: Tool { name: "sidestep".into(), version: env!("CARGO_PKG_VERSION").into() },
-            started,
-            elapsed_s: begin.elapsed().as_secs_f64(),
-            command: setting.command.clone(),
-            interrupted: findings.problem.is_some(),
-            host,
-            peer: peer_host(&bench, &mut notes),
-            setup: setup(&bench),
-            results: findings.rows,
-            ratios: findings.ratios,
-            unavailable: findings.unavailable,
-            paths,
-            notes,
-        },
-        problem: findings.problem,
-    })
+    let peer = peer_host(&bench, &mut around.notes);
+    Ok(around.end(setting.command.clone(), setup(&bench), peer, findings, paths))
 }
 
 fn measure_all(bench: &mut Bench, scenarios: &[Scenario], progress: &mut dyn Progress) -> Findings {
@@ -204,16 +177,16 @@ impl Scenario {
         match self {
             Self::RoundTrips(trips) => {
                 let (scenario, measure) = if trips.half { ("sizes", "half_rtt") } else { ("rr", "rtt") };
-                let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes);
+                let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes, measure);
                 let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
-                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration), measure)
+                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
             }
             Self::Ladder { transport, size, duration, pin_irq } => {
                 let means = means(bench, *pin_irq);
                 match ladder(*transport, *size, &means) {
                     Ok(arms) => {
                         let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
-                        Interleave::new(bench, progress, means.irqs.ok()).run(arms, Pace::of(*duration), "rtt")
+                        Interleave::new(bench, progress, means.irqs.ok()).run(arms, Pace::of(*duration))
                     }
                     Err(problem) => Findings { problem: Some(problem), ..Findings::default() },
                 }
@@ -265,7 +238,7 @@ fn means(bench: &Bench, pin_irq: bool) -> Means {
     Means { irqs, isolated_cpu: first_isolated(&isolated, &cpu::allowed()), cpu: bench.cpus.client }
 }
 
-fn check_duration(duration: Duration) -> Result<(), Problem> {
+pub(crate) fn check_duration(duration: Duration) -> Result<(), Problem> {
     if (Duration::from_millis(1)..=DURATION_MAX).contains(&duration) {
         return Ok(());
     }
@@ -283,23 +256,21 @@ fn check_rate(rate: f64) -> Result<(), Problem> {
 
 /// The CPUs asked for, or two of those allowed that do not share a core, from the end of the list: the first CPUs are
 /// where kernels and drivers put their own work.
-fn choose_cpus(setting: &Setting) -> Result<Cpus, Problem> {
+pub(crate) fn choose_cpus(client: Option<u32>, server: Option<u32>, same_host: bool) -> Result<Cpus, Problem> {
     let allowed = cpu::allowed();
-    let same_host = is_same_host(setting);
-    setting.client_cpu.map_or(Ok(()), cpu::check)?;
-    setting.server_cpu.filter(|_| same_host).map_or(Ok(()), cpu::check)?;
+    client.map_or(Ok(()), cpu::check)?;
+    server.filter(|_| same_host).map_or(Ok(()), cpu::check)?;
     let siblings =
         |cpu: u32| Roots::default().sys(&format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
     let last = allowed.last().copied().unwrap_or_default();
     if !same_host {
-        return Ok(Cpus { client: setting.client_cpu.unwrap_or(last), server: setting.server_cpu });
+        return Ok(Cpus { client: client.unwrap_or(last), server });
     }
-    let server = setting
-        .server_cpu
-        .unwrap_or_else(|| allowed.iter().rev().copied().find(|cpu| Some(*cpu) != setting.client_cpu).unwrap_or(last));
+    let server =
+        server.unwrap_or_else(|| allowed.iter().rev().copied().find(|cpu| Some(*cpu) != client).unwrap_or(last));
     let apart = |cpu: &&u32| **cpu != server && siblings(**cpu) != siblings(server);
     let beside = |cpu: &&u32| **cpu != server;
-    let client = setting.client_cpu.unwrap_or_else(|| {
+    let client = client.unwrap_or_else(|| {
         let free = allowed.iter().rev().find(apart).or_else(|| allowed.iter().rev().find(beside));
         free.copied().unwrap_or(server)
     });
@@ -342,15 +313,6 @@ fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Probl
 
 fn new_lab() -> Result<Place, Problem> {
     Lab::up(&LabOptions::default()).map(|lab| Place::Lab(Box::new(lab)))
-}
-
-fn note_drift(clock: &Clock, notes: &mut Vec<String>) {
-    // Ten times the bound of one calibration: two calibrations differ by their own errors, and by NTP's slewing not at
-    // all, because the reference is CLOCK_MONOTONIC_RAW.
-    let (drift, bound) = (clock.drift_ppm(), 10.0 * clock.error_ppm().max(1.0));
-    if drift > bound {
-        notes.push(format!("the TSC drifted by {drift:.1} ppm against the kernel's clock during the run"));
-    }
 }
 
 fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {

@@ -1,6 +1,6 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
-use crate::values::{Cpus, PathList, RateList, Target};
+use crate::values::{Cpus, LoadList, PathList, RateList, Target};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ const AFTER_HELP: &str = "Examples:
   sidestep demo                                        everything in about a minute, then report.html
   sidestep bench rr --transport tcp --size 64          every path, side by side
   sidestep bench rr --ladder                           from untuned to polling, five set-ups
+  sidestep bench ring --pace hot,1us                   rings and pipes between two CPUs
   sidestep bench serve --listen 192.0.2.2:7411         on one machine, and on the other:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
@@ -73,11 +74,19 @@ pub(crate) enum Bench {
     Sizes(Sizes),
     /// Messages upstream at rising rates, some reflected: achieved rate, loss, latency
     Rates(Rates),
+    /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
+    Ring(BenchRing),
     /// Be the peer of a measuring end on another machine
     Serve(Serve),
     /// Be the peer of a measuring end on this machine, told over standard input
     #[command(hide = true)]
     Peer(Peer),
+    /// Be the far end of a ring; the rings are standard input and output
+    #[command(hide = true)]
+    RingPeer {
+        #[arg(required = true)]
+        job: Vec<String>,
+    },
 }
 
 /// Where to measure, and with what.
@@ -215,6 +224,37 @@ pub(crate) struct Rates {
     pub(crate) group: Ipv4Addr,
     #[command(flatten)]
     pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchRing {
+    /// Message sizes in bytes
+    #[arg(long, value_delimiter = ',', default_value = "8,48,64,256,1024", value_name = "BYTES")]
+    pub(crate) sizes: Vec<u32>,
+    /// Round trips: `hot` (the next one at once), or one due in every such time (1us, 1ms); `none` for throughput alone
+    #[arg(long, default_value = "hot", value_name = "LIST")]
+    pub(crate) pace: LoadList,
+    /// Do not measure throughput
+    #[arg(long)]
+    pub(crate) no_throughput: bool,
+    /// Only these, separated by commas, of: floor, floor-each-way, ring, ring-shm, ring-broadcast, ring-park, eventfd,
+    /// pipe, uds
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) paths: Vec<String>,
+    /// Time for each path at each size and pace
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Duration,
+    /// Room of a ring each way, in KiB
+    #[arg(long, default_value_t = 64, value_name = "KIB")]
+    pub(crate) room: usize,
+    /// CPUs of the measuring end and of the far end
+    #[arg(long, value_name = "NEAR[,FAR]")]
+    pub(crate) cpus: Option<Cpus>,
+    /// The clock: the TSC where it can be trusted, or the kernel's
+    #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
+    pub(crate) clock: ClockKind,
     #[command(flatten)]
     pub(crate) output: Output,
 }

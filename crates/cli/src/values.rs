@@ -1,6 +1,7 @@
 //! Values of flags that clap does not know.
 
 use sidestep_bench::path::{PATHS, Path};
+use sidestep_bench::ring::Load;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
@@ -41,6 +42,27 @@ impl FromStr for PathList {
         }
         let named = |name: &str| Path::named(name.trim()).map_err(|problem| problem.to_string());
         text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Ways to go to and fro.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadList(pub(crate) Vec<Load>);
+
+impl FromStr for LoadList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let load = |one: &str| match one.trim() {
+            "hot" => Ok(Load::ClosedLoop),
+            time => humantime::parse_duration(time)
+                .map(Load::Paced)
+                .map_err(|error| format!("{time:?} is neither `hot` nor a time like 1us: {error}")),
+        };
+        text.split(',').map(load).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -124,6 +146,16 @@ mod tests {
         assert_eq!("all".parse::<PathList>().expect("all are known").0.len(), PATHS.len());
         assert_eq!("uds, floor".parse::<PathList>().expect("both are known").0[1].name, "floor");
         assert!("kernel-spin,nonsense".parse::<PathList>().expect_err("unknown").contains("nonsense"));
+    }
+
+    #[test]
+    fn loads() {
+        let us = std::time::Duration::from_micros;
+        assert_eq!("hot, 1us".parse(), Ok(LoadList(vec![Load::ClosedLoop, Load::Paced(us(1))])));
+        assert_eq!("none".parse(), Ok(LoadList(Vec::new())));
+        for bad in ["", "1", "hot,none", "-1us", "hot,,1ms"] {
+            assert!(bad.parse::<LoadList>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The kernel's routing decisions from the shared tables: [`stack::route`](sidestep_stack::route) over a
-//! [`table`](crate::table) of this moment.
+//! [`table`] of this moment.
 
 use crate::table::{self, Incomplete, Reader, Snapshot};
 use sidestep_stack::route::{self, Query, Resolved, Routes, Tables, Unreachable};

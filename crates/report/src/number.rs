@@ -134,6 +134,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// A time or a number of cycles rounded up to a whole one, its thousands apart.
+pub(crate) fn grouped_up(value: f64) -> String {
+    grouped(&up(value, 0))
+}
+
 /// A count, its thousands apart.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())

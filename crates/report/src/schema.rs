@@ -191,14 +191,15 @@ pub struct Row {
     pub rate_achieved: Option<f64>,
     /// `ns`.
     pub unit: String,
-    /// `rtt`, `half_rtt` or `one_way`.
+    /// `rtt`, `half_rtt`, `one_way`, or `per_message`: time per message at full speed, its mean the inverse of
+    /// `rate_achieved`.
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]
     pub distribution: Distribution,
     /// Messages that never came back or never arrived.
     pub lost: u64,
-    /// Detail of a rate sweep.
+    /// Detail of a rate sweep, of a paced slice or of a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateDetail>,
     /// What happened before counting began.
@@ -256,7 +257,7 @@ pub struct Ci95 {
     pub mean: Option<[f64; 2]>,
 }
 
-/// What a rate sweep saw beside the latency of its reflected samples.
+/// What a rate sweep, a paced slice or a stream saw beside the latency of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateDetail {
     /// Messages sent.
@@ -271,7 +272,7 @@ pub struct RateDetail {
     pub duplicates: u64,
     /// Messages that came after a later one.
     pub reordered: u64,
-    /// One message in this many was reflected.
+    /// One message in this many was reflected; 0 where none was.
     pub reflect_every: u64,
     /// Latency from the moment each sample actually left (the row itself counts from when it was due).
     pub from_actual_send: Distribution,
@@ -326,6 +327,12 @@ pub struct Ratio {
     pub value: f64,
     /// Its 95 % interval (bootstrap over slices).
     pub ci95: [f64; 2],
+    /// Measure of both, where a path has rows of several (`ring`); else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub measure: String,
+    /// Messages per second asked of both, where they were paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_offered: Option<f64>,
 }
 
 /// Something asked for that this host or device cannot give, and why.

@@ -27,6 +27,8 @@ pub mod layout;
 mod memory;
 #[cfg(not(loom))]
 mod observe;
+#[cfg(not(loom))]
+mod prefetch;
 mod record;
 mod ring;
 mod role;

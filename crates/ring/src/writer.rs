@@ -11,6 +11,9 @@ use crate::waking;
 /// The horizon moves on by this part of the ring at a time, so that readers keep its line in their cache.
 const HORIZON_PART: u64 = 16;
 
+/// The most lines fetched ahead of the writer at once: as many as a CPU core has under way at a time.
+const FETCHED_MAX: u64 = 16;
+
 /// The state of a writer. Records from `written.position` to `next` are stored but not published: the word of the first
 /// of them is held back in `first`, and nobody looks past it.
 pub(crate) struct Writer {
@@ -125,6 +128,7 @@ impl Writer {
         }
         // Everything before this is visible to who sees this: partner of the Acquire in the readers' look.
         memory.word(self.ring.cell(self.written.position)).store(self.first, Release);
+        let cells = self.next - self.written.position;
         let crosses_half = (self.written.position ^ self.next) & (self.ring.cells() / 2) != 0;
         self.written.position = self.next;
         self.written.sequence += self.open_messages;
@@ -135,6 +139,18 @@ impl Writer {
             self.mark.store(memory, self.written);
         }
         self.wake_reader();
+        self.fetch_behind(cells);
+    }
+
+    /// Fetches the lines of the message after the next one, if both are as long as what was published: the reader has
+    /// had them since it read them a lap ago, and getting the right to write them back takes as long as a message. Not
+    /// those of the next message: the reader looks at the first of them all the time. Half the time per message at
+    /// 256 bytes, four fifths at 64 (SPEC.md).
+    #[inline(always)]
+    fn fetch_behind(&self, cells: u64) {
+        for ahead in 1..=cells.min(FETCHED_MAX) {
+            self.ring.memory.fetch_to_write(self.ring.cell(self.next + cells + ahead));
+        }
     }
 
     /// Whether anything was ended and not published.

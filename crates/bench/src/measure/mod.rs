@@ -13,6 +13,7 @@ pub use noise::{Meter, hiccups};
 pub use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub use round_trip::{Target, Trips};
+pub(crate) use yardstick::Yardsticks;
 
 use crate::peer::Control;
 use crate::place::Ends;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Samples kept of one slice; when they are there the slice ends. 8 MiB.
-const SAMPLES_MAX: usize = 1 << 20;
+pub(crate) const SAMPLES_MAX: usize = 1 << 20;
 
 /// The measuring end of a run.
 pub struct Bench {
@@ -37,7 +38,7 @@ pub struct Bench {
     allowed: Vec<u32>,
     samples: Vec<u64>,
     stop: Arc<AtomicBool>,
-    yardsticks: yardstick::Yardsticks,
+    yardsticks: Yardsticks,
 }
 
 /// The CPUs that pinned paths use.

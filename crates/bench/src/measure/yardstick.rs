@@ -6,6 +6,7 @@
 
 use super::{Bench, floor};
 use sidestep_report::schema::Yardstick;
+use sidestep_sys::clock::Clock;
 use std::time::Duration;
 
 /// System calls in one reading: about 20 us.
@@ -15,29 +16,41 @@ const BOUNCE: Duration = Duration::from_millis(1);
 
 /// Readings of one run.
 #[derive(Debug, Default)]
-pub(super) struct Yardsticks {
+pub(crate) struct Yardsticks {
     syscall_ns: Vec<f64>,
     cache_line_ns: Vec<f64>,
+}
+
+impl Yardsticks {
+    /// Takes a reading on the calling thread, and with one on `other_cpu`; meant for the pauses between slices.
+    pub(crate) fn take(&mut self, clock: &Clock, other_cpu: Option<u32>) {
+        let begin = clock.start();
+        for _ in 0..CALLS {
+            std::hint::black_box(std::os::unix::process::parent_id());
+        }
+        let ticks = clock.stop() - begin;
+        self.syscall_ns.push(clock.ns(ticks) as f64 / f64::from(CALLS));
+        let Some(other_cpu) = other_cpu else { return };
+        let mut samples = Vec::new();
+        if floor::bounce(clock, other_cpu, BOUNCE, &mut samples).is_ok() {
+            let ns: Vec<f64> = samples.iter().map(|ticks| clock.ns(*ticks) as f64).collect();
+            self.cache_line_ns.extend(median(ns));
+        }
+    }
+
+    /// Medians over the run.
+    pub(crate) fn medians(&self) -> Yardstick {
+        Yardstick { syscall_ns: median(self.syscall_ns.clone()), cache_line_ns: median(self.cache_line_ns.clone()) }
+    }
 }
 
 impl Bench {
     /// Takes a reading; meant for the pauses between slices.
     pub fn take_yardstick(&mut self) {
         // Not being able to pin shows in what is measured; a reading less does no harm.
-        if self.place_thread(true).is_err() {
-            return;
-        }
-        let begin = self.clock.start();
-        for _ in 0..CALLS {
-            std::hint::black_box(std::os::unix::process::parent_id());
-        }
-        let ticks = self.clock.stop() - begin;
-        self.yardsticks.syscall_ns.push(self.clock.ns(ticks) as f64 / f64::from(CALLS));
-        let Some(other_cpu) = self.other_cpu() else { return };
-        let mut samples = Vec::new();
-        if floor::bounce(&self.clock, other_cpu, BOUNCE, &mut samples).is_ok() {
-            let ns: Vec<f64> = samples.iter().map(|ticks| self.clock.ns(*ticks) as f64).collect();
-            self.yardsticks.cache_line_ns.extend(median(ns));
+        if self.place_thread(true).is_ok() {
+            let other_cpu = self.other_cpu();
+            self.yardsticks.take(&self.clock, other_cpu);
         }
     }
 
@@ -49,10 +62,7 @@ impl Bench {
 
     /// Medians over the run.
     pub fn yardstick(&self) -> Yardstick {
-        Yardstick {
-            syscall_ns: median(self.yardsticks.syscall_ns.clone()),
-            cache_line_ns: median(self.yardsticks.cache_line_ns.clone()),
-        }
+        self.yardsticks.medians()
     }
 }
 

@@ -6,7 +6,7 @@ use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Changes whenever a message here changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 1;
 /// First word of the first message, so that a stranger's connection is told apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message either end accepts: the facts about a host fit many times.

@@ -1,11 +1,11 @@
-//! One thing measured: a path over a transport at a size, with all that its slices found.
+//! One thing measured over the network: a path over a transport at a size, with all that its slices found.
 
-use crate::measure::{Target, Trips, noise};
+use super::record::{Direction, Key, Record};
+use crate::measure::{Target, Trips};
 use crate::path::Path;
-use crate::stats::Accumulator;
 use crate::transport::Transport;
 use sidestep_link::Waiting;
-use sidestep_report::schema::{Noise, Row, Unavailable, Warmup};
+use sidestep_report::schema::{Row, Unavailable};
 
 /// A rung of the ladder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,64 +18,43 @@ pub struct Rung {
     pub cpu: Option<u32>,
 }
 
-/// What the two passes of one round found: the path forward, then backward through the list.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    pub(super) forward: Option<Pass>,
-    pub(super) backward: Option<Pass>,
-}
-
-/// One slice in the eyes of a ratio.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pass {
-    pub(super) n: u64,
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-}
-
 /// One thing measured.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    pub(super) scenario: &'static str,
     /// Path, transport and size.
     pub target: Target,
     /// Its rung, on a ladder.
     pub rung: Option<Rung>,
-    pub(super) rounds: Vec<Round>,
-    pub(super) warmup: Warmup,
-    /// Why it cannot be measured.
-    pub(super) refusal: Option<String>,
-    samples: Accumulator,
-    lost: u64,
-    noise: Noise,
+    pub(super) record: Record,
     napi: bool,
     /// How the frames went, in the words of the last slice.
     frames: Option<String>,
-    notes: Vec<String>,
 }
 
 impl Arm {
-    /// An arm without samples.
-    pub fn new(scenario: &'static str, path: &'static Path, transport: Transport, size: u32) -> Self {
+    /// An arm without samples; `measure` is `rtt` or `half_rtt`.
+    pub fn new(
+        scenario: &'static str,
+        path: &'static Path,
+        transport: Transport,
+        size: u32,
+        measure: &'static str,
+    ) -> Self {
+        let key =
+            Key { scenario, transport: transport.name(), path: path.name.into(), size, measure, ..Key::default() };
         Self {
-            scenario,
             target: Target { transport, path, size },
             rung: None,
-            rounds: Vec::new(),
-            warmup: Warmup::default(),
-            refusal: None,
-            samples: Accumulator::default(),
-            lost: 0,
-            noise: Noise::default(),
+            record: Record::new(key),
             napi: false,
             frames: None,
-            notes: Vec::new(),
         }
     }
 
     /// The same on a rung of the ladder.
     #[must_use]
     pub fn on_rung(mut self, rung: Rung) -> Self {
+        self.record.key.rung = Some(rung.name.clone());
         self.rung = Some(rung);
         self
     }
@@ -83,15 +62,20 @@ impl Arm {
     /// The same with a remark.
     #[must_use]
     pub fn noting(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+        self.record.notes.push(note.into());
         self
     }
 
     /// The same, known from the start to be impossible here.
     #[must_use]
     pub fn refused(mut self, reason: impl Into<String>) -> Self {
-        self.refusal = Some(reason.into());
+        self.record.refuse(reason);
         self
+    }
+
+    /// Whether it can be measured, as far as is known.
+    pub(super) fn is_possible(&self) -> bool {
+        self.record.refusal.is_none()
     }
 
     /// For a progress bar.
@@ -101,66 +85,30 @@ impl Arm {
     }
 
     /// Keeps what a slice found.
-    pub(super) fn take(&mut self, trips: Trips) -> Option<Pass> {
-        self.lost += trips.lost;
-        self.warmup.messages += trips.settling;
+    pub(super) fn take(&mut self, direction: Direction, trips: Trips) {
+        self.record.warmup.messages += trips.settling;
         self.napi |= trips.napi;
         self.frames = trips.note.or(self.frames.take());
-        noise::add(&mut self.noise, &trips.noise);
-        let slice = &trips.slice;
-        let pass = Pass { n: slice.len(), p50: slice.p50(), p99: slice.quantile(0.99) };
-        self.samples.push(trips.slice);
-        (pass.n > 0).then_some(pass)
+        let pass = self.record.take(trips.slice, trips.lost, &trips.noise);
+        self.record.pass(direction, pass);
     }
 
     /// The arm as a row; round trips are halved for `half_rtt`.
-    pub(super) fn row(&self, measure: &str) -> Option<Row> {
-        if self.samples.is_empty() {
-            return None;
-        }
-        let divisor = if measure == "half_rtt" { 2.0 } else { 1.0 };
-        Some(Row {
-            scenario: self.scenario.into(),
-            transport: self.target.transport.name().into(),
-            path: self.target.path.name.into(),
-            rung: self.rung.as_ref().map(|rung| rung.name.clone()),
-            size: self.target.size,
-            unit: "ns".into(),
-            measure: measure.into(),
-            distribution: self.samples.distribution(divisor),
-            lost: self.lost,
-            warmup: self.warmup.clone(),
-            noise: self.noise.clone(),
-            blocks: self.samples.blocks(divisor),
-            notes: self.remarks(),
-            ..Row::default()
-        })
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        let mut notes = self.notes.clone();
-        notes.extend(self.frames.clone());
+    pub(super) fn row(&self) -> Option<Row> {
+        let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
+        row.notes.extend(self.frames.clone());
         if matches!(self.target.path.waiting, Waiting::BusyPoll { .. }) && !self.napi {
-            notes.push(
+            row.notes.push(
                 "SO_BUSY_POLL had nothing to poll: the device has no NAPI instance of its own (veth, loopback), so the \
                  receive sleeps as in kernel-pinned"
                     .into(),
             );
         }
-        if !self.warmup.steady {
-            notes.push("no steady state: the median was still moving when counting began".into());
-        }
-        notes
+        Some(row)
     }
 
     /// The arm as something that could not be had.
     pub(super) fn unavailable(&self) -> Option<Unavailable> {
-        Some(Unavailable {
-            scenario: self.scenario.into(),
-            transport: self.target.transport.name().into(),
-            path: self.target.path.name.into(),
-            rung: self.rung.as_ref().map(|rung| rung.name.clone()),
-            reason: self.refusal.clone()?,
-        })
+        self.record.unavailable()
     }
 }

@@ -3,24 +3,22 @@
 //! Every round takes each arm twice, on the way forward and on the way back. The two are the arm's A/A control: what they
 //! differ by is what this host makes of no difference at all.
 
-use super::arm::{Arm, Pass, Round};
+use super::arm::{Arm, Rung};
 use super::irq::IrqPins;
+use super::record::Direction;
 use super::{Findings, Progress, ratio};
 use crate::measure::{Bench, settling_time};
-use crate::stats::Warmup;
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
 /// Length of one slice. Long enough for hundreds of blocking round trips, short enough for tens of rounds.
 const SLICE: Duration = Duration::from_millis(50);
 /// What opening and closing a slice takes besides settling, for the estimate.
-const SLICE_OVERHEAD_MS: u64 = 8;
+pub(crate) const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
 const ROUNDS_MIN: u32 = 6;
 /// Length of a warm-up window.
-const WINDOW: Duration = Duration::from_millis(25);
-/// Windows after which a path that has not settled is measured all the same, with a note.
-const WINDOWS_MAX: usize = 24;
+pub(crate) const WINDOW: Duration = Duration::from_millis(25);
 
 /// How the time is divided.
 #[derive(Clone, Copy, Debug)]
@@ -63,16 +61,16 @@ impl<'a> Interleave<'a> {
         Self { bench, progress, irqs, client_cpu }
     }
 
-    /// Measures `arms` and gives their rows; `measure` is `rtt` or `half_rtt`.
-    pub fn run(&mut self, mut arms: Vec<Arm>, pace: Pace, measure: &str) -> Findings {
-        let runnable = arms.iter().filter(|arm| arm.refusal.is_none());
+    /// Measures `arms` and gives their rows.
+    pub fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
+        let runnable = arms.iter().filter(|arm| arm.is_possible());
         let expected_ms = runnable.map(|arm| pace.expected_ms(arm)).sum();
-        self.progress.begin(arms.first().map_or("", |arm| arm.scenario), expected_ms);
+        self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);
         let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
         Findings {
-            rows: arms.iter().filter_map(|arm| arm.row(measure)).collect(),
+            rows: arms.iter().filter_map(Arm::row).collect(),
             ratios: ratio::of_arms(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
@@ -81,11 +79,11 @@ impl<'a> Interleave<'a> {
 
     /// Runs each arm until its median has settled; an arm that cannot run at all is set aside with its reason.
     fn warm_up(&mut self, arms: &mut [Arm]) -> Result<(), Problem> {
-        for arm in arms.iter_mut().filter(|arm| arm.refusal.is_none()) {
+        for arm in arms.iter_mut().filter(|arm| arm.is_possible()) {
             let begin = Instant::now();
             match self.settle(arm) {
-                Ok(()) => arm.warmup.ms = begin.elapsed().as_secs_f64() * 1e3,
-                Err(problem) if self.is_alive() => arm.refusal = Some(problem.brief()),
+                Ok(()) => arm.record.warmup.ms = begin.elapsed().as_secs_f64() * 1e3,
+                Err(problem) if self.is_alive() => arm.record.refuse(problem.brief()),
                 Err(problem) => return Err(problem),
             }
             self.advance(&arm.label(), begin);
@@ -94,56 +92,47 @@ impl<'a> Interleave<'a> {
     }
 
     fn settle(&mut self, arm: &mut Arm) -> Result<(), Problem> {
-        let mut warmup = Warmup::default();
-        for _ in 0..WINDOWS_MAX {
+        let (target, rung) = (arm.target, arm.rung.clone());
+        arm.record.settle(|| {
             self.check_stop()?;
-            self.prepare(arm)?;
-            let trips = self.bench.round_trips(arm.target, WINDOW)?;
-            arm.warmup.messages += trips.settling + trips.slice.len();
-            arm.warmup.steady = warmup.settled(trips.slice.p50());
-            if arm.warmup.steady {
-                break;
-            }
-        }
-        Ok(())
+            self.prepare(rung.as_ref())?;
+            let trips = self.bench.round_trips(target, WINDOW)?;
+            Ok((trips.settling + trips.slice.len(), trips.slice.p50()))
+        })
     }
 
     fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
         for _ in 0..pace.rounds {
             self.bench.take_yardstick();
             for arm in arms.iter_mut() {
-                arm.rounds.push(Round::default());
-            }
-            for arm in arms.iter_mut() {
-                let pass = self.slice(arm, pace.slice)?;
-                arm.rounds.last_mut().expect("pushed above").forward = pass;
+                self.slice(arm, pace.slice, Direction::Forward)?;
             }
             for arm in arms.iter_mut().rev() {
-                let pass = self.slice(arm, pace.slice)?;
-                arm.rounds.last_mut().expect("pushed above").backward = pass;
+                self.slice(arm, pace.slice, Direction::Backward)?;
             }
         }
         Ok(())
     }
 
-    fn slice(&mut self, arm: &mut Arm, duration: Duration) -> Result<Option<Pass>, Problem> {
-        if arm.refusal.is_some() {
-            return Ok(None);
+    fn slice(&mut self, arm: &mut Arm, duration: Duration, direction: Direction) -> Result<(), Problem> {
+        if !arm.is_possible() {
+            return Ok(());
         }
         self.check_stop()?;
         let begin = Instant::now();
-        self.prepare(arm)?;
+        self.prepare(arm.rung.as_ref())?;
         let trips = self.bench.round_trips(arm.target, duration)?;
         self.advance(&arm.label(), begin);
-        Ok(arm.take(trips))
+        arm.take(direction, trips);
+        Ok(())
     }
 
     /// Puts CPU and interrupts where the arm's rung wants them, or where they belong.
-    fn prepare(&mut self, arm: &Arm) -> Result<(), Problem> {
-        let cpu = arm.rung.as_ref().and_then(|rung| rung.cpu).unwrap_or(self.client_cpu);
+    fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
+        let cpu = rung.and_then(|rung| rung.cpu).unwrap_or(self.client_cpu);
         self.bench.cpus.client = cpu;
         match &mut self.irqs {
-            Some(irqs) if arm.rung.as_ref().is_some_and(|rung| rung.irq) => irqs.pin(cpu),
+            Some(irqs) if rung.is_some_and(|rung| rung.irq) => irqs.pin(cpu),
             Some(irqs) => irqs.restore(),
             None => Ok(()),
         }
@@ -164,7 +153,7 @@ impl<'a> Interleave<'a> {
 }
 
 /// The user pressed Ctrl-C.
-pub(super) fn interrupted() -> Problem {
+pub(crate) fn interrupted() -> Problem {
     Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "Ctrl-C")
         .next("the rows hold what was measured until then")
 }

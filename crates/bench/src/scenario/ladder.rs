@@ -22,7 +22,7 @@ pub struct Means {
 pub fn ladder(transport: Transport, size: u32, means: &Means) -> Result<Vec<Arm>, Problem> {
     let arm = |path: &str, name: &str| -> Result<Arm, Problem> {
         let rung = Rung { name: name.into(), irq: false, cpu: Some(means.cpu) };
-        Ok(Arm::new("rr", Path::named(path)?, transport, size).on_rung(rung))
+        Ok(Arm::new("rr", Path::named(path)?, transport, size, "rtt").on_rung(rung))
     };
     let mut irq = arm("kernel-pinned", "3 IRQ pinned")?;
     let mut isolated = arm("kernel-pinned", "4 CPU isolated")?;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_rung_that_cannot_be_had_says_why() {
         let arms = ladder(Transport::Tcp, 64, &without()).expect("the paths exist");
-        let refused: Vec<bool> = arms.iter().map(|arm| arm.refusal.is_some()).collect();
+        let refused: Vec<bool> = arms.iter().map(|arm| !arm.is_possible()).collect();
         assert_eq!(refused, [false, false, true, true, false]);
         assert_eq!(arms[2].unavailable().expect("refused").reason, "lab0 has no interrupt");
     }
@@ -92,7 +92,7 @@ mod tests {
         let means = Means { irqs: IrqPins::of(&roots, "eth7"), isolated_cpu: Some(5), cpu: 1 };
         let arms = ladder(Transport::Udp, 64, &means).expect("the paths exist");
         let rungs: Vec<_> = arms.iter().map(|arm| arm.rung.clone().expect("a ladder has rungs")).collect();
-        assert!(arms.iter().all(|arm| arm.refusal.is_none()));
+        assert!(arms.iter().all(|arm| arm.is_possible()));
         assert_eq!(rungs.iter().map(|rung| rung.irq).collect::<Vec<_>>(), [false, false, true, true, true]);
         assert_eq!(rungs.iter().map(|rung| rung.cpu.expect("set")).collect::<Vec<_>>(), [1, 1, 1, 5, 5]);
     }

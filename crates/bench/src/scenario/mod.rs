@@ -1,11 +1,12 @@
 //! The scenarios: what is measured, in which order, and the rows it becomes.
 
 mod arm;
-mod interleave;
+pub(crate) mod interleave;
 mod irq;
 mod ladder;
 mod rates;
 mod ratio;
+pub(crate) mod record;
 
 pub use arm::{Arm, Rung};
 pub use interleave::{Interleave, Pace};
@@ -73,6 +74,7 @@ pub fn arms(
     paths: &[&'static crate::path::Path],
     transports: &[Transport],
     sizes: &[u32],
+    measure: &'static str,
 ) -> Vec<Arm> {
     let mut seen = HashSet::new();
     let mut arms = Vec::new();
@@ -83,7 +85,7 @@ pub fn arms(
                 // A cache line has no message size: it is measured once, as its own.
                 let size = if transport == Transport::Memory { 8 } else { size };
                 if seen.insert((path.name, transport, size)) {
-                    arms.push(Arm::new(scenario, path, transport, size));
+                    arms.push(Arm::new(scenario, path, transport, size, measure));
                 }
             }
         }

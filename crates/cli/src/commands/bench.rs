@@ -1,5 +1,6 @@
 //! `sidestep bench`.
 
+use super::bench_ring;
 use crate::args::{Bench, CastKind, ClockKind, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind};
 use crate::output::Outputs;
 use crate::progress::Bar;
@@ -7,7 +8,7 @@ use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
 use sidestep_bench::peer::{self, Control, Origin};
 use sidestep_bench::place::PeerProgram;
-use sidestep_bench::run::{self, RoundTrips, Scenario, Setting, Where, this_program};
+use sidestep_bench::run::{self, Outcome, RoundTrips, Scenario, Setting, Where, this_program};
 use sidestep_bench::scenario;
 use sidestep_bench::transport::Transport;
 use sidestep_sys::clock::Choice;
@@ -21,6 +22,8 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Rr(args) => rr(args),
         Bench::Sizes(args) => sizes(args),
         Bench::Rates(args) => rates(args),
+        Bench::Ring(args) => bench_ring::run(args),
+        Bench::RingPeer { job } => bench_ring::far(&job),
         Bench::Serve(args) => serve_others(&args),
         Bench::Peer(args) => peer_of_parent(&args),
     }
@@ -65,10 +68,14 @@ fn rates(args: Rates) -> Result<u8, Problem> {
     measure(&args.place, &[Scenario::Rates(sweep)], &outputs)
 }
 
-/// Measures, writes what came of it, and only then tells what ended it early.
+/// Measures and tells.
 pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
     let setting = setting(place)?;
-    let outcome = run::run(&setting, scenarios, &mut Bar::new())?;
+    tell(run::run(&setting, scenarios, &mut Bar::new())?, outputs)
+}
+
+/// Writes what came of a run, and only then tells what ended it early.
+pub(super) fn tell(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
     outputs.write(&outcome.document)?;
     match outcome.problem {
         Some(problem) => Err(problem),
@@ -91,10 +98,7 @@ fn setting(place: &Place) -> Result<Setting, Problem> {
         },
         ipv6: place.ipv6,
         program: PeerProgram::Process(this_program()),
-        clock: match place.clock {
-            ClockKind::Auto => Choice::Auto,
-            ClockKind::Monotonic => Choice::Monotonic,
-        },
+        clock: clock(place.clock),
         client_cpu: place.cpus.map(|cpus| cpus.client),
         server_cpu: place.cpus.and_then(|cpus| cpus.peer),
         service_time: place.service_time,
@@ -103,8 +107,16 @@ fn setting(place: &Place) -> Result<Setting, Problem> {
     })
 }
 
+/// The clock asked for.
+pub(super) fn clock(kind: ClockKind) -> Choice {
+    match kind {
+        ClockKind::Auto => Choice::Auto,
+        ClockKind::Monotonic => Choice::Monotonic,
+    }
+}
+
 /// The command as a shell takes it.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,.:/@%".contains(&byte);
         if !word.is_empty() && word.bytes().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }

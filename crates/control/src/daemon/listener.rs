@@ -97,6 +97,10 @@ pub(super) fn turn_away(channel: &Channel, refusal: Refusal) {
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match fs::symlink_metadata(path) {
+        // A socket that answers is a live control's, of another network namespace.
+        Ok(facts) if facts.file_type().is_socket() && Channel::connect(path).is_ok() => {
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"))
+        }
         Ok(facts) if facts.file_type().is_socket() => fs::remove_file(path),
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is no socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -116,6 +116,20 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     daemon.assert_serves();
 }
 
+#[test]
+fn a_socket_that_answers_is_left_alone_and_a_dead_one_replaced() {
+    let daemon = Running::new();
+    let refused = Listener::open(&daemon.path(), Permit::new(&[], &[])).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("somebody listens there"), "{refused}");
+    daemon.assert_serves();
+    let dead = daemon.folder.path().join("dead.sock");
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    Listener::open(&dead, Permit::new(&[], &[])).map(drop).unwrap();
+    let file = daemon.folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(Listener::open(&file, Permit::new(&[], &[])).is_err(), "it is no socket");
+}
+
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }

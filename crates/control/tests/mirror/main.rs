@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::Value;
 use sidestep_plane::table::{Incomplete, NeighbourState, ROUTES_MAX, Route, RouteKind};
+use sidestep_stack::route::{Routes, Unreachable};
 use sidestep_testkit::Side;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -105,6 +106,68 @@ fn the_table_is_what_ip_shows() {
     assert_same_routes(&place, true);
     assert_eq!(place.seen.routes_incomplete, Incomplete::No);
     assert_eq!(place.seen.hosts_incomplete, Incomplete::No);
+}
+
+/// The same question to the kernel and to the copy of its tables: next hop, interface, source.
+#[test]
+fn the_mirror_decides_as_the_kernel_does() {
+    let Some(mut place) = Place::new() else { return };
+    place.ip("link add pair0 type veth peer name pair1");
+    place.ip("address add 198.18.7.1/24 dev pair0");
+    place.ip("address add 198.18.7.9/24 dev pair0");
+    place.ip("link set pair0 up");
+    place.ip("link set pair1 up");
+    place.ip("route add default via 198.18.0.254 metric 100");
+    place.ip("route add default via 198.18.7.254 metric 50");
+    place.ip("route add 203.0.113.0/24 via 198.18.0.2");
+    place.ip("route add 203.0.113.128/25 via 198.18.7.2 src 198.18.7.9");
+    place.ip("route add 203.0.113.200/32 dev pair0");
+    place.ip("route add 203.0.114.0/24 via 198.18.0.3 metric 10");
+    place.ip("route add 203.0.114.0/24 via 198.18.7.3 metric 5");
+    place.ip("route add unreachable 203.0.115.0/24");
+    place.ip("route add prohibit 203.0.116.0/24");
+    place.ip("route add blackhole 203.0.117.0/24");
+    place.ip("-6 route add 2001:2:5::/48 via 2001:2::2 metric 9");
+    place.ip("-6 route add 2001:2:5:1::/64 via 2001:2::3 metric 9");
+    place.until("the last route", |seen| !routes_to(seen, "2001:2:5:1::/64").is_empty());
+    place.until("settled addresses", |seen| seen.addresses.iter().all(|address| !address.is_avoided));
+    let destinations = "198.18.0.2 198.18.0.200 198.18.7.2 203.0.113.1 203.0.113.129 203.0.113.200 203.0.113.255 \
+        203.0.114.7 8.8.8.8 2001:2::2 2001:2::99 2001:2:5::1 2001:2:5:1::1";
+    for destination in destinations.split_whitespace() {
+        place.ip(&format!("neighbour flush {destination}"));
+        let shown = &place.json(&format!("route get {destination}"))[0];
+        let (next_hop, interface) = match place.routes().resolve(destination.parse().unwrap(), None, None) {
+            Ok(found) => {
+                assert_eq!(text(shown, "prefsrc"), found.source.to_string(), "{destination}");
+                (found.next_hop, found.interface)
+            }
+            Err(Unreachable::NeighbourPending { next_hop, interface }) => (next_hop, interface),
+            Err(other) => panic!("{destination}: {other}"),
+        };
+        let gateway = shown["gateway"].as_str().unwrap_or(destination);
+        assert_eq!(gateway, next_hop.to_string(), "{destination}");
+        let name = place.seen.links.iter().find(|link| link.index == interface).unwrap().name.clone();
+        assert_eq!(text(shown, "dev"), name, "{destination}");
+    }
+    for (destination, refusal) in [
+        ("203.0.115.1", Unreachable::Refused),
+        ("203.0.116.1", Unreachable::Prohibited),
+        ("203.0.117.1", Unreachable::Blackhole),
+        ("198.18.7.9", Unreachable::Local),
+        ("198.18.0.255", Unreachable::Broadcast),
+        ("127.0.0.1", Unreachable::Local),
+    ] {
+        assert_eq!(place.routes().resolve(destination.parse().unwrap(), None, None), Err(refusal), "{destination}");
+    }
+    // With neighbours known, the sources can be compared, too.
+    place.ip("neighbour replace 198.18.7.2 lladdr 02:00:00:00:00:72 dev pair0 nud permanent");
+    place.ip("neighbour replace 198.18.7.254 lladdr 02:00:00:00:00:fe dev pair0 nud permanent");
+    place.until("a neighbour", |seen| seen.neighbours.iter().any(|entry| entry.mac == [2, 0, 0, 0, 0, 0xfe]));
+    for destination in ["203.0.113.129", "8.8.8.8"] {
+        let shown = &place.json(&format!("route get {destination}"))[0];
+        let found = place.routes().resolve(destination.parse().unwrap(), None, None).unwrap();
+        assert_eq!(text(shown, "prefsrc"), found.source.to_string(), "{destination}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sidestep_control::mirror::Mirror;
+use sidestep_plane::routes::MirrorRoutes;
 use sidestep_plane::table::{Reader, Route, Snapshot};
 use sidestep_sys::process::is_root;
 use sidestep_testkit::lab::{Lab, Options, Side};
@@ -71,6 +72,11 @@ impl Place {
 
     pub(crate) fn peer_mac(&self) -> [u8; 6] {
         self.lab.host(Side::B).mac
+    }
+
+    /// The routing logic over the table.
+    pub(crate) fn routes(&self) -> MirrorRoutes {
+        MirrorRoutes::new(Reader::open(self.mirror.file()).unwrap())
     }
 
     /// One turn of the daemon's loop, and a look at the table.

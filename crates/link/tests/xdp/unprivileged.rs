@@ -17,6 +17,8 @@ const UMEM: i32 = 701;
 const NOBODY: u32 = 65_534;
 /// Answers the child gives before it ends.
 const MESSAGES: u64 = 1000;
+/// Messages under way at a time: where there are more spinning threads than CPUs, each batch waits for its turn.
+const BATCH: usize = 40;
 /// A frame of this number tells the child to make no system call from now on.
 const SEAL: u64 = 1 << 32;
 
@@ -49,18 +51,21 @@ fn nobody_echoes_without_capability_and_without_system_call() {
             assert!(child.try_wait().expect("it is ours").is_none(), "the child ended");
             rings.fill.as_ref().filter(|fill| !fill.is_fresh()).map(drop)
         });
-        for number in std::iter::once(SEAL).chain(0..MESSAGES) {
-            assert!(send(&mut near, number, 100));
+        let numbers: Vec<u64> = (0..MESSAGES).collect();
+        for batch in std::iter::once(&[SEAL][..]).chain(numbers.chunks(BATCH)) {
+            assert!(batch.iter().all(|number| send(&mut near, *number, 100)));
             near.flush().expect("the wire is up");
-            let answer = wait("an answer of the child", || {
-                near.poll().expect("the wire is up");
-                ended = ended.or(child.try_wait().expect("it is ours"));
-                assert!(number == MESSAGES - 1 || ended.is_none(), "the child ended: {ended:?}");
-                let (frame, answer) = receive(&mut near)?;
-                near.release(frame);
-                Some(answer)
-            });
-            assert_eq!(answer, number);
+            for number in batch {
+                let answer = wait("an answer of the child", || {
+                    near.poll().expect("the wire is up");
+                    ended = ended.or(child.try_wait().expect("it is ours"));
+                    assert!(batch.contains(&(MESSAGES - 1)) || ended.is_none(), "the child ended: {ended:?}");
+                    let (frame, answer) = receive(&mut near)?;
+                    near.release(frame);
+                    Some(answer)
+                });
+                assert_eq!(answer, *number);
+            }
         }
         let status: ExitStatus = child.wait().expect("it is ours");
         assert!(status.success(), "{kick:?}: {status} (SIGSYS: it made a system call)");
@@ -91,16 +96,24 @@ fn child() {
         match number {
             // These may make calls: to send, and to wake the one who sends.
             SEAL if matches!(KICKS[index], Kick::Caller | Kick::Thread { idle: Idle::Park, .. }) => {}
-            SEAL => no_more_system_calls(),
+            SEAL => {
+                drain(&mut link);
+                no_more_system_calls();
+            }
             _ => answered += 1,
         }
     }
     // The last answer may still be with the sender; nobody waits for it but the parent, so it must leave before us.
+    drain(&mut link);
+    // SAFETY: ends the process at once; the destructors would make system calls.
+    unsafe { libc::_exit(0) }
+}
+
+/// Waits until everything has left: the sender is then awake, the first time it had to be woken.
+fn drain(link: &mut XdpLink) {
     while link.counters().tally.sent != 0 {
         link.poll().expect("the wire is up");
     }
-    // SAFETY: ends the process at once; the destructors would make system calls.
-    unsafe { libc::_exit(0) }
 }
 
 /// What the parent's `parts` makes; a real parent tells it beside the descriptors.

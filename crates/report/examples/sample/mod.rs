@@ -221,6 +221,7 @@ fn ratio(row: &Row, against: &str, stat: &str, value: f64, spread: f64) -> Ratio
         stat: stat.into(),
         value,
         ci95: [value * (1.0 - spread), value * (1.0 + spread)],
+        ..Ratio::default()
     }
 }
 

@@ -9,6 +9,9 @@ use crate::svg::palette::Palette;
 use crate::view::summary::{headline, summary};
 use crate::view::{self, compare, words};
 
+/// Most bars of the main comparison.
+const BARS: usize = 30;
+
 pub(super) fn title(document: &Document) -> String {
     match document.host.hostname.as_str() {
         "" => "Latency report".into(),
@@ -38,9 +41,10 @@ pub(super) fn overview(document: &Document, palette: &Palette) -> String {
     let mut body = key_figures(document);
     body += &paragraph(&summary.measured);
     if let Some(section) = view::latency_sections(document).first() {
+        let rows = head_rows(&section.rows);
         let text = "The bar goes from p50 (dot) to p99; the thin line from the minimum to the last percentile that has \
                     enough samples. Shorter and further left is better.";
-        body += &figure(&section.title, text, "", |shape| bars::chart(&section.rows, palette, shape));
+        body += &figure(&section.title, text, "", |shape| bars::chart(&rows, palette, shape));
     }
     body += &list("found", &summary.found);
     if !summary.careful.is_empty() {
@@ -48,6 +52,18 @@ pub(super) fn overview(document: &Document, palette: &Palette) -> String {
         body += &list("careful", &summary.careful);
     }
     body
+}
+
+/// Whole groups from the first one on, as many as can be taken in at a glance, and one at least.
+fn head_rows<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let mut shown = Vec::new();
+    for group in view::by_circumstance(rows) {
+        if !shown.is_empty() && shown.len() + group.rows.len() > BARS {
+            break;
+        }
+        shown.extend(group.rows);
+    }
+    shown
 }
 
 fn key_figures(document: &Document) -> String {

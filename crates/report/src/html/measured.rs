@@ -6,7 +6,7 @@ use crate::schema::{Document, Row};
 use crate::svg::histogram::Series;
 use crate::svg::palette::Palette;
 use crate::svg::{self, bars, cdf};
-use crate::tables::{intervals, latency, rates, sizes, unavailable};
+use crate::tables::{cycles, intervals, latency, rates, sizes, streams, unavailable};
 use crate::view::{self, Group, LatencySection, words};
 
 /// Most curves in one chart: more cannot be told apart.
@@ -47,6 +47,10 @@ pub(super) fn distributions(document: &Document, one: &LatencySection<'_>, palet
         body += &figure(&title, HISTOGRAM, "", |shape| svg::histogram::chart(chart, measure, shape));
     }
     body += &list("notes", &broken);
+    if let Some(cycles) = cycles::table(document, &one.rows) {
+        body += "<h3>The same in clock cycles</h3>\n";
+        body += &table(&cycles, palette);
+    }
     if let Some(intervals) = intervals::table(&one.rows) {
         body += "<h3>How well the percentiles are known</h3>\n";
         body += &table(&intervals, palette);
@@ -98,6 +102,12 @@ fn chart_title(what: &str, chart: &[Series<'_>]) -> String {
         [only] => format!("{what}, {}", only.heading),
         _ => what.into(),
     }
+}
+
+/// How fast messages stream; nothing where none did.
+pub(super) fn streaming(document: &Document, palette: &Palette) -> String {
+    let found = streams::table(document, &view::streams(document));
+    found.map(|found| section("streams", words::STREAMS, &table(&found, palette))).unwrap_or_default()
 }
 
 /// The sweep over message sizes; nothing where there is none.

@@ -1,13 +1,16 @@
 //! One colour and one dash per path, the same in every chart of a page.
 
 use crate::schema::Document;
-use crate::view::{self, path};
+use crate::view;
 
 /// Colours that people with any colour vision can tell apart (after Okabe and Ito).
 const COLOURS: usize = 8;
 
 /// Solid, dashed, dotted, dash-dotted.
 const DASHES: usize = 4;
+
+/// What is drawn in the colour of a limit; everything else has one of its own.
+const FLOOR: &str = "floor";
 
 /// The order in which paths were met.
 pub(crate) struct Palette(Vec<String>);
@@ -19,7 +22,7 @@ impl Palette {
         let listed = document.paths.iter().map(|path| path.name.as_str());
         for name in listed.chain(document.results.iter().map(view::label)) {
             let measured = document.results.iter().any(|row| view::label(row) == name);
-            if measured && !path::is_floor(name) && !names.iter().any(|known| known == name) {
+            if measured && name != FLOOR && !names.iter().any(|known| known == name) {
                 names.push(name.into());
             }
         }

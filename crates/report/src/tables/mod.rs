@@ -1,11 +1,13 @@
 //! Tables, before they are text or HTML: one definition of what stands in each column for both.
 
+pub(crate) mod cycles;
 pub(crate) mod hiccups;
 pub(crate) mod intervals;
 pub(crate) mod latency;
 pub(crate) mod rates;
 pub(crate) mod ratios;
 pub(crate) mod sizes;
+pub(crate) mod streams;
 pub(crate) mod unavailable;
 
 /// A table for any exporter.

@@ -46,6 +46,9 @@ fn heading(ratio: &Ratio) -> String {
     if ratio.size > 0 {
         parts.push(number::bytes(ratio.size));
     }
+    if !ratio.measure.is_empty() {
+        parts.push(format!("{}{}", names::measure(&ratio.measure), names::pace(ratio.rate_offered)));
+    }
     parts.join(", ")
 }
 

@@ -3,7 +3,7 @@
 mod layout;
 
 use crate::schema::{Document, Host};
-use crate::tables::{latency, rates, ratios, sizes, unavailable};
+use crate::tables::{cycles, latency, rates, ratios, sizes, streams, unavailable};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -40,6 +40,14 @@ fn measured(document: &Document, page: &mut Page) {
     for section in view::latency_sections(document) {
         page.title(&section.title);
         page.table(&latency::table(document, &section.rows));
+        if let Some(cycles) = cycles::table(document, &section.rows) {
+            page.title("The same in clock cycles");
+            page.table(&cycles);
+        }
+    }
+    if let Some(table) = streams::table(document, &view::streams(document)) {
+        page.title(view::words::STREAMS);
+        page.table(&table);
     }
     for scenario in ["sizes", "rates"] {
         let rows = view::sweep(document, scenario);

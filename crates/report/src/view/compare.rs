@@ -1,6 +1,6 @@
 //! Ratios: what stands against what, and what a ratio means.
 
-use super::label;
+use super::{is_stream, label};
 use crate::number;
 use crate::schema::{Document, Ratio, Row};
 
@@ -15,16 +15,17 @@ pub(crate) fn against_baseline<'a>(document: &'a Document, row: &Row, stat: &str
 }
 
 /// Whether other paths stand against `row`.
-fn is_baseline(document: &Document, row: &Row) -> bool {
+fn is_baseline(document: &Document, row: &Row, stat: &str) -> bool {
     let mut ratios = document.ratios.iter();
-    ratios.any(|ratio| !is_control(ratio) && ratio.against == label(row) && belongs(ratio, row, "p50"))
+    ratios.any(|ratio| !is_control(ratio) && ratio.against == label(row) && belongs(ratio, row, stat))
 }
 
-/// How `row` stands to its baseline, for a cell: the ratio of the medians.
+/// How `row` stands to its baseline, for a cell: the ratio of the medians; of what streams, of the means.
 pub(crate) fn standing(document: &Document, row: &Row) -> String {
-    match against_baseline(document, row, "p50") {
+    let stat = if is_stream(row) { "mean" } else { "p50" };
+    match against_baseline(document, row, stat) {
         Some(ratio) => number::ratio(ratio.value),
-        None if is_baseline(document, row) => "baseline".into(),
+        None if is_baseline(document, row, stat) => "baseline".into(),
         None => "-".into(),
     }
 }
@@ -44,7 +45,14 @@ pub(crate) fn control<'a>(document: &'a Document, row: &Row) -> Option<&'a Ratio
 fn belongs(ratio: &Ratio, row: &Row, stat: &str) -> bool {
     let scenario = ratio.scenario.is_empty() || ratio.scenario == row.scenario;
     let transport = ratio.transport.is_empty() || ratio.transport == row.transport;
-    scenario && transport && ratio.stat == stat && (ratio.size == 0 || ratio.size == row.size) && is_usable(ratio)
+    // Only a scenario with several measures or paces names them in its ratios.
+    let same = ratio.measure.is_empty() || ratio.measure == row.measure && ratio.rate_offered == row.rate_offered;
+    scenario
+        && transport
+        && same
+        && ratio.stat == stat
+        && (ratio.size == 0 || ratio.size == row.size)
+        && is_usable(ratio)
 }
 
 fn is_usable(ratio: &Ratio) -> bool {

@@ -32,7 +32,7 @@ pub(crate) struct Group<'a> {
 /// The sections of distributions: one per scenario, the ladder apart.
 pub(crate) fn latency_sections(document: &Document) -> Vec<LatencySection<'_>> {
     let mut sections: Vec<LatencySection<'_>> = Vec::new();
-    for row in document.results.iter().filter(|row| !is_sweep(&row.scenario)) {
+    for row in document.results.iter().filter(|row| !is_sweep(&row.scenario) && !is_stream(row)) {
         let ladder = row.rung.is_some();
         match sections.iter_mut().find(|section| section.scenario == row.scenario && section.ladder == ladder) {
             Some(section) => section.rows.push(row),
@@ -52,6 +52,16 @@ pub(crate) fn sweep<'a>(document: &'a Document, scenario: &str) -> Vec<&'a Row> 
     document.results.iter().filter(|row| row.scenario == scenario).collect()
 }
 
+/// The rows that tell how fast messages stream.
+pub(crate) fn streams(document: &Document) -> Vec<&Row> {
+    document.results.iter().filter(|row| is_stream(row)).collect()
+}
+
+/// Time per message at full speed is a throughput: its percentiles are not those of a wait.
+pub(crate) fn is_stream(row: &Row) -> bool {
+    row.measure == "per_message"
+}
+
 /// Sweeps have tables and curves of their own.
 fn is_sweep(scenario: &str) -> bool {
     matches!(scenario, "sizes" | "rates")
@@ -61,11 +71,12 @@ fn section_title(scenario: &str, ladder: bool) -> String {
     if ladder { "The ladder of set-ups".into() } else { words::scenario(scenario) }
 }
 
-/// Rows of one transport, size and measure together, in the order of their first appearance.
+/// Rows of one transport, size, measure and pace together, in the order of their first appearance.
 pub(crate) fn by_circumstance<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     group(rows, |row| {
         let transport = words::transport(&row.transport);
-        format!("{transport}, {}, {}", number::bytes(row.size), words::measure(&row.measure))
+        let pace = words::pace(row.rate_offered);
+        format!("{transport}, {}, {}{pace}", number::bytes(row.size), words::measure(&row.measure))
     })
 }
 
@@ -96,9 +107,11 @@ pub(crate) fn label(row: &Row) -> &str {
     row.rung.as_deref().unwrap_or(&row.path)
 }
 
-/// The row with the lowest median.
+/// The row with the lowest median; a floor only where it stands alone, for it is no path.
 pub(crate) fn fastest<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
     let median = |row: &Row| row.distribution.p50.filter(|p50| p50.is_finite());
-    let measured = rows.iter().copied().filter(|row| median(row).is_some());
+    let only_floors = rows.iter().all(|row| path::is_floor(&row.path));
+    let ranked = rows.iter().copied().filter(|row| only_floors || !path::is_floor(&row.path));
+    let measured = ranked.filter(|row| median(row).is_some());
     measured.min_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal))
 }

@@ -23,9 +23,9 @@ pub(crate) fn waiting(document: &Document, path: &str) -> Waiting {
     }
 }
 
-/// The physical limit of the machine: shown beside the paths, never ranked among them.
+/// A physical limit of the machine: shown beside the paths, never ranked among them.
 pub(crate) fn is_floor(path: &str) -> bool {
-    path == "floor"
+    matches!(path, "floor" | "floor-each-way")
 }
 
 #[cfg(test)]

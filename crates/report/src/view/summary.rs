@@ -3,10 +3,14 @@
 use std::cmp::Ordering;
 
 use super::path::{Waiting, is_floor, waiting};
-use super::{Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, sweep, words};
+use super::{
+    Group, by_circumstance, by_curve, by_transport, compare, fastest, is_stream, label, latency_sections,
+    streams as view_streams, sweep, words,
+};
 use crate::number;
 use crate::schema::{Document, Ratio, Row};
 use crate::tables::rates::loss;
+use crate::tables::streams::fastest as fastest_stream;
 
 /// Below this share of the offered rate a rate counts as not reached.
 const REACHED_SHARE: f64 = 0.9;
@@ -30,6 +34,7 @@ pub(crate) fn summary(document: &Document) -> Summary {
             found.extend(fastest_of(document, &heading, &group.rows));
         }
     }
+    found.extend(streams(document));
     found.extend(sizes(document));
     found.extend(rates(document));
     found.extend(noise_floors(document));
@@ -52,6 +57,10 @@ fn measured(document: &Document) -> String {
         let rows = words::counted(section.rows.len(), "distribution", "distributions");
         let what = if section.ladder { "the ladder of set-ups".into() } else { words::scenario(section.scenario) };
         parts.push(format!("{} ({rows})", lower_first(&what)));
+    }
+    let streams = view_streams(document).len();
+    if streams > 0 {
+        parts.push(format!("{} ({})", lower_first(words::STREAMS), words::counted(streams, "row", "rows")));
     }
     for scenario in ["sizes", "rates"] {
         let curves = by_curve(&sweep(document, scenario)).len();
@@ -98,6 +107,18 @@ fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<Strin
     };
     let only = if rows.len() == 1 { "" } else { "fastest is " };
     Some(format!("{heading}: {only}{}, p50 {p50}{p99}{tail}.", label(row)))
+}
+
+/// One sentence per size: what streams fastest there, and next to it.
+fn streams(document: &Document) -> Vec<String> {
+    let sentence = |group: &Group<'_>| {
+        let best = fastest_stream(&group.rows)?;
+        let others: Vec<&Row> = group.rows.iter().copied().filter(|row| row.path != best.path).collect();
+        let say = |row: &Row| Some(format!("{} with {} messages/s", label(row), number::rate(row.rate_achieved?)));
+        let next = fastest_stream(&others).and_then(say).map(|next| format!(", then {next}")).unwrap_or_default();
+        Some(format!("{}: most is {}{next}.", group.heading, say(best)?))
+    };
+    by_circumstance(&view_streams(document)).iter().filter_map(sentence).collect()
 }
 
 /// One sentence per transport: each curve from the smallest message to the largest.
@@ -184,7 +205,9 @@ fn careful(document: &Document) -> Vec<String> {
         careful.push("The run was interrupted: the rows hold what had been measured until then.".into());
     }
     careful.extend(virtual_machine(document));
-    careful.extend(rows_where(document, "lost messages", |row| row.lost > 0 && row.scenario != "rates"));
+    careful.extend(rows_where(document, "lost messages", |row| {
+        row.lost > 0 && row.scenario != "rates" && !is_stream(row)
+    }));
     careful.extend(rows_where(document, "had not settled when counting began", |row| {
         row.warmup.messages > 0 && !row.warmup.steady
     }));

@@ -1,18 +1,23 @@
 //! The reader's words for the values of the schema. A value that is not known here is shown as it stands.
 
+use crate::number;
+
 /// A scenario as a heading.
 pub(crate) fn scenario(scenario: &str) -> String {
     match scenario {
         "rr" => "Request and response",
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
-        "ring" => "Rings between processes",
+        "ring" => "Messages through memory",
         "fix" => "FIX order to ack and fill",
         "tick" => "Tick to trade",
         other => other,
     }
     .into()
 }
+
+/// The heading of what streams.
+pub(crate) const STREAMS: &str = "Throughput through memory";
 
 /// A transport.
 pub(crate) fn transport(transport: &str) -> &str {
@@ -34,7 +39,16 @@ pub(crate) fn measure(measure: &str) -> &str {
         "rtt" => "round trip",
         "half_rtt" => "half-RTT",
         "one_way" => "one way",
+        "per_message" => "time per message at full speed",
         other => other,
+    }
+}
+
+/// When the messages of a round trip were due; nothing where each left when the one before it was back.
+pub(crate) fn pace(per_second: Option<f64>) -> String {
+    match per_second {
+        Some(rate) if rate > 0.0 => format!(", one due every {}", number::time(1e9 / rate)),
+        _ => String::new(),
     }
 }
 
@@ -44,6 +58,7 @@ pub(crate) fn place(place: &str) -> &str {
         "lab" => "two network namespaces of one machine, joined by veth",
         "loopback" => "the loopback interface of one machine",
         "remote" => "two machines",
+        "memory" => "the memory of one machine",
         other => other,
     }
 }

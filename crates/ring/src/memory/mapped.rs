@@ -1,5 +1,6 @@
 //! The machine's memory: a mapping, of this process alone or shared.
 
+use crate::prefetch;
 use crate::sync::{Flag, Word};
 use sidestep_sys::memory::Mapping;
 use std::ptr::NonNull;
@@ -41,6 +42,18 @@ impl Memory {
         debug_assert!(offset.is_multiple_of(4) && offset + 4 <= self.mapping.len());
         // SAFETY: as in `word`; nothing reaches these bytes as a u64.
         unsafe { self.base.add(offset).cast().as_ref() }
+    }
+
+    /// Has the cache line at `offset` fetched, with the right to write it, while this CPU goes on. Only a hint.
+    #[inline(always)]
+    pub(crate) fn fetch_to_write(&self, offset: usize) {
+        prefetch::to_write(std::ptr::from_ref(self.word(offset)).cast());
+    }
+
+    /// Has the cache line at `offset` fetched, to be read. Only a hint.
+    #[inline(always)]
+    pub(crate) fn fetch_to_read(&self, offset: usize) {
+        prefetch::to_read(std::ptr::from_ref(self.word(offset)).cast());
     }
 
     /// The bytes of a message: inside the memory, as the callers have checked the record against the ring's end.

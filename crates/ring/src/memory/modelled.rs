@@ -33,6 +33,12 @@ impl Memory {
         &self.flags[usize::from(offset == crate::layout::WRITER_SLEEPS_AT)]
     }
 
+    /// A model has no cache.
+    pub(crate) fn fetch_to_write(&self, _: usize) {}
+
+    /// As above.
+    pub(crate) fn fetch_to_read(&self, _: usize) {}
+
     /// Stores one word of a message: as data, and where it may later be looked at as a record's word, also as that.
     pub(crate) fn write(&self, offset: usize, value: u64) {
         // SAFETY: loom checks that nobody else uses the cell meanwhile.

@@ -31,6 +31,8 @@ pub struct Consumer {
     published: u64,
     /// Cells and bytes of the message on loan; no cells when there is none.
     lent: (u64, usize),
+    /// Cells of the last message, which the next one is expected to have.
+    expected: u64,
     fault: Option<Fault>,
     recorder: Recorder,
     side: Side,
@@ -60,7 +62,7 @@ impl Consumer {
             }
         }
         memory.word(READER_CLOSED_AT).store(0, Release);
-        Ok(Self { ring, read, published, lent: (0, 0), fault: None, recorder, side })
+        Ok(Self { ring, read, published, lent: (0, 0), expected: 1, fault: None, recorder, side })
     }
 
     /// The next message, on loan until the returned guard is dropped, which also releases it.
@@ -203,6 +205,11 @@ impl Consumer {
             return ReadError::Faulty(fault);
         }
         self.publish();
+        if self.expected > 1 {
+            // Its second line, while the first is waited for: one transfer less behind the other. More of them would be
+            // taken from under the writer (7 % of a round trip at 64 bytes; all lines cost 10 % at 256).
+            self.ring.memory.fetch_to_read(self.ring.cell(self.read.position + 1));
+        }
         ReadError::Empty
     }
 
@@ -229,6 +236,7 @@ impl Consumer {
         self.read.sequence += 1;
         self.read.bytes += length as u64;
         self.lent.0 = 0;
+        self.expected = cells;
     }
 
     /// Stores what is released where a successor finds it, and tells the writer if that is worth a cache line: when a

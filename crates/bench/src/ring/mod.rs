@@ -1,0 +1,135 @@
+//! Messages between two CPUs through memory and through the kernel's local channels: rings, pipes, sockets, and the
+//! cache line itself.
+//!
+//! A [`Channel`] says how its two ends are made, an [`End`] sends and receives whole messages. The loops around them are
+//! one piece of code for every contestant, ours and others' ([`Threads`] puts the far end on a thread, [`run`] measures a
+//! list of contestants in turn), so `peers/ring` measures other rings beside ours in the same run. Both clock readings of
+//! a sample are of one CPU. What arrives is copied to a buffer inside the sample, because a message that nobody reads is
+//! no message, and compared with what was sent outside of it.
+
+pub mod channels;
+mod contest;
+mod far;
+mod near;
+mod payload;
+mod process;
+mod run;
+mod threads;
+
+pub use near::Near;
+pub use process::{FAR_COMMAND, SharedRing, far_process};
+pub use run::{Request, Setting, run};
+pub use threads::Threads;
+
+use sidestep_sys::Problem;
+use std::time::Duration;
+
+/// What an end answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The message is sent, or was passed on.
+    Done,
+    /// No room, or no message: ask again.
+    Again,
+    /// The other end is gone, or the channel is broken.
+    Gone,
+}
+
+/// One end of a pair of channels, one each way.
+///
+/// Neither call waits longer than some 100 ms; one that is meant to spin returns [`Step::Again`] at once.
+pub trait End {
+    /// Messages that the far end sends unasked before it answers. They show that it is there, and put the two ways out of
+    /// step: a store and a later load 4096 bytes apart look alike to the CPU for a moment, and two rings that are made
+    /// alike would be used at the same offset of a page.
+    const HELLOS: u64 = 7;
+    /// Turns with [`Step::Again`] between two looks at the clock and at whether the far end lives: 1 for an end that
+    /// sleeps in its calls.
+    const TURNS_PER_LOOK: u32 = 1 << 14;
+
+    /// Sends a copy of `message`.
+    fn send(&mut self, message: &[u8]) -> Step;
+
+    /// Passes the next message to `take`, once, and gives its place back.
+    fn receive(&mut self, take: impl FnOnce(&[u8])) -> Step;
+
+    /// Messages that this end knows to have been overwritten before it could read them.
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+/// How the two ends of a contestant are made.
+pub trait Channel {
+    /// Either end.
+    type End: End;
+    /// What the thread of the far end needs to make its end.
+    type Ticket: Send;
+
+    /// Makes the near end, on the measuring thread.
+    fn open(&self, shape: Shape) -> Result<(Self::End, Self::Ticket), Problem>;
+
+    /// Makes the far end, on its own thread.
+    fn join(&self, ticket: Self::Ticket) -> Result<Self::End, Problem>;
+}
+
+/// What has to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Message size, bytes.
+    pub size: usize,
+    /// Messages that must find room, each way.
+    pub messages: usize,
+}
+
+/// What a slice measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// A message there and back, the next one when the answer is in.
+    ClosedLoop,
+    /// A message there and back, one due in every such interval.
+    Paced(Duration),
+    /// Messages one way, as fast as they go.
+    Stream,
+}
+
+/// One slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// What has to pass.
+    pub shape: Shape,
+    /// What is measured.
+    pub load: Load,
+    /// How long it runs before counting begins.
+    pub settle: Duration,
+    /// How long it is counted.
+    pub duration: Duration,
+    /// CPU of the far end.
+    pub far_cpu: u32,
+}
+
+/// Whoever takes part: a channel, and where its far end runs.
+pub trait Contestant {
+    /// Its name: the path of its rows.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in one or two sentences.
+    fn description(&self) -> String;
+
+    /// Whether a side that waits sleeps; it then gets a longer settling time.
+    fn sleeps(&self) -> bool;
+
+    /// Why it cannot carry this load or messages of this size, if so.
+    fn refusal(&self, size: u32, load: Load) -> Option<String> {
+        let _ = (size, load);
+        None
+    }
+
+    /// Measures one slice over a channel made for it; what was found is left in `near`.
+    fn run(&self, job: &Job, near: &mut Near) -> Result<(), Problem>;
+}
+
+/// A channel that could not be made.
+pub(crate) fn cannot_open(name: &str, why: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot open {name}"), why)
+}

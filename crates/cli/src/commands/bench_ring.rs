@@ -1,0 +1,53 @@
+//! `sidestep bench ring`.
+
+use super::bench::{clock, command_line, tell};
+use crate::args::BenchRing;
+use crate::output::Outputs;
+use crate::progress::Bar;
+use crate::{exit, signal};
+use sidestep_bench::ring::{self, Contestant, Load, Request, Setting, channels, far_process};
+use sidestep_bench::run::this_program;
+use sidestep_sys::Problem;
+
+pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
+    let contestants = chosen(&args.paths)?;
+    let mut loads = args.pace.0;
+    if !args.no_throughput {
+        loads.push(Load::Stream);
+    }
+    if loads.is_empty() {
+        return Err(Problem::usage("nothing to measure", "--pace is none and --no-throughput is given"));
+    }
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let request =
+        Request { sizes: args.sizes, loads, duration: args.duration, ring_bytes: args.room.saturating_mul(1024) };
+    let setting = Setting {
+        clock: clock(args.clock),
+        client_cpu: args.cpus.map(|cpus| cpus.client),
+        server_cpu: args.cpus.and_then(|cpus| cpus.peer),
+        stop: signal::stop_flag()?,
+        command: command_line(),
+    };
+    tell(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
+}
+
+/// Those asked for, or all.
+fn chosen(names: &[String]) -> Result<Vec<Box<dyn Contestant>>, Problem> {
+    let mut all = channels::all(this_program());
+    if names.is_empty() || names == ["all"] {
+        return Ok(all);
+    }
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|one| one.name() == name.trim())) {
+        let known: Vec<&str> = all.iter().map(|one| one.name()).collect();
+        return Err(Problem::usage(format!("no path {unknown:?}"), "this build does not know it")
+            .next(format!("choose from: {}", known.join(", "))));
+    }
+    all.retain(|one| names.iter().any(|name| name.trim() == one.name()));
+    Ok(all)
+}
+
+/// Is the far end of a ring.
+pub(super) fn far(job: &[String]) -> Result<u8, Problem> {
+    far_process(job)?;
+    Ok(exit::GOOD)
+}
