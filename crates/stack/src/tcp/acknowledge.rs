@@ -1,0 +1,71 @@
+//! When an ACK leaves (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+
+use sidestep_wire::tcp::SequenceNumber;
+
+/// How urgently an ACK is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// Nothing new to acknowledge.
+    #[default]
+    None,
+    /// It may wait for data, or for the timer.
+    Delayed,
+    /// In the next poll, if no data has taken it along by then.
+    Poll,
+    /// Before anything else is done.
+    Now,
+}
+
+/// What is owed to the peer.
+#[derive(Debug, Default)]
+pub(super) struct Acknowledge {
+    pub(super) need: Need,
+    /// The last number that was acknowledged, Last.ACK.sent of RFC 7323.
+    pub(super) last_sent: SequenceNumber,
+}
+
+impl Acknowledge {
+    /// Asks for an ACK, no later than `need`.
+    #[inline]
+    pub(super) fn ask(&mut self, need: Need) {
+        self.need = self.need.max(need);
+    }
+
+    /// Data has come in order: every second full segment is acknowledged at once (RFC 9293 SHLD-18), others as `quickack`
+    /// says.
+    #[inline]
+    pub(super) fn data_in_order(&mut self, nxt: SequenceNumber, segment_bytes: u32, quickack: bool) {
+        let waiting = nxt.since(self.last_sent);
+        self.ask(match () {
+            () if waiting >= 2 * segment_bytes => Need::Now,
+            () if quickack => Need::Poll,
+            () => Need::Delayed,
+        });
+    }
+
+    /// A segment with this acknowledgement has left.
+    #[inline]
+    pub(super) fn sent(&mut self, ack: SequenceNumber) {
+        (self.need, self.last_sent) = (Need::None, ack);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9293 section 3.8.6.3, SHLD-18
+    #[test]
+    fn every_second_full_segment_is_acknowledged() {
+        let mut owed = Acknowledge::default();
+        owed.data_in_order(SequenceNumber(1000), 1000, false);
+        assert_eq!(owed.need, Need::Delayed);
+        owed.data_in_order(SequenceNumber(1999), 1000, false);
+        assert_eq!(owed.need, Need::Delayed, "two, but not full ones");
+        owed.data_in_order(SequenceNumber(2000), 1000, false);
+        assert_eq!(owed.need, Need::Now);
+        owed.sent(SequenceNumber(2000));
+        owed.data_in_order(SequenceNumber(2100), 1000, true);
+        assert_eq!(owed.need, Need::Poll);
+    }
+}

@@ -1,0 +1,104 @@
+//! The timers of one connection. The wheel knows only the earliest, and learns of a later one when it fires: that makes
+//! restarting a timer per ACK one store.
+
+use super::time::Instant;
+
+/// The timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// Retransmission (RFC 6298).
+    Retransmit,
+    /// What may only be reordered is lost now (RFC 8985 section 6.2).
+    Reorder,
+    /// A probe for a lost tail (RFC 8985 section 7).
+    TailProbe,
+    /// A probe into a closed window (RFC 9293 section 3.8.6.1).
+    Persist,
+    /// A delayed ACK leaves (RFC 9293 section 3.8.6.3).
+    DelayedAck,
+    /// Keep-alive (RFC 9293 section 3.8.4).
+    KeepAlive,
+    /// The end of FIN-WAIT-2 and of TIME-WAIT.
+    Close,
+    /// A corked part of a segment leaves.
+    Cork,
+}
+
+impl Timer {
+    /// In the order in which they are served if they are due together: the probe comes in place of the timeout.
+    pub(super) const ALL: [Self; 8] = [
+        Self::TailProbe,
+        Self::Retransmit,
+        Self::Reorder,
+        Self::Persist,
+        Self::DelayedAck,
+        Self::KeepAlive,
+        Self::Close,
+        Self::Cork,
+    ];
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadlines([Instant; Timer::ALL.len()]);
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self([Instant::NEVER; Timer::ALL.len()])
+    }
+}
+
+impl Deadlines {
+    #[inline]
+    pub(super) fn arm(&mut self, timer: Timer, deadline: Instant) {
+        self.0[timer as usize] = deadline;
+    }
+
+    #[inline]
+    pub(super) fn cancel(&mut self, timer: Timer) {
+        self.0[timer as usize] = Instant::NEVER;
+    }
+
+    #[inline]
+    pub(super) fn is_armed(&self, timer: Timer) -> bool {
+        self.0[timer as usize] != Instant::NEVER
+    }
+
+    #[inline]
+    pub(super) fn at(&self, timer: Timer) -> Instant {
+        self.0[timer as usize]
+    }
+
+    /// The earliest of all; [`Instant::NEVER`] if none is armed.
+    #[inline]
+    pub(super) fn earliest(&self) -> Instant {
+        self.0.iter().copied().fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Takes a timer that has expired.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let due = Timer::ALL.into_iter().find(|&timer| self.at(timer) <= now)?;
+        self.cancel(due);
+        Some(due)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fires_once() {
+        let mut deadlines = Deadlines::default();
+        deadlines.arm(Timer::Cork, Instant::from_nanos(5));
+        deadlines.arm(Timer::Retransmit, Instant::from_nanos(7));
+        assert_eq!(deadlines.earliest(), Instant::from_nanos(5));
+        assert_eq!(deadlines.take_due(Instant::from_nanos(6)), Some(Timer::Cork));
+        assert_eq!(deadlines.take_due(Instant::from_nanos(6)), None);
+        deadlines.cancel(Timer::Retransmit);
+        assert_eq!(deadlines.earliest(), Instant::NEVER);
+    }
+}

@@ -1,0 +1,71 @@
+//! ICMP errors, told from outside: by the kernel's error queue, or by `wire::icmp`.
+
+use super::Tcp;
+use crate::tcp::counters::Counter;
+use crate::tcp::error::Error;
+use crate::tcp::flow::Flow;
+use crate::tcp::output::Output;
+use crate::tcp::slots::ConnectionId;
+use crate::tcp::time::Instant;
+use sidestep_wire::tcp::SequenceNumber;
+
+impl Tcp {
+    /// A router says that a packet of `flow`, whose segment began with `sequence`, was larger than the `mtu` of the way
+    /// (RFC 1191, RFC 8201). False if it fits nothing that is under way, or changes nothing.
+    pub fn packet_too_big(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        sequence: SequenceNumber,
+        mtu: u16,
+        output: &mut dyn Output,
+    ) -> bool {
+        let Some(index) = self.under_way(flow, sequence) else { return false };
+        self.step(now, index, output, |connection, cx| connection.lower_path_mtu(cx, mtu)).unwrap_or(false)
+    }
+
+    /// The peer of `flow` cannot be reached, says the answer to a segment that began with `sequence`. `is_final`: protocol or
+    /// port unreachable, or prohibited; else a network or host that may come back. Ends a connection only while it is being
+    /// made (RFC 5461); otherwise it is the reason in case the peer stays silent. False if it fits nothing.
+    pub fn unreachable(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        sequence: SequenceNumber,
+        is_final: bool,
+        output: &mut dyn Output,
+    ) -> bool {
+        let Some(index) = self.under_way(flow, sequence) else { return false };
+        self.step(now, index, output, |connection, _| connection.note_unreachable(is_final)).is_some()
+    }
+
+    /// The connection of which `sequence` is under way.
+    fn under_way(&mut self, flow: &Flow, sequence: SequenceNumber) -> Option<u32> {
+        let index = self.index_of(flow);
+        let index = index.filter(|&index| {
+            self.slots.connection_at(index).is_some_and(|connection| connection.is_under_way(sequence))
+        });
+        if index.is_none() {
+            self.counters.count(Counter::IcmpIgnored);
+        }
+        index
+    }
+
+    /// The caller's routes have another limit for the connection's path now: lower or higher.
+    pub fn set_path_mtu(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        mtu: u16,
+        output: &mut dyn Output,
+    ) -> Result<(), Error> {
+        self.slots.held(id).ok_or(Error::NotFound)?;
+        self.step(now, id.index, output, |connection, cx| {
+            if !connection.lower_path_mtu(cx, mtu) && mtu > connection.path_mtu {
+                connection.path_mtu = mtu;
+                connection.fit_segments();
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! All connections of one thread.
+
+mod calls;
+mod close;
+mod cookies;
+mod icmp;
+mod ingress;
+mod listening;
+mod settle;
+
+pub use close::Shutdown;
+pub use ingress::{Incoming, Received};
+
+use super::config::Config;
+use super::cookie::Cookies;
+use super::counters::Counters;
+use super::demux::Demux;
+use super::events::Events;
+use super::flow::Flow;
+use super::hash::Secret;
+use super::isn::InitialSequence;
+use super::listen::Listeners;
+use super::slots::Slots;
+use super::time::Instant;
+use super::timer::Wheel;
+
+/// All connections and listeners of one thread.
+pub struct Tcp {
+    config: Config,
+    slots: Slots,
+    demux: Demux,
+    listeners: Listeners,
+    wheel: Wheel,
+    events: Events,
+    /// Connections that have something to send in the next poll, each once.
+    due: Vec<u32>,
+    /// The list of the poll under way; kept for its memory.
+    polled: Vec<u32>,
+    counters: Counters,
+    isn: InitialSequence,
+    cookies: Cookies,
+}
+
+impl Tcp {
+    /// An empty one. `secret`: random numbers that nobody outside can know; sequence numbers and the table's order come
+    /// from them.
+    pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
+        Self {
+            slots: Slots::default(),
+            demux: Demux::new(&secret),
+            listeners: Listeners::default(),
+            wheel: Wheel::new(now),
+            events: Events::default(),
+            due: Vec::new(),
+            polled: Vec::new(),
+            counters: Counters::default(),
+            isn: InitialSequence::new(&secret),
+            cookies: Cookies::new(&secret),
+            config,
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Connections: those that are there, and of them in TIME-WAIT without a holder.
+    pub fn connections(&self) -> (u32, u32) {
+        (self.slots.open + self.slots.waiting, self.slots.waiting)
+    }
+
+    #[inline]
+    fn index_of(&self, flow: &Flow) -> Option<u32> {
+        self.demux.find(flow, |index| self.slots.slot(index).flow() == Some(flow))
+    }
+}

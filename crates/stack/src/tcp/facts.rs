@@ -1,0 +1,120 @@
+//! What a connection can tell of itself, as `TCP_INFO` does.
+
+use super::congestion::CongestionControl;
+use super::connection::Connection;
+use super::flow::Flow;
+use super::recovery::Phase;
+use super::state::State;
+use super::time::Instant;
+
+/// The facts of one connection at one moment. Times in ns, windows and sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The two ends.
+    pub flow: Flow,
+    /// The state.
+    pub state: State,
+    /// The smoothed round trip; `None` before the first.
+    pub rtt_ns: Option<u64>,
+    /// Its mean deviation.
+    pub rtt_variance_ns: u64,
+    /// The least of the last minutes; 0 before the first.
+    pub rtt_min_ns: u64,
+    /// The last one measured; 0 before the first.
+    pub rtt_latest_ns: u64,
+    /// The retransmission timeout, backed off.
+    pub rto_ns: u64,
+    /// The congestion window.
+    pub congestion_window: u32,
+    /// The slow start threshold.
+    pub slow_start_threshold: u32,
+    /// The name of the congestion control.
+    pub congestion: &'static str,
+    /// Whether a loss is being recovered from.
+    pub is_recovering: bool,
+    /// Bytes sent and not known to have arrived or to be lost.
+    pub in_flight: u32,
+    /// Segments believed lost and not sent again yet.
+    pub lost_segments: u32,
+    /// Segments that the peer has sacked.
+    pub sacked_segments: u32,
+    /// Bytes given by the application and not acknowledged.
+    pub unacknowledged: usize,
+    /// Bytes given by the application and never sent.
+    pub unsent: u32,
+    /// Bytes that can be read.
+    pub readable: usize,
+    /// Bytes beyond holes.
+    pub out_of_order: u32,
+    /// The peer's window.
+    pub send_window: u32,
+    /// The window that the peer has.
+    pub receive_window: u32,
+    /// The largest segment to send, options included.
+    pub segment_bytes: u32,
+    /// The path MTU.
+    pub path_mtu: u16,
+    /// Timestamps are used.
+    pub timestamps: bool,
+    /// Selective acknowledgements are used.
+    pub sack: bool,
+    /// Window shifts: the peer's, ours.
+    pub window_shifts: (u8, u8),
+    /// Segments that arrived.
+    pub segments_in: u64,
+    /// Segments sent, retransmissions included.
+    pub segments_out: u64,
+    /// Payload bytes taken.
+    pub bytes_in: u64,
+    /// Payload bytes sent for the first time.
+    pub bytes_out: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// When the last segment was sent.
+    pub last_sent_at: Instant,
+    /// When the last good segment arrived.
+    pub last_heard_at: Instant,
+}
+
+impl Facts {
+    pub(super) fn of(connection: &Connection, rto_ns: u64) -> Self {
+        let Connection { send, receive, recovery, congestion, rtt, figures, .. } = connection;
+        Self {
+            flow: connection.flow,
+            state: connection.state,
+            rtt_ns: rtt.smoothed_ns(),
+            rtt_variance_ns: rtt.variance_ns(),
+            rtt_min_ns: rtt.minimum_ns(),
+            rtt_latest_ns: rtt.latest_ns(),
+            rto_ns,
+            congestion_window: congestion.window_bytes(),
+            slow_start_threshold: congestion.threshold_bytes(),
+            congestion: congestion.kind().name(),
+            is_recovering: recovery.phase != Phase::Open,
+            in_flight: recovery.pipe(connection.payload_bytes()),
+            lost_segments: recovery.board.lost(),
+            sacked_segments: recovery.board.sacked(),
+            unacknowledged: send.buffer.len(),
+            unsent: send.unsent(),
+            readable: receive.buffer.len(),
+            out_of_order: receive.assembler.bytes(),
+            send_window: send.wnd,
+            receive_window: receive.window(),
+            segment_bytes: connection.segment_bytes,
+            path_mtu: connection.path_mtu,
+            timestamps: connection.timestamps.is_some(),
+            sack: connection.sack,
+            window_shifts: (send.shift, receive.shift),
+            segments_in: figures.segments_in,
+            segments_out: figures.segments_out,
+            bytes_in: figures.bytes_in,
+            bytes_out: figures.bytes_out,
+            retransmitted: figures.retransmitted,
+            timeouts: figures.timeouts,
+            last_sent_at: connection.last_sent_at,
+            last_heard_at: connection.last_heard_at,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Initial sequence numbers (RFC 6528).
+
+use super::flow::Flow;
+use super::hash::{Secret, sip_hash_flow};
+use super::time::Instant;
+use sidestep_wire::tcp::SequenceNumber;
+
+/// ISN = M + F(flow, secret), where M advances by one every 4 microseconds (RFC 6528 section 3). We count 4.096 us, a shift
+/// instead of a division.
+const TICK_SHIFT: u32 = 12;
+
+/// Chooses initial sequence numbers.
+pub(super) struct InitialSequence {
+    key: [u64; 2],
+}
+
+impl InitialSequence {
+    pub(super) fn new(secret: &Secret) -> Self {
+        Self { key: [secret.0[0], secret.0[1]] }
+    }
+
+    /// The number to begin `flow` with at `now`.
+    pub(super) fn choose(&self, flow: &Flow, now: Instant) -> SequenceNumber {
+        let moving = (now.as_nanos() >> TICK_SHIFT) as u32;
+        SequenceNumber(moving.wrapping_add(sip_hash_flow(self.key, flow, 0) as u32))
+    }
+
+    /// What to add to the timestamp clock for `flow`, so that it tells nothing of this host's uptime or of other flows
+    /// (RFC 7323 section 7.1), yet goes on from one connection of a flow to the next (RFC 6191).
+    pub(super) fn timestamp_offset(&self, flow: &Flow) -> u32 {
+        sip_hash_flow(self.key, flow, 1) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(port: u16) -> Flow {
+        Flow::new(([192, 0, 2, 1], port).into(), ([192, 0, 2, 2], 80).into()).unwrap()
+    }
+
+    /// RFC 6528 section 3: the numbers of one flow go up with time, those of two flows have nothing in common.
+    #[test]
+    fn numbers_advance_per_flow_and_differ_between_flows() {
+        let numbers = InitialSequence::new(&Secret([1, 2, 3, 4]));
+        let at = |port, us: u64| numbers.choose(&flow(port), Instant::from_nanos(us * 1000));
+        assert_eq!(at(1, 4_096_000).since(at(1, 0)), 1_000_000);
+        assert_ne!(at(1, 0), at(2, 0));
+        assert_ne!(InitialSequence::new(&Secret([9, 2, 3, 4])).choose(&flow(1), Instant::default()), at(1, 0));
+        assert_ne!(numbers.timestamp_offset(&flow(1)), numbers.timestamp_offset(&flow(2)));
+    }
+}

@@ -1,0 +1,128 @@
+//! Recovery from loss: fast (RFC 6675, RFC 6582, RFC 8985), after a timeout (RFC 6298, RFC 5681), and back when it was a
+//! mistake.
+
+use super::congestion::{CongestionControl, Controller};
+use super::prr::Prr;
+use super::rack::Rack;
+use super::scoreboard::Scoreboard;
+use super::tail_probe::TailProbe;
+use super::time::Instant;
+use sidestep_wire::tcp::SequenceNumber;
+
+/// Duplicate ACKs that mean a loss, of a peer that does not sack (RFC 5681 section 3.2).
+pub(super) const DUPLICATE_ACKS: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing is known to be lost.
+    Open,
+    /// A loss was seen; sending goes on, proportionally to what arrives.
+    Fast,
+    /// The timer expired; slow start from one segment.
+    Timeout,
+}
+
+/// What is kept to take a recovery back.
+pub(super) struct Undo {
+    before: Controller,
+    /// Segments sent again for which no duplicate was reported yet.
+    pub(super) unproven: u32,
+}
+
+pub(super) struct Recovery {
+    pub(super) board: Scoreboard,
+    pub(super) rack: Rack,
+    pub(super) phase: Phase,
+    /// Recovery is over when this is acknowledged (RecoveryPoint of RFC 6675).
+    pub(super) point: SequenceNumber,
+    /// Duplicate ACKs of a peer that does not sack.
+    pub(super) duplicate_acks: u32,
+    /// The most that was in flight in the round trip that ends with `used_until`.
+    used_max: u32,
+    used_until: SequenceNumber,
+    pub(super) prr: Prr,
+    pub(super) tail: Option<TailProbe>,
+    pub(super) undo: Option<Undo>,
+    /// Expiries of the retransmission timer without progress.
+    pub(super) timeouts: u32,
+    /// Since when the peer owes an acknowledgement.
+    pub(super) waiting_since: Instant,
+    /// Unanswered probes into a closed window.
+    pub(super) persist_backoff: u32,
+}
+
+impl Recovery {
+    pub(super) fn new(iss: SequenceNumber) -> Self {
+        Self {
+            board: Scoreboard::default(),
+            rack: Rack::default(),
+            phase: Phase::Open,
+            point: iss,
+            duplicate_acks: 0,
+            used_max: 0,
+            used_until: iss,
+            prr: Prr::default(),
+            tail: None,
+            undo: None,
+            timeouts: 0,
+            waiting_since: Instant::default(),
+            persist_backoff: 0,
+        }
+    }
+
+    /// Bytes in the network as far as known. A duplicate ACK of a peer that does not sack says that one segment left it.
+    #[inline]
+    pub(super) fn pipe(&self, payload_bytes: u32) -> u32 {
+        self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
+    }
+
+    /// The most that was in flight during the round trip under way.
+    #[inline]
+    pub(super) fn used(&mut self, una: SequenceNumber, nxt: SequenceNumber, in_flight: u32) -> u32 {
+        let used = self.used_max.max(in_flight);
+        (self.used_max, self.used_until) =
+            if una.is_at_or_after(self.used_until) { (in_flight, nxt) } else { (used, self.used_until) };
+        used
+    }
+
+    /// Keeps what is needed to take the recovery back.
+    pub(super) fn remember(&mut self, before: &Controller) {
+        if self.phase == Phase::Open {
+            self.undo = Some(Undo { before: before.clone(), unproven: 0 });
+        }
+    }
+
+    /// A segment was sent again.
+    pub(super) fn resent(&mut self, index: usize, now: Instant) {
+        self.board.resend(index, now);
+        if let Some(undo) = self.undo.as_mut().filter(|_| self.phase != Phase::Open) {
+            undo.unproven += 1;
+        }
+    }
+
+    /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake.
+    pub(super) fn disprove(&mut self, congestion: &mut Controller) -> bool {
+        let Some(undo) = &mut self.undo else { return false };
+        if undo.unproven == 0 {
+            return false;
+        }
+        undo.unproven -= 1;
+        if undo.unproven > 0 {
+            return false;
+        }
+        if undo.before.window_bytes() > congestion.window_bytes() {
+            *congestion = undo.before.clone();
+        }
+        self.undo = None;
+        self.phase = Phase::Open;
+        self.board.clear_lost();
+        true
+    }
+
+    /// Recovery is over.
+    pub(super) fn recovered(&mut self) {
+        self.phase = Phase::Open;
+        self.duplicate_acks = 0;
+        self.rack.recovered();
+    }
+}

@@ -1,0 +1,346 @@
+//! What leaves now: lost segments again, then new ones as the windows allow, then an ACK if none of them has carried it.
+
+use super::acknowledge::Need;
+use super::config::us;
+use super::congestion::CongestionControl;
+use super::connection::{Connection, Context};
+use super::counters::Counter;
+use super::deadlines::Timer;
+use super::output::Outgoing;
+use super::recovery::Phase;
+use super::send::{Hold, Limits};
+use super::state::State;
+use super::time::Instant;
+use sidestep_wire::tcp::{Flags, Options, SackBlocks, Segment, SequenceNumber};
+
+/// Whether the sink had a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Sent,
+    Refused,
+}
+
+impl Connection {
+    /// Sends what may leave. `is_poll`: an ACK that waited for the poll leaves, too. False if the sink was full.
+    #[inline]
+    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, is_poll: bool) -> bool {
+        if self.state == State::Closed || self.state == State::TimeWait && self.acknowledge.need == Need::None {
+            return true;
+        }
+        if !self.transmit_data(cx) {
+            return false;
+        }
+        let is_ack_due = match self.acknowledge.need {
+            Need::Now => true,
+            Need::Poll => is_poll,
+            Need::Delayed => {
+                self.delay_ack(cx);
+                false
+            }
+            Need::None => false,
+        };
+        // Before the peer's SYN there is nothing to acknowledge.
+        !is_ack_due || self.state == State::SynSent || self.send_ack(cx) == Left::Sent
+    }
+
+    fn transmit_data(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.send.nxt == self.send.iss {
+            return self.send_syn(cx) == Left::Sent;
+        }
+        if self.recovery.board.lost() > 0 && !self.resend_lost(cx) {
+            return false;
+        }
+        if !self.send.is_syn_acknowledged() || !self.send.has_unsent() {
+            self.deadlines.cancel(Timer::Persist);
+            return true;
+        }
+        self.send_new(cx)
+    }
+
+    /// What the congestion window leaves.
+    #[inline]
+    fn congestion_room(&self) -> u32 {
+        match self.recovery.phase {
+            Phase::Fast => self.recovery.prr.budget(),
+            _ => {
+                let pipe = self.recovery.pipe(self.payload_bytes());
+                self.congestion.window_bytes().saturating_sub(pipe)
+            }
+        }
+    }
+
+    /// The first number from `iss`: SYN, or SYN-ACK (RFC 9293 section 3.5).
+    fn send_syn(&mut self, cx: &mut Context<'_>) -> Left {
+        let (start, end) = (self.send.iss, self.send.iss + 1);
+        if self.emit_syn(cx) == Left::Refused {
+            return Left::Refused;
+        }
+        self.send.nxt = end;
+        self.recovery.board.push(start, end, cx.now);
+        self.recovery.waiting_since = cx.now;
+        self.arm_retransmit(cx);
+        Left::Sent
+    }
+
+    fn emit_syn(&mut self, cx: &mut Context<'_>) -> Left {
+        let answers = self.state != State::SynSent;
+        let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        let options = Options {
+            maximum_segment_size: Some(self.offered_segment_bytes()),
+            window_scale: self.offers_scaling(cx, answers).then_some(self.receive.shift),
+            sack_permitted: self.sack,
+            timestamps: self.timestamps.map(|timestamps| timestamps.option(cx.now)),
+            ..Options::NONE
+        };
+        // RFC 7323 section 2.2: the window of a SYN is not shifted.
+        let window = self.receive.offer(false);
+        let start = self.send.iss;
+        self.emit(cx, start, flags, window, options, (start, start))
+    }
+
+    /// An answer offers what the SYN offered (RFC 7323 section 1.3).
+    fn offers_scaling(&self, cx: &Context<'_>, answers: bool) -> bool {
+        cx.config.window_scaling && (!answers || self.peer_scales)
+    }
+
+    /// Sends lost segments again, lowest first. False if the sink was full.
+    fn resend_lost(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(index) = self.recovery.board.next_lost() {
+            // The path may take less than it did (RFC 1191); and a peer's window may have shrunk, which only probes respect.
+            self.recovery.board.split(index, self.data_payload_bytes());
+            let Some(record) = self.recovery.board.at(index) else { return true };
+            let in_flight = self.recovery.pipe(self.payload_bytes());
+            if record.bytes() > self.congestion_room() && in_flight > 0 {
+                return true;
+            }
+            if self.resend(cx, index, u32::MAX) == Left::Refused {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends the segment at `index` again, at most `bytes_max` of it.
+    pub(super) fn resend(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Left {
+        let Some(record) = self.recovery.board.at(index) else { return Left::Sent };
+        let left = if record.start == self.send.iss {
+            self.emit_syn(cx)
+        } else {
+            let end = record.start + record.bytes().min(bytes_max);
+            self.emit_range(cx, record.start, end)
+        };
+        if left == Left::Refused {
+            return left;
+        }
+        cx.counters.count(Counter::Retransmitted);
+        self.figures.retransmitted += 1;
+        self.recovery.resent(index, cx.now);
+        if self.recovery.phase == Phase::Fast {
+            self.recovery.prr.sent(record.bytes());
+        }
+        if !self.deadlines.is_armed(Timer::Retransmit) {
+            self.arm_retransmit(cx);
+        }
+        left
+    }
+
+    /// Sends new segments. False if the sink was full.
+    #[inline]
+    fn send_new(&mut self, cx: &mut Context<'_>) -> bool {
+        self.restart_after_idle(cx);
+        let sent_before = self.send.nxt;
+        let hold = loop {
+            if self.recovery.board.len() >= cx.config.in_flight_segments_max as usize {
+                break Hold::Congestion;
+            }
+            let limits = self.limits();
+            match self.send.next_segment(&limits) {
+                Err(hold) => break hold,
+                Ok((bytes, finish)) => {
+                    if self.send_segment(cx, bytes, finish, limits.payload_bytes) == Left::Refused {
+                        return false;
+                    }
+                }
+            }
+        };
+        if self.send.nxt != sent_before {
+            self.arm_tail_probe(cx);
+        }
+        self.wait_for(cx, hold);
+        true
+    }
+
+    #[inline]
+    fn limits(&self) -> Limits {
+        Limits {
+            payload_bytes: self.data_payload_bytes(),
+            room_bytes: self.congestion_room(),
+            nodelay: self.options.nodelay,
+            cork: self.options.cork && !self.cork_expired,
+        }
+    }
+
+    /// The largest payload beside the options that go with it now (RFC 6691).
+    #[inline]
+    pub(super) fn data_payload_bytes(&self) -> u32 {
+        match self.receive.assembler.has_report() {
+            true => self.segment_bytes - self.segment_options(Instant::default()).bytes() as u32,
+            false => self.payload_bytes(),
+        }
+    }
+
+    /// A new segment of `bytes`, with or without FIN.
+    #[inline]
+    pub(super) fn send_segment(&mut self, cx: &mut Context<'_>, bytes: u32, finish: bool, payload_max: u32) -> Left {
+        let start = self.send.nxt;
+        let saved = self.send.finish;
+        if finish {
+            self.send.finish = Some(start + bytes);
+        }
+        let end = start + bytes + u32::from(finish);
+        if self.emit_range(cx, start, end) == Left::Refused {
+            self.send.finish = saved;
+            return Left::Refused;
+        }
+        if self.recovery.board.is_empty() {
+            self.recovery.waiting_since = cx.now;
+        }
+        self.send.sent(bytes, finish, payload_max);
+        self.recovery.board.push(start, end, cx.now);
+        self.figures.bytes_out += u64::from(bytes);
+        if bytes < payload_max {
+            self.cork_expired = false;
+            self.deadlines.cancel(Timer::Cork);
+        }
+        if self.recovery.phase == Phase::Fast {
+            self.recovery.prr.sent(bytes);
+        }
+        // RFC 6298 (5.1)
+        if !self.deadlines.is_armed(Timer::Retransmit) {
+            self.arm_retransmit(cx);
+        }
+        Left::Sent
+    }
+
+    /// RFC 5681 section 4.1, if the profile wants it; and time that CUBIC does not count (RFC 9438 section 5.8).
+    #[inline]
+    fn restart_after_idle(&mut self, cx: &Context<'_>) {
+        if !self.recovery.board.is_empty() {
+            return;
+        }
+        let idle_ns = cx.now.since_ns(self.last_sent_at);
+        let rto_ns = self.rtt.timeout_ns(cx.config);
+        if idle_ns > rto_ns {
+            if cx.config.slow_start_after_idle {
+                self.congestion.on_idle(idle_ns, rto_ns);
+            }
+            self.congestion.on_pause(idle_ns);
+        }
+    }
+
+    /// Arms the timer that ends a wait which no ACK will end.
+    #[inline]
+    fn wait_for(&mut self, cx: &Context<'_>, hold: Hold) {
+        if hold == Hold::Cork && !self.deadlines.is_armed(Timer::Cork) {
+            self.deadlines.arm(Timer::Cork, cx.now.after_ns(us(cx.config.cork_us)));
+        }
+        if hold != Hold::Window || !self.recovery.board.is_empty() {
+            self.deadlines.cancel(Timer::Persist);
+        } else if !self.deadlines.is_armed(Timer::Persist) {
+            self.arm_persist(cx);
+        }
+    }
+
+    /// RFC 9293 section 3.8.6.1: the first probe after a retransmission timeout, then exponentially later.
+    pub(super) fn arm_persist(&mut self, cx: &Context<'_>) {
+        let rto_ns = self.rtt.timeout_ns(cx.config);
+        let wait_ns = rto_ns.saturating_mul(1 << self.recovery.persist_backoff.min(20)).min(us(cx.config.rto_max_us));
+        self.deadlines.arm(Timer::Persist, cx.now.after_ns(wait_ns));
+    }
+
+    #[inline]
+    fn delay_ack(&mut self, cx: &Context<'_>) {
+        if !self.deadlines.is_armed(Timer::DelayedAck) {
+            self.deadlines.arm(Timer::DelayedAck, cx.now.after_ns(us(cx.config.delayed_ack_us)));
+        }
+    }
+
+    /// A segment without data.
+    pub(super) fn send_ack(&mut self, cx: &mut Context<'_>) -> Left {
+        let nxt = self.send.nxt;
+        self.emit_range(cx, nxt, nxt)
+    }
+
+    /// Aborts: the peer is told (RFC 9293 section 3.10.5).
+    pub(super) fn send_reset(&mut self, cx: &mut Context<'_>) {
+        let nxt = self.send.nxt;
+        let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
+        cx.counters.count(Counter::ResetsOut);
+        self.emit(cx, nxt, Flags::RST | Flags::ACK, 0, options, (nxt, nxt));
+    }
+
+    #[inline]
+    pub(super) fn segment_options(&self, now: Instant) -> Options {
+        let timestamps = self.timestamps.map(|timestamps| timestamps.option(now));
+        let options = Options { timestamps, ..Options::NONE };
+        if !self.sack || !self.receive.assembler.has_report() {
+            return options;
+        }
+        Options { sack: self.receive.assembler.blocks(), ..options }.fitted()
+    }
+
+    /// The numbers `start..end`, with PSH on the last byte there is, and FIN.
+    #[inline]
+    fn emit_range(&mut self, cx: &mut Context<'_>, start: SequenceNumber, end: SequenceNumber) -> Left {
+        let mut flags = Flags::ACK;
+        let data_end = self.send.data_start() + self.send.buffer.len() as u32;
+        if self.send.finish.is_some_and(|finish| end.is_after(finish)) {
+            flags = flags | Flags::FIN;
+        }
+        // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
+        if end != start && data_end.is_at_or_before(end) && start.is_before(data_end) {
+            flags = flags | Flags::PSH;
+        }
+        let (window, options) = (self.receive.offer(true), self.segment_options(cx.now));
+        self.emit(cx, start, flags, window, options, (start, end))
+    }
+
+    #[inline]
+    pub(super) fn emit(
+        &mut self,
+        cx: &mut Context<'_>,
+        sequence: SequenceNumber,
+        flags: Flags,
+        window: u16,
+        options: Options,
+        (start, end): (SequenceNumber, SequenceNumber),
+    ) -> Left {
+        let has_ack = flags.has(Flags::ACK);
+        let header = Segment {
+            source_port: self.flow.local_port,
+            destination_port: self.flow.remote_port,
+            sequence,
+            acknowledgement: if has_ack { self.receive.nxt } else { SequenceNumber(0) },
+            flags,
+            window,
+            urgent_pointer: 0,
+            options,
+        };
+        let payload = self.send.payload(start, end);
+        let outgoing =
+            Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template: Some(&self.template) };
+        if cx.output.segment(&outgoing).is_err() {
+            cx.counters.count(Counter::NoRoom);
+            return Left::Refused;
+        }
+        cx.counters.count(Counter::SegmentsOut);
+        self.figures.segments_out += 1;
+        self.last_sent_at = cx.now;
+        if has_ack {
+            self.acknowledge.sent(self.receive.nxt);
+            self.receive.assembler.reported();
+            self.deadlines.cancel(Timer::DelayedAck);
+        }
+        Left::Sent
+    }
+}
