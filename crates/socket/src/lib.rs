@@ -36,6 +36,7 @@ mod keeper;
 mod options;
 mod reason;
 mod routes;
+pub mod tcp;
 mod twin;
 
 pub use datagram::Datagram;
