@@ -44,7 +44,7 @@ fn read(engine: &mut Engine, stream: TcpStream) -> Result<Vec<u8>, TcpError> {
 #[test]
 fn half_closed_streams_still_carry_the_other_direction() {
     let Some(lab) = lab() else { return };
-    let Pair { mut engine, stream, mut peer, .. } = pair(&lab);
+    let Pair { mut engine, stream, mut peer, _control } = pair(&lab);
     engine.tcp().send(stream, b"last words").unwrap();
     engine.tcp().shutdown(stream, Shutdown::Write).unwrap();
     assert_eq!(engine.tcp().send(stream, b"more"), Err(TcpError::Stack(Error::BrokenPipe)));
@@ -63,7 +63,7 @@ fn half_closed_streams_still_carry_the_other_direction() {
 #[test]
 fn an_abort_is_a_reset_there() {
     let Some(lab) = lab() else { return };
-    let Pair { mut engine, stream, mut peer, .. } = pair(&lab);
+    let Pair { mut engine, stream, mut peer, _control } = pair(&lab);
     engine.tcp().abort(stream).unwrap();
     assert_eq!(peer.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert!(engine.tcp().read(stream, &mut [0; 8]).is_err_and(|error| !error.is_would_block()));
@@ -72,7 +72,7 @@ fn an_abort_is_a_reset_there() {
 #[test]
 fn a_reset_there_is_an_error_here() {
     let Some(lab) = lab() else { return };
-    let Pair { mut engine, stream, peer, .. } = pair(&lab);
+    let Pair { mut engine, stream, peer, _control } = pair(&lab);
     socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(peer);
     assert_eq!(read(&mut engine, stream), Err(TcpError::Stack(Error::Reset)));
@@ -100,7 +100,7 @@ fn nobody_listening_there_is_a_refusal() {
 #[test]
 fn a_reader_that_is_slow_stops_the_sender_until_it_reads() {
     let Some(lab) = lab() else { return };
-    let Pair { mut engine, stream, mut peer, .. } = pair(&lab);
+    let Pair { mut engine, stream, mut peer, _control } = pair(&lab);
     let piece = vec![7; 100_000];
     let mut sent = 0;
     wait("a full window", || {
@@ -173,7 +173,7 @@ fn refused(host: &Host, at: SocketAddr) {
 #[test]
 fn an_engine_that_ends_resets_what_is_open() {
     let Some(lab) = lab() else { return };
-    let Pair { engine, mut peer, .. } = pair(&lab);
+    let Pair { engine, mut peer, _control, .. } = pair(&lab);
     drop(engine);
     assert_eq!(peer.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
