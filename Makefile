@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo install test lint bench peers fuzz clean
+.PHONY: help build demo install test lint bench peers fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,15 @@ fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	for target in $$($(CARGO) +nightly fuzz list); do \
 		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
 	done
+
+models: ## Explore every interleaving of the rings' protocols with loom: some minutes
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --release --locked -p sidestep-ring --lib models
+
+tsan: ## The threads of rings and shared-memory links under ThreadSanitizer (needs nightly with rust-src)
+	@scripts/bootstrap tsan
+	RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test --locked -Zbuild-std \
+		--target "$$(rustc -vV | sed -n 's/^host: //p')" \
+		-p sidestep-ring --test threads --test model -p sidestep-link --test shm
 
 clean: ## Remove what was built and measured
 	$(CARGO) clean

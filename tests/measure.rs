@@ -58,13 +58,23 @@ fn check_row(row: &Value) {
 fn every_path_is_measured_or_says_why_not() {
     let _turn = my_turn();
     for transport in ["tcp", "udp"] {
-        let finished =
-            run(&["bench", "rr", "--place", "loopback", "--transport", transport, "--duration", "60ms", "--json", "-"]);
+        let finished = run(&[
+            "bench",
+            "rr",
+            "--place",
+            "loopback",
+            "--transport",
+            transport,
+            "--duration",
+            "200ms",
+            "--json",
+            "-",
+        ]);
         assert_eq!(finished.code, 0, "{}", finished.stderr);
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 13, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 14, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
@@ -162,10 +172,11 @@ fn a_lab_measures_and_leaves_nothing() {
 }
 
 #[test]
-fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
+fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let _turn = my_turn();
     let arguments = |place| {
-        let paths = ["--paths", "kernel-spin,xdp-raw", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
+        let paths =
+            ["--paths", "kernel-spin,xdp-raw,xdp", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
         [vec!["bench", "sizes", place, "--transport", "udp"], paths.to_vec()].concat()
     };
     let reasons = |document: &Value| {
@@ -173,7 +184,7 @@ fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
         unavailable.map(|row| row["reason"].as_str().expect("a reason").to_owned()).collect::<Vec<_>>().join("; ")
     };
     let document = run(&arguments("--place=loopback")).json();
-    assert_eq!(reasons(&document).matches("in the lab only").count(), 3, "{document}");
+    assert_eq!(reasons(&document).matches("in the lab only").count(), 6, "{document}");
     if !is_root() {
         return;
     }
@@ -182,12 +193,16 @@ fn bare_frames_are_measured_in_a_lab_and_refused_elsewhere() {
     let document = finished.json();
     check_schema(&document);
     assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
-    let bare: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == "xdp-raw").collect();
-    assert_eq!(bare.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
-    for row in bare {
-        check_row(row);
-        assert!(row["transport"] == "udp" && row["notes"].to_string().contains("copy mode"), "{row}");
+    for path in ["xdp-raw", "xdp"] {
+        let found: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == path).collect();
+        assert_eq!(found.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
+        for row in found {
+            check_row(row);
+            assert!(row["transport"] == "udp" && row["notes"].to_string().contains("copy mode"), "{row}");
+        }
     }
+    let ratios = document["ratios"].as_array().expect("a list");
+    assert!(ratios.iter().any(|ratio| ratio["of"] == "xdp" && ratio["against"] == "xdp-raw"), "{document}");
 }
 
 #[test]

@@ -17,10 +17,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("control", &["sys", "plane", "steer"]),
-    ("capi", &["sys", "ring"]),
+    ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "ring", "link", "report", "testkit"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
 ];
 
@@ -154,6 +154,36 @@ fn every_dependency_has_its_reason() {
         let known = name.starts_with("sidestep") || reasons.contains(&format!("`{name}`"));
         assert!(known, "docs/dependencies.md gives no reason for {name}");
     }
+}
+
+/// The peers and the fuzz targets are workspaces of their own: what a crate of ours comes to need is to be locked there, too,
+/// or `peers/ring/run` ends before it begins.
+#[test]
+fn the_other_lock_files_know_what_our_crates_need() {
+    let metadata = metadata();
+    for file in ["peers/ring/Cargo.lock", "fuzz/Cargo.lock"] {
+        let locked = read(&root().join(file));
+        let entries = locked.split("[[package]]").filter_map(locked_names);
+        for (name, has) in entries {
+            let Some(package) = list(&metadata, "packages").iter().find(|package| text(package, "name") == name) else {
+                continue;
+            };
+            let is_ours = package["source"].is_null();
+            let needs =
+                list(package, "dependencies").iter().filter(|one| one["kind"] != "dev" && one["optional"] == false);
+            for need in needs.map(|one| text(one, "name")).filter(|_| is_ours) {
+                assert!(has.contains(&need), "{file} lacks {need} of {name}: run `cargo tree` beside it");
+            }
+        }
+    }
+}
+
+/// The package and its dependencies in one entry of a lock file.
+fn locked_names(entry: &str) -> Option<(&str, Vec<&str>)> {
+    let name = entry.trim_start().strip_prefix("name = \"")?.split('"').next()?;
+    let list = entry.split_once("dependencies = [").map_or("", |(_, list)| list);
+    let names = list.split('"').skip(1).step_by(2).filter_map(|one| one.split(' ').next());
+    Some((name, names.collect()))
 }
 
 #[test]

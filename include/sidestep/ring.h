@@ -7,11 +7,8 @@
  * Link with -lsidestep_c. C99 or C++11. The layout of the shared bytes, for those who read them without the library,
  * stands in ring_layout.h.
  *
- * ERRORS. Every call returns 0 or a negative SIDESTEP_E* code, but for the *_free calls and those at the end that
- * return words or numbers. sidestep_last_error() tells the thing, the reason and the next step. On failure nothing is
- * stored through the pointers of the call, unless the call says so. A null pointer is an error (SIDESTEP_EUSAGE), only
- * the *_free calls take one. No call unwinds, exits or prints, other than for a mistake in the library itself, which
- * is told on standard error and answered by SIDESTEP_EBUG.
+ * ERRORS. As error.h says: 0 or a negative SIDESTEP_E* code, and sidestep_last_error() tells the thing, the reason and
+ * the next step.
  *
  * LIFETIME. A handle made by *_new, *_create, *_open, *_memfd, *_from_fd is yours until you free it. Freeing the
  * segment does not end its producers, consumers, publishers, subscribers: each keeps the memory mapped until it is
@@ -28,6 +25,7 @@
 #ifndef SIDESTEP_RING_H
 #define SIDESTEP_RING_H
 
+#include <sidestep/error.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,20 +36,6 @@ extern "C" {
 /* Rises when a program built against the older header could not work with the newer library; it is also in the SONAME.
  * Without that may come: calls, codes, and fields at the end of structures whose size you give. */
 #define SIDESTEP_RING_API_VERSION 1
-
-/* What calls return besides 0. */
-#define SIDESTEP_EFAILED (-1)    /* the system or the state of the ring refused */
-#define SIDESTEP_EUSAGE (-2)     /* a null pointer, an unknown choice, a call out of order */
-#define SIDESTEP_EFULL (-3)      /* no room now */
-#define SIDESTEP_EEMPTY (-4)     /* nothing to read now */
-#define SIDESTEP_ETOOLONG (-5)   /* longer than this ring's longest message, or than what was claimed */
-#define SIDESTEP_ECLOSED (-6)    /* the other side has closed (and everything is read) */
-#define SIDESTEP_EFAULTY (-7)    /* the other side wrote what no peer writes: this handle touches the ring no more */
-#define SIDESTEP_ETOOSHORT (-8)  /* the buffer is shorter than the message, which stays where it is */
-#define SIDESTEP_ELOST (-9)      /* messages were overwritten unread; the next read goes on behind the gap */
-#define SIDESTEP_ETIMEDOUT (-10) /* the time is over */
-#define SIDESTEP_EPEERGONE (-11) /* the process of the other side has ended without closing; another may come */
-#define SIDESTEP_EBUG (-12)      /* a mistake in the library: free the handle */
 
 /* kind */
 #define SIDESTEP_SPSC 1
@@ -67,7 +51,7 @@ extern "C" {
 #define SIDESTEP_READ_ONLY 0 /* enough for stat and subscribers */
 #define SIDESTEP_READ_WRITE 1
 
-/* waiting: keep the CPU; spin for some microseconds and then yield; or then sleep until woken. */
+/* waiting: keep the CPU; spin for ten microseconds and then yield; or then sleep until woken. */
 #define SIDESTEP_SPIN 0
 #define SIDESTEP_YIELD 1
 #define SIDESTEP_PARK 2
@@ -247,14 +231,7 @@ int sidestep_subscriber_peer_pidfd(sidestep_subscriber *subscriber, int *fd);
 int sidestep_subscriber_info(const sidestep_subscriber *subscriber, sidestep_ring_info *info, size_t info_bytes);
 void sidestep_subscriber_free(sidestep_subscriber *subscriber);
 
-/* ---- Words and numbers ------------------------------------------------------------------------------------------ */
-
-/* What a code means; lives as long as the program. */
-const char *sidestep_strerror(int code);
-
-/* The last failure of the calling thread: thing, reason, next step. Empty before the first; a success does not clear
- * it. The text is valid until this thread asks again or ends. */
-const char *sidestep_last_error(void);
+/* ---- Versions --------------------------------------------------------------------------------------------------- */
 
 /* SIDESTEP_RING_API_VERSION of the library that the program runs with. */
 uint32_t sidestep_ring_api_version(void);

@@ -5,6 +5,7 @@
 //! may be said of the samples is decided in [`stats`].
 #![forbid(unsafe_code)]
 
+mod bypass;
 pub mod compare;
 mod frames;
 mod host;

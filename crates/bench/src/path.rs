@@ -19,6 +19,8 @@ pub enum Medium {
     SharedMemory,
     /// Whole frames over AF_XDP, UDP whatever transport is asked for.
     Frames,
+    /// Our own stack over AF_XDP, UDP whatever transport is asked for.
+    Stack,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -145,6 +147,16 @@ pub const PATHS: &[Path] = &[
                       by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
     },
     Path {
+        name: "xdp",
+        medium: Medium::Stack,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        description: "Our own stack over AF_XDP at both ends, native API: UDP past the kernel, steered by XDP, beside a \
+                      control plane in each namespace; each end spins on its ring and sends by one sendto(2), pinned. In \
+                      the lab only, as root.",
+    },
+    Path {
         name: "floor",
         medium: Medium::CacheLine,
         pinned: true,
@@ -171,7 +183,8 @@ impl Path {
             Medium::Inet => asked,
             Medium::Unix => Transport::Uds,
             Medium::SharedMemory => Transport::Shm,
-            Medium::Frames => Transport::Udp,
+            Medium::Stack if asked == Transport::Multicast => Transport::Multicast,
+            Medium::Frames | Medium::Stack => Transport::Udp,
             Medium::CacheLine => Transport::Memory,
         }
     }

@@ -8,7 +8,7 @@ use crate::scenario::{
 };
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
-use crate::{frames, message};
+use crate::{bypass, frames, message};
 use sidestep_report::schema::{Document, Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
@@ -205,6 +205,11 @@ fn fit(arm: Arm, bench: &Bench) -> Arm {
     {
         return arm.refused(reason);
     }
+    if arm.target.path.medium == Medium::Stack
+        && let Some(reason) = stack_refusal(bench, arm.target.size)
+    {
+        return arm.refused(reason);
+    }
     let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
     if local_only && !ends.same_host {
         return arm.refused("both ends must be on one host");
@@ -227,6 +232,18 @@ fn frames_refusal(bench: &Bench, size: u32) -> Option<String> {
         return Some("its frames are IPv4".into());
     }
     (size > frames::SIZE_MAX).then(|| format!("a frame holds messages of up to {} bytes", frames::SIZE_MAX))
+}
+
+/// Why our stack cannot go between these ends.
+pub(crate) fn stack_refusal(bench: &Bench, size: u32) -> Option<String> {
+    let ends = bench.ends();
+    if ends.place != "lab" {
+        return Some(
+            "it starts a control plane and attaches an XDP program, which is done in the lab only (--place lab, as root)".into(),
+        );
+    }
+    let most = if ends.client.is_ipv6() { bypass::SIZE_MAX_V6 } else { bypass::SIZE_MAX_V4 };
+    (size > most).then(|| format!("a frame holds messages of up to {most} bytes; larger ones are the kernel's to cut"))
 }
 
 fn means(bench: &Bench, pin_irq: bool) -> Means {

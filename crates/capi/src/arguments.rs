@@ -73,8 +73,8 @@ pub(crate) unsafe fn take_back<T>(pointer: *mut T) {
 /// The bytes of a message; a null pointer is an empty one when its length is 0.
 ///
 /// # Safety
-/// `bytes` points to `length` bytes that nobody changes during the call, and `length` is no more than a ring's longest
-/// message: far below `isize::MAX`.
+/// `bytes` points to `length` bytes that nobody changes during the call, and `length` is no more than the longest
+/// message of a ring or socket: far below `isize::MAX`.
 pub(crate) unsafe fn message<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
     match (bytes.is_null(), length) {
         (true, 0) => Ok(&[]),
@@ -94,6 +94,18 @@ pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Failure> 
     }
     // SAFETY: the caller's promise.
     Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes())))
+}
+
+/// A text.
+///
+/// # Safety
+/// The pointer is null, or to a C string that nobody changes during the call.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &'static str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(Failure::Null(name));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Failure::Usage("a text is not UTF-8"))
 }
 
 /// What a new ring is to be.

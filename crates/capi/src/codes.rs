@@ -1,11 +1,11 @@
-//! The numbers of the header: codes, choices, versions; and the words for a code.
+//! The numbers of `error.h` and `ring.h`: codes, choices, versions; and the words for a code.
 
 use std::ffi::{CStr, c_char, c_int};
 
 /// Rises when a program built against the older header could not work with the newer library; part of the SONAME.
 pub const API_VERSION: u32 = 1;
 
-/// The system or the ring's state refused; the last error tells which.
+/// The system, or the state of what was called, refused; the last error tells which.
 pub const EFAILED: c_int = -1;
 /// A null pointer, an unknown choice, a call out of order.
 pub const EUSAGE: c_int = -2;
@@ -13,7 +13,7 @@ pub const EUSAGE: c_int = -2;
 pub const EFULL: c_int = -3;
 /// Nothing to read now.
 pub const EEMPTY: c_int = -4;
-/// Longer than the longest message of this ring, or than what was claimed.
+/// Longer than what the ring or the path takes, or than what was claimed.
 pub const ETOOLONG: c_int = -5;
 /// The other side has closed.
 pub const ECLOSED: c_int = -6;
@@ -91,10 +91,10 @@ pub extern "C" fn sidestep_ring_layout_hash() -> u64 {
 fn words(code: c_int) -> &'static CStr {
     match code {
         0 => c"success",
-        EFAILED => c"refused by the system or by the state of the ring",
+        EFAILED => c"refused by the system, or by the state of what was called",
         EUSAGE => c"wrong argument or call out of order",
-        EFULL => c"the ring is full",
-        EEMPTY => c"the ring is empty",
+        EFULL => c"no room now",
+        EEMPTY => c"nothing to read now",
         ETOOLONG => c"the message is too long",
         ECLOSED => c"the other side has closed the ring",
         EFAULTY => c"the other side wrote what no peer writes",

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 /// `sidestep_consumer`.
 pub struct Consumer {
     inner: sidestep_ring::spsc::Consumer,
-    /// Whether the caller has a message on loan: a wait looks at one, too, but lends nothing.
+    /// Whether the caller has a message on loan: a release without one is an error here, and nothing in Rust.
     lends: bool,
 }
 

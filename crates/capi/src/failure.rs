@@ -4,6 +4,7 @@ use crate::codes::{
     EBUG, ECLOSED, EEMPTY, EFAILED, EFAULTY, EFULL, ELOST, EPEERGONE, ETIMEDOUT, ETOOLONG, ETOOSHORT, EUSAGE,
 };
 use sidestep_ring::{ClaimError, ReadError, WaitError};
+use sidestep_socket::{Error, SendError};
 use sidestep_sys::Problem;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -25,6 +26,10 @@ pub(crate) enum Failure {
     Claim(ClaimError),
     Read(ReadError),
     Wait(WaitError),
+    /// No datagram is there.
+    NothingCame,
+    Socket(Error),
+    Send(SendError),
     /// A problem or a panic with this code; its words are in [`TOLD`].
     Told(c_int),
 }
@@ -64,6 +69,18 @@ impl From<WaitError> for Failure {
     }
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        Self::Send(error)
+    }
+}
+
 impl Failure {
     /// A thread that is ending has no place for words any more; the code says enough.
     fn told(code: c_int, words: String) -> Self {
@@ -73,7 +90,12 @@ impl Failure {
 
     fn code(&self) -> c_int {
         match self {
-            Self::Null(_) | Self::Usage(_) => EUSAGE,
+            Self::Null(_) | Self::Usage(_) | Self::Socket(_) => EUSAGE,
+            Self::Send(SendError::Refused(_) | SendError::NoPeer) => EUSAGE,
+            Self::Send(SendError::Kernel(_)) => EFAILED,
+            Self::Send(SendError::Full) => EFULL,
+            Self::Send(SendError::TooLong { .. }) => ETOOLONG,
+            Self::NothingCame => EEMPTY,
             Self::BeyondClaim { .. } => ETOOLONG,
             Self::Claim(ClaimError::Full) => EFULL,
             Self::Claim(ClaimError::TooLong) | Self::Wait(WaitError::TooLong) => ETOOLONG,
@@ -98,6 +120,9 @@ impl Failure {
             Self::Claim(error) => error.to_string(),
             Self::Read(error) => error.to_string(),
             Self::Wait(error) => error.to_string(),
+            Self::NothingCame => "no datagram has come".to_owned(),
+            Self::Socket(error) => error.to_string(),
+            Self::Send(error) => error.to_string(),
             Self::Told(_) => TOLD.try_with(|told| told.borrow().clone()).unwrap_or_default(),
         }
     }
@@ -107,6 +132,12 @@ impl Failure {
         match (self, self.code()) {
             (Self::Told(EFAILED | EUSAGE), _) => "",
             (Self::Null(_), _) => "check what the call before this one returned",
+            (Self::NothingCame, _) => "call again: receiving does not wait",
+            (Self::Socket(error) | Self::Send(SendError::Refused(error)), _) => match error {
+                Error::NotOpen => "use a number that bind has stored and close has not seen",
+                Error::Forked => "open an engine in this process",
+            },
+            (Self::Send(error), _) => send_next(*error),
             (_, EFULL) => "wait for room with sidestep_producer_wait",
             (_, EEMPTY) => "wait for a message with the handle's wait call",
             (_, ETOOLONG) => "the info of the handle has the longest message; make a ring of more bytes",
@@ -117,8 +148,27 @@ impl Failure {
             (_, ETIMEDOUT) => "wait again, or ask for the peer",
             (_, EPEERGONE) => "start the other side again: it goes on where the last one stopped",
             (_, EBUG) => "free the handle and report this",
-            _ => "see include/sidestep/ring.h",
+            _ => "see the header",
         }
+    }
+
+    /// What a socket of the kernel would have given; 0 where none fits.
+    fn errno(&self) -> c_int {
+        match self {
+            Self::Send(error) => error.errno(),
+            Self::Socket(error) => SendError::Refused(*error).errno(),
+            Self::NothingCame => SendError::Full.errno(),
+            _ => 0,
+        }
+    }
+}
+
+fn send_next(error: SendError) -> &'static str {
+    match error {
+        SendError::NoPeer => "give `to`, or connect the socket first",
+        SendError::Full => "call sidestep_engine_poll, which makes room, and send again",
+        SendError::TooLong { .. } => "send less at a time, or let the kernel cut it: `may_fragment`",
+        SendError::Refused(_) | SendError::Kernel(_) => "see which way datagrams go: sidestep_udp_path_to",
     }
 }
 
@@ -152,6 +202,12 @@ pub extern "C" fn sidestep_last_error() -> *const c_char {
     let text = format!("{call}: {}{next}", failure.reason()).replace('\0', " ");
     let words = ASKED.try_with(|asked| asked.borrow_mut().insert(CString::new(text).unwrap_or_default()).as_ptr());
     words.unwrap_or(c"".as_ptr())
+}
+
+/// The errno that fits the last failure of the calling thread; 0 for none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sidestep_last_errno() -> c_int {
+    LAST.get().map_or(0, |(_, failure)| failure.errno())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! L3: the C ABI of the rings. What callers may rely on stands in `include/sidestep/ring.h`; a test holds every prototype,
-//! structure and number there against this crate.
+//! L3: the C ABI of the rings and of the sockets past the kernel. What callers may rely on stands in
+//! `include/sidestep/{error,ring,socket}.h`; a test holds every prototype, structure and number there against this crate.
 //!
 //! Every call checks its pointers for null, catches what might unwind, returns 0 or a negative code, and leaves the
-//! reason of a failure in the calling thread. Nothing here decides anything: a call is one call of `sidestep_ring`.
+//! reason of a failure in the calling thread. Nothing here decides anything: a call is one call of `sidestep_ring` or of
+//! `sidestep_socket`.
 //!
 //! # Safety
 //!
@@ -18,6 +19,7 @@ pub mod consumer;
 pub mod producer;
 pub mod publisher;
 pub mod segment;
+pub mod socket;
 pub mod subscriber;
 pub mod views;
 

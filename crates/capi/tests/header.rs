@@ -1,17 +1,21 @@
-//! `ring.h` against the Rust side: every number, every structure, every prototype, every exported name.
+//! The headers against the Rust side: every number, every structure, every prototype, every exported name.
 
 mod support;
 
 use sidestep_c::codes;
+use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
+use sidestep_c::socket::{send::CReservation, udp::CCounts};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
+use sidestep_socket::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
-use support::{differences, header, include, library_folder};
+use support::{C99, CXX11, compile, differences, header, include, library_folder};
 
-const HEADER: &str = "ring.h";
+/// Those that declare calls.
+const HEADERS: [&str; 3] = ["error.h", "ring.h", "socket.h"];
 
 macro_rules! structure {
     ($all:ident, $rust:ty, $c:literal, $($field:ident),+) => {
@@ -20,8 +24,13 @@ macro_rules! structure {
     };
 }
 
-fn expected() -> BTreeMap<String, u64> {
-    let signed = [
+fn named<N: Into<i64>>(numbers: impl IntoIterator<Item = (&'static str, N)>) -> BTreeMap<String, u64> {
+    let name = |(name, number): (&str, N)| (format!("SIDESTEP_{name}"), number.into().cast_unsigned());
+    numbers.into_iter().map(name).collect()
+}
+
+fn error_h() -> BTreeMap<String, u64> {
+    named([
         ("EFAILED", codes::EFAILED),
         ("EUSAGE", codes::EUSAGE),
         ("EFULL", codes::EFULL),
@@ -34,6 +43,11 @@ fn expected() -> BTreeMap<String, u64> {
         ("ETIMEDOUT", codes::ETIMEDOUT),
         ("EPEERGONE", codes::EPEERGONE),
         ("EBUG", codes::EBUG),
+    ])
+}
+
+fn ring_h() -> BTreeMap<String, u64> {
+    let signed = [
         ("SPSC", codes::SPSC),
         ("BROADCAST", codes::BROADCAST),
         ("WAKE_NEVER", codes::WAKE_NEVER),
@@ -56,9 +70,7 @@ fn expected() -> BTreeMap<String, u64> {
         ("PEER_CLOSED", codes::PEER_CLOSED),
         ("PEER_GONE", codes::PEER_GONE),
     ];
-    let signed = signed.map(|(name, value)| (format!("SIDESTEP_{name}"), i64::from(value).cast_unsigned()));
-    let unsigned = unsigned.map(|(name, value)| (format!("SIDESTEP_{name}"), u64::from(value)));
-    let mut all: BTreeMap<String, u64> = signed.into_iter().chain(unsigned).collect();
+    let mut all: BTreeMap<String, u64> = named(signed).into_iter().chain(named(unsigned)).collect();
     structure!(all, CFlow, "sidestep_ring_flow", messages, bytes, cells);
     structure!(all, CHolder, "sidestep_ring_holder", start_ticks, beat_age_ns, pid, is_alive, sleeps, is_closed);
     structure!(all, CStat, "sidestep_ring_stat", kind, fault, capacity_bytes, message_bytes_max, written, read);
@@ -69,29 +81,87 @@ fn expected() -> BTreeMap<String, u64> {
     all
 }
 
+fn socket_h() -> BTreeMap<String, u64> {
+    let mut all = named([
+        ("ACCELERATED", path::ACCELERATED),
+        ("MODE_ZERO_COPY", path::MODE_ZERO_COPY),
+        ("MODE_COPY", path::MODE_COPY),
+        ("MODE_GENERIC", path::MODE_GENERIC),
+        ("KICK_CALLER", options::KICK_CALLER),
+        ("KICK_THREAD_SPIN", options::KICK_THREAD_SPIN),
+        ("KICK_THREAD_PARK", options::KICK_THREAD_PARK),
+        ("KICK_SQPOLL", options::KICK_SQPOLL),
+        ("CHECKSUMS_AUTO", options::CHECKSUMS_AUTO),
+        ("CHECKSUMS_VERIFY", options::CHECKSUMS_VERIFY),
+        ("CHECKSUMS_TRUST", options::CHECKSUMS_TRUST),
+        ("OUT_ENGINE", options::OUT_ENGINE),
+        ("OUT_ROUTES", options::OUT_ROUTES),
+    ]);
+    let reason = |reason: &Reason| {
+        (format!("SIDESTEP_REASON_{}", reason.name().to_uppercase()), u64::from(path::reason_number(*reason)))
+    };
+    all.extend(Reason::ALL.iter().map(reason));
+    socket_structures(&mut all);
+    all
+}
+
+fn socket_structures(all: &mut BTreeMap<String, u64>) {
+    use options::{CEngineOptions, CUdpOptions};
+    use path::CPath;
+    all.insert("sizeof(sidestep_address)".into(), size_of::<CAddress>() as u64);
+    structure!(all, CEngineOptions, "sidestep_engine_options", interface_name, control, name, queue, frames);
+    structure!(all, CEngineOptions, "sidestep_engine_options", ring_entries, receive_frames, transmit_budget, mode);
+    structure!(all, CEngineOptions, "sidestep_engine_options", kick, kick_cpu, sqpoll_idle_ms, keeper_cpu);
+    structure!(all, CEngineOptions, "sidestep_engine_options", busy_poll_us, busy_poll_budget, checksums, timestamps);
+    structure!(all, CEngineOptions, "sidestep_engine_options", accelerate, reserved);
+    structure!(all, CEngineFacts, "sidestep_engine_facts", calls, reason, interface, queue, mode, frames, frame_bytes);
+    structure!(all, CUdpOptions, "sidestep_udp_options", reuse_address, reuse_port, only_v6, hop_limit);
+    structure!(all, CUdpOptions, "sidestep_udp_options", multicast_hop_limit, type_of_service, multicast_out);
+    structure!(all, CUdpOptions, "sidestep_udp_options", multicast_loop, may_fragment, receive_buffer);
+    structure!(all, CPath, "sidestep_path", reason, mode);
+    structure!(all, CDatagram, "sidestep_datagram", bytes, length, software_ns, hardware_ns, token, source);
+    structure!(all, CDatagram, "sidestep_datagram", destination, interface, time_to_live, type_of_service, reserved);
+    structure!(all, CReservation, "sidestep_reservation", bytes, length, token);
+    structure!(all, CCounts, "sidestep_udp_counts", received, received_by_kernel, sent, sent_by_kernel, dropped);
+}
+
 #[test]
 fn numbers_and_structures_are_those_of_rust() {
     let none: Vec<String> = Vec::new();
-    assert_eq!(differences(&include(), HEADER, expected(), |_, _| true), none);
+    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h()]) {
+        assert_eq!(differences(&include(), name, expected, |_, _| true), none, "{name}");
+    }
+}
+
+#[test]
+fn every_header_stands_alone_in_c_and_in_cxx() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, program, include) = (folder.path().join("alone.c"), folder.path().join("alone"), include());
+    for name in HEADERS {
+        let text = format!("#include <sidestep/{name}>\n#include <sidestep/{name}>\nint main(void) {{ return 0; }}\n");
+        fs::write(&source, text).expect("a temporary file");
+        for how in [&C99[..], &CXX11[..]] {
+            assert_eq!(compile(how, &source, &["-I".as_ref(), include.as_os_str()], &program), Ok(()), "{name}");
+        }
+    }
 }
 
 #[test]
 fn prototypes_are_those_of_rust() {
-    let (c, rust) = (c_prototypes(&header(&include(), HEADER)), rust_prototypes());
-    assert!(c.len() > 40, "{c:#?}");
+    let (c, rust) = (c_prototypes(), rust_prototypes());
+    assert!(c.len() > 70, "{c:#?}");
     let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| one.difference(other).cloned().collect::<Vec<_>>();
     assert_eq!((only(&c, &rust), only(&rust, &c)), (Vec::new(), Vec::new()), "only in C, only in Rust");
 }
 
 #[test]
-fn the_library_exports_what_the_header_declares_and_nothing_else() {
+fn the_library_exports_what_the_headers_declare_and_nothing_else() {
     let library = library_folder().join("libsidestep_c.so");
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output().expect("nm can be run");
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     let exported: BTreeSet<String> =
         listed.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect();
-    let prototypes = c_prototypes(&header(&include(), HEADER));
-    let declared: BTreeSet<String> = prototypes.iter().map(|prototype| name_of(prototype)).collect();
+    let declared: BTreeSet<String> = c_prototypes().iter().map(|prototype| name_of(prototype)).collect();
     assert_eq!(exported, declared);
     let soname = format!("libsidestep_c.so.{}", codes::API_VERSION);
     let dynamic = Command::new("readelf").arg("-d").arg(&library).output().expect("readelf can be run");
@@ -103,8 +173,13 @@ fn name_of(prototype: &str) -> String {
     before.rsplit([' ', '*']).next().expect("it has a name").to_owned()
 }
 
+/// All of them.
+fn c_prototypes() -> BTreeSet<String> {
+    HEADERS.iter().flat_map(|name| prototypes_in(&header(&include(), name))).collect()
+}
+
 /// The declarations of functions, with single blanks.
-fn c_prototypes(header: &str) -> BTreeSet<String> {
+fn prototypes_in(header: &str) -> BTreeSet<String> {
     let code: String = header.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, " "]).collect();
     let code = code.replace("extern \"C\" {", ";");
     let statements = code.split(';').map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -113,16 +188,24 @@ fn c_prototypes(header: &str) -> BTreeSet<String> {
 
 /// What the C declarations of the exported functions must be.
 fn rust_prototypes() -> BTreeSet<String> {
-    let sources = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("there is source");
     let mut found = BTreeSet::new();
-    for source in sources {
-        let text = fs::read_to_string(source.expect("an entry").path()).expect("UTF-8");
-        for function in text.split("#[unsafe(no_mangle)]").skip(1) {
-            let head = function.split('{').next().expect("a body follows");
-            found.insert(to_c(&head.split_whitespace().collect::<Vec<_>>().join(" ")));
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for source in fs::read_dir(folder).expect("there is source") {
+            let path = source.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.extend(prototypes_of(&fs::read_to_string(path).expect("UTF-8")));
+            }
         }
     }
     found
+}
+
+fn prototypes_of(source: &str) -> Vec<String> {
+    let heads = source.split("#[unsafe(no_mangle)]").skip(1).map(|function| function.split('{').next());
+    heads.map(|head| to_c(&head.expect("a body").split_whitespace().collect::<Vec<_>>().join(" "))).collect()
 }
 
 /// `pub unsafe extern "C" fn name(argument: Type, ...) -> Type` as C.
@@ -156,6 +239,18 @@ fn declare(kind: &str, name: &str) -> String {
         "u32" => "uint32_t",
         "u64" => "uint64_t",
         "i64" => "int64_t",
+        "sockaddr" => "struct sockaddr",
+        "socklen_t" => "socklen_t",
+        "Udp" => "sidestep_udp",
+        "Engine" => "sidestep_engine",
+        "CAddress" => "sidestep_address",
+        "CCounts" => "sidestep_udp_counts",
+        "CDatagram" => "sidestep_datagram",
+        "CEngineFacts" => "sidestep_engine_facts",
+        "CEngineOptions" => "sidestep_engine_options",
+        "CPath" => "sidestep_path",
+        "CReservation" => "sidestep_reservation",
+        "CUdpOptions" => "sidestep_udp_options",
         "Segment" => "sidestep_segment",
         "Producer" => "sidestep_producer",
         "Consumer" => "sidestep_consumer",

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Control(Control),
     /// Show what is accelerated, and why the rest is not
     Ps(Ps),
+    /// Watch what every stack does per second
+    Top(Top),
     /// Two hosts on this machine: network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
@@ -320,6 +322,22 @@ pub(crate) struct Ps {
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Ask the control plane there
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Time between two looks
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
+    /// One look, then end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// As JSON, a line per look
     #[arg(long)]
     pub(crate) json: bool,
 }

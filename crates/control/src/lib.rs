@@ -7,6 +7,7 @@
 
 mod daemon;
 mod dataplane;
+mod foreign;
 pub mod mirror;
 mod netlink;
 pub mod permit;
@@ -43,20 +44,26 @@ pub struct Options {
     pub socket: Option<PathBuf>,
 }
 
+/// Descriptors that entries leave alone: two per client, those of programs and maps, and those on their way.
+const DESCRIPTORS_KEPT: usize = 2048;
+
 /// Serves the network namespace of the calling thread until `stop` is set, then leaves the host as it was.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
-    raise_descriptor_limit();
+    let descriptors = raise_descriptor_limit();
+    let namespace = namespace_cookie()?;
     let now = Instant::now();
     let mirror = Mirror::open(place::namespace_inode()?, None)?;
-    let dataplane = Xdp::start(&state.pins(), &options.interfaces, mirror.links())?;
     let socket = options.socket.clone().unwrap_or_else(|| place::socket_in(state.directory()));
+    // Before anything is attached: nothing may stay behind where somebody else listens.
+    let listener = Listener::open(&socket, options.permit.clone())?;
+    let dataplane = Xdp::start(&state.pins(), &options.interfaces, mirror.links())?;
     let records = state.records();
     let mut registry = Registry::new(dataplane, state);
+    registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
     registry.adopt(records, now);
-    let listener = Listener::open(&socket, options.permit.clone())?;
     say(format!("control plane of this network namespace, at {}", socket.display()));
-    let state = Daemon::new(mirror, listener, registry, namespace_cookie()?).run(stop)?;
+    let state = Daemon::new(mirror, listener, registry, namespace).run(stop)?;
     state.remove()
 }
 
@@ -76,10 +83,13 @@ fn namespace_cookie() -> Result<u64, Problem> {
 }
 
 /// Every entry holds a kernel socket; the usual limit of 1024 is for programs that do not.
-fn raise_descriptor_limit() {
+/// Returns how many there may be.
+fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // With less, connections and entries are refused earlier, and said so.
     let _ = setrlimit(Resource::Nofile, limit);
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }

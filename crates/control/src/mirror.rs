@@ -98,6 +98,11 @@ impl Mirror {
         &self.addresses
     }
 
+    /// The routes as last read.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes.records
+    }
+
     /// The neighbours as last read, sorted by interface and address.
     pub fn neighbours(&self) -> &[Neighbour] {
         &self.neighbours.records

@@ -41,6 +41,22 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
     }
 }
 
+pub(crate) fn link(index: u32, name: &str) -> Link {
+    Link {
+        index,
+        name: name.into(),
+        mac: [2; 6],
+        mtu: 1500,
+        is_up: true,
+        is_loopback: false,
+        is_plain_ethernet: true,
+        receive_queues: 64,
+        transmit_queues: 64,
+        vlan: None,
+        master: 0,
+    }
+}
+
 impl Dataplane for Fake {
     fn open(&mut self, stack: u32, _label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
         self.open.insert(stack);
@@ -53,7 +69,7 @@ impl Dataplane for Fake {
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
         if self.adoptable.contains(&facts.id) {
             self.open.insert(facts.id);
-            Ok(Vec::new())
+            Ok(self.steered.iter().filter(|(_, stack)| **stack == facts.id).map(|(entry, _)| *entry).collect())
         } else {
             Err(Problem::failed("cannot take over", "it is gone"))
         }

@@ -3,21 +3,45 @@
 //! Without it anybody on the list could take port 22 from sshd. The socket must be of this network namespace, too: in a
 //! namespace of its own every user may bind every port.
 
-use rustix::net::sockopt::{ipv6_v6only, socket_domain, socket_protocol};
-use rustix::net::{AddressFamily, getsockname, ipproto};
+use rustix::net::sockopt::{ipv6_v6only, socket_domain, socket_protocol, socket_type};
+use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal};
-use sidestep_sys::socket::netns_cookie;
+use sidestep_plane::table::Link;
+use sidestep_sys::socket::{bound_interface, netns_cookie};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// Refuses an entry that the socket does not prove a right to. `namespace` is the cookie of control's namespace.
-pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, namespace: u64) -> Result<(), Refusal> {
+/// Where the traffic comes in that is to be steered.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The cookie of control's network namespace.
+    pub(crate) namespace: u64,
+    /// The stack's interface.
+    pub(crate) interface: u32,
+    /// All of them.
+    pub(crate) links: &'a [Link],
+}
+
+impl Place<'_> {
+    /// Whether a socket bound to `device` receives frames of this interface with this VLAN's tag. Two sockets bound to two
+    /// devices may have the same port, each without leave of the other.
+    fn is_reached_by(&self, device: u32, vlan: Option<u16>) -> bool {
+        let is_its_vlan = |id| {
+            let device = self.links.iter().find(|link| link.index == device);
+            device.is_some_and(|device| device.vlan == Some((self.interface, id)))
+        };
+        device == 0 || vlan.map_or(device == self.interface, is_its_vlan)
+    }
+}
+
+/// Refuses an entry that the socket does not prove a right to.
+pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Result<(), Refusal> {
     let thing = || format!("cannot steer {entry}");
     let refuse = |reason: String| {
         Refusal::new(Code::TwinMismatch, thing(), reason).next("bind the kernel's socket before steering to its port")
     };
     let failed = |error: std::io::Error| Refusal::new(Code::TwinMismatch, thing(), format!("no socket: {error}"));
-    if netns_cookie(twin).map_err(failed)? != namespace {
+    if netns_cookie(twin).map_err(failed)? != place.namespace {
         return Err(Refusal::plain(Code::TwinNamespace, thing()).next("run both in one network namespace"));
     }
     let domain = socket_domain(twin).map_err(|error| failed(error.into()))?;
@@ -28,6 +52,18 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, namespace: u64) -> Resu
     };
     if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) || protocol != entry.protocol() {
         return Err(refuse(format!("the kernel's socket is of another kind ({protocol})")));
+    }
+    // A raw socket has its protocol where others have their port.
+    let kind = match protocol {
+        Protocol::Tcp => SocketType::STREAM,
+        Protocol::Udp => SocketType::DGRAM,
+    };
+    if socket_type(twin).map_err(|error| failed(error.into()))? != kind {
+        return Err(refuse("the kernel's socket is a raw one".into()));
+    }
+    let device = bound_interface(twin).map_err(failed)?;
+    if !place.is_reached_by(device, entry.vlan()) {
+        return Err(refuse(format!("the kernel's socket is bound to another interface ({device})")));
     }
     let bound = getsockname(twin).map_err(|error| failed(error.into()))?;
     let bound = SocketAddr::try_from(bound).map_err(|error| failed(error.into()))?;
@@ -60,7 +96,7 @@ mod tests {
     }
 
     fn code(entry: &Entry, twin: impl AsFd, namespace: u64) -> Option<Code> {
-        check(entry, twin.as_fd(), namespace).err().map(|refusal| refusal.code)
+        check(entry, twin.as_fd(), Place { namespace, interface: 2, links: &[] }).err().map(|refusal| refusal.code)
     }
 
     #[test]
@@ -87,8 +123,31 @@ mod tests {
         assert_eq!(code(&udp(format!("0.0.0.0:{port}")), &unbound, here), Some(Code::TwinMismatch));
     }
 
+    #[test]
+    fn a_port_of_one_interface_is_no_port_of_another() {
+        use crate::testing::link;
+        let vlan = Link { vlan: Some((2, 100)), ..link(1, "eth1.100") };
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let namespace = netns_cookie(socket.as_fd()).unwrap();
+        let local = socket.local_addr().unwrap();
+        let entry = |vlan| Entry::Listener { protocol: Protocol::Udp, local, vlan };
+        // Loopback is number 1 in every namespace.
+        let Ok(()) = sidestep_sys::socket::bind_to_interface(socket.as_fd(), 1) else {
+            return eprintln!("skipped: needs Linux 5.7 or root");
+        };
+        let taken = |entry: &Entry, interface, links: &[Link]| {
+            check(entry, socket.as_fd(), Place { namespace, interface, links }).is_ok()
+        };
+        assert!(taken(&entry(None), 1, &[]));
+        assert!(!taken(&entry(None), 2, &[]), "the port of eth1 may be somebody else's");
+        assert!(!taken(&entry(Some(100)), 1, &[]), "and that of a VLAN");
+        let links = [vlan];
+        assert!(taken(&entry(Some(100)), 2, &links), "the VLAN's own device");
+        assert!(!taken(&entry(Some(101)), 2, &links) && !taken(&entry(None), 2, &links));
+    }
+
     fn socket_unbound() -> std::os::fd::OwnedFd {
-        rustix::net::socket(AddressFamily::INET, rustix::net::SocketType::DGRAM, None).unwrap()
+        rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap()
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! read in place can change while they are looked at: copy first what you check and then use.
 
 // The models leave out processes, files and futexes.
-#![cfg_attr(loom, allow(dead_code))]
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("a record's word is compared as little-endian 64 bits; no other machine has been tried");

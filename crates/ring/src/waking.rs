@@ -85,16 +85,14 @@ fn wake_sleepers(memory: &Memory, is_shared: bool, at: usize) -> bool {
     false
 }
 
-/// Puts up the flag at `at` in the form `how`; false, and the flag down again, when `is_ready` after that.
+/// Puts up the flag at `at` in the form `how`; false, and the flag down again with nobody having seen it, when `is_ready`
+/// after that.
 fn announce(memory: &Memory, waking: Waking, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> bool {
     let flag = memory.flag(at);
     flag.store(how, Relaxed);
     waking.before_sleep();
-    if is_ready() {
-        flag.store(0, Relaxed);
-        return false;
-    }
-    true
+    // Down again, unless the other side has already taken the flag: then it wakes this one, or rings, and that is waited for.
+    !(is_ready() && flag.swap(0, SeqCst) == how)
 }
 
 /// Asks the other side to ring its bell once when what `is_ready` looks for is there; false when it is there already.

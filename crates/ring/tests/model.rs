@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sidestep_ring::spsc::pair;
-use sidestep_ring::{ClaimError, ReadError, Waiting, Waking, broadcast};
+use sidestep_ring::{ClaimError, ReadError, WaitError, Waiting, Waking, broadcast};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -14,6 +14,8 @@ enum Step {
     Batch(Vec<usize>, bool),
     Read,
     Peek,
+    Wait,
+    Release,
     Drain(usize),
 }
 
@@ -26,6 +28,8 @@ fn step(longest: usize) -> impl Strategy<Value = Step> {
         1 => (prop::collection::vec(length, 0..6), any::<bool>()).prop_map(|(all, commits)| Step::Batch(all, commits)),
         4 => Just(Step::Read),
         1 => Just(Step::Peek),
+        1 => Just(Step::Wait),
+        1 => Just(Step::Release),
         2 => (1_usize..8).prop_map(Step::Drain),
     ]
 }
@@ -59,7 +63,9 @@ proptest! {
         prop_assert_eq!(longest, cells * 32 - 8);
         let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
         let mut position = 0_u64;
+        let mut on_loan = false;
         for step in steps {
+            let (reads, peeks) = (matches!(step, Step::Read | Step::Release | Step::Drain(_)), matches!(step, Step::Peek));
             match step {
                 Step::Send(length) => {
                     let message = forged(position + cells as u64, length);
@@ -109,6 +115,16 @@ proptest! {
                 Step::Peek => {
                     prop_assert_eq!(consumer.front().ok(), queue.front().map(Vec::as_slice));
                 }
+                Step::Wait => {
+                    let is_there = consumer.wait(Waiting::Spin, Some(Instant::now())).is_ok();
+                    prop_assert_eq!(is_there, !queue.is_empty());
+                }
+                Step::Release => {
+                    consumer.release();
+                    if on_loan {
+                        queue.pop_front();
+                    }
+                }
                 Step::Drain(limit) => {
                     let mut got = Vec::new();
                     let count = consumer.drain(limit, |message| got.push(message.to_vec())).unwrap_or(0);
@@ -116,6 +132,7 @@ proptest! {
                     prop_assert_eq!(got, queue.drain(..count).collect::<Vec<_>>());
                 }
             }
+            on_loan = !reads && (on_loan || peeks && !queue.is_empty());
         }
         drop(producer);
         while let Ok(message) = consumer.try_read() {
@@ -167,4 +184,24 @@ fn the_writer_counts_what_it_drops_and_learns_that_the_reader_has_closed() {
     consumer.close();
     assert_eq!(producer.send_or_drop(b"x"), Err(ClaimError::Closed));
     assert_eq!(consumer.drain(usize::MAX, |_| ()), Ok(3));
+}
+
+#[test]
+fn a_wait_lends_nothing_and_takes_no_loan_away() {
+    let (mut producer, mut consumer) = pair(256, Waking::default()).unwrap();
+    producer.try_send(b"first").unwrap();
+    producer.try_send(b"second").unwrap();
+    consumer.wait(Waiting::Spin, None).unwrap();
+    consumer.release();
+    assert_eq!(consumer.messages(), 0, "nothing was read");
+    assert_eq!(consumer.front(), Ok(&b"first"[..]));
+    consumer.wait(Waiting::Spin, None).unwrap();
+    consumer.release();
+    consumer.release();
+    assert_eq!(consumer.messages(), 1, "what was read is released once");
+    consumer.wait(Waiting::Spin, None).unwrap();
+    assert_eq!(consumer.try_read().ok().as_deref(), Some(&b"second"[..]));
+    assert_eq!(consumer.wait(Waiting::Spin, Some(Instant::now())), Err(WaitError::TimedOut));
+    consumer.release();
+    assert_eq!(consumer.messages(), 2);
 }

@@ -12,7 +12,7 @@
 //! ```no_run
 //! use sidestep_socket::{Engine, EngineOptions, UdpOptions};
 //!
-//! let mut engine = Engine::open(EngineOptions::on("eth1"))?;
+//! let mut engine = Engine::open(&EngineOptions::on("eth1"))?;
 //! let socket = engine.bind("0.0.0.0:7000".parse().unwrap(), &UdpOptions::default())?;
 //! println!("{}", engine.path(socket)?);
 //! loop {

@@ -47,7 +47,8 @@ pub struct EngineOptions {
     pub name: String,
     /// Whose word is taken for checksums.
     pub checksums: Checksums,
-    /// Whether datagrams get the time at which they were taken from the ring (some 25 ns each).
+    /// Whether datagrams get the time at which they were taken from the ring: a reading of the clock
+    /// for each, some 25 ns.
     pub timestamps: bool,
     /// CPU of the thread beside the owner, which sleeps nearly always; that of the opening thread if none is given.
     pub keeper_cpu: Option<u32>,
@@ -76,7 +77,7 @@ impl EngineOptions {
             control: None,
             name: name.unwrap_or_else(|| "program".into()),
             checksums: Checksums::Auto,
-            timestamps: true,
+            timestamps: false,
             keeper_cpu: None,
             tcp: sidestep_stack::tcp::Config::latency(),
             accelerate: true,

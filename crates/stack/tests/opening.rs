@@ -106,12 +106,15 @@ fn both_open_at_the_same_time() {
     let mut play = Play::new(config());
     play.connect();
     play.seen();
-    play.syn(Options::NONE);
+    let scaling = Options { window_scale: Some(3), ..Options::NONE };
+    play.syn(scaling);
     let answer = play.only();
     assert_eq!((answer.flags, answer.seq, answer.ack), (SYN_ACK, 0, 1));
     assert_eq!(play.facts().state, State::SynReceived);
-    play.say(0, 1, SYN_ACK, b"");
+    play.window = 800;
+    play.raw(0, 1, SYN_ACK, scaling, b"");
     assert_eq!(play.facts().state, State::Established);
+    assert_eq!(play.facts().send_window, 800, "RFC 7323 section 2.2: not shifted on a SYN");
 }
 
 /// RFC 6298 section 5: SYNs are sent again with doubled waits; then the attempt is given up.

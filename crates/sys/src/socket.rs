@@ -53,6 +53,37 @@ pub fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Linux 5.0 (asm-generic/socket.h).
+const SO_BINDTOIFINDEX: i32 = 62;
+
+/// The interface that a socket is bound to and takes packets from alone (SO_BINDTODEVICE, a scoped address); 0 for none.
+pub fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut value: i32 = 0;
+    let mut size = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` and `size` are valid for the kernel to write to.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_BINDTOIFINDEX, (&raw mut value).cast(), &raw mut size)
+    };
+    if result == 0 { Ok(value.cast_unsigned()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a socket take packets from one interface alone; 0 from all again. One that has none needs no privilege for it
+/// (Linux 5.7).
+pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let value = index.cast_signed();
+    // SAFETY: `value` is an int that lives for the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_BINDTOIFINDEX,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Who is at the other end of a Unix socket, as the kernel saw it when the connection was made (SO_PEERCRED, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {

@@ -5,7 +5,7 @@
 //! file would end the process that loads from it (SIGBUS).
 
 use crate::Problem;
-use crate::memory::{Access, Mapping, allocate, memfd, seal_size, seal_writes, size_is_sealed};
+use crate::memory::{Access, Mapping, allocate, is_hugetlbfs, memfd, seal_size, seal_writes, size_is_sealed};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -104,6 +104,10 @@ fn checked(file: BorrowedFd<'_>, words: usize, access: Access) -> Result<Mapping
     if size_is_sealed(file) != Some(true) {
         return Err(Problem::failed(what, "the size of the file is not sealed").next(next));
     }
+    // Its owner can take huge pages away again and use them up: the next load would end this process (SIGBUS).
+    if is_hugetlbfs(file) {
+        return Err(Problem::failed(what, "the file lies on huge pages").next(next));
+    }
     let failed = |error: io::Error| Problem::failed(what, error).next(next);
     let size = File::from(file.try_clone_to_owned().map_err(failed)?).metadata().map_err(failed)?.len();
     if size < bytes as u64 {
@@ -142,6 +146,16 @@ mod tests {
         let (_words, file) = Words::create("sidestep-test", 8, Writers::Holders).unwrap();
         assert!(WordsView::open(file.as_fd(), 9).unwrap_err().to_string().contains("64 bytes, not 72"));
         assert!(WordsView::open(file.as_fd(), usize::MAX).is_err());
+    }
+
+    #[test]
+    fn huge_pages_which_can_be_taken_away_are_refused() {
+        let huge = memfd("sidestep-test", true).unwrap();
+        // Its size may be set where no huge page is to be had.
+        File::from(huge.try_clone().unwrap()).set_len(2 << 20).unwrap();
+        seal_size(huge.as_fd()).unwrap();
+        let refused = WordsView::open(huge.as_fd(), 8).unwrap_err().to_string();
+        assert!(refused.contains("huge pages"), "{refused}");
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub(crate) fn all() -> Vec<Box<dyn Contestant>> {
 
 struct Services;
 
+/// What it leaves in /tmp and /dev/shm, also after an orderly end, bears this mark, so that `run` can remove it.
+fn settings() -> Result<Config, Problem> {
+    let mark = std::env::var("ICEORYX2_MARK").unwrap_or_else(|_| "sidestep-peers-".into());
+    let folder = std::env::temp_dir().join(&mark);
+    let mut config = Config::default();
+    config.global.prefix = FileName::new(mark.as_bytes()).map_err(failed)?;
+    config.global.set_root_path(&Path::new(folder.as_os_str().as_encoded_bytes()).map_err(failed)?);
+    Ok(config)
+}
+
 /// A node, its publisher and its subscriber. Not `Send`: each thread makes its own.
 struct ServiceEnd {
     out: Publisher<ipc::Service, [u8], ()>,
@@ -45,7 +55,7 @@ fn failed(why: impl Display) -> Problem {
 }
 
 fn end(out: &str, back: &str, shape: Shape) -> Result<ServiceEnd, Problem> {
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let node = NodeBuilder::new().config(&settings()?).create::<ipc::Service>().map_err(failed)?;
     let service = |name: &str| {
         let name = ServiceName::new(name).map_err(|error| failed(format!("{error:?}")))?;
         node.service_builder(&name)

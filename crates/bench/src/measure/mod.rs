@@ -15,6 +15,7 @@ pub(crate) use round_trip::settling_time;
 pub use round_trip::{Target, Trips};
 pub(crate) use yardstick::Yardsticks;
 
+use crate::bypass::Plane;
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::stats::Slice;
@@ -39,6 +40,8 @@ pub struct Bench {
     samples: Vec<u64>,
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
+    /// Started with the first slice that needs it.
+    plane: Option<Plane>,
 }
 
 /// The CPUs that pinned paths use.
@@ -64,6 +67,7 @@ impl Bench {
             samples,
             stop,
             yardsticks: Default::default(),
+            plane: None,
         }
     }
 
@@ -75,6 +79,14 @@ impl Bench {
     /// Whether the user wants it to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Has a control plane run on this end.
+    fn need_plane(&mut self) -> Result<(), Problem> {
+        if self.plane.is_none() {
+            self.plane = Some(Plane::start(&self.allowed)?);
+        }
+        Ok(())
     }
 
     fn control(&mut self) -> &mut Control {

@@ -5,8 +5,9 @@
 //! moment it really left is kept apart.
 
 use super::{Bench, Meter};
+use crate::bypass::{Load, StackLink};
 use crate::message::{Header, filled};
-use crate::path::Path;
+use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
 use crate::stats::Slice;
 use sidestep_link::udp::Port;
@@ -69,26 +70,55 @@ pub struct RateSlice {
 impl Bench {
     /// Sends at `target.rate` for `duration`.
     pub fn rate(&mut self, target: RateTarget, duration: Duration) -> Result<RateSlice, Problem> {
+        if target.path.medium == Medium::Stack {
+            return self.rate_past_kernel(target, duration);
+        }
         self.place_thread(true)?; // The schedule is kept by spinning, whatever the path; only the receiver's path differs.
         let options = Options { waiting: Waiting::Spin, backend: target.path.backend, timeout: FAREWELL_WAIT };
         let back = Port::bind(SocketAddr::new(self.ends.client, 0))?;
-        let ready = self.ask_sink(target, &back)?;
+        let port = back.number().map_err(|error| Problem::failed("cannot bind", error))?;
+        let ready = self.ask_sink(target, port)?;
         let meter = Meter::start(self.watched_cpus());
-        let sent = self.stream(target, back, &ready, &options, duration);
+        let sent = self.connect(back, &ready, &options);
+        let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
+        self.finish(sent, meter, ready.receive_buffer)
+    }
+
+    /// The same by our own stack, from an engine of ours to one of the peer's.
+    fn rate_past_kernel(&mut self, target: RateTarget, duration: Duration) -> Result<RateSlice, Problem> {
+        // The threads that an engine starts shall not be where this one spins.
+        self.place_thread(false)?;
+        self.need_plane()?;
+        let mut link = StackLink::open(self.ends.client, Load::Stream)?;
+        self.place_thread(true)?;
+        let ready = self.ask_sink(target, link.port()?)?;
+        let meter = Meter::start(self.watched_cpus());
+        let connected = link.connect(SocketAddr::new(self.ends.server, ready.port));
+        let connected = connected.and_then(|()| ready.group.map_or(Ok(()), |group| link.send_to_group(group)));
+        let sent = connected.and_then(|()| self.stream(target, Box::new(link), None, duration));
+        self.finish(sent, meter, ready.receive_buffer)
+    }
+
+    /// Hears what the peer saw of the slice.
+    fn finish(
+        &mut self,
+        sent: Result<RateSlice, Problem>,
+        meter: Meter,
+        receive_buffer: usize,
+    ) -> Result<RateSlice, Problem> {
         let noise = meter.stop();
         let done = match self.control().reply()? {
             Reply::Done(done) => done,
             _ => return Err(Problem::failed("lost the peer", "it did not say that the slice is over")),
         };
         let mut slice = sent?;
-        slice.receive_buffer = ready.receive_buffer;
+        slice.receive_buffer = receive_buffer;
         slice.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
         slice.done = done;
         Ok(slice)
     }
 
-    fn ask_sink(&mut self, target: RateTarget, back: &Port) -> Result<Ready, Problem> {
-        let port = back.number().map_err(|error| Problem::failed("cannot bind", error))?;
+    fn ask_sink(&mut self, target: RateTarget, port: u16) -> Result<Ready, Problem> {
         let request = Request::Sink(Sink {
             path: target.path.name.into(),
             size: target.size,
@@ -103,15 +133,8 @@ impl Bench {
         }
     }
 
-    /// Connects, streams, and ends the slice on the peer's side.
-    fn stream(
-        &mut self,
-        target: RateTarget,
-        back: Port,
-        ready: &Ready,
-        options: &Options,
-        duration: Duration,
-    ) -> Result<RateSlice, Problem> {
+    /// Connects to the peer, and to the group if there is one.
+    fn connect(&self, back: Port, ready: &Ready, options: &Options) -> Result<Links, Problem> {
         let back = back.connect(SocketAddr::new(self.ends.server, ready.port), options)?;
         let group = match (ready.group, self.ends.client) {
             (Some(group), IpAddr::V4(interface)) => {
@@ -120,6 +143,17 @@ impl Bench {
             }
             _ => None,
         };
+        Ok((back, group))
+    }
+
+    /// Streams, and ends the slice on the peer's side.
+    fn stream(
+        &mut self,
+        target: RateTarget,
+        back: Box<dyn Link>,
+        group: Option<Box<dyn Link>>,
+        duration: Duration,
+    ) -> Result<RateSlice, Problem> {
         let clock = self.clock.clone();
         let mut stream = Stream::new(back, group, &clock, target);
         let sent = stream.run(duration);
@@ -132,6 +166,9 @@ impl Bench {
         sent.map(|()| stream.slice())
     }
 }
+
+/// The conversation with the peer, and the way to the group.
+type Links = (Box<dyn Link>, Option<Box<dyn Link>>);
 
 /// A sampled message under way.
 #[derive(Clone, Copy)]
@@ -148,7 +185,8 @@ struct Stream<'a> {
     clock: &'a Clock,
     interval_ticks: f64,
     reflect_every: u64,
-    needs_flush: bool,
+    flushing: Flushing,
+    unflushed: u32,
     message: Vec<u8>,
     buffer: Vec<u8>,
     sequence: u64,
@@ -160,6 +198,20 @@ struct Stream<'a> {
     lateness: Vec<u64>,
 }
 
+/// When a message handed over is made to leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flushing {
+    /// It leaves by itself.
+    Never,
+    /// Each for itself.
+    Always,
+    /// Those that are due together leave together; a sender that keeps up sends each for itself.
+    WhenNothingIsDue,
+}
+
+/// Messages that are due and leave together, at the most.
+const BATCH: u32 = 64;
+
 impl<'a> Stream<'a> {
     fn new(back: Box<dyn Link>, group: Option<Box<dyn Link>>, clock: &'a Clock, target: RateTarget) -> Self {
         Self {
@@ -168,7 +220,12 @@ impl<'a> Stream<'a> {
             clock,
             interval_ticks: clock.ticks(Duration::from_secs(1)) as f64 / target.rate,
             reflect_every: target.reflect_every.max(1),
-            needs_flush: target.path.backend == Backend::Uring,
+            flushing: match target.path {
+                path if path.medium == Medium::Stack => Flushing::WhenNothingIsDue,
+                path if path.backend == Backend::Uring => Flushing::Always,
+                _ => Flushing::Never,
+            },
+            unflushed: 0,
             message: filled(target.size),
             buffer: vec![0; target.size as usize],
             sequence: 0,
@@ -207,6 +264,9 @@ impl<'a> Stream<'a> {
             if now >= due {
                 return Ok(now);
             }
+            if self.unflushed != 0 {
+                self.flush()?;
+            }
         }
     }
 
@@ -214,8 +274,12 @@ impl<'a> Stream<'a> {
         Header { sequence: self.sequence, last: false }.write(&mut self.message);
         let link = self.group.as_mut().unwrap_or(&mut self.back);
         send_all(link.as_mut(), &self.message)
-            .and_then(|()| if self.needs_flush { link.flush() } else { Ok(()) })
-            .map_err(|error| Problem::failed("cannot send", error).next("check the route and the interface"))?;
+            .and_then(|()| if self.flushing == Flushing::Always { link.flush() } else { Ok(()) })
+            .map_err(cannot_send)?;
+        self.unflushed += u32::from(self.flushing == Flushing::WhenNothingIsDue);
+        if self.unflushed >= BATCH {
+            self.flush()?;
+        }
         if self.sequence.is_multiple_of(self.reflect_every) {
             if self.outstanding.len() == OUTSTANDING_MAX {
                 self.outstanding.pop_front();
@@ -226,6 +290,11 @@ impl<'a> Stream<'a> {
         }
         self.sequence += 1;
         Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Problem> {
+        self.unflushed = 0;
+        self.group.as_mut().unwrap_or(&mut self.back).flush().map_err(cannot_send)
     }
 
     /// Takes in one reflected message, if one is there. Samples sent before it that are not back are lost or late; either
@@ -254,6 +323,7 @@ impl<'a> Stream<'a> {
     }
 
     fn await_stragglers(&mut self) -> Result<(), Problem> {
+        self.flush()?;
         let end = self.clock.stop() + self.clock.ticks(STRAGGLERS);
         while !self.outstanding.is_empty() && self.clock.stop() < end {
             self.take_back()?;
@@ -282,4 +352,8 @@ impl<'a> Stream<'a> {
             ..RateSlice::default()
         }
     }
+}
+
+fn cannot_send(error: std::io::Error) -> Problem {
+    Problem::failed("cannot send", error).next("check the route and the interface")
 }

@@ -2,6 +2,7 @@
 
 use super::conversation::Conversation;
 use super::{Bench, Meter, SAMPLES_MAX, floor};
+use crate::bypass::{Load, StackLink};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
@@ -71,6 +72,7 @@ impl Bench {
         }
         let (link, note) = match target.path.medium {
             Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
+            Medium::Stack => self.open_stack(target).map(|(link, note)| (link, Some(note)))?,
             _ => (self.open(target)?, None),
         };
         // From here on the peer owes one more word, whatever happens to the slice.
@@ -132,6 +134,22 @@ impl Bench {
         let from = FrameAddress { mac, ip: client, port: PORT };
         let to = FrameAddress { mac: peer, ip: server, port: ready.port };
         Ok((Box::new(FramesLink::new(end, from, to)), note))
+    }
+
+    /// Opens an engine here, asks the peer to open one there, and waits until messages go past both kernels.
+    fn open_stack(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
+        // The threads that an engine starts shall not be where this one spins.
+        self.place_thread(false)?;
+        self.need_plane()?;
+        let mut link = StackLink::open(self.ends.client, Load::RoundTrips)?;
+        self.place_thread(true)?;
+        let (port, note) = (link.port()?, link.note());
+        let ready = self.ask_echo(target, port, None)?;
+        link.connect(SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
+            // As in `open`: the peer's word about the slice that it gives up.
+            let _ = self.control().reply();
+        })?;
+        Ok((Box::new(link), note))
     }
 
     fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {

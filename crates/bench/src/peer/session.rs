@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::{echo, frames, sink};
+use crate::bypass::{Load, Plane, StackLink};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
@@ -48,7 +49,7 @@ pub struct Origin {
 
 /// Serves one control connection until the other end closes it.
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
-    let mut session = Session { control, origin, cpus: cpu::allowed() };
+    let mut session = Session { plane: None, control, origin, cpus: cpu::allowed() };
     if session.welcome()? {
         while session.serve_next()? {}
     }
@@ -56,6 +57,8 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
 }
 
 struct Session {
+    /// Started with the first slice that needs it.
+    plane: Option<Plane>,
     control: Control,
     origin: Origin,
     /// The CPUs this thread began with, for paths that do not pin.
@@ -110,6 +113,15 @@ impl Session {
         if path.medium == Medium::Frames {
             return self.echo_frames(request, path, service);
         }
+        if path.medium == Medium::Stack {
+            let mut link = self.open_stack(Load::RoundTrips)?;
+            let ready = Ready { port: link.port()?, ..Ready::default() };
+            link.connect(SocketAddr::new(self.origin.remote, request.port))?;
+            self.say(&Reply::Ready(ready))?;
+            self.place_thread(path, request.cpu)?;
+            let watch = self.watch(path);
+            return echo::run(&mut link, request, service, watch).map(Reply::Done);
+        }
         let mut link = match request.transport {
             Transport::Udp => self.echo_port(request, path)?,
             Transport::Tcp | Transport::Uds | Transport::Shm => self.accept(path)?,
@@ -131,6 +143,19 @@ impl Session {
         self.say(&Reply::Ready(Ready { port: PORT, mac: Some(end.mac), ..Ready::default() }))?;
         let watch = self.watch(path);
         frames::run(&mut end, request, service, watch).map(Reply::Done)
+    }
+
+    /// An engine, with a control plane beside it. This thread may go anywhere meanwhile: the threads that are started here
+    /// shall not be where it spins later.
+    fn open_stack(&mut self, load: Load) -> Result<StackLink, Problem> {
+        if !self.origin.in_lab {
+            return Err(Problem::usage("cannot answer past the kernel", "this end's interface is not one of a lab"));
+        }
+        cpu::restrict(&self.cpus)?;
+        if self.plane.is_none() {
+            self.plane = Some(Plane::start(&self.cpus)?);
+        }
+        StackLink::open(self.origin.local, load)
     }
 
     /// Accepts the measuring end's connection for one slice.
@@ -170,6 +195,9 @@ impl Session {
     fn sink(&mut self, request: &Sink) -> Result<Reply, Problem> {
         let path = Path::named(&request.path)?;
         check_size(request.size, Transport::Udp.size_max())?;
+        if path.medium == Medium::Stack {
+            return self.sink_stack(request, path);
+        }
         let options = options(path);
         let port = Port::bind(SocketAddr::new(self.origin.local, 0))?;
         let mut ready = ready(&port)?;
@@ -182,6 +210,20 @@ impl Session {
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         sink::run(back.as_mut(), group.as_deref_mut(), request.reflect_every, watch).map(Reply::Done)
+    }
+
+    /// The same past the kernel: one engine with two sockets where the stream comes to a group.
+    fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
+        let mut link = self.open_stack(Load::Stream)?;
+        let mut ready = Ready { port: link.port()?, ..Ready::default() };
+        link.connect(SocketAddr::new(self.origin.remote, request.port))?;
+        if let Some(group) = request.group {
+            ready.group = Some(SocketAddrV4::new(group, link.join(group)?));
+        }
+        self.say(&Reply::Ready(ready))?;
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        sink::run(&mut link, None, request.reflect_every, watch).map(Reply::Done)
     }
 
     fn join(&self, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<Box<dyn Link>, Problem> {

@@ -8,7 +8,7 @@ use sidestep_link::{Link, is_retry, send_all};
 use sidestep_sys::{Problem, cpu};
 use std::io::ErrorKind;
 
-/// Serves one slice: the stream comes over `group`, or over `back` when there is none; every `reflect_every`-th message
+/// Serves one slice: the stream comes over `group`, or over `back` when there is none (or when `back` hears both); every `reflect_every`-th message
 /// goes back over `back`.
 pub(super) fn run(
     back: &mut dyn Link,

@@ -4,6 +4,7 @@ use super::interleave::interrupted;
 use super::{Findings, Progress};
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
+use crate::run::stack_refusal;
 use crate::stats::Accumulator;
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
@@ -61,7 +62,7 @@ struct Tally {
 /// Sweeps the rates; every rate is measured over all paths in turn, forward and back.
 pub fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progress) -> Findings {
     let mut findings = Findings::default();
-    let mut climbers = climbers(rates, &mut findings.unavailable);
+    let mut climbers = climbers(bench, rates, &mut findings.unavailable);
     let slice_ms = rates.duration.as_millis() as u64 / 2 + SLICE_OVERHEAD_MS;
     progress.begin("rates", 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64);
     for &rate in &rates.rates {
@@ -75,13 +76,17 @@ pub fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progress) -> F
     findings
 }
 
-fn climbers(rates: &Rates, unavailable: &mut Vec<Unavailable>) -> Vec<Climber> {
+fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) -> Vec<Climber> {
     let mut climbers = Vec::new();
     for &transport in &rates.transports {
         for &path in &rates.paths {
-            match refusal(path) {
+            let refused = refusal(path).map(str::to_owned).or_else(|| {
+                let is_stack = path.medium == Medium::Stack;
+                is_stack.then(|| stack_refusal(bench, rates.size)).flatten()
+            });
+            match refused {
                 None => climbers.push(Climber { path, transport, keeps_up: true }),
-                Some(reason) => unavailable.push(unavailable_row(path, transport, reason.into())),
+                Some(reason) => unavailable.push(unavailable_row(path, transport, reason)),
             }
         }
     }
@@ -91,6 +96,7 @@ fn climbers(rates: &Rates, unavailable: &mut Vec<Unavailable>) -> Vec<Climber> {
 fn refusal(path: &Path) -> Option<&'static str> {
     match path.medium {
         Medium::Inet if path.pinned => None,
+        Medium::Stack => None,
         Medium::Inet => Some("the sender keeps its schedule by spinning on a CPU of its own; choose a pinned path"),
         Medium::Frames => Some("bare frames are measured in round trips only"),
         _ => Some("a rate sweep is of datagrams"),
@@ -189,7 +195,7 @@ impl Tally {
         }
         let lost = self.detail.sent.saturating_sub(self.detail.received);
         let mut notes = Vec::new();
-        if lost > 0 {
+        if lost > 0 && self.receive_buffer > 0 {
             notes.push(format!("the receiver's socket buffer is {} bytes (net.core.rmem_max)", self.receive_buffer));
         }
         if self.lost_samples > 0 {

@@ -9,8 +9,10 @@ pub(super) fn of_arms(arms: &[Arm]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for arm in arms {
         ratios.extend(arm.record.controls());
-        let baseline = arms.iter().find(|other| is_baseline_of(other, arm)).filter(|first| !std::ptr::eq(*first, arm));
-        ratios.extend(baseline.map(|baseline| arm.record.against(&baseline.record)).unwrap_or_default());
+        for baseline in [is_baseline_of, is_floor_of] {
+            let other = arms.iter().find(|other| baseline(other, arm)).filter(|other| !std::ptr::eq(*other, arm));
+            ratios.extend(other.map(|other| arm.record.against(&other.record)).unwrap_or_default());
+        }
     }
     ratios
 }
@@ -21,6 +23,13 @@ fn is_baseline_of(candidate: &Arm, arm: &Arm) -> bool {
     let same_size = one.size == two.size || two.path.medium == Medium::CacheLine;
     let comparable = one.transport == two.transport || matches!(two.path.medium, Medium::Unix | Medium::CacheLine);
     candidate.is_possible() && one.path.medium == Medium::Inet && same_size && comparable
+}
+
+/// Our stack is compared with bare frames, too: what it adds to them.
+fn is_floor_of(candidate: &Arm, arm: &Arm) -> bool {
+    let (one, two) = (&candidate.target, &arm.target);
+    let mediums = (one.path.medium, two.path.medium) == (Medium::Frames, Medium::Stack);
+    candidate.is_possible() && mediums && one.size == two.size && one.transport == two.transport
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub(crate) fn fields(header: &str) -> Vec<(String, String)> {
         }
         let body = rest.split_once('}').expect("a structure ends").0;
         let names = body.split(';').filter_map(|line| line.split_whitespace().last());
-        let names = names.map(|name| name.split('[').next().unwrap_or(name).to_owned());
+        let names = names.map(|name| name.trim_start_matches('*').split('[').next().unwrap_or(name).to_owned());
         found.extend(names.map(|name| (head.trim().to_owned(), name)));
     }
     found

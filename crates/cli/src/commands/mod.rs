@@ -9,6 +9,7 @@ mod lab;
 mod manual;
 mod ps;
 mod ring;
+mod top;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Compare(args) => compare::run(&args),
         Command::Control(args) => control::run(args),
         Command::Ps(args) => ps::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
         Command::Completions { shell } => manual::completions(shell),

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::foreign::Closers;
 use crate::permit::Permit;
 
 /// Connections that wait to be accepted.
@@ -53,11 +54,11 @@ impl Listener {
     }
 
     /// Those who came and may come in. `Err` when this process can open no more descriptors.
-    pub(super) fn accept(&mut self) -> Result<Vec<Arrival>, Problem> {
+    pub(super) fn accept(&mut self, closers: &Closers) -> Result<Vec<Arrival>, Problem> {
         let mut arrivals = Vec::new();
         for _ in 0..ACCEPTS_PER_TURN {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => arrivals.extend(self.examine(socket)),
+                Ok(socket) => arrivals.extend(self.examine(socket, closers)),
                 Err(rustix::io::Errno::WOULDBLOCK) => break,
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(error) => return Err(Problem::failed("cannot accept a connection", io::Error::from(error))),
@@ -66,7 +67,7 @@ impl Listener {
         Ok(arrivals)
     }
 
-    fn examine(&mut self, socket: OwnedFd) -> Option<Arrival> {
+    fn examine(&mut self, socket: OwnedFd, closers: &Closers) -> Option<Arrival> {
         let peer = peer(socket.as_fd()).ok()?;
         let groups = peer_groups(socket.as_fd()).unwrap_or_default();
         let channel = Channel::over(socket);
@@ -84,6 +85,7 @@ impl Listener {
             Refusal::plain(Code::NotAllowed, format!("user {} cannot bypass the kernel", peer.uid))
                 .next("have the administrator add it: group sidestep, or sidestep control --allow-uid"),
         );
+        closers.close(peer.uid, channel.into());
         None
     }
 }

@@ -43,7 +43,8 @@ pub(crate) struct Daemon<D, K> {
     mirror: Mirror,
     listener: Listener,
     registry: Registry<D, K>,
-    channels: BTreeMap<u32, Channel>,
+    /// With the user at the other end.
+    channels: BTreeMap<u32, (Channel, u32)>,
     namespace: u64,
     /// No descriptors are left: the door is shut until then.
     shut_until: Option<Instant>,
@@ -85,7 +86,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
-            self.registry.check_twins(self.namespace);
+            let kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+            self.registry.check_twins(&kernel, now);
             self.confirm_neighbours();
         }
         self.drop_silent(now);
@@ -101,7 +103,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
-        for (id, channel) in &self.channels {
+        for (id, (channel, _)) in &self.channels {
             ids.push(*id);
             fds.push(PollFd::new(channel, PollFlags::IN));
         }
@@ -117,7 +119,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn welcome(&mut self, now: Instant) {
-        let arrivals = self.listener.accept().unwrap_or_else(|problem| {
+        let arrivals = self.listener.accept(&self.registry.closers).unwrap_or_else(|problem| {
             say(problem);
             self.shut_until = Some(now + TURN);
             Vec::new()
@@ -125,20 +127,23 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         for Arrival { channel, peer } in arrivals {
             let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
             match self.registry.admit(peer, process, now) {
-                Ok(id) => _ = self.channels.insert(id, channel),
-                Err(refusal) => turn_away(&channel, refusal),
+                Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
+                Err(refusal) => {
+                    turn_away(&channel, refusal);
+                    self.registry.closers.close(peer.uid, channel.into());
+                }
             }
         }
     }
 
     /// One request of one application; the next one is for the next turn, after the others.
     fn serve(&mut self, id: u32, now: Instant) {
-        let Some(channel) = self.channels.get(&id) else { return };
-        let (number, answer) = match channel.receive::<Request>() {
-            Ok(incoming) => {
+        let Some((channel, _)) = self.channels.get(&id) else { return };
+        let mut descriptors = Vec::new();
+        let (number, answer) = match channel.receive_beside::<Request>(&mut descriptors) {
+            Ok(Numbered { number, body }) => {
                 let mut kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
-                let Numbered { number, body } = incoming.message;
-                (number, self.registry.handle(id, body, incoming.descriptors, &mut kernel, now))
+                (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,
             Err(Fault::Malformed(reason)) => {
@@ -149,6 +154,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             }
             Err(Fault::Closed | Fault::Io(_)) => return self.hang_up(id, now),
         };
+        // Those of a packet that was refused.
+        drop(self.registry.foreign(id, descriptors));
         // One that does not read its answers gets no more of them: nothing is queued for anybody.
         let is_sent = self.send(id, number, &answer);
         if !is_sent || answer.is_last {
@@ -157,7 +164,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn send(&self, id: u32, number: u32, answer: &Answer) -> bool {
-        let Some(channel) = self.channels.get(&id) else { return false };
+        let Some((channel, _)) = self.channels.get(&id) else { return false };
         let mut descriptors: Vec<BorrowedFd<'_>> = answer.descriptors.iter().map(AsFd::as_fd).collect();
         if answer.with_table {
             descriptors.push(self.mirror.file());
@@ -188,13 +195,20 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn hang_up(&mut self, id: u32, now: Instant) {
-        self.channels.remove(&id);
+        self.shut(id);
         self.registry.hang_up(id, now);
+    }
+
+    /// What is queued in a connection is closed with it.
+    fn shut(&mut self, id: u32) {
+        if let Some((channel, uid)) = self.channels.remove(&id) {
+            self.registry.closers.close(uid, channel.into());
+        }
     }
 
     fn notify(&mut self, notices: Vec<(u32, Reply)>) {
         for (id, body) in notices {
-            if let Some(channel) = self.channels.get(&id) {
+            if let Some((channel, _)) = self.channels.get(&id) {
                 // Who does not read it finds its stack gone at its next request.
                 let _ = channel.send(&Numbered { number: 0, body }, &[]);
             }
@@ -207,8 +221,9 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             self.registry.clients().filter(|(_, client)| is_silent(client)).map(|(id, _)| id).collect();
         silent.into_iter().for_each(|id| self.hang_up(id, now));
         // Connections of applications that have been forgotten meanwhile.
-        let registry = &self.registry;
-        self.channels.retain(|id, _| registry.client(*id).is_some());
+        let forgotten: Vec<u32> =
+            self.channels.keys().copied().filter(|id| self.registry.client(*id).is_none()).collect();
+        forgotten.into_iter().for_each(|id| self.shut(id));
     }
 
     /// Has the kernel check neighbours that applications use and that it has not heard from: our own traffic does not tell

@@ -168,3 +168,46 @@ fn an_application_that_goes_away_in_the_middle_leaves_nothing() {
         assert!(Instant::now() < deadline, "it is still listed");
     }
 }
+
+/// A TCP connection whose close waits for ten minutes, because its peer does not read.
+fn lingering() -> (std::net::TcpListener, OwnedFd) {
+    use std::io::Write;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 65_536]).is_ok() {}
+    stream.set_nonblocking(false).unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
+    (listener, stream.into())
+}
+
+#[test]
+fn descriptors_that_do_not_close_hold_up_nobody_else() {
+    let daemon = Running::new();
+    let hello = r#"{"number":1,"body":{"type":"hello","version":1,"name":"x"}}"#;
+    let list = r#"{"number":1,"body":{"type":"list","from":0}}"#;
+    // Unwanted beside a request; beside garbage; too many; still queued when the daemon hangs up.
+    for (packets, count) in [(vec![hello, list, list], 1), (vec![hello, "{}"], 1), (vec![hello, list], 9)] {
+        let socket = Channel::over(raw(&daemon.path()));
+        let mut peers = Vec::new();
+        for packet in packets.into_iter().chain(["{}", list]) {
+            let (peers_of, sockets): (Vec<_>, Vec<_>) = (0..count).map(|_| lingering()).unzip();
+            peers.extend(peers_of);
+            send_with(socket.as_fd(), packet, &sockets);
+            // Whoever lets go last waits; that must not be this test.
+            std::thread::spawn(move || drop(sockets));
+        }
+        drop(last_words(socket.into()));
+        daemon.assert_serves();
+    }
+}
+
+fn send_with(socket: BorrowedFd<'_>, packet: &str, descriptors: &[OwnedFd]) {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    // The daemon may have hung up at a packet before.
+    let _ = sendmsg(socket, &[std::io::IoSlice::new(packet.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+}

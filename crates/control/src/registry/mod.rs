@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
+use crate::foreign::{Closers, Foreign};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION};
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Applications at a time; each costs two descriptors.
 pub(crate) const CLIENTS_MAX: usize = 256;
@@ -39,12 +40,18 @@ pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
 /// Entries of all.
 pub(crate) const ENTRIES_MAX: usize = 16 << 10;
 
+/// How long after a restart an entry may stand without its kernel socket: until its owner is back, and has had time to
+/// show the sockets again, all of them.
+const PROOF_WAIT: Duration = RESTART_GRACE.saturating_mul(2);
+
 /// The kernel's side of what is asked.
 pub(crate) trait Host {
     /// The interfaces.
     fn links(&self) -> &[Link];
     /// Whether an address is one of this host's.
     fn is_local(&self, address: IpAddr) -> bool;
+    /// Whether the routes of an interface lead to this address without a router, or it is a router of theirs.
+    fn is_neighbour(&self, interface: u32, address: IpAddr) -> bool;
     /// Has the kernel ask for a neighbour.
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
@@ -94,18 +101,23 @@ struct Stack {
     client: u32,
     facts: StackFacts,
     /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
-    entries: BTreeMap<Entry, Option<OwnedFd>>,
+    entries: BTreeMap<Entry, Option<Foreign>>,
     counters: Option<CountersView>,
+    /// After a restart: until when entries stand whose kernel sockets have not been shown again.
+    proof_due: Option<Instant>,
 }
 
 /// Applications and stacks.
 pub(crate) struct Registry<D, K> {
     pub(crate) dataplane: D,
+    pub(crate) closers: Closers,
     keeper: K,
     clients: BTreeMap<u32, Client>,
     stacks: BTreeMap<u32, Stack>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
+    /// [`ENTRIES_MAX`], or fewer where descriptors are few.
+    entries_max: usize,
     next_client: u32,
     next_stack: u32,
     /// Where the next look at the kernel sockets begins.
@@ -115,7 +127,24 @@ pub(crate) struct Registry<D, K> {
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn new(dataplane: D, keeper: K) -> Self {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { dataplane, keeper, clients, stacks, doomed, next_client: 1, next_stack: 1, twins_seen: 0 }
+        let closers = Closers::default();
+        Self {
+            dataplane,
+            closers,
+            keeper,
+            clients,
+            stacks,
+            doomed,
+            entries_max: ENTRIES_MAX,
+            next_client: 1,
+            next_stack: 1,
+            twins_seen: 0,
+        }
+    }
+
+    /// Leaves so many descriptors to entries: without any left, control could not serve those who are there.
+    pub(crate) fn limit_entries(&mut self, descriptors: usize) {
+        self.entries_max = self.entries_max.min(descriptors);
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -156,15 +185,16 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         });
         let stack = record.facts.id;
         let entries = entries.into_iter().map(|entry| (entry, None)).collect();
-        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None });
+        let proof_due = Some(now + PROOF_WAIT);
+        self.stacks.insert(stack, Stack { client: id, facts: record.facts, entries, counters: None, proof_due });
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }
     }
 
     fn insert(&mut self, client: Client) -> u32 {
-        let id = self.next_client;
-        self.next_client = self.next_client.wrapping_add(1).max(1);
+        let id = free_number(self.next_client, &self.clients);
+        self.next_client = id.wrapping_add(1);
         self.clients.insert(id, client);
         id
     }
@@ -177,6 +207,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     /// A new connection; its number, or why not.
     pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
         let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        if self.closers.is_stuck(peer.uid) {
+            let reason = "descriptors that this user has sent cannot be closed";
+            return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
+                .next("end the programs that hold them up"));
+        }
         if self.clients.len() >= CLIENTS_MAX || of_user >= CLIENTS_PER_UID_MAX {
             let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
             return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
@@ -202,6 +237,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         host: &mut dyn Host,
         now: Instant,
     ) -> Answer {
+        let descriptors = self.foreign(id, descriptors);
         let Some(client) = self.clients.get_mut(&id) else {
             return Answer::last(Refusal::plain(Code::Greeting, "cannot answer"));
         };
@@ -221,11 +257,22 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Answer { is_last: answer.is_last || is_bye, ..answer }
     }
 
+    /// What a client has sent, to be closed elsewhere.
+    pub(crate) fn foreign(&self, id: u32, descriptors: Vec<OwnedFd>) -> Vec<Foreign> {
+        let uid = self.uid(id);
+        descriptors.into_iter().map(|descriptor| self.closers.own(uid, descriptor)).collect()
+    }
+
+    /// The user of a client; root's for one that is gone.
+    pub(crate) fn uid(&self, id: u32) -> u32 {
+        self.clients.get(&id).map_or(0, |client| client.peer.uid)
+    }
+
     fn answer(
         &mut self,
         id: u32,
         request: Request,
-        descriptors: Vec<OwnedFd>,
+        descriptors: Vec<Foreign>,
         host: &mut dyn Host,
         now: Instant,
     ) -> Result<Answer, Refusal> {
@@ -353,4 +400,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let found = self.stacks.get_mut(&stack).filter(|found| found.client == id);
         found.ok_or_else(|| Refusal::plain(Code::NoStack, format!("cannot use stack {stack}")))
     }
+}
+
+/// The first number from `from` on that nobody has, after four thousand million of them from 1 on again. 0 is nobody's.
+fn free_number<T>(from: u32, taken: &BTreeMap<u32, T>) -> u32 {
+    let mut numbers = (from.max(1)..=u32::MAX).chain(1..from.max(1));
+    // There are never more taken than limits allow, so one is free.
+    numbers.find(|number| !taken.contains_key(number)).unwrap_or(u32::MAX)
 }

@@ -2,27 +2,28 @@
 
 use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
 use crate::dataplane::Dataplane;
+use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
 use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::say;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(super) fn open(&mut self, id: u32, wish: &OpenStack, host: &dyn Host) -> Result<Answer, Refusal> {
         let thing = format!("cannot open a stack on {}", super::client::name(&wish.interface));
         let link = usable_link(host.links(), wish, &thing)?;
         self.check_limits(id, wish, &thing)?;
-        let stack = self.next_stack;
+        let stack = super::free_number(self.next_stack, &self.stacks);
         let (counters, page) =
             Counters::create(stack).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
         let label = self.clients.get(&id).map(|client| (client.peer, client.name.clone()));
         let (peer, name) = label.ok_or_else(|| Refusal::plain(Code::Greeting, thing.clone()))?;
         let label = format!("pid {} {name}", peer.pid.unwrap_or(0));
         let opened = self.dataplane.open(stack, &label, link, wish)?;
-        self.next_stack = stack.wrapping_add(1).max(1);
+        self.next_stack = stack.wrapping_add(1);
         if let Err(error) = self.remember(id, &opened.facts) {
             say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
         }
@@ -32,7 +33,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             facts.interface, facts.queue, facts.mode, peer.uid
         ));
         let reply = Reply::Stack(facts.clone());
-        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters: Some(counters) });
+        let counters = Some(counters);
+        self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters, proof_due: None });
         self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
         let descriptors = opened.descriptors.into_iter().chain([page]).collect();
         Ok(Answer { descriptors, ..Answer::plain(reply) })
@@ -76,12 +78,15 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Only the very process that opened a stack takes it up again.
-    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[OwnedFd]) -> Result<Answer, Refusal> {
+    pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[Foreign]) -> Result<Answer, Refusal> {
         let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
-        let process = self.clients.get(&id).and_then(|client| client.process).ok_or_else(refusal)?;
+        let claimant = self.clients.get(&id).ok_or_else(refusal)?;
+        let (process, uid) = (claimant.process.ok_or_else(refusal)?, claimant.peer.uid);
         let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;
         let before = stack.client;
-        let is_same = self.clients.get(&before).is_some_and(|owner| owner.process == Some(process));
+        // The pid of a connection is that of its maker, who may have ended since and given it to somebody else's process.
+        let owner = self.clients.get(&before);
+        let is_same = owner.is_some_and(|owner| owner.process == Some(process) && owner.peer.uid == uid);
         if !is_same {
             return Err(refusal());
         }

@@ -1,11 +1,13 @@
 //! Traffic to stacks and back, and neighbours.
 
-use super::{ENTRIES_MAX, ENTRIES_PER_STACK_MAX, Host, Keeper, Registry};
+use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
-use crate::twin;
+use crate::foreign::Foreign;
+use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Refusal};
+use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// Entries whose kernel socket is looked at again in one turn of housekeeping.
@@ -17,10 +19,12 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         id: u32,
         stack: u32,
         entry: Entry,
-        mut descriptors: Vec<OwnedFd>,
+        mut descriptors: Vec<Foreign>,
         host: &dyn Host,
     ) -> Result<(), Refusal> {
-        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
+        // Two names of one entry would be two rows here and one in the program.
+        let entry = entry.canonical();
+        self.check_share(id, stack, &entry)?;
         let owned = self.owned(id, stack)?;
         let thing = || format!("cannot steer {entry}");
         if let Some(fault) = entry.fault() {
@@ -29,24 +33,47 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let (Some(twin), true) = (descriptors.pop(), descriptors.is_empty()) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
-        twin::check(&entry, twin.as_fd(), host.namespace())?;
+        let place = Place { namespace: host.namespace(), interface: owned.facts.index, links: host.links() };
+        twin::check(&entry, twin.as_fd(), place)?;
         let address = entry.local().ip();
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
-        }
-        let is_new = !owned.entries.contains_key(&entry);
-        if is_new && (owned.entries.len() >= ENTRIES_PER_STACK_MAX || all >= ENTRIES_MAX) {
-            let reason = format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries, all together {ENTRIES_MAX}");
-            return Err(
-                Refusal::new(Code::Limit, thing(), reason).next("steer the listening port instead of each flow")
-            );
         }
         self.dataplane.steer(stack, &entry)?;
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
 
+    /// Refuses a new entry where there is no room for it, or only other users' room.
+    fn check_share(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let owned = self.owned(id, stack)?;
+        let (count, index) = (owned.entries.len(), owned.facts.index);
+        if owned.entries.contains_key(entry) {
+            return Ok(());
+        }
+        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
+        let uid = self.uid(id);
+        let of_user = self.stacks.values().filter(|stack| self.uid(stack.client) == uid && stack.facts.index == index);
+        let same = |other: &&Entry| std::mem::discriminant(*other) == std::mem::discriminant(entry);
+        let alike = of_user.flat_map(|stack| stack.entries.keys()).filter(same).count();
+        let share = match entry {
+            Entry::Flow { .. } => FLOWS_MAX,
+            Entry::Listener { .. } => LISTENERS_MAX,
+            Entry::Multicast { .. } => GROUPS_MAX,
+        } as usize
+            / 2;
+        let reason = match () {
+            () if count >= ENTRIES_PER_STACK_MAX => format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries"),
+            () if all >= self.entries_max => format!("all together have at most {}", self.entries_max),
+            () if alike >= share => format!("a user has at most {share} of this kind on an interface"),
+            () => return Ok(()),
+        };
+        let refusal = Refusal::new(Code::Limit, format!("cannot steer {entry}"), reason);
+        Err(refusal.next("steer the listening port instead of each flow"))
+    }
+
     pub(super) fn unsteer(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+        let entry = &entry.canonical();
         if !self.owned(id, stack)?.entries.contains_key(entry) {
             return Err(Refusal::plain(Code::NoEntry, format!("cannot give back {entry}")));
         }
@@ -55,24 +82,32 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(())
     }
 
-    /// Gives back entries whose kernel socket is no longer bound where it was: its port may be somebody else's by now.
-    pub(crate) fn check_twins(&mut self, namespace: u64) {
-        let held = |stack: &u32, entry: &Entry, twin: &Option<OwnedFd>| {
-            let twin = twin.as_ref()?;
-            twin::check(entry, twin.as_fd(), namespace).err().map(|_| (*stack, *entry))
+    /// Gives back entries whose kernel socket is no longer bound where it was, or has not been shown again after a restart:
+    /// its port may be somebody else's by now.
+    pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) {
+        let (namespace, links) = (host.namespace(), host.links());
+        let is_lost = |stack: &Stack, entry: &Entry, twin: &Option<Foreign>| match twin {
+            Some(twin) => {
+                let place = Place { namespace, interface: stack.facts.index, links };
+                twin::check(entry, twin.as_fd(), place).is_err()
+            }
+            None => stack.proof_due.is_some_and(|due| due <= now),
         };
         let entries =
-            self.stacks.iter().flat_map(|(stack, facts)| facts.entries.iter().map(move |entry| (stack, entry)));
+            self.stacks.iter().flat_map(|(id, stack)| stack.entries.iter().map(move |entry| (*id, stack, entry)));
         let count = entries.clone().count();
         let from = if count == 0 { 0 } else { self.twins_seen % count };
         let lost: Vec<(u32, Entry)> = entries
             .skip(from)
             .take(TWINS_PER_TURN)
-            .filter_map(|(stack, (entry, twin))| held(stack, entry, twin))
+            .filter(|(_, stack, (entry, twin))| is_lost(stack, entry, twin))
+            .map(|(id, _, (entry, _))| (id, *entry))
             .collect();
         self.twins_seen = if from + TWINS_PER_TURN >= count { 0 } else { from + TWINS_PER_TURN };
         for (stack, entry) in lost {
-            sidestep_sys::problem::say(format!("{entry} goes back to the kernel: its socket has given up the port"));
+            sidestep_sys::problem::say(format!(
+                "{entry} goes back to the kernel: no socket of its owner holds the port"
+            ));
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
             if self.dataplane.unsteer(stack, &entry).is_ok() {
                 facts.entries.remove(&entry);
@@ -94,6 +129,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         };
         if link.is_loopback || address.is_multicast() || address.is_unspecified() || address.is_loopback() {
             return Err(Refusal::new(Code::Malformed, thing, "it is no neighbour's address"));
+        }
+        // The kernel has a thousand places for neighbours: strangers' addresses would push the real ones out.
+        if !host.is_neighbour(interface, address) {
+            return Err(Refusal::plain(Code::NoRoute, thing).next("ask for the router: ip route get ADDRESS"));
         }
         if !self.clients.get_mut(&id).is_some_and(|client| client.want(interface, address, now)) {
             return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));

@@ -1,7 +1,7 @@
 //! Who may have what, for how long, and how much of it.
 
 use super::*;
-use crate::testing::{Fake, stack_facts};
+use crate::testing::{Fake, link, stack_facts};
 use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -22,6 +22,10 @@ impl Host for FakeHost {
         address == IpAddr::from(Ipv4Addr::LOCALHOST)
     }
 
+    fn is_neighbour(&self, _interface: u32, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(address) if address.octets()[..2] == [198, 18])
+    }
+
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
         self.asked.push((interface, address));
         Ok(())
@@ -36,22 +40,6 @@ struct Case {
     registry: Registry<Fake, ()>,
     host: FakeHost,
     now: Instant,
-}
-
-fn link(index: u32, name: &str) -> Link {
-    Link {
-        index,
-        name: name.into(),
-        mac: [2; 6],
-        mtu: 1500,
-        is_up: true,
-        is_loopback: false,
-        is_plain_ethernet: true,
-        receive_queues: 64,
-        transmit_queues: 64,
-        vlan: None,
-        master: 0,
-    }
 }
 
 impl Case {
@@ -162,16 +150,65 @@ fn stacks_and_ports_have_one_owner() {
 }
 
 #[test]
+fn an_entry_has_one_name() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let (socket, entry) = port();
+    let port = entry.local().port();
+    let mapped = Entry::Listener {
+        protocol: Protocol::Udp,
+        local: format!("[::ffff:127.0.0.1]:{port}").parse().unwrap(),
+        vlan: None,
+    };
+    assert_eq!(case.steer(id, stack, mapped, &socket), None);
+    assert_eq!(case.steer(id, stack, entry, &socket), None);
+    assert_eq!(case.registry.dataplane.steered.keys().collect::<Vec<_>>(), [&entry]);
+    assert_eq!(case.code(id, Request::Unsteer { stack, entry: mapped }), None);
+    assert_eq!(case.code(id, Request::Unsteer { stack, entry }), Some(Code::NoEntry));
+}
+
+#[test]
+fn a_user_leaves_room_for_others() {
+    let mut case = Case::new();
+    let (one, two) = (case.client(7), case.client(8));
+    let (stack, other) = (case.open(one), case.open(two));
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let group = |number: u32| Entry::Multicast {
+        group: (Ipv4Addr::from_bits(0xefff_0000 + number), port).into(),
+        source: None,
+        vlan: None,
+    };
+    let most = sidestep_steer::GROUPS_MAX / 2;
+    for number in 0..most {
+        assert_eq!(case.steer(one, stack, group(number), &socket), None);
+    }
+    assert_eq!(case.steer(one, stack, group(most), &socket), Some(Code::Limit));
+    assert_eq!(case.steer(one, stack, group(0), &socket), None, "what it has it keeps");
+    assert_eq!(case.steer(two, other, group(most), &socket), None);
+    case.registry.limit_entries(most as usize + 1);
+    assert_eq!(case.steer(two, other, group(most + 1), &socket), Some(Code::Limit), "descriptors are few");
+}
+
+#[test]
+fn numbers_that_are_taken_are_passed_over() {
+    let taken = BTreeMap::from([(1, ()), (2, ()), (u32::MAX, ())]);
+    assert_eq!([0, 1, 3, u32::MAX].map(|from| free_number(from, &taken)), [3, 3, 3, 3]);
+}
+
+#[test]
 fn a_port_that_was_given_up_is_given_back() {
     let mut case = Case::new();
     let id = case.client(7);
     let stack = case.open(id);
     let (socket, entry) = port();
     assert_eq!(case.steer(id, stack, entry, &socket), None);
-    case.registry.check_twins(case.host.namespace);
+    case.registry.check_twins(&case.host, case.now);
     assert_eq!(case.registry.dataplane.steered.len(), 1);
     // Another namespace stands for a socket that no longer proves anything.
-    case.registry.check_twins(case.host.namespace + 1);
+    case.host.namespace += 1;
+    case.registry.check_twins(&case.host, case.now);
     assert_eq!(case.registry.dataplane.steered.len(), 0);
 }
 
@@ -187,6 +224,8 @@ fn a_lost_connection_may_come_back_and_a_stranger_gets_nothing_of_it() {
     let hello = Request::Hello { version: VERSION, name: String::new() };
     case.ask(stranger, hello);
     assert_eq!(case.code(stranger, Request::ResumeStack { stack }), Some(Code::NoStack));
+    let other_user = case.client(8);
+    assert_eq!(case.code(other_user, Request::ResumeStack { stack }), Some(Code::NoStack), "a pid given out again");
     let again = case.client(7);
     assert!(matches!(case.ask(again, Request::ResumeStack { stack }), Reply::Stack(facts) if facts.id == stack));
     assert!(case.registry.client(one).is_none(), "nothing is left of the old connection");
@@ -305,6 +344,25 @@ fn a_restart_keeps_the_stacks_of_the_living() {
 }
 
 #[test]
+fn after_a_restart_a_port_is_proved_again_or_given_back() {
+    let this = Process::this().unwrap();
+    let (pid, start_ticks) = (this.pid, this.start_ticks);
+    let record = Record { facts: stack_facts(3, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 7 };
+    let mut case = Case::new();
+    let ((shown, entry), (_closed, forgotten)) = (port(), port());
+    case.registry.dataplane.adoptable.insert(3);
+    case.registry.dataplane.steered.extend([(entry, 3), (forgotten, 3)]);
+    case.registry.adopt(vec![record], case.now);
+    let id = case.client(7);
+    assert!(matches!(case.ask(id, Request::ResumeStack { stack: 3 }), Reply::Stack(_)));
+    assert_eq!(case.steer(id, 3, entry, &shown), None);
+    case.registry.check_twins(&case.host, case.now);
+    assert_eq!(case.registry.dataplane.steered.len(), 2, "there is time");
+    case.registry.check_twins(&case.host, case.now + PROOF_WAIT);
+    assert_eq!(case.registry.dataplane.steered.keys().collect::<Vec<_>>(), [&entry]);
+}
+
+#[test]
 fn a_lost_interface_is_told_to_the_owner() {
     let mut case = Case::new();
     let id = case.client(7);
@@ -326,6 +384,7 @@ fn only_neighbours_are_asked_for() {
     assert_eq!(case.code(id, resolve("198.18.0.2", 2)), None);
     assert_eq!(case.code(id, resolve("198.18.0.2", 99)), Some(Code::NoInterface));
     assert_eq!(case.code(id, resolve("239.1.1.1", 2)), Some(Code::Malformed));
+    assert_eq!(case.code(id, resolve("203.0.113.1", 2)), Some(Code::NoRoute), "behind a router");
     assert_eq!(case.host.asked, [(2, "198.18.0.2".parse().unwrap())]);
     let refused = (0..1000_u32).filter(|number| {
         let address = Ipv4Addr::from_bits(0xc612_0000 + number).into();

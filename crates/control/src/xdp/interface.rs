@@ -46,9 +46,13 @@ impl Interface {
         }
     }
 
-    /// The step down that the program had to take.
-    pub(super) fn downgrade(&self) -> Option<Downgrade> {
-        let reason = self.steering.facts().downgrade.clone()?;
+    /// The step down that a stack has to take because of the program.
+    pub(super) fn downgrade(&self, wish: Mode) -> Option<Downgrade> {
+        if wish == Mode::Generic || self.mode() != Mode::Generic {
+            return None;
+        }
+        let others = || "the program was attached in generic mode before, for another stack".to_owned();
+        let reason = self.steering.facts().downgrade.clone().unwrap_or_else(others);
         Some(Downgrade { from: Mode::Copy, to: Mode::Generic, reason })
     }
 

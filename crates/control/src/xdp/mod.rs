@@ -10,6 +10,7 @@ use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
+use socket::Queues;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
@@ -31,6 +32,7 @@ pub(crate) struct Xdp {
     served: Vec<String>,
     interfaces: BTreeMap<u32, Interface>,
     stacks: BTreeMap<u32, Placed>,
+    queues: Queues,
 }
 
 impl Xdp {
@@ -38,7 +40,8 @@ impl Xdp {
     pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
         steer::mount(pins)?;
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
-        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks };
+        let queues = Queues::default();
+        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, queues };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -52,14 +55,38 @@ impl Xdp {
                 }
             }
         }
-        for name in served {
-            let link = links.iter().find(|link| link.name == *name);
+        match xdp.serve(links) {
+            Ok(()) => Ok(xdp),
+            Err(problem) => {
+                xdp.abandon();
+                Err(problem)
+            }
+        }
+    }
+
+    fn serve(&mut self, links: &[Link]) -> Result<(), Problem> {
+        for name in self.served.clone() {
+            let link = links.iter().find(|link| link.name == name);
             let link = link.ok_or_else(|| {
                 Problem::usage(format!("cannot serve {name}"), "there is no such interface").next("list them: ip link")
             })?;
-            xdp.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
+            self.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
         }
-        Ok(xdp)
+        Ok(())
+    }
+
+    /// Detaches what no application of an earlier control still uses, as nobody will be there to do it.
+    fn abandon(&mut self) {
+        let is_unused = |interface: &Interface| interface.steering.tables().stacks().is_ok_and(|rows| rows.is_empty());
+        let unused: Vec<u32> =
+            self.interfaces.iter().filter(|(_, it)| is_unused(it)).map(|(index, _)| *index).collect();
+        for index in unused {
+            self.interfaces.remove(&index);
+            Steering::remove(&self.directory(index)).map(|_| ()).unwrap_or_else(say);
+        }
+        if self.interfaces.is_empty() {
+            Self::cleanup(&self.pins).map(|_| ()).unwrap_or_else(say);
+        }
     }
 
     /// Detaches whatever is pinned, without any process to ask.
@@ -105,9 +132,9 @@ impl Xdp {
     fn make(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
         let used = self.stacks.values().filter(|placed| placed.interface == link.index).map(|placed| placed.queue);
         let used: Vec<u32> = used.collect();
-        let interface = self.attach(link, wish.mode)?;
-        let made = socket::open(link, wish, &used, interface.mode())?;
-        let tables = interface.steering.tables();
+        let best = self.attach(link, wish.mode)?.mode();
+        let made = socket::open(link, wish, &used, best, &mut self.queues)?;
+        let tables = self.attach(link, wish.mode)?.steering.tables();
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
         let label = format!("#{stack} {label}");
@@ -121,7 +148,9 @@ impl Xdp {
         })?;
         self.stacks.insert(stack, Placed { interface: link.index, queue: facts.queue, id });
         let mut facts = StackFacts::new(stack, &facts, steer::DEADLINE_DEFAULT.as_nanos() as u64);
-        facts.downgrades.splice(0..0, self.interfaces.get(&link.index).and_then(Interface::downgrade));
+        facts
+            .downgrades
+            .splice(0..0, self.interfaces.get(&link.index).and_then(|interface| interface.downgrade(wish.mode)));
         Ok(Opened { facts, descriptors: [socket, made.frames, heartbeat] })
     }
 
@@ -205,6 +234,7 @@ impl Dataplane for Xdp {
             interface.steering.tables().stack_remove(placed.id)?;
         }
         self.stacks.remove(&stack);
+        self.queues.close(placed.interface, placed.queue);
         self.leave(placed.interface)
     }
 
@@ -221,6 +251,7 @@ impl Dataplane for Xdp {
         for (index, is_there) in lost {
             let reason = if is_there { "its program was detached" } else { "the interface is gone" };
             self.interfaces.remove(&index);
+            self.queues.forget(index);
             if let Err(problem) = Steering::remove(&self.directory(index)) {
                 say(problem);
             }

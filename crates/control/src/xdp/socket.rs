@@ -4,13 +4,64 @@ use sidestep_plane::message::{Code, Mode, OpenStack, Refusal};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Xsk, XskOptions};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a queue is tried for that was asked for by number. A closed socket gives it back a little later (RCU).
+/// How long a queue is tried for whose stack was closed a moment ago. A closed socket gives it back a little later (RCU).
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for one of many.
-const PATIENCE_ANY: Duration = Duration::from_millis(100);
+/// The same for one of many, and for a queue that a program without a stack may just have closed. With [`BUSY_REST`] it
+/// bounds how much of the time somebody who keeps a copy of a queue's socket can hold up all others: a tenth.
+const PATIENCE_ANY: Duration = Duration::from_millis(200);
+/// How long a queue counts as just closed.
+const CLOSED_LATELY: Duration = Duration::from_secs(2);
+/// How long a queue that a stranger has is not tried again: to say who it is takes a search of /proc.
+const BUSY_REST: Duration = Duration::from_secs(2);
+/// How long one request may take to find a queue.
+const SEARCH_MAX: Duration = Duration::from_secs(1);
+
+/// What is known of queues that no stack has: by interface and number. Bounded by their number.
+#[derive(Default)]
+pub(super) struct Queues(BTreeMap<(u32, u32), (Instant, Known)>);
+
+enum Known {
+    /// Its stack was closed at that time.
+    Closed,
+    /// It was found to be a stranger's.
+    Busy(Refusal),
+}
+
+impl Queues {
+    /// The stack of a queue was closed.
+    pub(super) fn close(&mut self, interface: u32, queue: u32) {
+        self.0.insert((interface, queue), (Instant::now(), Known::Closed));
+    }
+
+    /// Forgets an interface.
+    pub(super) fn forget(&mut self, interface: u32) {
+        self.0.retain(|(index, _), _| *index != interface);
+    }
+
+    /// How long to try for a queue, or why not at all.
+    fn patience(&self, interface: u32, queue: u32, is_one_of_many: bool, now: Instant) -> Result<Duration, Refusal> {
+        match self.0.get(&(interface, queue)) {
+            Some((at, Known::Busy(refusal))) if now.duration_since(*at) < BUSY_REST => Err(refusal.clone()),
+            Some((at, Known::Closed)) if now.duration_since(*at) < CLOSED_LATELY => {
+                Ok(if is_one_of_many { PATIENCE_ANY } else { PATIENCE })
+            }
+            _ => Ok(PATIENCE_ANY),
+        }
+    }
+
+    fn note(&mut self, interface: u32, queue: u32, result: Option<&Refusal>) {
+        match result {
+            Some(refusal) if refusal.code == Code::QueueBusy => {
+                self.0.insert((interface, queue), (Instant::now(), Known::Busy(refusal.clone())));
+            }
+            _ => _ = self.0.remove(&(interface, queue)),
+        }
+    }
+}
 
 /// A bound socket and the memory of its frames.
 pub(super) struct Made {
@@ -19,7 +70,13 @@ pub(super) struct Made {
 }
 
 /// Makes memory and socket. `used` are the queues of other stacks.
-pub(super) fn open(link: &Link, wish: &OpenStack, used: &[u32], best: Mode) -> Result<Made, Refusal> {
+pub(super) fn open(
+    link: &Link,
+    wish: &OpenStack,
+    used: &[u32],
+    best: Mode,
+    known: &mut Queues,
+) -> Result<Made, Refusal> {
     let thing = format!("cannot open a stack on {}", link.name);
     let queues = candidates(link, wish, used, &thing)?;
     let umem = Umem::create(wish.geometry()).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
@@ -28,19 +85,31 @@ pub(super) fn open(link: &Link, wish: &OpenStack, used: &[u32], best: Mode) -> R
         best: xdp::Mode::from(wish.mode).max(best.into()),
         tx_budget: wish.tx_budget,
         busy_poll: wish.busy_poll.map(Into::into),
-        patience: if queues.len() == 1 { PATIENCE } else { PATIENCE_ANY },
         ..XskOptions::default()
     };
+    let (is_one_of_many, begun) = (queues.len() > 1, Instant::now());
     let mut refusal = Refusal::plain(Code::NoQueue, thing.clone());
     for queue in queues {
-        match Xsk::open(&umem, &link.name, queue, &options) {
+        if begun.elapsed() > SEARCH_MAX {
+            break;
+        }
+        let patience = match known.patience(link.index, queue, is_one_of_many, Instant::now()) {
+            Ok(patience) => patience,
+            Err(busy) => {
+                refusal = busy;
+                continue;
+            }
+        };
+        match Xsk::open(&umem, &link.name, queue, &XskOptions { patience, ..options.clone() }) {
             Ok(socket) => {
+                known.note(link.index, queue, None);
                 let frames = umem.memfd().try_clone_to_owned();
                 let frames = frames.map_err(|error| Refusal::new(Code::Kernel, thing, error))?;
                 return Ok(Made { socket, frames });
             }
             Err(problem) => refusal = Refusal::of(code_of(&problem), thing.clone(), &problem),
         }
+        known.note(link.index, queue, Some(&refusal));
         if refusal.code != Code::QueueBusy {
             break;
         }
@@ -76,4 +145,27 @@ fn code_of(problem: &Problem) -> Code {
         ("ENETDOWN", Code::InterfaceDown),
     ];
     codes.iter().find(|(name, _)| text.contains(name)).map_or(Code::Kernel, |(_, code)| *code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_queue_but_after_its_stack_was_closed() {
+        let mut queues = Queues::default();
+        let now = Instant::now();
+        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
+        queues.close(2, 0);
+        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE));
+        assert_eq!(queues.patience(2, 0, true, now), Ok(PATIENCE_ANY));
+        assert_eq!(queues.patience(2, 1, false, now), Ok(PATIENCE_ANY), "another queue");
+        // Somebody has kept a copy of the socket: from now on it is refused without a try, for a while.
+        let busy = Refusal::plain(Code::QueueBusy, "cannot open a stack on eth1");
+        queues.note(2, 0, Some(&busy));
+        assert_eq!(queues.patience(2, 0, false, now), Err(busy));
+        assert_eq!(queues.patience(2, 0, false, now + 2 * BUSY_REST), Ok(PATIENCE_ANY));
+        queues.note(2, 0, None);
+        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
+    }
 }

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How long a connection or a message may wait for the other end to make room.
 const SEND_WAIT: Duration = Duration::from_secs(5);
 
+/// Descriptors that one packet can carry (net/scm.h).
+const SCM_MAX_FD: usize = 253;
+
 /// A connected packet socket.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
@@ -107,8 +110,17 @@ impl Channel {
 
     /// Receives one message. Descriptors of a packet that is refused are closed.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<Incoming<T>, Fault> {
+        let mut descriptors = Vec::new();
+        let message = self.receive_beside(&mut descriptors)?;
+        Ok(Incoming { message, descriptors })
+    }
+
+    /// The same, but every descriptor that came is put into `descriptors`, those of a packet that is refused, too: closing
+    /// what a stranger made may take long, and is for the caller to do where it does not matter.
+    pub fn receive_beside<T: DeserializeOwned>(&self, descriptors: &mut Vec<OwnedFd>) -> Result<Numbered<T>, Fault> {
         let mut bytes = [0; PACKET_BYTES_MAX];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        // Room for all that a packet can carry: the kernel would close the rest on this thread.
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SCM_MAX_FD))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut is_second = false;
         let received = loop {
@@ -119,7 +131,7 @@ impl Channel {
                 result => break result?,
             }
         };
-        let mut descriptors = Vec::new();
+        let before = descriptors.len();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 descriptors.extend(rights);
@@ -128,15 +140,20 @@ impl Channel {
         if received.flags.contains(ReturnFlags::TRUNC) {
             return Err(Fault::Malformed(format!("longer than {PACKET_BYTES_MAX} bytes")));
         }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
+        if received.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() - before > DESCRIPTORS_MAX {
             return Err(Fault::Malformed("more descriptors than allowed, or than this process may open".into()));
         }
         // A packet without a byte looks like the end of the connection; our side never sends one, and takes it as that.
         if received.bytes == 0 {
             return Err(Fault::Closed);
         }
-        let message = parse(&bytes[..received.bytes])?;
-        Ok(Incoming { message, descriptors })
+        parse(&bytes[..received.bytes])
+    }
+}
+
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> Self {
+        channel.0
     }
 }
 

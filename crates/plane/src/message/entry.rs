@@ -96,6 +96,22 @@ impl Entry {
         }
     }
 
+    /// The same traffic in one way of saying it: an IPv4 address in IPv6 form is the IPv4 address, and what a packet does
+    /// not carry (scope, flow label) is left out.
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        match self {
+            Self::Flow { protocol, local, remote, vlan } => {
+                Self::Flow { protocol, local: plain(local), remote: plain(remote), vlan }
+            }
+            Self::Listener { protocol, local, vlan } => Self::Listener { protocol, local: plain(local), vlan },
+            Self::Multicast { group, source, vlan } => {
+                Self::Multicast { group: plain(group), source: source.map(|source| source.to_canonical()), vlan }
+            }
+        }
+    }
+
     /// What is wrong with it, whatever the host looks like.
     pub fn fault(&self) -> Option<&'static str> {
         let local = self.local();

@@ -80,7 +80,7 @@ impl Consumer {
         Ok(self.bytes())
     }
 
-    /// Gives the message on loan back to the writer; nothing when there is none.
+    /// Gives the message on loan back to the writer; nothing when there is none. [`Consumer::wait`] lends nothing.
     #[inline]
     pub fn release(&mut self) {
         if self.lent.0 > 0 {
@@ -111,12 +111,17 @@ impl Consumer {
         Ok(count)
     }
 
-    /// Waits until a message is there.
+    /// Waits until a message is there, and leaves it there: it is not on loan before it is read.
     pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
         let mut waiter = Waiter::new(waiting, limit);
+        // The same message is there and on loan still, or there was none.
+        let on_loan = self.lent.0;
         loop {
             match self.look() {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.lent.0 = on_loan;
+                    return Ok(());
+                }
                 Err(ReadError::Empty) => {}
                 Err(ReadError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
                 Err(_) => return Err(WaitError::Closed),

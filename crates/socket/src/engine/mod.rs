@@ -25,6 +25,7 @@ use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
 use socket::Sockets;
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// All sockets of one queue, owned and polled by one thread.
 ///
@@ -86,6 +87,11 @@ impl Engine {
     /// Number of the engine's interface; 0 where there is none.
     pub fn interface(&self) -> u32 {
         self.fast.as_ref().map_or(0, |fast| fast.device)
+    }
+
+    /// The kernel's socket beside a socket of ours, for options and facts.
+    pub fn twin(&self, handle: Handle) -> Result<BorrowedFd<'_>, Error> {
+        self.sockets.twin(handle).map(AsFd::as_fd)
     }
 
     /// The path of what this engine could do at best.

@@ -33,9 +33,9 @@ impl Engine {
     /// Opens an engine. Without control, or where it or the interface refuses, the engine opens all the same:
     /// [`Engine::refusal`] says why, and its sockets are the kernel's. Fails only where this process cannot even have a page
     /// of memory.
-    pub fn open(options: EngineOptions) -> Result<Self, Problem> {
+    pub fn open(options: &EngineOptions) -> Result<Self, Problem> {
         let guard = ForkGuard::new().map_err(|error| Problem::failed("cannot open an engine", error))?;
-        let Found { fast, keeper, refusal } = find(&options);
+        let Found { fast, keeper, refusal } = find(options);
         let (fast, heart, counters) = match fast {
             Some((fast, heart, counters)) => (Some(fast), heart, counters),
             None => (None, Heart::without(), Counters::private()?),

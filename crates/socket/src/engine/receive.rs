@@ -115,8 +115,8 @@ impl Engine {
 
     /// Keeps a datagram for its socket, unless it has too many unread ones.
     fn queue(&mut self, owner: usize, datagram: Datagram) {
-        if let Err(datagram) = enqueue(&mut self.sockets, owner, datagram, &self.counters) {
-            self.release(datagram);
+        if let Some(refused) = enqueue(&mut self.sockets, owner, datagram, &self.counters) {
+            self.release(refused);
         }
     }
 
@@ -206,20 +206,22 @@ fn judge(
             return Outcome::Drop;
         }
     };
-    let [first, others @ ..] = parsed.sockets else { return Outcome::Drop };
+    let [first, others @ ..] = parsed.sockets else {
+        fast.link.release(frame);
+        return Outcome::Drop;
+    };
     let owner_of = |id: &sidestep_stack::udp::SocketId| fast.owners.get(id.index()).copied().unwrap_or(u32::MAX);
     for other in others {
         copy(&parsed, bytes, owner_of(other) as usize, sockets, buffers, counters, software_ns);
     }
     let owner = owner_of(first);
     let hardware_ns = frame.timestamp_ns();
-    // The parsed form borrows the stack; the token has everything of it.
-    let datagram = token(&parsed, Place::Buffer(0), parsed.payload.start, software_ns, hardware_ns);
     counters.add(Counter::Delivered, 1);
     if let Some(socket) = sockets.at(owner as usize) {
         socket.statistics.received += 1;
     }
-    Outcome::Keep(owner, Datagram { place: Place::Frame(frame), ..datagram })
+    let start = parsed.payload.start;
+    Outcome::Keep(owner, token(&parsed, Place::Frame(frame), start, software_ns, hardware_ns))
 }
 
 #[inline]
@@ -258,22 +260,22 @@ fn copy(
     let datagram = token(parsed, Place::Buffer(number), 0, software_ns, None);
     counters.add(Counter::Delivered, 1);
     match enqueue(sockets, owner, datagram, counters) {
-        Ok(()) => sockets.at(owner).into_iter().for_each(|socket| socket.statistics.received += 1),
-        Err(_) => buffers.give(number),
+        None => sockets.at(owner).into_iter().for_each(|socket| socket.statistics.received += 1),
+        Some(_) => buffers.give(number),
     }
 }
 
-/// Into a socket's queue; `Err` with the datagram when that is full or the socket is gone.
-fn enqueue(sockets: &mut Sockets, owner: usize, datagram: Datagram, counters: &Counters) -> Result<(), Datagram> {
-    let Some(socket) = sockets.at(owner) else { return Err(datagram) };
+/// Into a socket's queue; gives the datagram back when that is full or the socket is gone.
+fn enqueue(sockets: &mut Sockets, owner: usize, datagram: Datagram, counters: &Counters) -> Option<Datagram> {
+    let Some(socket) = sockets.at(owner) else { return Some(datagram) };
     if socket.queue.len() >= QUEUE_MAX {
         socket.statistics.dropped += 1;
         counters.add(Counter::DroppedFull, 1);
-        return Err(datagram);
+        return Some(datagram);
     }
     socket.queue.push_back(datagram);
     sockets.queued += 1;
-    Ok(())
+    None
 }
 
 /// Which counter a refused frame belongs to.

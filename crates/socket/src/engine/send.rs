@@ -152,7 +152,7 @@ impl Engine {
             }
         };
         let (start, len, source) = (datagram.start as usize, datagram.len as usize, datagram.source);
-        let to = self.sockets.at(place).and_then(|socket| if socket.peer.is_some() { None } else { Some(source) });
+        let to = Some(source);
         match datagram.place {
             Place::Frame(frame) => {
                 let Some(fast) = self.fast() else {
@@ -228,7 +228,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let Self { sockets, buffers, counters, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
-        send_by_twin(socket, &buffers.bytes(number)[..len], to, destination)?;
+        send_by_twin(socket, buffers.bytes(number).get(..len).unwrap_or_default(), to, destination)?;
         counters.add(Counter::KernelSends, 1);
         Ok(())
     }

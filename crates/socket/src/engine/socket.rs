@@ -107,6 +107,11 @@ impl Sockets {
         self.places.get_mut(place)?.1.as_mut()
     }
 
+    pub(super) fn twin(&self, handle: Handle) -> Result<&Twin, Error> {
+        let place = self.place(handle)?;
+        self.places[place].1.as_ref().map(|socket| &socket.twin).ok_or(Error::NotOpen)
+    }
+
     pub(super) fn insert(&mut self, socket: Socket) -> Option<Handle> {
         let free = self.places.iter().position(|(_, socket)| socket.is_none());
         let place = match free {

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use sidestep_plane::client::{Client, Error};
 use sidestep_plane::message::Entry;
 use sidestep_sys::cpu;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ struct Keeping<'a> {
     held: Option<Held>,
     /// What is steered, with the proof, to be told to a control that was restarted.
     entries: BTreeMap<Entry, OwnedFd>,
+    /// What was given back while no control was there to be told: the program's maps still have it.
+    owed: BTreeSet<Entry>,
     path: PathBuf,
     name: String,
     shared: &'a Shared,
@@ -36,8 +38,8 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         let _ = cpu::restrict(&[cpu]);
     }
     let Start { client, held, path, name, .. } = start;
-    let (entries, retry_at) = (BTreeMap::new(), Instant::now());
-    let mut keeping = Keeping { client: Some(client), retry_at, held, entries, path, name, shared };
+    let (entries, owed, retry_at) = (BTreeMap::new(), BTreeSet::new(), Instant::now());
+    let mut keeping = Keeping { client: Some(client), retry_at, held, entries, owed, path, name, shared };
     while keeping.serve(inbox) {
         keeping.come_back();
         keeping.wait();
@@ -66,12 +68,17 @@ impl Keeping<'_> {
                 let done = self.steer(entry, &twin);
                 if done.is_ok() {
                     self.entries.insert(entry, twin);
+                    self.owed.remove(&entry);
                 }
                 let _ = reply.send(done);
             }
             Command::Unsteer(entry, reply) => {
                 self.entries.remove(&entry);
-                let _ = reply.send(self.with_stack(|client, stack| client.unsteer(stack, entry)));
+                let done = self.with_stack(|client, stack| client.unsteer(stack, entry));
+                if self.client.is_none() {
+                    self.owed.insert(entry);
+                }
+                let _ = reply.send(done);
             }
             Command::Resolve(address, interface) => {
                 let _ = self.with_client(|client| client.resolve(address, interface));
@@ -129,6 +136,10 @@ impl Keeping<'_> {
             for (entry, twin) in &self.entries {
                 // One that is refused now was given to somebody else, or stands already: traffic follows the program's maps.
                 let _ = client.steer(held.stack, *entry, twin.as_fd());
+            }
+            for entry in std::mem::take(&mut self.owed) {
+                // One that control does not know is where it should be.
+                let _ = client.unsteer(held.stack, entry);
             }
         }
         if let Some(table) = client.take_table() {

@@ -96,7 +96,7 @@ fn without_a_control_plane_streams_are_the_kernels_and_say_so() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let open = |host: &sidestep_testkit::Host| {
-        host.within(|| Engine::open(EngineOptions::on(&host.interface))).expect("an engine opens")
+        host.within(|| Engine::open(&EngineOptions::on(&host.interface))).expect("an engine opens")
     };
     let (mut client, mut server) = (open(a), open(b));
     let at = SocketAddr::new(address(b, false), 7000);

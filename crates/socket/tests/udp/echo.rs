@@ -1,7 +1,7 @@
 //! Messages there and back, every role, both families, every byte compared.
 
 use crate::support::{Control, address, bind, engine, kernel, lab, message, receive, wait};
-use sidestep_socket::{Engine, Handle, Path, Reason};
+use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
@@ -126,7 +126,7 @@ fn both_ends_past_the_kernel() {
 fn without_a_control_plane_everything_goes_by_the_kernel_and_says_so() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let open = || Engine::open(sidestep_socket::EngineOptions::on(&a.interface));
+    let open = || Engine::open(&EngineOptions::on(&a.interface));
     let mut engine = a.within(open).unwrap();
     let (reason, text) = engine.refusal().map(|(reason, text)| (reason, text.to_owned())).unwrap();
     assert_eq!(reason, Reason::ControlAbsent);
@@ -144,4 +144,31 @@ fn without_a_control_plane_everything_goes_by_the_kernel_and_says_so() {
     assert_eq!((engine.payload(&datagram), datagram.by_kernel()), (&sent[..], true));
     engine.reply(socket, datagram).unwrap();
     assert_eq!(server.recv_from(&mut buffer).unwrap().0, 9000);
+}
+
+#[test]
+fn a_sender_beside_the_owner_spares_it_every_call() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(a);
+    let kick = Kick::Thread { idle: Idle::Spin, cpu: None };
+    let options = EngineOptions { ring_entries: 512, frames: 1024, kick, ..EngineOptions::on(&a.interface) };
+    let mut engine = a.within(|| Engine::open(&options)).unwrap();
+    let server = kernel(b, SocketAddr::new(address(b, false), 0));
+    let peer = server.local_addr().unwrap();
+    let socket = bind(a, &mut engine, SocketAddr::new(address(a, false), 0));
+    a.within(|| engine.connect(socket, peer)).unwrap();
+    warm_up(&mut engine, socket, peer);
+    let calls = engine.calls();
+    let mut buffer = [0; 64];
+    for number in 0..300 {
+        let sent = message(number, 60);
+        engine.send(socket, &sent).unwrap();
+        let (count, from) = server.recv_from(&mut buffer).unwrap();
+        server.send_to(&buffer[..count], from).unwrap();
+        let datagram = receive(&mut engine, socket);
+        assert_eq!(engine.payload(&datagram), sent);
+        engine.release(datagram);
+    }
+    assert_eq!(engine.calls(), calls, "neither sending nor receiving called the kernel");
 }

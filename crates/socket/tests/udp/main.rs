@@ -1,4 +1,8 @@
 //! Sockets past the kernel, between two network namespaces, with a control plane of their own each.
 
+mod adversity;
 mod echo;
+mod multicast;
+mod roles;
 mod support;
+mod two;

@@ -2,6 +2,7 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
+use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
 use sidestep_sys::process::is_root;
@@ -47,8 +48,7 @@ impl Control {
             run(&options, &seen).expect("root can run a control plane");
         };
         let thread = Some(std::thread::spawn(serve));
-        let path = host.within(place::socket).expect("it has a place");
-        wait("a control plane", || path.exists().then_some(()));
+        wait_for_control(host);
         Self { stop, thread }
     }
 }
@@ -61,13 +61,26 @@ impl Drop for Control {
     }
 }
 
+/// Waits until a control plane serves a host.
+pub(crate) fn wait_for_control(host: &Host) {
+    let path = host.within(place::socket).expect("it has a place");
+    wait("a control plane", || Client::connect_to(&path, "test").and_then(Client::bye).ok());
+}
+
 pub(crate) fn address(host: &Host, is_v6: bool) -> IpAddr {
     if is_v6 { host.ipv6.expect("this kernel has IPv6").into() } else { host.ipv4.into() }
 }
 
 /// An engine on a host, with everything by default.
 pub(crate) fn engine(host: &Host) -> Engine {
-    let open = || Engine::open(EngineOptions { ring_entries: 512, frames: 1024, ..EngineOptions::on(&host.interface) });
+    let open = || {
+        Engine::open(&EngineOptions {
+            ring_entries: 512,
+            frames: 1024,
+            timestamps: true,
+            ..EngineOptions::on(&host.interface)
+        })
+    };
     let engine = host.within(open).expect("an engine opens");
     assert_eq!(engine.refusal(), None);
     engine

@@ -230,6 +230,11 @@ impl Connection {
             is_safe: delivery.advanced > 0 && lost == 0,
         };
         self.recovery.prr.step(&step);
+        if !self.sack && lost > 0 {
+            // RFC 6582 section 3.2 step 3: what a partial ACK asks for goes at once. The pipe is too high here, because the
+            // duplicate ACKs do not tell which segments have left it.
+            self.recovery.prr.open(segment);
+        }
     }
 
     #[inline]
@@ -266,7 +271,7 @@ impl Connection {
             self.deadlines.cancel(Timer::Retransmit);
             self.deadlines.cancel(Timer::TailProbe);
             self.deadlines.cancel(Timer::Reorder);
-        } else if delivery.delivered > 0 || !self.deadlines.is_armed(Timer::Retransmit) {
+        } else if delivery.delivered > 0 || delivery.advanced > 0 || !self.deadlines.is_armed(Timer::Retransmit) {
             // RFC 6298 (5.3); sacked data counts as progress, too (RFC 8985 section 7.2 leaves it open, Linux does so).
             self.arm_retransmit(cx);
             self.arm_tail_probe(cx);
@@ -298,7 +303,9 @@ impl Connection {
             && self.send.is_syn_acknowledged();
         let after_ns = probe_after_ns(&self.rtt, cx.config, recovery.board.len());
         if is_due {
-            let deadline = cx.now.after_ns(after_ns).min(self.deadlines.at(Timer::Retransmit));
+            // Never due at once: a sink without room would let the probe expire again and again within one poll.
+            let soonest = cx.now.after_ns(1);
+            let deadline = cx.now.after_ns(after_ns).min(self.deadlines.at(Timer::Retransmit)).max(soonest);
             self.deadlines.arm(Timer::TailProbe, deadline);
         } else {
             self.deadlines.cancel(Timer::TailProbe);

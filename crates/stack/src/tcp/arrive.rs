@@ -34,6 +34,8 @@ impl Connection {
                 self.recovery.board.mark_lost(0);
                 return Answer::None;
             }
+            // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
+            arrival.window >>= self.send.shift;
             arrival = arrival.without_syn();
             self.acknowledge.ask(Need::Now);
         }
@@ -106,6 +108,8 @@ impl Connection {
         }
         if part.has(Flags::FIN) {
             self.receive.note_finish(part.seq + part.payload.len() as u32);
+            // Also beyond a hole, as data there (RFC 5681 section 4.2).
+            self.acknowledge.ask(Need::Now);
         }
         self.take_finish(cx);
         Answer::None

@@ -121,6 +121,22 @@ impl Assembler {
     }
 }
 
+#[cfg(feature = "audit")]
+impl Assembler {
+    /// Ranges are sorted, do not touch, lie beyond a hole at `nxt` and within the window, which ends at `edge`.
+    pub(super) fn audit(&self, nxt: SequenceNumber, edge: SequenceNumber) -> Result<(), String> {
+        let mut end = nxt;
+        for block in self.ranges.iter().map(|range| range.block) {
+            let is_good = block.start.is_after(end) && block.start.is_before(block.end);
+            if !is_good || block.end.is_after(edge) {
+                return Err(format!("range {}..{} behind {end}, window {nxt}..{edge}", block.start, block.end));
+            }
+            end = block.end;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,6 +56,8 @@ mod acknowledged;
 mod arrival;
 mod arrive;
 mod assembler;
+#[cfg(feature = "audit")]
+mod audit;
 mod buffer;
 mod challenge;
 mod config;

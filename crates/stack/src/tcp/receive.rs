@@ -170,6 +170,8 @@ impl Receive {
         }
         self.nxt += 1;
         self.edge = self.edge.later(self.nxt);
+        // Behind a FIN there is nothing, whatever a peer that breaks the rules has sent there.
+        self.assembler.clear();
         self.finished = true;
         true
     }
@@ -206,6 +208,12 @@ impl Receive {
     pub(super) fn set_limit(&mut self, limit_max: u32) {
         self.limit_max = limit_max.clamp(1, u32::from(u16::MAX) << self.shift);
         self.limit = self.limit.min(self.limit_max);
+    }
+
+    /// The most that may wait, the window included.
+    #[cfg(feature = "audit")]
+    pub(super) fn limit_bytes(&self) -> u32 {
+        self.limit_max
     }
 
     /// Throws away what can be read.

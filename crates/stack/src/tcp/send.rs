@@ -124,10 +124,12 @@ impl Send {
     #[inline]
     pub(super) fn update_window(&mut self, seq: SequenceNumber, ack: SequenceNumber, wnd: u32) -> bool {
         let is_newer = self.wl1.is_before(seq) || self.wl1 == seq && self.wl2.is_at_or_before(ack);
-        if !is_newer {
+        // A retransmission that acknowledges more than we know of was sent later than all we have seen. The RFC's rule alone
+        // would let its ACK move SND.UNA under the old window, and so the window's edge beyond what the peer gave.
+        if !is_newer && !ack.is_after(self.una) {
             return false;
         }
-        (self.wl1, self.wl2) = (seq, ack);
+        (self.wl1, self.wl2) = (self.wl1.later(seq), ack);
         self.set_window(wnd)
     }
 
@@ -294,6 +296,9 @@ mod tests {
         assert!(!send.update_window(seq - 1, ack, 200));
         assert!(send.update_window(seq, ack, 50), "the same segment number may shrink it");
         assert_eq!((send.wnd, send.wnd_max), (50, 9000));
+        send.nxt += 10;
+        assert!(send.update_window(seq - 1, ack + 10, 40), "an ACK that advances tells it, whatever its number");
+        send.nxt = send.nxt - 10;
         send.nxt += 80;
         assert_eq!(send.usable(), 0, "a shrunk window is closed, not huge");
     }

@@ -294,7 +294,8 @@ impl Connection {
     fn emit_range(&mut self, cx: &mut Context<'_>, start: SequenceNumber, end: SequenceNumber) -> Left {
         let mut flags = Flags::ACK;
         let data_end = self.send.data_start() + self.send.buffer.len() as u32;
-        if self.send.finish.is_some_and(|finish| end.is_after(finish)) {
+        // Not on what stands behind it: an ACK with a FIN of its own would be a second FIN, which the peer must answer.
+        if self.send.finish.is_some_and(|finish| start.is_at_or_before(finish) && end.is_after(finish)) {
             flags = flags | Flags::FIN;
         }
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.

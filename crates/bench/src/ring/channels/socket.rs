@@ -25,7 +25,11 @@ impl Channel for Sockets {
         let failed = |error| cannot_open("a Unix socket", error);
         let (near, far) = UnixStream::pair().map_err(failed)?;
         let end = |socket: UnixStream| {
-            Ok(StreamEnd { out: socket.try_clone().map_err(failed)?, back: socket, buffer: vec![0; shape.size] })
+            Ok::<_, Problem>(StreamEnd {
+                out: socket.try_clone().map_err(failed)?,
+                back: socket,
+                buffer: vec![0; shape.size],
+            })
         };
         Ok((end(near)?, end(far)?))
     }

@@ -1,5 +1,7 @@
 //! All connections of one thread.
 
+#[cfg(feature = "audit")]
+mod audit;
 mod calls;
 mod close;
 mod cookies;

@@ -152,6 +152,14 @@ impl Tcp {
             return self.forget_waiting(index);
         }
         let Some(connection) = self.slots.connection_at(index) else { return };
+        let earliest = connection.deadlines.earliest();
+        if earliest > now {
+            // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
+            if earliest != Instant::NEVER {
+                self.wheel.arm(index, earliest);
+            }
+            return;
+        }
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         while let Some(timer) = connection.deadlines.take_due(now) {
             connection.expire(&mut cx, timer);

@@ -1,0 +1,142 @@
+//! Sending: a copy, or what was filled in place.
+
+use super::address::address_if_any;
+use super::engine::{Engine, engine};
+use super::udp::Udp;
+use crate::arguments::{handle, message, out};
+use crate::failure::{Failure, call};
+use libc::{sockaddr, socklen_t};
+use sidestep_socket::{Handle, SendError};
+use std::ffi::{c_int, c_void};
+
+/// No datagram is longer (RFC 768), whatever the path: bytes beyond need not exist, so they are not looked at.
+const PAYLOAD_BYTES_MAX: usize = 65_527;
+
+/// `sidestep_reservation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CReservation {
+    /// Where the payload is written.
+    pub bytes: *mut c_void,
+    /// Bytes of room.
+    pub length: usize,
+    /// Names what is reserved; 0: nothing is.
+    pub token: u64,
+}
+
+/// [`sidestep_socket::Engine::send`] and [`sidestep_socket::Engine::send_to`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_send(
+    engine: *mut Engine,
+    socket: Udp,
+    payload: *const c_void,
+    length: usize,
+    to: *const sockaddr,
+    to_bytes: socklen_t,
+) -> c_int {
+    call("sidestep_udp_send", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { self::engine(engine)? };
+        // SAFETY: as the crate's text says.
+        unsafe { put(engine, socket, (payload, length), (to, to_bytes)) }?;
+        Ok(engine.inner.flush()?)
+    })
+}
+
+/// [`sidestep_socket::Engine::put`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_put(
+    engine: *mut Engine,
+    socket: Udp,
+    payload: *const c_void,
+    length: usize,
+    to: *const sockaddr,
+    to_bytes: socklen_t,
+) -> c_int {
+    call("sidestep_udp_put", || {
+        // SAFETY: as the crate's text says.
+        unsafe { put(self::engine(engine)?, socket, (payload, length), (to, to_bytes)) }
+    })
+}
+
+/// [`sidestep_socket::Engine::reserve`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_reserve(
+    engine: *mut Engine,
+    socket: Udp,
+    length: usize,
+    to: *const sockaddr,
+    to_bytes: socklen_t,
+    reservation: *mut CReservation,
+) -> c_int {
+    call("sidestep_udp_reserve", || {
+        // SAFETY: as the crate's text says.
+        let (engine, place, to) =
+            unsafe { (self::engine(engine)?, out(reservation, "reservation")?, address_if_any(to, to_bytes)?) };
+        let reserved = engine.inner.reserve(Handle::of_number(socket), length, to)?;
+        let bytes = engine.inner.reserved(&reserved).as_mut_ptr().cast();
+        place.set(CReservation { bytes, length, token: engine.reservations.lend((reserved, length)) });
+        Ok(())
+    })
+}
+
+/// [`sidestep_socket::Engine::send_reserved`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_send_reserved(
+    engine: *mut Engine,
+    socket: Udp,
+    reservation: *mut CReservation,
+    length: usize,
+) -> c_int {
+    call("sidestep_udp_send_reserved", || {
+        // SAFETY: as the crate's text says.
+        let (engine, reservation) = unsafe { (self::engine(engine)?, handle(reservation, "reservation")?) };
+        let room = engine.reservations.look(reservation.token).map(|(_, room)| *room);
+        if let Some(claimed) = room.filter(|room| length > *room) {
+            return Err(Failure::BeyondClaim { claimed });
+        }
+        let reserved = engine.take_reserved(reservation)?;
+        Ok(engine.inner.send_reserved(Handle::of_number(socket), reserved, length)?)
+    })
+}
+
+/// [`sidestep_socket::Engine::discard`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_discard(engine: *mut Engine, reservation: *mut CReservation) -> c_int {
+    call("sidestep_udp_discard", || {
+        // SAFETY: as the crate's text says.
+        let (engine, reservation) = unsafe { (self::engine(engine)?, handle(reservation, "reservation")?) };
+        let reserved = engine.take_reserved(reservation)?;
+        engine.inner.discard(reserved);
+        Ok(())
+    })
+}
+
+/// Hands over a copy.
+///
+/// # Safety
+/// The payload is null or has that many bytes, the address likewise, and nobody changes them during the call.
+#[inline]
+unsafe fn put(
+    engine: &mut Engine,
+    socket: Udp,
+    (payload, length): (*const c_void, usize),
+    (to, to_bytes): (*const sockaddr, socklen_t),
+) -> Result<(), Failure> {
+    if length > PAYLOAD_BYTES_MAX {
+        return Err(SendError::TooLong { payload_max: PAYLOAD_BYTES_MAX }.into());
+    }
+    // SAFETY: the caller's promise; the length is checked.
+    let (payload, to) = unsafe { (message(payload, length)?, address_if_any(to, to_bytes)?) };
+    Ok(engine.inner.put(Handle::of_number(socket), payload, to)?)
+}
+
+impl Engine {
+    /// What C had reserved.
+    fn take_reserved(&mut self, reservation: &mut CReservation) -> Result<sidestep_socket::Reserved, Failure> {
+        let lent = self.reservations.take(reservation.token);
+        let (reserved, _) = lent.ok_or(Failure::Usage("the reservation is not open on this engine"))?;
+        reservation.token = 0;
+        Ok(reserved)
+    }
+}

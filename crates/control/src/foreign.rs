@@ -1,0 +1,106 @@
+//! Descriptors that strangers have sent, and how to be rid of them.
+//!
+//! Closing a descriptor can take as long as its maker likes: a TCP socket lingers for a peer that reads nothing
+//! (SO_LINGER), a file waits for its FUSE server. The same is true of a Unix socket that still has such descriptors
+//! queued. So nothing that a stranger made is closed on control's own thread, but on one per user, which the user may
+//! block for itself alone.
+
+use rustix::net::sockopt::{set_socket_linger, socket_domain, socket_protocol};
+use rustix::net::{AddressFamily, ipproto};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Threads at a time. Users beyond this share one, and each other's delays.
+const THREADS_MAX: usize = 64;
+
+/// The key of those users. No user has this number: it is the kernel's for "none".
+const OTHERS: u32 = u32::MAX;
+
+/// Descriptors of one user that wait to be closed before it gets no more connections.
+const WAITING_MAX: usize = 512;
+
+/// A stranger's descriptor, closed elsewhere when dropped.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    descriptor: Option<OwnedFd>,
+    uid: u32,
+    closers: Closers,
+}
+
+/// What closes them: a thread for each user that has something to close, which ends when there is nothing left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closers(Arc<Mutex<BTreeMap<u32, VecDeque<OwnedFd>>>>);
+
+impl Closers {
+    /// Takes a descriptor that a process of `uid` has sent.
+    pub(crate) fn own(&self, uid: u32, descriptor: OwnedFd) -> Foreign {
+        Foreign { descriptor: Some(descriptor), uid, closers: self.clone() }
+    }
+
+    /// Whether this user's descriptors do not get closed.
+    pub(crate) fn is_stuck(&self, uid: u32) -> bool {
+        self.lock().get(&uid).is_some_and(|waiting| waiting.len() >= WAITING_MAX)
+    }
+
+    /// Closes a descriptor that a process of `uid` has sent, or that it can send to; soon, and not here.
+    pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd) {
+        if is_udp(descriptor.as_fd()) {
+            return; // Nothing to wait for, and by far the most of them.
+        }
+        let mut waiting = self.lock();
+        let key = if waiting.len() < THREADS_MAX || waiting.contains_key(&uid) { uid } else { OTHERS };
+        if let Some(waiting) = waiting.get_mut(&key) {
+            return waiting.push_back(descriptor);
+        }
+        waiting.insert(key, VecDeque::from([descriptor]));
+        drop(waiting);
+        let closers = self.clone();
+        let thread = thread::Builder::new().name("closer".into()).spawn(move || closers.work(key));
+        if thread.is_err() {
+            // No thread to be had: better here than never.
+            self.work(key);
+        }
+    }
+
+    fn work(&self, key: u32) {
+        while let Some(descriptor) = self.next(key) {
+            // Saves the wait where the maker has let go of it; where not, the wait is not ours.
+            let _ = set_socket_linger(&descriptor, None);
+        }
+    }
+
+    fn next(&self, key: u32) -> Option<OwnedFd> {
+        let mut waiting = self.lock();
+        let next = waiting.get_mut(&key).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            waiting.remove(&key);
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<OwnedFd>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_ref().expect("it is there until dropped").as_fd()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(descriptor) = self.descriptor.take() {
+            self.closers.close(self.uid, descriptor);
+        }
+    }
+}
+
+fn is_udp(descriptor: BorrowedFd<'_>) -> bool {
+    let is_internet = |family| matches!(family, AddressFamily::INET | AddressFamily::INET6);
+    socket_domain(descriptor).is_ok_and(is_internet)
+        && socket_protocol(descriptor).is_ok_and(|protocol| protocol == Some(ipproto::UDP))
+}

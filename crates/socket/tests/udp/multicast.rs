@@ -1,0 +1,120 @@
+//! Groups: joined by the kernel, received past it, from everyone and from one source.
+
+use crate::support::{Control, WATCHDOG, address, bind, engine, kernel, lab, message, receive, wait};
+use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
+use sidestep_testkit::lab::Side;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+fn group(is_v6: bool) -> IpAddr {
+    if is_v6 { Ipv6Addr::new(0xff35, 0, 0, 0, 0, 0, 0x8000, 7).into() } else { Ipv4Addr::new(232, 7, 7, 7).into() }
+}
+
+fn any(is_v6: bool) -> IpAddr {
+    if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}
+
+/// A kernel socket that sends to groups out of the wire.
+fn sender(host: &sidestep_testkit::Host, is_v6: bool) -> UdpSocket {
+    let socket = kernel(host, SocketAddr::new(address(host, is_v6), 0));
+    if is_v6 {
+        let interface = host.within(|| Ok(sidestep_sys::xdp::device(&host.interface).unwrap().index)).unwrap();
+        leave_by(&socket, interface);
+    }
+    socket
+}
+
+fn leave_by(socket: &UdpSocket, interface: u32) {
+    socket2::SockRef::from(socket).set_multicast_if_v6(interface).unwrap();
+}
+
+fn expect(engine: &mut Engine, socket: Handle, sent: &[u8]) {
+    let datagram = receive(engine, socket);
+    assert_eq!((engine.payload(&datagram), datagram.by_kernel()), (sent, false));
+    engine.release(datagram);
+}
+
+#[test]
+fn a_group_comes_past_the_kernel_from_everyone_or_from_one_source() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    for is_v6 in [false, true] {
+        let sender = sender(a, is_v6);
+        for source in [None, Some(address(a, is_v6))] {
+            let socket = bind(b, &mut engine, SocketAddr::new(any(is_v6), 7100));
+            let path = b.within(|| engine.join(socket, group(is_v6), 0, source)).unwrap();
+            assert!(path.is_accelerated(), "{path}");
+            let to = SocketAddr::new(group(is_v6), 7100);
+            for number in 0..100 {
+                let sent = message(number, 200);
+                sender.send_to(&sent, to).unwrap();
+                expect(&mut engine, socket, &sent);
+            }
+            b.within(|| engine.leave(socket, group(is_v6), 0, source)).unwrap();
+            sender.send_to(b"after", to).unwrap();
+            engine.poll().unwrap();
+            assert!(engine.receive(socket).unwrap().is_none(), "the group has been left");
+            engine.close(socket).unwrap();
+        }
+        // A source that does not send: what others send is nobody's.
+        let socket = bind(b, &mut engine, SocketAddr::new(any(is_v6), 7101));
+        let other = if is_v6 { "2001:2::99".parse().unwrap() } else { IpAddr::from([198, 18, 0, 99]) };
+        b.within(|| engine.join(socket, group(is_v6), 0, Some(other))).unwrap();
+        sender.send_to(b"not for you", SocketAddr::new(group(is_v6), 7101)).unwrap();
+        engine.poll().unwrap();
+        assert!(engine.receive(socket).unwrap().is_none());
+        engine.close(socket).unwrap();
+    }
+}
+
+#[test]
+fn every_member_of_one_program_gets_each_datagram() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let options = UdpOptions { reuse_address: true, ..UdpOptions::default() };
+    let at = SocketAddr::new(any(false), 7102);
+    let members: Vec<Handle> = (0..3).map(|_| b.within(|| engine.bind(at, &options)).unwrap()).collect();
+    for member in &members {
+        assert!(b.within(|| engine.join(*member, group(false), 0, None)).unwrap().is_accelerated());
+    }
+    let sender = sender(a, false);
+    for number in 0..200 {
+        let sent = message(number, 100);
+        sender.send_to(&sent, SocketAddr::new(group(false), 7102)).unwrap();
+        members.iter().for_each(|member| expect(&mut engine, *member, &sent));
+    }
+    engine.close(members[0]).unwrap();
+    sender.send_to(b"two are left", SocketAddr::new(group(false), 7102)).unwrap();
+    members[1..].iter().for_each(|member| expect(&mut engine, *member, b"two are left"));
+}
+
+#[test]
+fn groups_are_sent_to_past_the_kernel_unless_this_host_wants_them_too() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(a);
+    let mut engine = engine(a);
+    let member = kernel(b, SocketAddr::new(any(false), 7103));
+    let IpAddr::V4(to) = group(false) else { return };
+    member.join_multicast_v4(&to, &b.ipv4).unwrap();
+    let at = SocketAddr::new(group(false), 7103);
+    let socket = bind(a, &mut engine, SocketAddr::new(address(a, false), 0));
+    wait("the fast path", || {
+        engine.poll().unwrap();
+        engine.path_to(socket, at).unwrap().is_accelerated().then_some(())
+    });
+    let mut buffer = [0; 64];
+    member.set_read_timeout(Some(WATCHDOG)).unwrap();
+    engine.send_to(socket, b"tick", at).unwrap();
+    assert_eq!(member.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(engine.statistics(socket).unwrap().sent, 1);
+    let options = UdpOptions { multicast_loop: true, ..UdpOptions::default() };
+    let looping = a.within(|| engine.bind(SocketAddr::new(address(a, false), 0), &options)).unwrap();
+    assert_eq!(engine.path_to(looping, at), Ok(Path::Kernel(Reason::MulticastLoop)));
+    engine.send_to(looping, b"tock", at).unwrap();
+    assert_eq!(member.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(engine.statistics(looping).unwrap().sent_by_kernel, 1);
+}

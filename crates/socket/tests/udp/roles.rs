@@ -1,0 +1,98 @@
+//! Other processes: this very test program, told by a variable what to be.
+
+use crate::support::WATCHDOG;
+use sidestep_control::permit::Permit;
+use sidestep_control::{Options, run};
+use sidestep_socket::{Engine, EngineOptions, UdpOptions};
+use sidestep_sys::process::die_with_parent;
+use sidestep_testkit::Host;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+const ROLE: &str = "SIDESTEP_TEST_ROLE";
+const AT: &str = "SIDESTEP_TEST_AT";
+
+/// A process that ends with its value.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    pub(crate) fn signal(&self, signal: i32) {
+        let process = sidestep_sys::process::Process::of(self.0.id()).unwrap().expect("it lives");
+        process.signal(signal).unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for a line of its output that contains `text`, and returns it.
+    pub(crate) fn line(&mut self, text: &str) -> String {
+        let output = self.0.stdout.as_mut().expect("it is piped");
+        let deadline = Instant::now() + WATCHDOG;
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if line.contains(text) {
+                return line;
+            }
+            assert!(Instant::now() < deadline);
+        }
+        panic!("it ended without saying {text}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts this program in a role on a host, as a user.
+pub(crate) fn start(host: &Host, role: &str, at: Option<SocketAddr>, uid: Option<u32>) -> Process {
+    // Its network namespace alone: in a mount namespace of its own, which ends with it, a control plane's pins would end
+    // with it, too.
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", host.namespace_path.display())).arg("--");
+    if let Some(uid) = uid {
+        command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={uid}"), "--clear-groups"]);
+    }
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["roles::a_role_of_another_process", "--exact", "--nocapture", "--test-threads=1"]);
+    command.env(ROLE, role).env(AT, at.map(|at| at.to_string()).unwrap_or_default());
+    command.stdout(Stdio::piped());
+    die_with_parent(&mut command);
+    Process(command.spawn().unwrap())
+}
+
+/// No test of its own: what [`start`] runs.
+#[test]
+fn a_role_of_another_process() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("control") => control(),
+        Ok("echo") => echo(),
+        _ => {}
+    }
+}
+
+fn control() {
+    let options = Options { interfaces: Vec::new(), permit: Permit::new(&[65534], &[]), socket: None };
+    run(&options, &AtomicBool::new(false)).unwrap();
+}
+
+/// Echoes for ever.
+fn echo() {
+    let at: SocketAddr = std::env::var(AT).unwrap().parse().unwrap();
+    let options = EngineOptions { frames: 1024, ring_entries: 512, ..EngineOptions::on("lab0") };
+    let mut engine = Engine::open(&options).unwrap();
+    let socket = engine.bind(at, &UdpOptions::default()).unwrap();
+    println!("path {:?} {}", engine.path(socket).unwrap(), std::process::id());
+    loop {
+        match engine.receive(socket).unwrap() {
+            Some(datagram) => _ = engine.reply(socket, datagram),
+            None => std::thread::yield_now(),
+        }
+    }
+}

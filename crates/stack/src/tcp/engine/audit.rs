@@ -1,0 +1,39 @@
+//! What is always true of the whole between two calls. Only for tests: feature `audit`.
+
+use super::Tcp;
+use crate::tcp::Instant;
+use crate::tcp::audit::rule;
+use crate::tcp::slots::Slot;
+
+impl Tcp {
+    /// Looks at everything there is and gives the first rule that does not hold. Costs a walk over all connections and all
+    /// that they have in flight. `Err`: the rule as it stands in the code, and the values.
+    pub fn audit(&self) -> Result<(), String> {
+        let (mut open, mut waiting) = (0, 0);
+        for index in 0..self.slots.len() {
+            match self.slots.slot(index) {
+                Slot::Free => rule!(self.wheel.deadline(index) == Instant::NEVER, "place {index} is free"),
+                Slot::Waiting(left) => {
+                    waiting += 1;
+                    rule!(self.wheel.deadline(index) != Instant::NEVER, "{}: TIME-WAIT for ever", left.flow);
+                    rule!(self.index_of(&left.flow) == Some(index), "{} is not found", left.flow);
+                }
+                Slot::Open(connection) => {
+                    open += 1;
+                    connection.audit()?;
+                    let earliest = connection.deadlines.earliest();
+                    rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
+                    let is_found = self.index_of(&connection.flow) == Some(index);
+                    rule!(is_found == connection.in_demux, "{connection:?} is found: {is_found}");
+                    // The list may also have an index of before: a place that has a new user is polled once for nothing.
+                    rule!(!connection.is_due || self.due.contains(&index), "{connection:?}: due, but not listed");
+                    rule!(!connection.is_over(), "{connection:?} is over");
+                }
+            }
+        }
+        rule!((open, waiting) == (self.slots.open, self.slots.waiting), "{open} {waiting}");
+        rule!(waiting <= self.config.time_wait_max, "{waiting} in TIME-WAIT");
+        rule!(open <= self.config.connections_max, "{open} connections");
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! The simulator's schedules: as many as fit a test, or as the environment says.
+//!
+//! `SIDESTEP_SEED=n` runs one schedule and shows each segment. `SIDESTEP_SCHEDULES=n` runs n of them, from
+//! `SIDESTEP_FIRST_SEED` on, on `SIDESTEP_THREADS` threads.
+
+mod simulator;
+
+use simulator::{Tally, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// About half a minute on two slow processors.
+const SCHEDULES: u64 = 100_000;
+/// Runs against a peer that breaks the rules: shorter ones.
+const HOSTILE_RUNS: u64 = 3_000;
+/// After so many faults the rest would say the same.
+const FAULTS_MAX: usize = 20;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+fn guarded(seed: u64, is_traced: bool) -> Result<Tally, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, is_traced)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
+    })
+}
+
+fn add(sum: &mut Tally, one: &Tally) {
+    sum.segments += one.segments;
+    sum.steps = sum.steps.max(one.steps);
+    sum.bytes += one.bytes;
+    sum.dropped += one.dropped;
+    sum.retransmitted += one.retransmitted;
+    sum.connections += one.connections;
+}
+
+#[test]
+fn every_schedule_comes_to_its_end() {
+    if let Some(seed) = number("SIDESTEP_SEED") {
+        match guarded(seed, true) {
+            Ok(tally) => return eprintln!("seed {seed}: {tally:?}"),
+            Err(fault) => panic!("seed {seed}: {fault}"),
+        }
+    }
+    let (first, count) =
+        (number("SIDESTEP_FIRST_SEED").unwrap_or(0), number("SIDESTEP_SCHEDULES").unwrap_or(SCHEDULES));
+    let threads = number("SIDESTEP_THREADS").unwrap_or(2).max(1);
+    let (next, faults, sum) = (AtomicU64::new(first), Mutex::new(Vec::new()), Mutex::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut own = Tally::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count || faults.lock().expect("no panic").len() >= FAULTS_MAX {
+                        break add(&mut sum.lock().expect("no panic"), &own);
+                    }
+                    match guarded(seed, false) {
+                        Ok(tally) => add(&mut own, &tally),
+                        Err(fault) => faults.lock().expect("no panic").push((seed, fault)),
+                    }
+                }
+            });
+        }
+    });
+    println!("{count} schedules from {first} on: {:?}", sum.into_inner().expect("no panic"));
+    let faults = faults.into_inner().expect("no panic");
+    for (seed, fault) in &faults {
+        println!(
+            "seed {seed}: {fault:.900}\n  SIDESTEP_SEED={seed} cargo test -p sidestep-stack --test schedules -- --nocapture"
+        );
+    }
+    assert!(faults.is_empty(), "{} schedules are wrong", faults.len());
+}
+
+/// Runs against a peer that breaks every rule; `SIDESTEP_SEED` and the others as above.
+#[test]
+fn a_peer_that_breaks_the_rules_breaks_nothing() {
+    let (first, count) = match number("SIDESTEP_SEED") {
+        Some(seed) => (seed, 1),
+        None => (number("SIDESTEP_FIRST_SEED").unwrap_or(0), number("SIDESTEP_SCHEDULES").unwrap_or(HOSTILE_RUNS)),
+    };
+    for seed in first..first + count {
+        let outcome = catch_unwind(|| simulator::hostile::run(simulator::dice::Dice::Seed(seed)));
+        let outcome = outcome.unwrap_or_else(|_| Err("it has panicked".into()));
+        assert!(outcome.is_ok(), "SIDESTEP_SEED={seed}: {outcome:?}");
+    }
+}

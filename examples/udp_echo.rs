@@ -1,0 +1,41 @@
+//! An echo server past the kernel, or by it where that cannot be had; it says which, and why.
+//!
+//! ```text
+//! sidestep control &                                   (as root, once)
+//! cargo run --release --example udp_echo -- eth1 0.0.0.0:7000
+//! ```
+
+use sidestep::socket::{Engine, EngineOptions, Handle, UdpOptions};
+use std::error::Error;
+use std::net::SocketAddr;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().collect();
+    let [_, interface, address] = &words[..] else {
+        return Err("usage: udp_echo INTERFACE ADDRESS:PORT".into());
+    };
+    let address: SocketAddr = address.parse()?;
+
+    // An engine is one queue of an interface, in the hands of this thread.
+    let mut engine = Engine::open(&EngineOptions::on(interface))?;
+    if let Some((_, why)) = engine.refusal() {
+        eprintln!("not past the kernel: {why}");
+    }
+    let socket = engine.bind(address, &UdpOptions::default())?;
+    eprintln!("{} is {}", engine.local(socket)?, engine.path(socket)?);
+    serve(&mut engine, socket)
+}
+
+fn serve(engine: &mut Engine, socket: Handle) -> Result<(), Box<dyn Error>> {
+    loop {
+        // Spins: a datagram past the kernel is found without a system call, and answered in the memory it came in.
+        let Some(datagram) = engine.receive(socket)? else { continue };
+        let (source, by_kernel) = (datagram.source(), datagram.by_kernel());
+        if let Err(error) = engine.reply(socket, datagram) {
+            eprintln!("cannot answer {source}: {error}");
+        }
+        if by_kernel {
+            eprintln!("{source} came by the kernel");
+        }
+    }
+}

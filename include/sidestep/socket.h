@@ -1,0 +1,300 @@
+/*
+ * UDP past the kernel, with a kernel socket beside each socket: the C ABI of sidestep.
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * An engine is one queue of one interface with all sockets upon it. Datagrams are lent, not copied: receive gives a
+ * pointer into the memory that the device wrote, release takes it back; reserve gives the memory that is sent. Where
+ * the fast path cannot be had the same calls go by the kernel's socket, and sidestep_udp_path says why.
+ *
+ * Link with -lsidestep_c. C99 or C++11, with the system's <netinet/in.h>.
+ *
+ * ERRORS. As error.h says: 0 or a negative SIDESTEP_E* code; sidestep_last_error() tells the thing, the reason and the
+ * next step, sidestep_last_errno() the errno that a socket of the kernel would have given.
+ *
+ * LIFETIME. An engine is yours until you free it, and everything of it ends with it: sockets, datagrams, reservations.
+ * A socket is a number of its engine; 0 is never one, and the number of a closed socket is refused, not confused with a
+ * later one. Datagrams and reservations outlive the socket that they came by.
+ *
+ * THREADS. An engine is used by one thread at a time, with all that is of it. Different engines know nothing of each
+ * other. A thread of the library's own sleeps beside each engine that the control plane knows.
+ *
+ * POLLING. Call receive or poll at least every few hundred milliseconds: an owner that is silent for a second is taken
+ * for stopped, and the kernel gets its packets until it calls again. Neither of them waits.
+ *
+ * PROCESSES. An engine belongs to the process that opened it: after fork(2) the child's calls are refused.
+ */
+#ifndef SIDESTEP_SOCKET_H
+#define SIDESTEP_SOCKET_H
+
+#include <netinet/in.h>
+#include <sidestep/error.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* mode: how frames move between the device and memory, best first. */
+#define SIDESTEP_MODE_ZERO_COPY 0
+#define SIDESTEP_MODE_COPY 1
+#define SIDESTEP_MODE_GENERIC 2 /* the kernel's own XDP, for drivers without any */
+
+/* kick: who makes frames leave. All but the first spare the caller the system call, and cost a CPU or a wake-up. */
+#define SIDESTEP_KICK_CALLER 0
+#define SIDESTEP_KICK_THREAD_SPIN 1 /* a thread that never sleeps */
+#define SIDESTEP_KICK_THREAD_PARK 2 /* a thread that sleeps when there is nothing to send */
+#define SIDESTEP_KICK_SQPOLL 3      /* a thread of the kernel's (io_uring) */
+
+/* checksums of received frames */
+#define SIDESTEP_CHECKSUMS_AUTO 0 /* verified, except on a veth, whose senders leave them unfinished */
+#define SIDESTEP_CHECKSUMS_VERIFY 1
+#define SIDESTEP_CHECKSUMS_TRUST 2
+
+/* multicast_out: where datagrams to groups leave. */
+#define SIDESTEP_OUT_ENGINE 0 /* the engine's interface */
+#define SIDESTEP_OUT_ROUTES 1 /* where the routes lead */
+
+/* reason: why something goes by the kernel; sidestep_reason_text has the words. More may come at the end. */
+#define SIDESTEP_ACCELERATED 0 /* it does not: it goes past the kernel */
+#define SIDESTEP_REASON_NOT_WANTED 1
+#define SIDESTEP_REASON_CONTROL_ABSENT 2
+#define SIDESTEP_REASON_CONTROL_SILENT 3
+#define SIDESTEP_REASON_NOT_ALLOWED 4
+#define SIDESTEP_REASON_NO_INTERFACE 5
+#define SIDESTEP_REASON_INTERFACE_DOWN 6
+#define SIDESTEP_REASON_INTERFACE_KIND 7
+#define SIDESTEP_REASON_NO_FREE_QUEUE 8
+#define SIDESTEP_REASON_NO_XDP 9
+#define SIDESTEP_REASON_REFUSED 10
+#define SIDESTEP_REASON_REVOKED 11
+#define SIDESTEP_REASON_TAKEN 12
+#define SIDESTEP_REASON_GROUP_TAKEN 13
+#define SIDESTEP_REASON_LOOPBACK_OR_LOCAL 14
+#define SIDESTEP_REASON_ROUTE_NOT_ON_INTERFACE 15
+#define SIDESTEP_REASON_NO_ROUTE 16
+#define SIDESTEP_REASON_ROUTE_UNKNOWN 17
+#define SIDESTEP_REASON_NEIGHBOUR_PENDING 18
+#define SIDESTEP_REASON_NEIGHBOUR_FAILED 19
+#define SIDESTEP_REASON_BROADCAST 20
+#define SIDESTEP_REASON_TOO_BIG 21
+#define SIDESTEP_REASON_MULTICAST_LOOP 22
+#define SIDESTEP_REASON_TOO_MANY_ENTRIES 23
+#define SIDESTEP_REASON_GROUP_ELSEWHERE 24
+#define SIDESTEP_REASON_CAME_BY_KERNEL 25
+
+typedef struct sidestep_engine sidestep_engine;
+
+/* A socket of an engine. */
+typedef uint64_t sidestep_udp;
+
+/* An address with its port. Where a call takes one, it takes every struct sockaddr of IPv4 or IPv6. */
+typedef union sidestep_address {
+    struct sockaddr any; /* any.sa_family tells which: AF_INET or AF_INET6 */
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} sidestep_address;
+
+/* How an engine is opened. Fill it with sidestep_engine_options_default and change what you want otherwise. */
+typedef struct sidestep_engine_options {
+    const char *interface_name;
+    const char *control; /* where the control plane listens; null: the place of this network namespace */
+    const char *name;    /* what `sidestep ps` calls the engine; null: the program's name */
+    int32_t queue;       /* -1: any that is free */
+    uint32_t frames;     /* of 2 KiB, a power of two: half for the device, half for what is unread or being sent */
+    uint32_t ring_entries;      /* of each ring: a power of two */
+    uint32_t receive_frames;    /* lent to the device; 0: half of all. Few of them stay in the cache */
+    uint32_t transmit_budget;   /* frames that one kick may send in copy mode (Linux 6.17); 0: the kernel's choice */
+    uint32_t mode;              /* the best that is wanted */
+    uint32_t kick;
+    int32_t kick_cpu;           /* of the sending thread; -1: not pinned */
+    uint32_t sqpoll_idle_ms;    /* SIDESTEP_KICK_SQPOLL sleeps after so long without a frame */
+    int32_t keeper_cpu;         /* of the thread beside the engine, which sleeps nearly always; -1: not pinned */
+    uint32_t busy_poll_us;      /* poll the device by this thread's calls (SO_BUSY_POLL); 0: do not */
+    uint32_t busy_poll_budget;  /* frames per such call */
+    uint32_t checksums;
+    uint32_t timestamps;        /* 1: datagrams get their software_ns, some 25 ns each; off by default */
+    uint32_t accelerate;        /* 0: the kernel's path alone */
+    uint32_t reserved;
+} sidestep_engine_options;
+
+/* What an engine is. */
+typedef struct sidestep_engine_facts {
+    uint64_t calls;       /* system calls of this thread to send or to be given frames */
+    uint32_t reason;      /* why the kernel does everything; SIDESTEP_ACCELERATED: it does not */
+    uint32_t interface;   /* its number; this and what follows is 0 where nothing goes past the kernel */
+    uint32_t queue;
+    uint32_t mode;
+    uint32_t frames;
+    uint32_t frame_bytes; /* memory of each */
+} sidestep_engine_facts;
+
+/* How a UDP socket is made. Fill it with sidestep_udp_options_default and change what you want otherwise. */
+typedef struct sidestep_udp_options {
+    uint32_t reuse_address;       /* 1: SO_REUSEADDR, several sockets may bind a group's port */
+    uint32_t reuse_port;          /* 1: SO_REUSEPORT; the port is still steered to one program alone */
+    uint32_t only_v6;             /* 1: IPV6_V6ONLY */
+    uint32_t hop_limit;           /* 1 to 255, to hosts */
+    uint32_t multicast_hop_limit; /* 0 to 255, to groups */
+    uint32_t type_of_service;     /* DSCP and ECN, 0 to 255 */
+    uint32_t multicast_out;
+    uint32_t multicast_loop; /* 1: members on this host get what is sent to groups, and then the kernel sends it */
+    uint32_t may_fragment;   /* 1: the kernel may cut what exceeds the path's MTU; 0: that is SIDESTEP_ETOOLONG */
+    uint32_t receive_buffer; /* bytes, of the kernel's socket; 0: the kernel's default */
+} sidestep_udp_options;
+
+/* Which way something goes. */
+typedef struct sidestep_path {
+    uint32_t reason; /* SIDESTEP_ACCELERATED, or why it goes by the kernel */
+    uint32_t mode;   /* of what goes past the kernel */
+} sidestep_path;
+
+/* A datagram on loan. Give the same structure back: a release or a reply finds it by its token. */
+typedef struct sidestep_datagram {
+    const void *bytes;
+    size_t length;
+    uint64_t software_ns; /* when it was taken from the ring or the kernel, CLOCK_REALTIME; 0: timestamps are off */
+    uint64_t hardware_ns; /* when the device received it, on the device's clock; 0: it does not say */
+    uint64_t token;       /* the library's; 0 once given back */
+    sidestep_address source;
+    sidestep_address destination; /* of one that came by the kernel: what the socket is bound to */
+    uint32_t interface;           /* that it came by; 0: the kernel delivered it */
+    uint8_t time_to_live;         /* 0: the kernel delivered it; so for the next */
+    uint8_t type_of_service;
+    uint8_t reserved[10];
+} sidestep_datagram;
+
+/* Memory for a payload that is to be sent. Give the same structure back. */
+typedef struct sidestep_reservation {
+    void *bytes; /* not aligned, its content undefined */
+    size_t length;
+    uint64_t token; /* the library's; 0 once sent or discarded */
+} sidestep_reservation;
+
+/* What a socket has done, in datagrams. */
+typedef struct sidestep_udp_counts {
+    uint64_t received; /* past the kernel */
+    uint64_t received_by_kernel;
+    uint64_t sent; /* past the kernel */
+    uint64_t sent_by_kernel;
+    uint64_t dropped; /* not fetched in time */
+} sidestep_udp_counts;
+
+/* ---- Engines ---------------------------------------------------------------------------------------------------- */
+
+/* Fills `options_bytes` (give sizeof) of `options` with what serves latency on an ordinary host; no interface yet. */
+int sidestep_engine_options_default(sidestep_engine_options *options, size_t options_bytes);
+
+/* Opens an engine. Where the control plane is absent or refuses, it opens all the same, and its sockets are the
+ * kernel's: sidestep_engine_refusal says why. The options and their texts are yours again when this returns. */
+int sidestep_engine_open(const sidestep_engine_options *options, size_t options_bytes, sidestep_engine **engine);
+
+/* Takes what has come into the sockets' queues and does what has to be done now and then; stores how many datagrams are
+ * unread. A program that calls receive in a loop needs no poll. */
+int sidestep_engine_poll(sidestep_engine *engine, size_t *unread);
+
+/* Makes what was put leave. */
+int sidestep_engine_flush(sidestep_engine *engine);
+int sidestep_engine_info(const sidestep_engine *engine, sidestep_engine_facts *facts, size_t facts_bytes);
+
+/* Why the kernel does everything, and at length; SIDESTEP_ACCELERATED and "" while traffic can go past it. The text is
+ * valid until the next such call with this engine. */
+int sidestep_engine_refusal(sidestep_engine *engine, uint32_t *reason, const char **text);
+
+/* Closes what is open. Null is none. */
+void sidestep_engine_free(sidestep_engine *engine);
+
+/* ---- UDP sockets ------------------------------------------------------------------------------------------------ */
+
+int sidestep_udp_options_default(sidestep_udp_options *options, size_t options_bytes);
+
+/* Binds. The kernel decides whether the program may, and gives the port where `address` has 0; a group's address is
+ * allowed, too. `options` may be null: the defaults. */
+int sidestep_udp_bind(sidestep_engine *engine, const struct sockaddr *address, socklen_t address_bytes,
+                      const sidestep_udp_options *options, size_t options_bytes, sidestep_udp *socket);
+
+/* Fixes the peer: only its datagrams are received, and null for `to` sends to it. */
+int sidestep_udp_connect(sidestep_engine *engine, sidestep_udp socket, const struct sockaddr *peer,
+                         socklen_t peer_bytes);
+
+/* Joins a group (its port is not looked at) on an interface, 0 for the engine's: from everyone, or from one `source`
+ * where that is not null. Stores which way its datagrams come. Others on this host no longer see a group that comes
+ * past the kernel. */
+int sidestep_udp_join(sidestep_engine *engine, sidestep_udp socket, const struct sockaddr *group, socklen_t group_bytes,
+                      const struct sockaddr *source, socklen_t source_bytes, uint32_t interface, sidestep_path *path);
+
+/* Leaves what was joined with the same words. */
+int sidestep_udp_leave(sidestep_engine *engine, sidestep_udp socket, const struct sockaddr *group,
+                       socklen_t group_bytes, const struct sockaddr *source, socklen_t source_bytes,
+                       uint32_t interface);
+int sidestep_udp_local(sidestep_engine *engine, sidestep_udp socket, sidestep_address *address);
+
+/* The descriptor of the kernel's socket beside it, for options and facts (getsockopt, ss). It stays the engine's: do
+ * not close it or read from it. Nor wait upon it: what comes past the kernel does not make it readable. */
+int sidestep_udp_fd(sidestep_engine *engine, sidestep_udp socket, int *fd);
+
+/* Which way the socket's traffic goes: both directions where it is connected, else what it receives. */
+int sidestep_udp_path(sidestep_engine *engine, sidestep_udp socket, sidestep_path *path);
+
+/* Which way datagrams to an address go at present. The first ones to a neighbour that the kernel does not know go by
+ * the kernel, which finds it. */
+int sidestep_udp_path_to(sidestep_engine *engine, sidestep_udp socket, const struct sockaddr *to, socklen_t to_bytes,
+                         sidestep_path *path);
+int sidestep_udp_statistics(sidestep_engine *engine, sidestep_udp socket, sidestep_udp_counts *counts,
+                            size_t counts_bytes);
+
+/* What went wrong with a datagram sent earlier, as ICMP told the kernel: an errno, once; 0 for nothing. */
+int sidestep_udp_take_error(sidestep_engine *engine, sidestep_udp socket, int *error);
+
+/* Closes; what was not fetched is dropped. */
+int sidestep_udp_close(sidestep_engine *engine, sidestep_udp socket);
+
+/* ---- Receiving -------------------------------------------------------------------------------------------------- */
+
+/* Lends the next datagram; SIDESTEP_EEMPTY where there is none. No system call while the traffic goes past the kernel.
+ * One that is never given back is memory that the device lacks. */
+int sidestep_udp_receive(sidestep_engine *engine, sidestep_udp socket, sidestep_datagram *datagram);
+int sidestep_udp_release(sidestep_engine *engine, sidestep_datagram *datagram);
+
+/* Sends it back to where it came from, in the very memory that it came in. It is given back even if that fails, unless
+ * the code is SIDESTEP_EUSAGE for the datagram itself. */
+int sidestep_udp_reply(sidestep_engine *engine, sidestep_udp socket, sidestep_datagram *datagram);
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* `to` is null for the peer of a connected socket. SIDESTEP_EFULL: poll makes room. `payload` may be null when `length`
+ * is 0. */
+
+/* Sends a copy: it has left, or is with the sending thread, when this returns. */
+int sidestep_udp_send(sidestep_engine *engine, sidestep_udp socket, const void *payload, size_t length,
+                      const struct sockaddr *to, socklen_t to_bytes);
+
+/* The same, but it leaves with the next flush: many of them cost one system call, or none. */
+int sidestep_udp_put(sidestep_engine *engine, sidestep_udp socket, const void *payload, size_t length,
+                     const struct sockaddr *to, socklen_t to_bytes);
+
+/* Memory for a payload of up to `length` bytes, to be filled in place and then sent or discarded. */
+int sidestep_udp_reserve(sidestep_engine *engine, sidestep_udp socket, size_t length, const struct sockaddr *to,
+                         socklen_t to_bytes, sidestep_reservation *reservation);
+
+/* Sends the first `length` bytes. The reservation is gone even if that fails; but it stays open where `length` is more
+ * than was reserved (SIDESTEP_ETOOLONG). */
+int sidestep_udp_send_reserved(sidestep_engine *engine, sidestep_udp socket, sidestep_reservation *reservation,
+                               size_t length);
+int sidestep_udp_discard(sidestep_engine *engine, sidestep_reservation *reservation);
+
+/* ---- Words ------------------------------------------------------------------------------------------------------ */
+
+/* A reason's name in lists ("control_absent") and its sentence; they live as long as the program. */
+const char *sidestep_reason_name(uint32_t reason);
+const char *sidestep_reason_text(uint32_t reason);
+
+/* The address in a text: "198.18.0.1:7000", "[2001:db8::1]:7000", "[fe80::1%2]:7000". */
+int sidestep_address_parse(const char *text, sidestep_address *address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
