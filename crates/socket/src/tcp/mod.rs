@@ -15,7 +15,7 @@
 //! ```no_run
 //! use sidestep_socket::{Engine, EngineOptions};
 //!
-//! let mut engine = Engine::open(EngineOptions::on("eth1"))?;
+//! let mut engine = Engine::open(&EngineOptions::on("eth1"))?;
 //! let options = engine.tcp().defaults();
 //! let stream = engine.tcp().connect("192.0.2.7:9000".parse().unwrap(), None, options)?;
 //! println!("{}", engine.tcp().path(stream)?);
