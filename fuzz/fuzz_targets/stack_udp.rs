@@ -103,6 +103,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             assert!(local.is_multicast() || local == ip("10.0.0.2") || local == ip("2001:db8::2"));
             assert!(!datagram.source().ip().is_multicast());
         }
+        Verdict::Segment(segment) => assert!(!segment.addresses.destination().is_multicast()),
         Verdict::Error(error) => {
             assert!(error.socket.index() < open);
             let _ = error.told();

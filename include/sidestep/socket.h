@@ -82,6 +82,7 @@ extern "C" {
 #define SIDESTEP_REASON_MULTICAST_LOOP 22
 #define SIDESTEP_REASON_TOO_MANY_ENTRIES 23
 #define SIDESTEP_REASON_GROUP_ELSEWHERE 24
+#define SIDESTEP_REASON_CAME_BY_KERNEL 25
 
 typedef struct sidestep_engine sidestep_engine;
 

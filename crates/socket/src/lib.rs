@@ -1,4 +1,4 @@
-//! L3: UDP sockets whose hot traffic goes past the kernel, each with a kernel socket beside it.
+//! L3: UDP sockets, and streams of TCP ([`tcp`]), whose hot traffic goes past the kernel, each with a kernel socket beside it.
 //!
 //! An [`Engine`] is one queue of one interface with all sockets upon it, owned and polled by one thread. Each socket has a
 //! **kernel twin**, a real socket that holds the port under the kernel's own rules, joins the groups, receives what is not
@@ -36,6 +36,7 @@ mod keeper;
 mod options;
 mod reason;
 mod routes;
+pub mod tcp;
 mod twin;
 
 pub use datagram::Datagram;

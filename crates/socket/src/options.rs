@@ -52,6 +52,8 @@ pub struct EngineOptions {
     pub timestamps: bool,
     /// CPU of the thread beside the owner, which sleeps nearly always; that of the opening thread if none is given.
     pub keeper_cpu: Option<u32>,
+    /// The settings of TCP: `sidestep_stack::tcp::Config::latency()` by default ([`crate::tcp::profile`]).
+    pub tcp: sidestep_stack::tcp::Config,
     /// Past the kernel where possible; false for the kernel's path alone.
     pub accelerate: bool,
 }
@@ -77,6 +79,7 @@ impl EngineOptions {
             checksums: Checksums::Auto,
             timestamps: false,
             keeper_cpu: None,
+            tcp: sidestep_stack::tcp::Config::latency(),
             accelerate: true,
         }
     }

@@ -61,6 +61,7 @@ reasons! {
     MulticastLoop "multicast_loop" SocketOption "datagrams to groups are wanted back on this host, which the kernel does",
     TooManyEntries "too_many_entries" Limit "as many steered ports, flows or groups as allowed",
     GroupElsewhere "group_elsewhere" OtherInterface "the group was joined on another interface",
+    CameByKernel "came_by_kernel" OtherInterface "the connection came by another interface, or before its port was steered",
 }
 
 impl Reason {

@@ -117,6 +117,11 @@ impl Ways {
         })?
     }
 
+    /// The largest IP packet of an interface, bytes.
+    pub(crate) fn mtu_of(&self, interface: u32) -> Option<u32> {
+        self.look(|tables| tables.links.iter().find(|link| link.index == interface).map(|link| link.mtu))?
+    }
+
     /// The interface that has an address.
     pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
         self.look(|tables| tables.addresses.iter().find(|ours| ours.address == address).map(|ours| ours.interface))?

@@ -105,7 +105,7 @@ impl From<Refusal> for Reason {
 /// What a stack has done with the frames it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams for at least one socket.
+    /// Datagrams for at least one socket, and segments.
     pub delivered: u64,
     /// ICMP errors told to a socket.
     pub errors: u64,

@@ -5,7 +5,7 @@ use crate::reason::{Counters, Reason};
 use crate::udp::{SocketId, Udp};
 use crate::{FlowError, Host};
 use sidestep_wire::vlan::Tags;
-use sidestep_wire::{Addresses, icmp, protocol, udp};
+use sidestep_wire::{Addresses, icmp, protocol, tcp, udp};
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -44,11 +44,26 @@ impl Datagram<'_> {
     }
 }
 
+/// A segment of TCP for this host: what [`crate::tcp::Tcp::receive`] takes. Whose it is, is not decided yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'f> {
+    /// From and to.
+    pub addresses: Addresses,
+    /// The segment, where it stands in the frame.
+    pub view: tcp::View<'f>,
+    /// Whether its checksum was vouched for; else it is still to be verified.
+    pub is_verified: bool,
+    /// The interface that it came by (of a tagged frame the VLAN's).
+    pub interface: u32,
+}
+
 /// What became of a frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Verdict<'s> {
     /// It is for these sockets.
     Deliver(Datagram<'s>),
+    /// It is a segment of TCP.
+    Segment(Segment<'s>),
     /// It says that a datagram of this socket did not arrive.
     Error(FlowError),
     /// It is for nobody here; it has been counted.
@@ -91,15 +106,16 @@ impl Stack {
 
     /// Takes one frame, without check sequence.
     #[inline]
-    pub fn receive(&mut self, frame: &[u8], checksums: Checksums) -> Verdict<'_> {
+    pub fn receive<'s>(&'s mut self, frame: &'s [u8], checksums: Checksums) -> Verdict<'s> {
         let Self { host, udp, counters } = self;
         let verdict = match ip::receive(host, frame, checksums) {
             Ok(packet) if packet.protocol == protocol::UDP => datagram(udp, &packet, checksums).map(Verdict::Deliver),
+            Ok(packet) if packet.protocol == protocol::TCP => segment(&packet, checksums).map(Verdict::Segment),
             Ok(packet) => flow_error(host, udp, &packet).map(Verdict::Error),
             Err(reason) => Err(reason),
         };
         match verdict {
-            Ok(delivered @ Verdict::Deliver(_)) => {
+            Ok(delivered @ (Verdict::Deliver(_) | Verdict::Segment(_))) => {
                 counters.delivered += 1;
                 delivered
             }
@@ -140,7 +156,21 @@ fn datagram<'s>(udp: &'s mut Udp, packet: &Packet<'_>, checksums: Checksums) -> 
     })
 }
 
-/// Everything but UDP. ICMP's checksum is looked at whatever the card says of others: no card does it.
+/// RFC 9293 MUST-57: what is addressed to a group is no segment of anybody's connection.
+#[inline]
+fn segment<'f>(packet: &Packet<'f>, checksums: Checksums) -> Result<Segment<'f>, Reason> {
+    if packet.is_group {
+        return Err(Reason::NoMember);
+    }
+    Ok(Segment {
+        addresses: packet.addresses,
+        view: tcp::View::parse(packet.payload)?,
+        is_verified: checksums == Checksums::Trusted,
+        interface: packet.interface,
+    })
+}
+
+/// Everything but UDP and TCP. ICMP's checksum is looked at whatever the card says of others: no card does it.
 #[cold]
 fn flow_error(host: &Host, udp: &Udp, packet: &Packet<'_>) -> Result<FlowError, Reason> {
     let message = match (packet.protocol, packet.addresses) {

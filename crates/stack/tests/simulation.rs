@@ -190,6 +190,11 @@ impl World {
             Verdict::Refused(_) if sent.is_harmed => self.found += 1,
             Verdict::Refused(reason) => assert!(to.is_empty(), "{reason:?} for datagram {}", sent.number),
             Verdict::Error(error) => panic!("nobody sent ICMP: {error:?}"),
+            Verdict::Segment(segment) => {
+                let is_wrong = segment.view.verify(&segment.addresses).is_err();
+                assert!(sent.is_harmed && is_wrong, "nobody sent TCP: {segment:?}");
+                self.found += 1;
+            }
         }
         if !sent.is_harmed {
             *self.undamaged.entry(sent.number).or_default() += 1;

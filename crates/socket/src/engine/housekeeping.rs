@@ -15,6 +15,15 @@ impl Engine {
         }
     }
 
+    /// TCP's timers, and what could not leave before.
+    #[inline]
+    pub(super) fn drive_streams(&mut self) {
+        let Self { fast: Some(fast @ Fast { lost: None, .. }), counters, .. } = self else { return };
+        if fast.segments.has_work() {
+            fast.poll_tcp(counters);
+        }
+    }
+
     /// When nothing has come: frames that were sent come back, free ones are lent.
     #[inline]
     pub(super) fn idle(&mut self) {
@@ -40,6 +49,7 @@ impl Engine {
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
         }
+        self.tidy_streams();
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
             self.hear();
         }
@@ -49,6 +59,7 @@ impl Engine {
         let news = self.keeper.as_ref().map(crate::keeper::Keeper::take_news).unwrap_or_default();
         for event in news {
             match event {
+                Event::Twin(number) if crate::tcp::is_token(number) => self.streams.twin_is_ready(number),
                 Event::Twin(number) => {
                     if let Ok(place) = self.sockets.place(super::Handle::of_number(number)) {
                         self.sockets.at(place).into_iter().for_each(|socket| socket.is_twin_ready = true);
@@ -69,6 +80,7 @@ impl Engine {
         let Some(fast) = &mut self.fast else { return };
         fast.lost = Some(reason);
         fast.entries.clear();
+        self.streams.lose(reason);
         self.refusal = Some((reason, text));
         for (_, socket) in self.sockets.iter_mut() {
             socket.detour = Some(reason);

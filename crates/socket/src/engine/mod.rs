@@ -17,6 +17,7 @@ use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::reason::{Path, Reason};
 use crate::routes::Ways;
+use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::{Entry, Mode};
@@ -32,28 +33,31 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// second is taken for stopped, and the kernel gets its packets until it polls again.
 #[derive(Debug)]
 pub struct Engine {
-    guard: ForkGuard,
+    pub(crate) guard: ForkGuard,
     sockets: Sockets,
+    pub(crate) streams: Streams,
     buffers: Buffers,
-    counters: Counters,
+    pub(crate) counters: Counters,
     heart: Heart,
     timestamps: bool,
     /// Past the kernel; `None` when that could not be had.
-    fast: Option<Fast>,
+    pub(crate) fast: Option<Fast>,
     /// Why not, or not any more; the text is control's.
     refusal: Option<(Reason, String)>,
     // Last: it says farewell to control after the link's memory is gone.
-    keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Keeper>,
 }
 
 /// What goes past the kernel.
 #[derive(Debug)]
-struct Fast {
-    link: XdpLink,
+pub(crate) struct Fast {
+    pub(crate) link: XdpLink,
     stack: Stack,
-    ways: Ways,
+    /// TCP, and how its segments leave.
+    pub(crate) segments: Segments,
+    pub(crate) ways: Ways,
     /// Number of the link's interface.
-    device: u32,
+    pub(crate) device: u32,
     mode: Mode,
     checksums: Checksums,
     /// By the stack's number of a socket: our place for it.
@@ -61,7 +65,7 @@ struct Fast {
     /// What is steered here, and for how many sockets.
     entries: BTreeMap<Entry, u32>,
     /// Set when control has taken the stack back: frames that are held stay readable, nothing new comes or goes.
-    lost: Option<Reason>,
+    pub(crate) lost: Option<Reason>,
 }
 
 impl Engine {
@@ -91,7 +95,7 @@ impl Engine {
     }
 
     /// The path of what this engine could do at best.
-    fn best_path(&self) -> Path {
+    pub(crate) fn best_path(&self) -> Path {
         match (&self.fast, &self.refusal) {
             (Some(Fast { lost: None, mode, .. }), _) => Path::Accelerated { mode: *mode },
             (_, Some((reason, _))) => Path::Kernel(*reason),
@@ -101,7 +105,7 @@ impl Engine {
 
     /// The fast path as long as it is there.
     #[inline]
-    fn fast(&mut self) -> Option<&mut Fast> {
+    pub(crate) fn fast(&mut self) -> Option<&mut Fast> {
         self.fast.as_mut().filter(|fast| fast.lost.is_none())
     }
 
@@ -120,6 +124,8 @@ impl Drop for Engine {
         if !self.guard.is_same_process() {
             // The parent's threads, connection and stack are not this process's to end.
             std::mem::forget((self.fast.take(), self.keeper.take()));
+            return;
         }
+        self.abort_streams();
     }
 }

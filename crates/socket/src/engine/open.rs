@@ -7,6 +7,8 @@ use crate::keeper::{Held, Keeper, Start};
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
 use crate::routes::Ways;
+use crate::tcp::{Segments, Streams};
+use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{XdpLink, XdpOptions};
 use sidestep_plane::client::{Client, Stack as Opened};
 use sidestep_plane::counters::Counters;
@@ -40,7 +42,8 @@ impl Engine {
         };
         let (timestamps, buffers) = (options.timestamps, Buffers::new());
         let sockets = super::Sockets::default();
-        Ok(Self { guard, sockets, buffers, counters, heart, timestamps, fast, refusal, keeper })
+        let streams = Streams::default();
+        Ok(Self { guard, sockets, streams, buffers, counters, heart, timestamps, fast, refusal, keeper })
     }
 }
 
@@ -109,7 +112,8 @@ fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> R
     let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface);
     let (owners, entries) = (Vec::new(), BTreeMap::new());
-    let fast = Fast { link, stack, ways, device, mode, checksums, owners, entries, lost: None };
+    let segments = Segments::new(&options.tcp, ways.mtu_of(device), link.facts().send_bytes_max)?;
+    let fast = Fast { link, stack, segments, ways, device, mode, checksums, owners, entries, lost: None };
     Ok(((fast, heart, counters), counters_page))
 }
 

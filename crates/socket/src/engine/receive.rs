@@ -7,6 +7,7 @@ use crate::buffers::Buffers;
 use crate::datagram::{Datagram, Place};
 use crate::error::Error;
 use crate::heart::realtime_ns;
+use crate::tcp::Deliver;
 use sidestep_link::frame::{FrameLink, Received};
 use sidestep_plane::counters::{Counter, Counters};
 use sidestep_stack::{Datagram as Parsed, Reason as Refusal, Verdict};
@@ -36,7 +37,7 @@ impl Engine {
             return Ok(Some(datagram));
         }
         for _ in 0..FRAMES_PER_CALL {
-            let Some((owner, datagram)) = self.next_frame() else { break };
+            let Some((owner, datagram)) = self.next_frame(&mut |_, _| 0) else { break };
             match datagram {
                 Some(datagram) if owner == place => return Ok(Some(datagram)),
                 Some(datagram) => self.queue(owner, datagram),
@@ -49,12 +50,19 @@ impl Engine {
     /// Takes what has come, for all sockets, into their queues; returns how many datagrams are unread. Everything else that
     /// has to be done now and then is done here, too.
     pub fn poll(&mut self) -> Result<usize, Error> {
+        self.poll_with(&mut |_, _| 0)
+    }
+
+    /// The same; payload of TCP in order is shown to `deliver` first, as [`crate::tcp::Tcp::poll_with`] says.
+    pub(crate) fn poll_with(&mut self, deliver: Deliver<'_>) -> Result<usize, Error> {
         if !self.guard.is_same_process() {
             return Err(Error::Forked);
         }
         self.turn();
+        // Before anything is received: what the program has answered to the last burst has taken its ACKs along.
+        self.drive_streams();
         for _ in 0..FRAMES_PER_CALL {
-            let Some((owner, datagram)) = self.next_frame() else { break };
+            let Some((owner, datagram)) = self.next_frame(deliver) else { break };
             datagram.into_iter().for_each(|datagram| self.queue(owner, datagram));
         }
         self.idle();
@@ -92,14 +100,14 @@ impl Engine {
 
     /// The next frame, if there is one, and what is in it for whom.
     #[inline]
-    fn next_frame(&mut self) -> Option<(usize, Option<Datagram>)> {
+    fn next_frame(&mut self, deliver: Deliver<'_>) -> Option<(usize, Option<Datagram>)> {
         let Self { fast, sockets, buffers, counters, timestamps, .. } = self;
         let fast = fast.as_mut().filter(|fast| fast.lost.is_none())?;
         let frame = fast.link.receive()?;
         counters.add(Counter::ReceivedFrames, 1);
         counters.add(Counter::ReceivedBytes, frame.len() as u64);
         let software_ns = if *timestamps { realtime_ns() } else { 0 };
-        Some(match judge(fast, sockets, buffers, counters, frame, software_ns) {
+        Some(match judge(fast, sockets, buffers, counters, frame, software_ns, deliver) {
             Outcome::Keep(owner, datagram) => (owner as usize, Some(datagram)),
             Outcome::Drop => (0, None),
         })
@@ -115,6 +123,7 @@ impl Engine {
     /// When nothing has come past the kernel.
     #[inline]
     fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
+        self.drive_streams();
         self.idle();
         let socket = self.sockets.at(place)?;
         if !socket.is_twin_ready && socket.is_twin_watched {
@@ -179,10 +188,16 @@ fn judge(
     counters: &Counters,
     frame: Received,
     software_ns: u64,
+    deliver: Deliver<'_>,
 ) -> Outcome {
-    let bytes = fast.link.bytes(&frame);
+    let (bytes, sending) = fast.link.read_and_send(&frame);
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,
+        Verdict::Segment(segment) => {
+            fast.segments.receive(&segment, sending, &fast.ways, fast.device, counters, deliver);
+            fast.link.release(frame);
+            return Outcome::Drop;
+        }
         verdict => {
             if let Verdict::Refused(reason) = verdict {
                 counters.add(trouble(reason), 1);

@@ -119,6 +119,11 @@ impl Keeper {
         self.ask(|reply| Command::Unsteer(entry, reply))
     }
 
+    /// Gives traffic back; does not wait.
+    pub(crate) fn unsteer_later(&self, entry: Entry) {
+        self.tell(Command::Unsteer(entry, sync_channel(1).0));
+    }
+
     /// Asks for a neighbour; does not wait.
     pub(crate) fn resolve(&self, address: IpAddr, interface: u32) {
         self.tell(Command::Resolve(address, interface));

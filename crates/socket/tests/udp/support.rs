@@ -16,10 +16,17 @@ use std::time::{Duration, Instant};
 /// A watchdog, not a measurement: what takes longer hangs.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// A lab, if this process may make one.
-pub(crate) fn lab() -> Option<Lab> {
+/// Whether this process may make labs.
+pub(crate) fn is_root_or_say() -> bool {
     if !is_root() {
         eprintln!("skipped: needs root");
+    }
+    is_root()
+}
+
+/// A lab, if this process may make one.
+pub(crate) fn lab() -> Option<Lab> {
+    if !is_root_or_say() {
         return None;
     }
     Some(Lab::up(&sidestep_testkit::Options::default()).expect("root can make a lab"))

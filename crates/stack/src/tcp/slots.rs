@@ -125,6 +125,15 @@ impl Slots {
         }
     }
 
+    /// Whether a connection is there in any form: what waits in TIME-WAIT has the generation behind its handle's.
+    pub(super) fn is_there(&self, id: ConnectionId) -> bool {
+        match self.slots.get(id.index()) {
+            Some((generation, Slot::Open(_))) => *generation == id.generation,
+            Some((generation, Slot::Waiting(_))) => *generation == id.generation.wrapping_add(1),
+            _ => false,
+        }
+    }
+
     /// The connection of a handle that the application holds.
     #[inline]
     pub(super) fn held(&mut self, id: ConnectionId) -> Option<&mut Connection> {

@@ -4,10 +4,12 @@
 //! is another matter (`sidestep control`, or this process as root).
 
 mod kick;
+mod sending;
 mod sqpoll;
 mod thread;
 
 pub use kick::{Idle, Kick};
+pub use sending::Sending;
 
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};

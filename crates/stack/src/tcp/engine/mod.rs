@@ -22,7 +22,7 @@ use super::flow::Flow;
 use super::hash::Secret;
 use super::isn::InitialSequence;
 use super::listen::Listeners;
-use super::slots::Slots;
+use super::slots::{ConnectionId, Slots};
 use super::time::Instant;
 use super::timer::Wheel;
 
@@ -75,6 +75,12 @@ impl Tcp {
     /// Connections: those that are there, and of them in TIME-WAIT without a holder.
     pub fn connections(&self) -> (u32, u32) {
         (self.slots.open + self.slots.waiting, self.slots.waiting)
+    }
+
+    /// Whether nothing of a connection is left: it was closed, and its TIME-WAIT is over. Until then its packets are to
+    /// come here, and its port stays its own.
+    pub fn is_over(&self, id: ConnectionId) -> bool {
+        !self.slots.is_there(id)
     }
 
     #[inline]

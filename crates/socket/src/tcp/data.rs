@@ -1,0 +1,102 @@
+//! Data in and out, whatever the way.
+
+use super::table::{Stream, Way};
+use super::{Tcp, TcpError, TcpStream};
+use crate::engine::Fast;
+use crate::reason::Reason;
+use sidestep_plane::counters::Counters;
+use sidestep_stack::tcp::ConnectionId;
+use std::io::{Read, Write};
+
+/// What the kernel's socket shows at a time to who reads by reference.
+const SHOWN_BYTES: usize = 65_536;
+
+/// A stream, sorted by its way.
+pub(super) enum Found<'a> {
+    Fast(&'a mut Fast, &'a Counters, ConnectionId),
+    Kernel(&'a mut socket2::Socket, &'a mut Vec<u8>),
+}
+
+impl Tcp<'_> {
+    /// The stream of a handle, with what carries it.
+    #[inline]
+    pub(super) fn find(&mut self, stream: TcpStream) -> Result<Found<'_>, TcpError> {
+        self.check()?;
+        let streams = &mut self.engine.streams;
+        match &mut streams.streams.at(stream.0)?.way {
+            Way::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
+            Way::Fast { id, .. } => match self.engine.fast.as_mut() {
+                Some(fast) if fast.lost.is_none() => Ok(Found::Fast(fast, &self.engine.counters, *id)),
+                fast => Err(TcpError::Lost(fast.and_then(|fast| fast.lost).unwrap_or(Reason::Revoked))),
+            },
+        }
+    }
+
+    /// Hands over bytes and gives how many were taken. What the windows and Nagle allow has left when this returns.
+    #[inline]
+    pub fn send(&mut self, stream: TcpStream, bytes: &[u8]) -> Result<usize, TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, counters, id) => {
+                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.send(now, id, bytes, sink))?)
+            }
+            Found::Kernel(socket, _) => Ok((&*socket).write(bytes)?),
+        }
+    }
+
+    /// Reads into `out`; 0: the peer has finished.
+    #[inline]
+    pub fn read(&mut self, stream: TcpStream, out: &mut [u8]) -> Result<usize, TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, counters, id) => {
+                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.read(now, id, out, sink))?)
+            }
+            Found::Kernel(socket, _) => Ok((&*socket).read(out)?),
+        }
+    }
+
+    /// Shows what can be read, in at most two pieces, to `take`, which gives how many bytes it has taken; gives the sum, and
+    /// whether the peer has finished and nothing is left.
+    pub fn read_with(
+        &mut self,
+        stream: TcpStream,
+        mut take: impl FnMut(&[u8]) -> usize,
+    ) -> Result<(usize, bool), TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, counters, id) => {
+                let [first, second] = fast.segments.tcp.peek(id)?;
+                let is_end = first.is_empty() && second.is_empty();
+                let mut count = if first.is_empty() { 0 } else { take(first).min(first.len()) };
+                if count == first.len() && !second.is_empty() {
+                    count += take(second).min(second.len());
+                }
+                fast.with_tcp(counters, |tcp, now, sink| tcp.consume(now, id, count, sink))?;
+                Ok((count, is_end))
+            }
+            Found::Kernel(socket, shown) => {
+                shown.resize(SHOWN_BYTES, 0);
+                let there = std::net::TcpStream::from(socket.try_clone()?).peek(shown)?;
+                let count = if there == 0 { 0 } else { take(&shown[..there]).min(there) };
+                let mut taken = 0;
+                while taken < count {
+                    taken += (&*socket).read(&mut shown[taken..count])?;
+                }
+                Ok((count, there == 0))
+            }
+        }
+    }
+
+    /// Bytes that [`Tcp::send`] would take of a stream past the kernel; of the kernel's it is not known.
+    pub fn send_room(&mut self, stream: TcpStream) -> Result<Option<usize>, TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.send_room(id)?)),
+            Found::Kernel(..) => Ok(None),
+        }
+    }
+
+    /// This end and the other.
+    pub fn ends(&mut self, stream: TcpStream) -> Result<(std::net::SocketAddr, std::net::SocketAddr), TcpError> {
+        self.check()?;
+        let Stream { local, remote, .. } = self.engine.streams.streams.at(stream.0)?;
+        Ok((*local, *remote))
+    }
+}

@@ -1,0 +1,100 @@
+//! The end of streams, and what has to stay until their packets can no longer come.
+
+use super::data::Found;
+use super::table::{Lingering, Steered, Way};
+use super::{Tcp, TcpError, TcpStream};
+use crate::engine::Engine;
+use sidestep_stack::tcp::{ConnectionId, Shutdown};
+use std::time::Duration;
+
+/// Closed connections looked at in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
+const LINGERING_PER_TURN: usize = 8;
+
+impl Tcp<'_> {
+    /// Ends one direction or both; the handle stays.
+    pub fn shutdown(&mut self, stream: TcpStream, how: Shutdown) -> Result<(), TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, counters, id) => {
+                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.shutdown(now, id, how, sink))?)
+            }
+            Found::Kernel(socket, _) => Ok(socket.shutdown(match how {
+                Shutdown::Read => std::net::Shutdown::Read,
+                Shutdown::Write => std::net::Shutdown::Write,
+                Shutdown::Both => std::net::Shutdown::Both,
+            })?),
+        }
+    }
+
+    /// Lets go of a stream. What was handed over is still sent as long as the engine is polled, then a FIN; data that waits
+    /// unread makes it a RST, as with the kernel's. The port and the rule of steering stay until TIME-WAIT is over.
+    pub fn close(&mut self, stream: TcpStream) -> Result<(), TcpError> {
+        self.finish(stream, false)
+    }
+
+    /// Ends a stream at once: the peer gets a RST, what was not acknowledged is lost.
+    pub fn abort(&mut self, stream: TcpStream) -> Result<(), TcpError> {
+        self.finish(stream, true)
+    }
+
+    fn finish(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
+        self.check()?;
+        match self.engine.streams.streams.remove(stream.0)?.way {
+            Way::Kernel(socket, _) if is_abort => socket.set_linger(Some(Duration::ZERO))?,
+            Way::Kernel(..) => {}
+            Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, id: ConnectionId, steered: Steered, is_abort: bool) {
+        let counters = &self.engine.counters;
+        let Some(fast) = self.engine.fast.as_mut().filter(|fast| fast.lost.is_none()) else { return };
+        fast.segments.disown(id);
+        // One that has ended already is as wanted.
+        let _ = fast.with_tcp(
+            counters,
+            |tcp, now, sink| {
+                if is_abort { tcp.abort(now, id, sink) } else { tcp.close(now, id, sink) }
+            },
+        );
+        self.linger(id, steered);
+    }
+
+    pub(super) fn linger(&mut self, id: ConnectionId, steered: Steered) {
+        self.engine.streams.lingering.push(Lingering { id, steered });
+    }
+}
+
+impl Engine {
+    /// Gives back what belonged to connections that are over.
+    pub(crate) fn tidy_streams(&mut self) {
+        let Self { streams, fast: Some(fast), keeper, .. } = self else { return };
+        for _ in 0..LINGERING_PER_TURN.min(streams.lingering.len()) {
+            streams.looked_at = if streams.looked_at + 1 < streams.lingering.len() { streams.looked_at + 1 } else { 0 };
+            if !fast.segments.tcp.is_over(streams.lingering[streams.looked_at].id) {
+                continue;
+            }
+            let over = streams.lingering.swap_remove(streams.looked_at);
+            if let (Some(entry), Some(keeper)) = (over.steered.entry, keeper.as_ref()) {
+                keeper.unsteer_later(entry);
+            }
+        }
+    }
+
+    /// Tells the peers of all open streams past the kernel that there is nobody any more.
+    pub(crate) fn abort_streams(&mut self) {
+        let Self { streams, fast: Some(fast), counters, .. } = self else { return };
+        if fast.lost.is_some() {
+            return;
+        }
+        let held = streams.streams.iter_mut().filter_map(|(_, stream)| match stream.way {
+            Way::Fast { id, .. } => Some(id),
+            Way::Kernel(..) => None,
+        });
+        let held: Vec<ConnectionId> = held.collect();
+        for id in held {
+            // One that has ended already has nobody to tell.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The sink of TCP's segments: each is written behind its prebuilt header, straight into a frame of the link.
+
+use crate::reason::Reason;
+use crate::routes::{Stamp, Ways};
+use sidestep_link::frame::xdp::Sending;
+use sidestep_plane::counters::{Counter, Counters};
+use sidestep_stack::PacketHeader;
+use sidestep_stack::route::Query;
+use sidestep_stack::tcp::{ConnectionId, NoRoom, Outgoing, Output};
+use sidestep_wire::{Addresses, protocol};
+use std::net::IpAddr;
+
+/// The shortest Ethernet frame without its check sequence (IEEE 802.3).
+const FRAME_BYTES_MIN: usize = 60;
+
+/// Headers kept for answers that belong to no connection: RST, SYN cookies, ACKs in TIME-WAIT. A flood from more addresses
+/// than these looks each up in the tables.
+const OTHERS_MAX: usize = 64;
+
+/// Neighbours to ask for that wait for their turn; more are asked for with the next segment.
+const ASKED_MAX: usize = 64;
+
+/// A header, or why there is none; good for one state of the tables.
+#[derive(Debug)]
+struct Way {
+    stamp: Stamp,
+    header: Result<PacketHeader, Reason>,
+}
+
+/// The headers of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Headers {
+    /// By the connection's index.
+    connections: Vec<Option<(ConnectionId, Way)>>,
+    others: Vec<(Addresses, Way)>,
+    /// The next of the others to go when there is no room.
+    victim: usize,
+    /// Neighbours that control should have the kernel ask for, or keep fresh.
+    pub(super) asked: Vec<(IpAddr, u32)>,
+    /// Frames were handed over since the last flush.
+    pub(super) is_unflushed: bool,
+}
+
+impl Headers {
+    /// The header of a segment, or why it has none.
+    #[inline]
+    fn find(&mut self, segment: &Outgoing<'_>, ways: &Ways, device: u32) -> Result<&PacketHeader, Reason> {
+        let addresses = &segment.flow.addresses;
+        let Some(id) = segment.connection else { return self.find_other(addresses, ways, device) };
+        let stamp = ways.stamp();
+        let is_known = match self.connections.get(id.index()) {
+            Some(Some((known, way))) => *known == id && way.stamp == stamp,
+            _ => false,
+        };
+        if !is_known {
+            self.learn(id, addresses, ways, device);
+        }
+        match &self.connections[id.index()] {
+            Some((_, way)) => way.header.as_ref().map_err(|reason| *reason),
+            None => Err(Reason::RouteUnknown),
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, id: ConnectionId, addresses: &Addresses, ways: &Ways, device: u32) {
+        if self.connections.len() <= id.index() {
+            self.connections.resize_with(id.index() + 1, || None);
+        }
+        let way = self.look_up(addresses, ways, device);
+        self.connections[id.index()] = Some((id, way));
+    }
+
+    #[cold]
+    fn find_other(&mut self, addresses: &Addresses, ways: &Ways, device: u32) -> Result<&PacketHeader, Reason> {
+        let stamp = ways.stamp();
+        let place = match self.others.iter().position(|(known, _)| known == addresses) {
+            Some(place) => place,
+            None => {
+                let way = self.look_up(addresses, ways, device);
+                self.remember(*addresses, way)
+            }
+        };
+        if self.others[place].1.stamp != stamp {
+            self.others[place].1 = self.look_up(addresses, ways, device);
+        }
+        self.others[place].1.header.as_ref().map_err(|reason| *reason)
+    }
+
+    fn remember(&mut self, addresses: Addresses, way: Way) -> usize {
+        if self.others.len() < OTHERS_MAX {
+            self.others.push((addresses, way));
+            return self.others.len() - 1;
+        }
+        self.victim = (self.victim + 1) % OTHERS_MAX;
+        self.others[self.victim] = (addresses, way);
+        self.victim
+    }
+
+    fn look_up(&mut self, addresses: &Addresses, ways: &Ways, device: u32) -> Way {
+        let query = query(addresses.destination(), Some(addresses.source()), None, device);
+        let (stamp, found) = ways.resolve(&query, device);
+        let neighbour = match &found {
+            Ok(way) => Some((way.next_hop, way.interface)),
+            Err(detour) => detour.ask_for,
+        };
+        if let Some(neighbour) = neighbour.filter(|_| self.asked.len() < ASKED_MAX) {
+            self.asked.push(neighbour);
+        }
+        let header = found
+            .map_err(|detour| detour.reason)
+            .and_then(|way| PacketHeader::along(&way, *addresses, protocol::TCP).map_err(|_| Reason::RouteUnknown));
+        Way { stamp, header }
+    }
+
+    /// The largest IP packet of a connection's way, once it is known.
+    pub(super) fn mtu(&self, id: ConnectionId) -> Option<u32> {
+        let (known, way) = self.connections.get(id.index())?.as_ref()?;
+        way.header.as_ref().ok().filter(|_| *known == id).map(PacketHeader::mtu)
+    }
+}
+
+/// What the routes are asked. An address that is only unique on its link is looked for on the engine's.
+pub(super) fn query(destination: IpAddr, source: Option<IpAddr>, scope: Option<u32>, device: u32) -> Query {
+    let is_of_link = matches!(destination, IpAddr::V6(address) if address.is_unicast_link_local());
+    Query { destination, source, interface: scope.or(is_of_link.then_some(device)), tos: 0 }
+}
+
+/// Where segments go.
+pub(crate) struct Sink<'a> {
+    pub(super) sending: Sending<'a>,
+    pub(super) headers: &'a mut Headers,
+    pub(super) ways: &'a Ways,
+    pub(super) device: u32,
+    pub(super) counters: &'a Counters,
+}
+
+impl Sink<'_> {
+    /// Makes leave what was handed over.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if std::mem::take(&mut self.headers.is_unflushed) && self.sending.flush().is_err() {
+            // The link is down or gone: what is lost by that is sent again, as on any wire.
+            self.counters.add(Counter::LinkFaults, 1);
+        }
+    }
+}
+
+impl Output for Sink<'_> {
+    #[inline]
+    fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
+        let header = match self.headers.find(segment, self.ways, self.device) {
+            Ok(header) => header,
+            Err(Reason::NeighbourPending) if segment.connection.is_some() => return Err(NoRoom),
+            // Without a way it is as good as lost on one; what waits for its ACK will be sent again, or given up.
+            Err(_) => return Ok(()),
+        };
+        let Some(frame) = self.sending.allocate() else {
+            self.counters.add(Counter::SendNoFrame, 1);
+            self.flush();
+            return Err(NoRoom);
+        };
+        let buffer = self.sending.buffer(&frame);
+        let place = buffer.get_mut(header.bytes()..).unwrap_or_default();
+        let written = segment.write(place).ok().and_then(|bytes| header.write(buffer, bytes));
+        let Some(len) = written else {
+            self.sending.discard(frame);
+            self.counters.add(Counter::SendTooLong, 1);
+            return Ok(());
+        };
+        if let Some(padding) = buffer.get_mut(len..FRAME_BYTES_MIN) {
+            padding.fill(0);
+        }
+        let len = len.max(FRAME_BYTES_MIN);
+        self.headers.is_unflushed = true;
+        if !self.sending.send(frame, len) {
+            self.counters.add(Counter::SendFull, 1);
+            self.flush();
+            return Err(NoRoom);
+        }
+        self.counters.add(Counter::SentFrames, 1);
+        self.counters.add(Counter::SentBytes, len as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Connections from elsewhere.
+
+use super::table::{Lingering, Listener, Steered, Stream, TcpListener, TcpStream, Way};
+use super::twin::Twin;
+use super::{Tcp, TcpError, failed};
+use crate::error::Error;
+use crate::reason::{Path, Reason};
+use rustix::io::Errno;
+use sidestep_plane::message::{Entry, Protocol};
+use sidestep_stack::tcp::{self, ListenerId, Options};
+use sidestep_sys::Problem;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl Tcp<'_> {
+    /// Listens: up to `backlog` connections wait to be accepted, past the kernel and in the kernel each. The kernel decides
+    /// whether it may, and gives the port where `local` has none. The unspecified address of IPv6 takes IPv6 only.
+    /// Steering stands before this returns.
+    pub fn listen(&mut self, local: SocketAddr, backlog: usize, options: Options) -> Result<TcpListener, Problem> {
+        let refused = |why: &dyn std::fmt::Display| {
+            failed("listen on", local, why).next(format!("see who has the port: ss -ltnp sport = :{}", local.port()))
+        };
+        self.check().map_err(|error| refused(&error))?;
+        let twin = Twin::for_listener(local).map_err(|error| refused(&error))?;
+        let bound = twin.local().map_err(|error| refused(&error))?;
+        let fast = self.listen_past_kernel(bound, backlog, options, &twin);
+        let kernel = match twin.listen(backlog) {
+            Ok(kernel) => kernel,
+            Err(error) => {
+                fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
+                return Err(refused(&error));
+            }
+        };
+        let (id, entry, detour) = match fast {
+            Ok((id, entry)) => (Some(id), Some(entry), None),
+            Err(reason) => (None, None, Some(reason)),
+        };
+        let twin = Arc::new(twin);
+        let (is_twin_ready, is_twin_watched) = (true, false);
+        let listener =
+            Listener { local: bound, options, twin, kernel, id, entry, detour, is_twin_ready, is_twin_watched };
+        let Some(key) = self.engine.streams.listeners.insert(listener) else {
+            fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
+            return Err(refused(&"too many listeners are open"));
+        };
+        let handle = TcpListener(key);
+        match (id, &mut self.engine.fast, detour, &self.engine.keeper) {
+            (Some(id), Some(fast), ..) => fast.segments.begin_listening(id, handle),
+            (_, _, Some(reason), Some(keeper)) => keeper.report(format!("tcp {bound}"), reason.code()),
+            _ => {}
+        }
+        self.watch(handle);
+        Ok(handle)
+    }
+
+    /// The stack listens before steering brings the first SYN.
+    fn listen_past_kernel(
+        &mut self,
+        local: SocketAddr,
+        backlog: usize,
+        options: Options,
+        twin: &Twin,
+    ) -> Result<(ListenerId, Entry), Reason> {
+        if let Path::Kernel(reason) = self.engine.best_path() {
+            return Err(reason);
+        }
+        let fast = self.engine.fast.as_mut().ok_or(Reason::Revoked)?;
+        if local.ip().is_loopback() {
+            return Err(Reason::LoopbackOrLocal);
+        }
+        let interface = fast.ways.interface_of(local.ip());
+        let vlan = interface.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
+        let local = SocketAddr::new(local.ip(), local.port());
+        let id = fast.segments.tcp.listen(local, backlog, options).map_err(|_| Reason::Taken)?;
+        let entry = Entry::Listener { protocol: Protocol::Tcp, local, vlan };
+        match self.steer(entry, twin) {
+            Ok(()) => Ok((id, entry)),
+            Err(reason) => {
+                self.stop_stack(id);
+                Err(reason)
+            }
+        }
+    }
+
+    fn stop(&mut self, id: ListenerId, entry: Entry) {
+        self.unsteer(entry);
+        self.stop_stack(id);
+    }
+
+    fn stop_stack(&mut self, id: ListenerId) {
+        if let Some(fast) = self.engine.fast.as_mut() {
+            // It listens: nobody else knows the number.
+            let _ = fast.with_tcp(&self.engine.counters, |tcp, now, sink| tcp.close_listener(now, id, sink));
+        }
+    }
+
+    fn watch(&mut self, handle: TcpListener) {
+        let (Some(keeper), Ok(listener)) = (&self.engine.keeper, self.engine.streams.listeners.at(handle.0)) else {
+            return;
+        };
+        listener.is_twin_watched = keeper.watch(listener.kernel.as_fd(), handle.token()).is_ok();
+    }
+
+    /// The next connection; `None` when none waits. Those past the kernel come first.
+    pub fn accept(&mut self, handle: TcpListener) -> Result<Option<TcpStream>, TcpError> {
+        self.check()?;
+        let listener = self.engine.streams.listeners.at(handle.0)?;
+        let (id, twin, entry) = (listener.id, Arc::clone(&listener.twin), listener.entry);
+        if let Some(id) = id
+            && let Some(stream) = self.accept_past_kernel(handle, id, &twin, entry)?
+        {
+            return Ok(Some(stream));
+        }
+        self.accept_by_kernel(handle)
+    }
+
+    fn accept_past_kernel(
+        &mut self,
+        handle: TcpListener,
+        listener: ListenerId,
+        twin: &Arc<Twin>,
+        entry: Option<Entry>,
+    ) -> Result<Option<TcpStream>, TcpError> {
+        let counters = &self.engine.counters;
+        let Some(fast) = self.engine.fast.as_mut() else { return Ok(None) };
+        let id = match fast.segments.tcp.accept(listener) {
+            Err(tcp::Error::WouldBlock) => return Ok(None),
+            accepted => accepted?,
+        };
+        let facts = fast.segments.tcp.facts(id)?;
+        let mtu = fast.segments.headers.mtu(id).unwrap_or(u32::MAX).min(fast.segments.tcp.config().mtu_bytes);
+        if mtu != u32::from(facts.path_mtu) {
+            fast.with_tcp(counters, |tcp, now, sink| tcp.set_path_mtu(now, id, mtu as u16, sink))?;
+        }
+        let (local, remote) = (facts.flow.local(), facts.flow.remote());
+        let vlan = entry.and_then(|entry| entry.vlan());
+        let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
+        let steered = Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) };
+        let kept = self.keep(Stream { local, remote, way: Way::Fast { id, steered } });
+        kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
+    }
+
+    fn accept_by_kernel(&mut self, handle: TcpListener) -> Result<Option<TcpStream>, TcpError> {
+        let listener = self.engine.streams.listeners.at(handle.0)?;
+        if listener.is_twin_watched && !listener.is_twin_ready {
+            return Ok(None);
+        }
+        let (socket, remote) = match listener.kernel.accept(&listener.options) {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                self.rest_twin(handle)?;
+                return Ok(None);
+            }
+            // The peer is gone already: the next one, at the next call (accept(2) names these errors).
+            Err(error) if error.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let reason = listener.detour.unwrap_or(Reason::CameByKernel);
+        let local = socket.local_addr()?.as_socket().unwrap_or(listener.local);
+        let stream = Stream { local, remote, way: Way::Kernel(socket, reason) };
+        let key = self.engine.streams.streams.insert(stream);
+        key.map(|key| Some(TcpStream(key))).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
+    }
+
+    /// The kernel has no more: the thread beside us looks after it again.
+    fn rest_twin(&mut self, handle: TcpListener) -> Result<(), Error> {
+        let listener = self.engine.streams.listeners.at(handle.0)?;
+        if let (true, Some(keeper)) = (listener.is_twin_watched, &self.engine.keeper) {
+            listener.is_twin_watched = keeper.watch_again(listener.kernel.as_fd(), handle.token()).is_ok();
+        }
+        listener.is_twin_ready = false;
+        Ok(())
+    }
+
+    /// Stops listening. Connections that nobody has accepted are aborted; those accepted go on, each with a rule of its own
+    /// from now on. Where control refuses those rules nothing changes: close connections first.
+    pub fn close_listener(&mut self, handle: TcpListener) -> Result<(), Problem> {
+        self.check().map_err(|error| Problem::failed("cannot stop listening", error))?;
+        let found = self.engine.streams.listeners.at(handle.0);
+        let found = found.map(|listener| (listener.local, listener.id, listener.entry));
+        let (local, id, entry) = found.map_err(|error| Problem::failed("cannot stop listening", error))?;
+        if id.is_some() {
+            self.steer_each(handle).map_err(|reason| {
+                failed("stop listening on", local, &reason).next("close some of the accepted connections first")
+            })?;
+        }
+        if let (Some(id), Some(entry)) = (id, entry) {
+            self.stop(id, entry);
+            self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
+        }
+        if let Ok(listener) = self.engine.streams.listeners.remove(handle.0) {
+            if let Some(keeper) = &self.engine.keeper {
+                keeper.forget(listener.kernel.as_fd());
+            }
+            listener.twin.unlisten();
+        }
+        Ok(())
+    }
+
+    /// Gives each connection of a listener a rule of its own; all of them, or none.
+    fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
+        let streams = &mut self.engine.streams;
+        let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
+            Way::Fast { steered, .. } => Some(steered),
+            Way::Kernel(..) => None,
+        });
+        let closed = streams.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
+        let mut all: Vec<&mut Steered> =
+            accepted.chain(closed).filter(|steered| steered.listener == Some(handle)).collect();
+        let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
+        for done in 0..all.len() {
+            let proof = all[done].twin.duplicate().map_err(|_| Reason::Refused);
+            if let Err(reason) = proof.and_then(|proof| keeper.steer(all[done].flow, proof)) {
+                all[..done].iter().for_each(|steered| keeper.unsteer_later(steered.flow));
+                return Err(reason);
+            }
+        }
+        for steered in &mut all {
+            (steered.entry, steered.listener) = (Some(steered.flow), None);
+        }
+        Ok(())
+    }
+}

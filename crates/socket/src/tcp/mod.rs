@@ -1,0 +1,102 @@
+//! TCP: streams and listeners of an engine, past the kernel where that can be.
+//!
+//! [`Engine::tcp`] lends the calls. A connection past the kernel is the stack's ([`sidestep_stack::tcp`]); a kernel twin,
+//! bound and never connected, keeps its port, and a rule of steering brings its packets here from before the first SYN until
+//! its TIME-WAIT is over. A listener's twin listens in the kernel as well: connections that come by another interface are
+//! accepted like the others, and say so ([`Tcp::path`]). Where the fast path cannot be had, the same handles work over the
+//! kernel's sockets.
+//!
+//! Nothing waits but [`Tcp::connect`], [`Tcp::listen`] and [`Tcp::close_listener`], which talk to control at set-up.
+//! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
+//! answer do so if the program polls, answers, and polls again.
+//!
+//! Dropping the engine aborts what is open: there is nobody left to send what was not acknowledged.
+//!
+//! ```no_run
+//! use sidestep_socket::{Engine, EngineOptions};
+//!
+//! let mut engine = Engine::open(&EngineOptions::on("eth1"))?;
+//! let options = engine.tcp().defaults();
+//! let stream = engine.tcp().connect("192.0.2.7:9000".parse().unwrap(), None, options)?;
+//! println!("{}", engine.tcp().path(stream)?);
+//! let mut buffer = [0; 4096];
+//! loop {
+//!     engine.poll()?;
+//!     match engine.tcp().read(stream, &mut buffer) {
+//!         Ok(0) => break,
+//!         Ok(count) => println!("{count} bytes"),
+//!         Err(error) if error.is_would_block() => {}
+//!         Err(error) => return Err(error.into()),
+//!     }
+//! }
+//! engine.tcp().close(stream)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod connect;
+mod data;
+mod end;
+mod error;
+mod headers;
+mod listen;
+mod news;
+mod profile;
+mod segments;
+mod table;
+mod twin;
+
+pub use error::TcpError;
+pub use profile::profile;
+pub use table::{TcpEvent, TcpListener, TcpStream};
+
+pub(crate) use segments::Segments;
+pub(crate) use table::{Streams, is_token};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use sidestep_stack::tcp::{Config, Options};
+use sidestep_sys::Problem;
+use std::net::SocketAddr;
+
+/// Sees payload in order, where it stands in the frame, and says how many of its bytes it has taken.
+pub(crate) type Deliver<'a> = &'a mut dyn FnMut(TcpStream, &[u8]) -> usize;
+
+/// The calls on streams and listeners.
+#[derive(Debug)]
+pub struct Tcp<'e> {
+    engine: &'e mut Engine,
+}
+
+impl Engine {
+    /// The calls on streams and listeners of TCP.
+    #[inline]
+    pub fn tcp(&mut self) -> Tcp<'_> {
+        Tcp { engine: self }
+    }
+}
+
+impl Tcp<'_> {
+    /// The options that the engine's profile gives new streams and listeners.
+    pub fn defaults(&self) -> Options {
+        match &self.engine.fast {
+            Some(fast) => fast.segments.tcp.config().options(),
+            None => Config::latency().options(),
+        }
+    }
+
+    #[inline]
+    fn check(&self) -> Result<(), Error> {
+        if self.engine.guard.is_same_process() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// Receives like [`Engine::poll`], and shows payload that is in order, where it stands in the frame, to `deliver` when
+    /// nothing older of that stream waits to be read. It gives how many bytes it has taken; the rest is read by
+    /// [`Tcp::read`]. Streams by the kernel are only read.
+    pub fn poll_with(&mut self, mut deliver: impl FnMut(TcpStream, &[u8]) -> usize) -> Result<usize, Error> {
+        self.engine.poll_with(&mut deliver)
+    }
+}
+
+fn failed(verb: &str, address: SocketAddr, why: &dyn std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot {verb} TCP {address}"), why)
+}

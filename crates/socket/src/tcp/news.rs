@@ -1,0 +1,123 @@
+//! What can be done, what went wrong, what a stream is.
+
+use super::data::Found;
+use super::table::Way;
+use super::twin;
+use super::{Tcp, TcpError, TcpEvent, TcpListener, TcpStream};
+use crate::error::Error;
+use crate::reason::{Path, Reason};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_stack::tcp::{Event, Facts, Options, Readiness};
+use std::net::SocketAddr;
+
+impl Tcp<'_> {
+    /// What has changed, each once: streams past the kernel, and listeners. Streams by the kernel are not told of: ask
+    /// [`Tcp::readiness`], or try.
+    pub fn next_event(&mut self) -> Option<TcpEvent> {
+        if let Some(event) = self.engine.streams.ready.pop_front() {
+            return Some(event);
+        }
+        let segments = &mut self.engine.fast()?.segments;
+        loop {
+            let event = match segments.tcp.next_event()? {
+                Event::Connection(id) => segments.owner(id).map(TcpEvent::Stream),
+                Event::Listener(id) => segments.listener(id).map(TcpEvent::Listener),
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    /// What a stream can do without waiting. A system call where the kernel carries it.
+    pub fn readiness(&mut self, stream: TcpStream) -> Result<Readiness, TcpError> {
+        match self.find(stream) {
+            Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.readiness(id)),
+            Ok(Found::Kernel(socket, _)) => of_kernel(socket),
+            Err(TcpError::Lost(_)) => Ok(Readiness::READABLE | Readiness::HANGUP | Readiness::ERROR),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The error that has ended a stream, or what is known of one that cannot be reached; told once.
+    pub fn take_error(&mut self, stream: TcpStream) -> Result<Option<TcpError>, TcpError> {
+        match self.find(stream) {
+            Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.take_error(id)?.map(TcpError::Stack)),
+            Ok(Found::Kernel(socket, _)) => Ok(socket.take_error()?.map(TcpError::from)),
+            Err(lost @ TcpError::Lost(_)) => Ok(Some(lost)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A stream's options; of the kernel's the ones that were never asked of it are not known: `None`.
+    pub fn options(&mut self, stream: TcpStream) -> Result<Option<Options>, TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.options(id)?)),
+            Found::Kernel(..) => Ok(None),
+        }
+    }
+
+    /// Changes a stream's options; what they held back leaves at once. By the kernel: no-delay, cork, keep-alive, user
+    /// timeout, abort on close and segment size; buffers, quick ACKs and congestion control stay as the host is set up.
+    pub fn set_options(&mut self, stream: TcpStream, options: Options) -> Result<(), TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, counters, id) => {
+                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.set_options(now, id, options, sink))?)
+            }
+            Found::Kernel(socket, _) => Ok(twin::apply(socket, &options)?),
+        }
+    }
+
+    /// What the stack can tell of a stream; `None` of the kernel's.
+    pub fn facts(&mut self, stream: TcpStream) -> Result<Option<Facts>, TcpError> {
+        match self.find(stream)? {
+            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.facts(id)?)),
+            Found::Kernel(..) => Ok(None),
+        }
+    }
+
+    /// Which way a stream's bytes travel, and why. It does not change while the stream is open.
+    pub fn path(&mut self, stream: TcpStream) -> Result<Path, TcpError> {
+        self.check()?;
+        let best = self.engine.best_path();
+        match self.engine.streams.streams.at(stream.0)?.way {
+            Way::Kernel(_, reason) => Ok(Path::Kernel(reason)),
+            Way::Fast { .. } => Ok(best),
+        }
+    }
+
+    /// Which way a listener's connections come at best, and why.
+    pub fn listener_path(&mut self, listener: TcpListener) -> Result<Path, Error> {
+        self.check()?;
+        let best = self.engine.best_path();
+        let detour: Option<Reason> = self.engine.streams.listeners.at(listener.0)?.detour;
+        Ok(detour.map_or(best, Path::Kernel))
+    }
+
+    /// What a listener is bound to.
+    pub fn local(&mut self, listener: TcpListener) -> Result<SocketAddr, Error> {
+        self.check()?;
+        Ok(self.engine.streams.listeners.at(listener.0)?.local)
+    }
+
+    /// Connections past the kernel: those there are, and of them in TIME-WAIT.
+    pub fn connections(&self) -> (u32, u32) {
+        self.engine.fast.as_ref().map_or((0, 0), |fast| fast.segments.tcp.connections())
+    }
+}
+
+fn of_kernel(socket: &socket2::Socket) -> Result<Readiness, TcpError> {
+    let mut asked = [PollFd::new(socket, PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).map_err(|errno| TcpError::Kernel(errno.raw_os_error()))?;
+    let told = asked[0].revents();
+    let bits = [
+        (PollFlags::IN, Readiness::READABLE),
+        (PollFlags::OUT, Readiness::WRITABLE),
+        (PollFlags::RDHUP, Readiness::PEER_CLOSED),
+        (PollFlags::HUP, Readiness::HANGUP),
+        (PollFlags::ERR, Readiness::ERROR),
+    ];
+    let ready = bits.into_iter().filter(|(flag, _)| told.contains(*flag));
+    Ok(ready.fold(Readiness::NONE, |all, (_, bit)| all | bit))
+}

@@ -1,0 +1,153 @@
+//! TCP past the kernel: the stack's connections, and who holds them.
+
+use super::headers::{Headers, Sink};
+use super::{Deliver, TcpListener, TcpStream};
+use crate::engine::Fast;
+use crate::routes::Ways;
+use sidestep_link::frame::xdp::Sending;
+use sidestep_plane::counters::{Counter, Counters};
+use sidestep_plane::heartbeat::monotonic_ns;
+use sidestep_stack::Segment;
+use sidestep_stack::tcp::{Config, ConnectionId, Incoming, Instant, ListenerId, Received, Secret, Tcp};
+use sidestep_sys::Problem;
+use std::fmt;
+
+/// Ethernet with two tags: what a frame holds beside the IP packet.
+const ETHERNET_BYTES_MAX: usize = 22;
+
+/// Everything of TCP that goes past the kernel.
+pub(crate) struct Segments {
+    pub(super) tcp: Tcp,
+    pub(super) headers: Headers,
+    /// By the connection's index: the handle of its holder.
+    owners: Vec<Option<TcpStream>>,
+    /// By the listener's index.
+    listeners: Vec<Option<TcpListener>>,
+    /// Listeners there are.
+    listening: usize,
+}
+
+impl Segments {
+    /// An empty one; frames and interface limit the packets.
+    pub(crate) fn new(config: &Config, mtu: Option<u32>, frame_bytes: u32) -> Result<Self, Problem> {
+        let room = frame_bytes.saturating_sub(ETHERNET_BYTES_MAX as u32);
+        let mtu_bytes = mtu.unwrap_or(config.mtu_bytes).min(config.mtu_bytes).min(room).max(576);
+        let secret = secret().map_err(|error| Problem::failed("cannot begin TCP without random numbers", error))?;
+        let tcp = Tcp::new(Config { mtu_bytes, ..config.clone() }, secret, now());
+        let (owners, listeners) = (Vec::new(), Vec::new());
+        Ok(Self { tcp, headers: Headers::default(), owners, listeners, listening: 0 })
+    }
+
+    /// Whether TCP needs to be polled at all.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.listening != 0 || self.tcp.connections().0 != 0
+    }
+
+    /// A segment that came.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        segment: &Segment<'_>,
+        sending: Sending<'_>,
+        ways: &Ways,
+        device: u32,
+        counters: &Counters,
+        deliver: Deliver<'_>,
+    ) {
+        let Self { tcp, headers, owners, .. } = self;
+        let mut sink = Sink { sending, headers, ways, device, counters };
+        let mut show = |id: ConnectionId, bytes: &[u8]| match owners.get(id.index()) {
+            Some(Some(stream)) => deliver(*stream, bytes),
+            _ => 0,
+        };
+        let incoming =
+            Incoming { addresses: &segment.addresses, segment: segment.view, is_verified: segment.is_verified };
+        let counter = match tcp.receive(now(), &incoming, &mut sink, &mut show) {
+            Received::Damaged => Counter::DroppedChecksum,
+            Received::Nobody => Counter::DroppedNoSocket,
+            _ => Counter::Delivered,
+        };
+        sink.flush();
+        counters.add(counter, 1);
+    }
+
+    pub(super) fn own(&mut self, id: ConnectionId, stream: TcpStream) {
+        put(&mut self.owners, id.index(), stream);
+    }
+
+    pub(super) fn disown(&mut self, id: ConnectionId) {
+        self.owners.get_mut(id.index()).into_iter().for_each(|owner| *owner = None);
+    }
+
+    pub(super) fn owner(&self, id: ConnectionId) -> Option<TcpStream> {
+        self.owners.get(id.index()).copied().flatten()
+    }
+
+    pub(super) fn begin_listening(&mut self, id: ListenerId, listener: TcpListener) {
+        put(&mut self.listeners, id.index(), listener);
+        self.listening += 1;
+    }
+
+    pub(super) fn end_listening(&mut self, id: ListenerId) {
+        self.listeners.get_mut(id.index()).into_iter().for_each(|owner| *owner = None);
+        self.listening -= 1;
+    }
+
+    pub(super) fn listener(&self, id: ListenerId) -> Option<TcpListener> {
+        self.listeners.get(id.index()).copied().flatten()
+    }
+}
+
+fn put<T: Clone>(places: &mut Vec<Option<T>>, index: usize, value: T) {
+    if places.len() <= index {
+        places.resize(index + 1, None);
+    }
+    places[index] = Some(value);
+}
+
+impl fmt::Debug for Segments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segments").field("connections", &self.tcp.connections()).finish_non_exhaustive()
+    }
+}
+
+impl Fast {
+    /// Does something on TCP, and makes leave what comes of it.
+    #[inline]
+    pub(super) fn with_tcp<T>(
+        &mut self,
+        counters: &Counters,
+        work: impl FnOnce(&mut Tcp, Instant, &mut Sink<'_>) -> T,
+    ) -> T {
+        let Self { link, segments, ways, device, .. } = self;
+        let headers = &mut segments.headers;
+        let mut sink = Sink { sending: link.sending(), headers, ways, device: *device, counters };
+        let result = work(&mut segments.tcp, now(), &mut sink);
+        sink.flush();
+        result
+    }
+
+    /// Timers, ACKs that waited for data to ride on, segments that found no room.
+    #[inline]
+    pub(crate) fn poll_tcp(&mut self, counters: &Counters) {
+        self.with_tcp(counters, |tcp, now, sink| tcp.poll(now, sink));
+    }
+}
+
+/// The stack's time: CLOCK_MONOTONIC.
+#[inline]
+fn now() -> Instant {
+    Instant::from_nanos(monotonic_ns())
+}
+
+fn secret() -> std::io::Result<Secret> {
+    let mut numbers = [0; 4];
+    for number in &mut numbers {
+        let mut bytes = [0; 8];
+        // Eight bytes come whole (getrandom(2): up to 256 do).
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        *number = u64::from_ne_bytes(bytes);
+    }
+    Ok(Secret(numbers))
+}

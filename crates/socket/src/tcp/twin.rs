@@ -1,0 +1,114 @@
+//! The kernel twins of TCP: they hold ports, and do everything where the fast path cannot.
+
+use rustix::io::Errno;
+use sidestep_stack::tcp::Options;
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// A socket bound to a port. That of a connection never connects and never listens.
+#[derive(Debug)]
+pub(super) struct Twin(Socket);
+
+/// The same socket as [`Twin`], listening: connections that are not steered come to it.
+#[derive(Debug)]
+pub(super) struct KernelListener(Socket);
+
+impl Twin {
+    /// A socket for a connection; its port is nobody else's.
+    pub(super) fn for_connection(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<Self> {
+        let socket = open(remote)?;
+        if let Some(local) = local {
+            socket.bind(&local.into())?;
+        }
+        Ok(Self(socket))
+    }
+
+    /// A socket for a listener, not listening yet. One for IPv6 takes IPv6 only.
+    pub(super) fn for_listener(local: SocketAddr) -> io::Result<Self> {
+        let socket = open(local)?;
+        // As servers do: old connections in the kernel's TIME-WAIT do not keep a new one from listening.
+        socket.set_reuse_address(true)?;
+        if local.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&local.into())?;
+        Ok(Self(socket))
+    }
+
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()?.as_socket().ok_or_else(|| Errno::AFNOSUPPORT.into())
+    }
+
+    /// A descriptor of the same socket, as the proof that the port is held.
+    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.0.as_fd().try_clone_to_owned()
+    }
+
+    /// Begins to listen.
+    pub(super) fn listen(&self, backlog: usize) -> io::Result<KernelListener> {
+        self.0.listen(i32::try_from(backlog.max(1)).unwrap_or(i32::MAX))?;
+        Ok(KernelListener(self.0.try_clone()?))
+    }
+
+    /// Ends listening. The socket stays bound, so the port stays held (inet_shutdown, Linux).
+    pub(super) fn unlisten(&self) {
+        // One that does not listen any more is as wanted.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Begins to connect in the kernel.
+    pub(super) fn connect(self, remote: SocketAddr, options: &Options) -> io::Result<Socket> {
+        apply(&self.0, options)?;
+        match self.0.connect(&remote.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+            _ => Ok(self.0),
+        }
+    }
+}
+
+impl KernelListener {
+    /// A connection that the kernel has, and where it comes from.
+    pub(super) fn accept(&self, options: &Options) -> io::Result<(Socket, SocketAddr)> {
+        let (socket, remote) = self.0.accept()?;
+        socket.set_nonblocking(true)?;
+        apply(&socket, options)?;
+        let remote = remote.as_socket().ok_or(Errno::AFNOSUPPORT)?;
+        Ok((socket, remote))
+    }
+}
+
+impl AsFd for KernelListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn open(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// The options that the kernel's sockets have, too. Buffers and congestion control stay as the host is set up.
+pub(super) fn apply(socket: &Socket, options: &Options) -> io::Result<()> {
+    socket.set_tcp_nodelay(options.nodelay)?;
+    socket.set_tcp_cork(options.cork)?;
+    socket.set_keepalive(options.keepalive.is_some())?;
+    if let Some(keepalive) = options.keepalive {
+        // Whole seconds, at least one, are what the kernel counts in.
+        let whole = |ns: u64| Duration::from_secs(ns.div_ceil(1_000_000_000).max(1));
+        let wanted =
+            TcpKeepalive::new().with_time(whole(keepalive.idle_ns)).with_interval(whole(keepalive.interval_ns));
+        socket.set_tcp_keepalive(&wanted.with_retries(keepalive.probes_max))?;
+    }
+    let timeout = (options.user_timeout_ns != 0).then(|| Duration::from_nanos(options.user_timeout_ns));
+    socket.set_tcp_user_timeout(Some(timeout.unwrap_or(Duration::ZERO)))?;
+    socket.set_linger(options.abort_on_close.then_some(Duration::ZERO))?;
+    if options.segment_bytes_max != 0 {
+        socket.set_tcp_mss(u32::from(options.segment_bytes_max))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! Streams past the kernel, between two network namespaces, with a control plane of their own each; the peer is Linux.
+
+#[path = "../udp/support.rs"]
+#[allow(dead_code)] // Shared with the tests of UDP.
+mod support;
+
+mod endings;
+mod many;
+mod peer;
+mod transfer;
+mod wire;

@@ -1,0 +1,129 @@
+//! Transfers of all sizes in both directions at once, both roles, both families.
+
+use crate::peer::{accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until};
+use crate::support::{Control, address, engine, lab, wait};
+use sidestep_socket::{Engine, EngineOptions, Path, Reason};
+use sidestep_testkit::lab::Side;
+use std::net::SocketAddr;
+
+const SIZES: [usize; 4] = [0, 1, 1 << 20, 64 << 20];
+
+/// The large one in one family per role: it is the same code, and takes its time.
+fn sizes(is_large: bool) -> &'static [usize] {
+    if is_large { &SIZES } else { &SIZES[..3] }
+}
+
+#[test]
+fn what_we_connect_carries_every_byte_both_ways() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(a);
+    let mut engine = engine(a);
+    for is_v6 in [false, true] {
+        let server = kernel_listen(b, SocketAddr::new(address(b, is_v6), 0));
+        for &size in sizes(!is_v6) {
+            let stream = connect(a, &mut engine, server.local_addr().unwrap());
+            assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+            let (peer, from) = server.accept().unwrap();
+            assert_eq!(engine.tcp().ends(stream).unwrap(), (from, server.local_addr().unwrap()));
+            let theirs = kernel_exchange(peer, 7, size);
+            let ours = exchange(&mut engine, stream, 3, size);
+            let theirs = poll_until(&mut engine, theirs);
+            assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
+            assert_eq!(ours.0.0, size);
+            engine.tcp().close(stream).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_we_accept_carries_every_byte_both_ways() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    for is_v6 in [false, true] {
+        let at = SocketAddr::new(address(b, is_v6), 7000);
+        let listener = listen(b, &mut engine, at);
+        assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
+        for &size in sizes(is_v6) {
+            let peer = kernel_connect(a, at);
+            let stream = accept(&mut engine, listener);
+            assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+            let theirs = kernel_exchange(poll_until(&mut engine, peer), 7, size);
+            let ours = exchange(&mut engine, stream, 3, size);
+            let theirs = poll_until(&mut engine, theirs);
+            assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
+            engine.tcp().close(stream).unwrap();
+        }
+        engine.tcp().close_listener(listener).unwrap();
+    }
+}
+
+#[test]
+fn payload_is_shown_where_it_stands() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    let peer = kernel_connect(a, at);
+    let stream = accept(&mut engine, listener);
+    let mut peer = poll_until(&mut engine, peer);
+    let sent: Vec<u8> = (0..100_u8).collect();
+    std::io::Write::write_all(&mut peer, &sent).unwrap();
+    let mut got = Vec::new();
+    wait("payload", || {
+        // Half of what is shown is taken; the rest waits to be read.
+        let take = |of, bytes: &[u8]| {
+            assert_eq!(of, stream);
+            got.extend_from_slice(&bytes[..bytes.len() / 2]);
+            bytes.len() / 2
+        };
+        engine.tcp().poll_with(take).unwrap();
+        (got.len() == 50).then_some(())
+    });
+    let rest = engine.tcp().read_with(stream, |bytes| {
+        got.extend_from_slice(bytes);
+        bytes.len()
+    });
+    assert_eq!((rest, got), (Ok((50, false)), sent));
+}
+
+#[test]
+fn without_a_control_plane_streams_are_the_kernels_and_say_so() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let open = |host: &sidestep_testkit::Host| {
+        host.within(|| Engine::open(&EngineOptions::on(&host.interface))).expect("an engine opens")
+    };
+    let (mut client, mut server) = (open(a), open(b));
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut server, at);
+    assert_eq!(server.tcp().listener_path(listener), Ok(Path::Kernel(Reason::ControlAbsent)));
+    let stream = connect(a, &mut client, at);
+    let accepted = accept(&mut server, listener);
+    assert_eq!(client.tcp().path(stream), Ok(Path::Kernel(Reason::ControlAbsent)));
+    assert_eq!(server.tcp().path(accepted), Ok(Path::Kernel(Reason::ControlAbsent)));
+    let serving = std::thread::spawn(move || exchange(&mut server, accepted, 5, 1 << 20));
+    let ours = exchange(&mut client, stream, 3, 1 << 20);
+    let theirs = serving.join().unwrap();
+    assert_eq!(ours, (theirs.1, theirs.0));
+}
+
+#[test]
+fn a_listener_takes_what_comes_by_the_kernel_and_says_so() {
+    let Some(lab) = lab() else { return };
+    let b = lab.host(Side::B);
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let listener = listen(b, &mut engine, "0.0.0.0:7000".parse().unwrap());
+    let peer = kernel_connect(b, "127.0.0.1:7000".parse().unwrap());
+    let stream = accept(&mut engine, listener);
+    assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::CameByKernel)));
+    let theirs = kernel_exchange(poll_until(&mut engine, peer), 7, 1 << 20);
+    let ours = exchange(&mut engine, stream, 3, 1 << 20);
+    let theirs = poll_until(&mut engine, theirs);
+    assert_eq!(ours, (theirs.1, theirs.0));
+}
