@@ -3,7 +3,7 @@
 mod support;
 
 use std::time::{Duration, Instant};
-use support::{WATCHDOG, finish, is_root, run, send_signal, sidestep};
+use support::{WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
 
 /// A lab that is taken down whatever becomes of the test.
 struct Up(String);
@@ -55,6 +55,7 @@ fn up_exec_status_down() {
 
 #[test]
 fn a_bad_wire_is_bad_both_ways_or_one() {
+    let _turn = my_turn();
     if !is_root() {
         return;
     }
@@ -80,6 +81,7 @@ fn a_bad_wire_is_bad_both_ways_or_one() {
 
 #[test]
 fn a_killed_run_is_cleaned_up_by_the_next() {
+    let _turn = my_turn();
     if !is_root() {
         return;
     }

@@ -5,15 +5,8 @@ mod support;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use support::{finish, is_root, run, send_signal, sidestep};
-
-/// Measurements take turns: each needs the CPUs for itself.
-fn my_turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use support::{finish, is_root, my_turn, run, send_signal, sidestep};
 
 fn rows(document: &Value) -> &[Value] {
     document["results"].as_array().expect("results is a list")

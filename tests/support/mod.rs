@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Far above what any command here takes: a hang is a failure.
@@ -68,4 +69,10 @@ pub(crate) fn is_root() -> bool {
         eprintln!("skipped: needs root");
     }
     root
+}
+
+/// Measurements take turns: each needs the CPUs for itself.
+pub(crate) fn my_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
