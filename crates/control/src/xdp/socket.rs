@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_a_queue_but_after_its_stack_was_closed() {
+    fn a_queue_is_waited_for_longer_after_its_stack_was_closed() {
         let mut queues = Queues::default();
         let now = Instant::now();
         assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
