@@ -88,6 +88,11 @@ impl Ways {
         (stamp, way)
     }
 
+    /// Whoever asks next is told who the stack is, whether that has changed or not.
+    pub(crate) fn tell_anew(&mut self) {
+        self.told = Stamp::default();
+    }
+
     /// Who the stack on `device` is, if that may have changed since it was last asked for.
     pub(crate) fn changed_host(&mut self, device: u32) -> Option<Host> {
         if self.told == self.stamp() {

@@ -86,6 +86,24 @@ impl Engine {
         socket.twin.leave(group, interface, source)
     }
 
+    /// Steers groups that a socket has joined in the stack already, and that are not steered.
+    pub(super) fn steer_groups(&mut self, place: usize) {
+        let groups = self.sockets.at(place).map(|socket| socket.groups.len()).unwrap_or_default();
+        for number in 0..groups {
+            let Self { sockets, fast: Some(fast), .. } = self else { return };
+            let Some(socket) = sockets.at(place) else { return };
+            let Joined { group, interface, source, steered } = socket.groups[number];
+            let way = match (steered, socket.id) {
+                (Ok(_), _) => continue,
+                (_, None) => Err(socket.detour.unwrap_or(Reason::Refused)),
+                _ => fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere),
+            };
+            let steered = way.and_then(|vlan| self.steer_group(place, group, source, vlan));
+            self.sockets.at(place).into_iter().for_each(|socket| socket.groups[number].steered = steered);
+        }
+        self.watch(place);
+    }
+
     fn join_past_kernel(
         &mut self,
         place: usize,
@@ -97,9 +115,19 @@ impl Engine {
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         let vlan = fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
         let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
-        let group_at = SocketAddr::new(group, socket.local.port());
         join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
-        let entry = Entry::Multicast { group: group_at, source, vlan };
+        self.steer_group(place, group, source, vlan)
+    }
+
+    fn steer_group(
+        &mut self,
+        place: usize,
+        group: IpAddr,
+        source: Option<IpAddr>,
+        vlan: Option<u16>,
+    ) -> Result<Entry, Reason> {
+        let port = self.sockets.at(place).ok_or(Reason::Revoked)?.local.port();
+        let entry = Entry::Multicast { group: SocketAddr::new(group, port), source, vlan };
         match self.steer(place, entry) {
             Ok(()) => Ok(entry),
             Err(Reason::Taken) => Err(Reason::GroupTaken),

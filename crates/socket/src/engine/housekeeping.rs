@@ -40,18 +40,27 @@ impl Engine {
     fn look_around(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heart.stride()));
-        let now_ns = self.heart.now_ns();
+        let (now_ns, mut has_moved) = (self.heart.now_ns(), false);
         if let Some(fast) = &mut self.fast {
             fast.ways.judge(now_ns);
-            if let Some(host) = fast.ways.changed_host(fast.device) {
+            if let Some(host) = fast.ways.changed_host(fast.device)
+                && host != *fast.stack.host()
+            {
                 fast.stack.set_host(host);
+                has_moved = fast.lost.is_none();
             }
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
         }
+        if has_moved {
+            self.try_again();
+        }
         self.tidy_streams();
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
             self.hear();
+        }
+        if self.fast.as_ref().is_some_and(|fast| fast.lost.is_some()) {
+            self.retire();
         }
     }
 
@@ -67,10 +76,13 @@ impl Engine {
                 }
                 Event::Revoked(reason, text) => self.lose(reason, text),
                 Event::Tables(reader) => {
-                    if let Some(fast) = &mut self.fast {
-                        fast.ways.replace(reader);
+                    let ways = self.fast.as_mut().map(|fast| &mut fast.ways);
+                    let ways = ways.or(self.remains.as_mut().map(|remains| &mut remains.ways));
+                    if let Some(ways) = ways {
+                        ways.replace(reader);
                     }
                 }
+                Event::Opened(parts) => self.revive(*parts),
             }
         }
     }

@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Steers what is sent to a socket, and gives it a place in the stack.
-    fn accelerate(&mut self, place: usize) {
+    pub(super) fn accelerate(&mut self, place: usize) {
         let best = self.best_path();
         let detour = match best {
             Path::Kernel(reason) => Some(reason),

@@ -4,7 +4,12 @@
 #[allow(dead_code)] // Shared with the tests of UDP.
 mod support;
 
+#[path = "../udp/roles.rs"]
+#[allow(dead_code)]
+mod roles;
+
 mod endings;
+mod lost;
 mod many;
 mod peer;
 mod transfer;
