@@ -24,7 +24,8 @@ impl Engine {
         let interface = if interface == 0 { self.interface() } else { interface };
         let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
         socket.twin.join(group, interface, source).map_err(|error| {
-            failed(&error).next("give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up")
+            let next = "give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up";
+            failed(&error).next(next).errno(error.raw_os_error())
         })?;
         let steered = match self.best_path() {
             Path::Accelerated { .. } => self.join_past_kernel(place, group, interface, source),
@@ -56,7 +57,7 @@ impl Engine {
         let is_it = |joined: &Joined| (joined.group, joined.interface, joined.source) == (group, interface, source);
         let number = socket.groups.iter().position(is_it).ok_or_else(|| failed(&"it has not been joined"))?;
         let joined = socket.groups.swap_remove(number);
-        self.leave_one(place, joined).map_err(|error| failed(&error))?;
+        self.leave_one(place, joined).map_err(|error| failed(&error).errno(error.raw_os_error()))?;
         self.watch(place);
         Ok(())
     }

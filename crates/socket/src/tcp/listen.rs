@@ -23,14 +23,15 @@ impl Tcp<'_> {
         };
         self.check().map_err(|error| refused(&error))?;
         let released = &self.engine.streams.released;
-        let twin = released.bind(local, || Twin::for_listener(local)).map_err(|error| refused(&error))?;
+        let twin = released.bind(local, || Twin::for_listener(local));
+        let twin = twin.map_err(|error| refused(&error).errno(error.raw_os_error()))?;
         let bound = twin.local().map_err(|error| refused(&error))?;
         let fast = self.listen_past_kernel(bound, backlog, options, &twin);
         let kernel = match twin.listen(backlog) {
             Ok(kernel) => kernel,
             Err(error) => {
                 fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
-                return Err(refused(&error));
+                return Err(refused(&error).errno(error.raw_os_error()));
             }
         };
         let (id, entry, detour) = match fast {

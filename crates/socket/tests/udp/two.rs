@@ -41,8 +41,9 @@ fn ports_are_the_kernels_to_give() {
     let mut engine = engine(b);
     let at = SocketAddr::new(address(b, false), 7201);
     let holder = kernel(b, at);
-    let refused = b.within(|| engine.bind(at, &UdpOptions::default())).unwrap_err().to_string();
-    assert!(refused.contains("Address already in use"), "{refused}");
+    let refused = b.within(|| engine.bind(at, &UdpOptions::default())).unwrap_err();
+    assert!(refused.to_string().contains("Address already in use"), "{refused}");
+    assert_eq!(refused.raw_os_error(), Some(libc::EADDRINUSE));
     drop(holder);
     // Not at once: a child that another test has just forked has all descriptors until it becomes another program.
     let socket = wait("the port", || b.within(|| Ok(engine.bind(at, &UdpOptions::default()).ok())).unwrap());
