@@ -8,7 +8,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_plane::client::Client;
 use sidestep_plane::counters::Counters;
 use sidestep_plane::heartbeat::Heartbeat;
-use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts};
+use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts, Trouble};
 use sidestep_plane::table::Reader;
 use sidestep_sys::Problem;
 use std::io;
@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Tables(Reader),
     /// There is a stack again.
     Opened(Box<Reopened>),
+    /// ICMP has told something of a packet that went past the kernel.
+    Trouble(Trouble),
 }
 
 /// What the owner asks for.

@@ -3,7 +3,7 @@
 use super::{Command, Event, Held, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use sidestep_plane::client::{Client, Error, Stack};
+use sidestep_plane::client::{Client, Error, Notice, Stack};
 use sidestep_plane::message::{Entry, OpenStack};
 use sidestep_sys::cpu;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,9 @@ const REOPEN_MAX: Duration = Duration::from_secs(5);
 
 /// Twins told of in one turn.
 const EVENTS_PER_TURN: usize = 64;
+
+/// Notices of control heard in one turn: the owner's commands are served in between.
+const NOTICES_PER_TURN: usize = 64;
 
 struct Keeping<'a> {
     client: Option<Client>,
@@ -48,6 +51,11 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
     let (entries, owed, retry_at) = (BTreeMap::new(), BTreeSet::new(), Instant::now());
     let mut keeping = Keeping { client: Some(client), retry_at, held, wanted: None, entries, owed, path, name, shared };
     while keeping.serve(inbox) {
+        for _ in 0..NOTICES_PER_TURN {
+            if !keeping.hear() {
+                break;
+            }
+        }
         keeping.come_back();
         keeping.reopen();
         keeping.wait();
@@ -218,9 +226,6 @@ impl Keeping<'_> {
         if ready[1] {
             self.tell_of_twins();
         }
-        if ready.get(2) == Some(&true) {
-            self.hear();
-        }
     }
 
     fn tell_of_twins(&self) {
@@ -232,18 +237,27 @@ impl Keeping<'_> {
         }
     }
 
-    /// What control says unasked.
-    fn hear(&mut self) {
-        let Some(client) = &mut self.client else { return };
+    /// What control says unasked, also what came before an answer; false when there is no more.
+    fn hear(&mut self) -> bool {
+        let Some(client) = &mut self.client else { return false };
         match client.notice() {
-            Ok(Some(revoked)) if self.held.as_ref().is_some_and(|held| held.stack == revoked.stack) => {
-                self.held = None;
-                self.forget_entries();
-                let reason = Reason::of_code(revoked.refusal.code);
-                self.shared.post(Event::Revoked(reason, revoked.refusal.to_string()));
+            Ok(Some(Notice::Revoked { stack, refusal })) => {
+                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
+                    self.held = None;
+                    self.forget_entries();
+                    self.shared.post(Event::Revoked(Reason::of_code(refusal.code), refusal.to_string()));
+                }
+                true
             }
-            Ok(_) => {}
-            Err(_) => self.lose(),
+            Ok(Some(Notice::Trouble(trouble))) => {
+                self.shared.post(Event::Trouble(trouble));
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.lose();
+                false
+            }
         }
     }
 }

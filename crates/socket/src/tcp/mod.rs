@@ -43,6 +43,7 @@ mod news;
 mod profile;
 mod segments;
 mod table;
+mod trouble;
 mod twin;
 
 pub use error::TcpError;

@@ -12,5 +12,6 @@ mod endings;
 mod lost;
 mod many;
 mod peer;
+mod router;
 mod transfer;
 mod wire;
