@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
-    ("control", &["sys", "plane", "steer"]),
+    ("control", &["sys", "wire", "plane", "steer"]),
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
