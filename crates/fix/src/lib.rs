@@ -12,6 +12,9 @@ pub mod clock;
 pub mod decode;
 pub mod encode;
 pub mod frame;
+pub mod schedule;
+pub mod session;
+pub mod store;
 pub mod tag;
 pub mod value;
 

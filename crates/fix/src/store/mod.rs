@@ -6,7 +6,7 @@
 
 mod memory;
 
-pub use memory::MemoryStore;
+pub use memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 
 use sidestep_sys::Problem;
 use std::ops::ControlFlow;
