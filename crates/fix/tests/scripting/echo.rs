@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 /// Header and trailer: not part of the echo.
 const HEADER: [u32; 32] = [
-    8, 9, 10, 34, 35, 43, 49, 50, 52, 56, 57, 89, 90, 91, 93, 97, 115, 116, 122, 128, 129, 142, 143, 144, 145, 212, 213, 347,
-    369, 627, 1128, 1129,
+    8, 9, 10, 34, 35, 43, 49, 50, 52, 56, 57, 89, 90, 91, 93, 97, 115, 116, 122, 128, 129, 142, 143, 144, 145, 212,
+    213, 347, 369, 627, 1128, 1129,
 ];
 
 /// Sends NewOrderSingle (D), Email (C) and, from FIX 4.2 on, SecurityDefinition (d) back; knows nothing else.

@@ -21,7 +21,10 @@ pub enum Action {
     Send(Vec<u8>),
     Expect(Vec<u8>),
     /// A number set by hand: outbound or inbound.
-    SetSession { outbound: bool, next: u64 },
+    SetSession {
+        outbound: bool,
+        next: u64,
+    },
     Wait(f64),
     App(Vec<u8>),
     Logout(String),

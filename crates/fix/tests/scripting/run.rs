@@ -55,7 +55,8 @@ fn expect(template: &[u8], world: &mut World, id: u8, mode: Mode) -> Result<(), 
         }
     };
     let expected = complete(template, &|shift| world.time(shift));
-    compare(&expected, &got, mode).map_err(|why| format!("{why}\n  expected {}\n  got      {}", show(&expected), show(&got)))
+    compare(&expected, &got, mode)
+        .map_err(|why| format!("{why}\n  expected {}\n  got      {}", show(&expected), show(&got)))
 }
 
 fn expect_end(world: &mut World, id: u8) -> Result<(), String> {

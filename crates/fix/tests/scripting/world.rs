@@ -55,8 +55,7 @@ impl World {
         };
         self.connections.insert(id, connection);
         let initiator = self.sessions.iter().position(|session| {
-            session.settings().role == sidestep_fix::session::Role::Initiator
-                && session.phase() == Phase::Disconnected
+            session.settings().role == sidestep_fix::session::Role::Initiator && session.phase() == Phase::Disconnected
         });
         if let Some(session) = initiator {
             self.attach(id, session);
