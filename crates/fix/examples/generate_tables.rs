@@ -90,7 +90,10 @@ impl Writer {
     /// The mark of an element within another; nothing when it is as old as that.
     fn mark_within(&self, element: &Element, outer: char) -> String {
         let letter = letter(element, self.own);
-        if letter <= self.oldest.max(outer) { String::new() } else { format!("@{letter}") }
+        // What is in a new component is new, too, but for FIX 4.3 and before: there the components of 4.2 and 4.4 are taken
+        // apart again.
+        let known = if self.own > 'e' { self.oldest.max(outer) } else { self.oldest };
+        if letter <= known { String::new() } else { format!("@{letter}") }
     }
 
     fn mark(&self, element: &Element) -> String {
@@ -127,10 +130,11 @@ impl Writer {
             let set = sets.get(field.text("type"));
             let type_name = set.map_or(field.text("type"), |set| set.text("type"));
             let head = format!("F {}{} {}", field.text("id"), self.mark(field), field.text("name"));
-            // A union lets other values in beside those listed: then the list says nothing. MsgType is held against the
-            // messages instead.
-            let is_open = !field.text("unionDataType").is_empty() || field.text("id") == "35";
-            let type_name = if field.text("unionDataType").is_empty() { type_name } else { "String" };
+            // A union lets other values in beside those listed: then the list says nothing, and the type only if the others are
+            // numbers, too. MsgType is held against the messages instead.
+            let union = field.text("unionDataType");
+            let is_open = !union.is_empty() || field.text("id") == "35";
+            let type_name = if union.is_empty() || union.starts_with("Reserved") { type_name } else { "String" };
             let codes = set.filter(|_| !is_open).map_or(String::new(), |set| {
                 let codes = set.children.iter().filter(|code| code.tag == "code");
                 codes

@@ -3,7 +3,7 @@
 use super::section::{Member, Section};
 use super::{Dictionary, FieldDefinition, MessageDefinition};
 use sidestep_sys::Problem;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Components within components; the standard's own go 8 deep.
 const DEPTH_MAX: usize = 24;
@@ -55,6 +55,20 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Adds the fields that an older version has, and allows them again in the messages that had them. Nothing of it is
+    /// required, and the fields of its groups are those of this version.
+    pub(super) fn add_older(&mut self, older: &Self) {
+        let known: HashSet<u32> = self.fields.iter().map(|field| field.tag).collect();
+        self.fields.extend(older.fields.iter().filter(|field| !known.contains(&field.tag)).cloned());
+        for message in &mut self.messages {
+            let before = older.messages.iter().find(|one| one.msg_type == message.msg_type);
+            message.items.extend(before.into_iter().flat_map(|one| &one.items).filter_map(|item| match item {
+                Item::Field { tag, .. } => Some(Item::Field { tag: *tag, required: false }),
+                _ => None,
+            }));
+        }
+    }
+
     /// Puts the components into the messages.
     pub(super) fn finish(self) -> Result<Dictionary, Problem> {
         if self.groups.len() > GROUPS_MAX {

@@ -12,8 +12,9 @@
 //! `!` is required; `@b` says in which version an item came, left out when it is as old as the table's oldest.
 //!
 //! Orchestra has FIX 4.2, FIX 4.4 and FIX Latest. The other versions are derived by leaving out what came later: 4.0 and 4.1
-//! from 4.2, 4.3 from 4.4, and 5.0 and its service packs from Latest. What an older version had and the newer one lacks is
-//! missing there; `COMPLIANCE.md` counts how far these are from QuickFIX's files.
+//! from 4.2, 4.3 from 4.4, and 5.0 and its service packs from Latest. Components and groups that 4.3 had not yet named
+//! are kept with what is old in them, and it has besides what its messages had in 4.2. What only the older version had is
+//! missing; `COMPLIANCE.md` counts how far these are from QuickFIX's files.
 
 use super::draft::{Draft, GroupDraft, Item, MessageDraft, refused};
 use super::{Dictionary, FieldDefinition, Kind};
@@ -125,23 +126,32 @@ impl Dictionary {
     }
 }
 
-fn read(version: Version) -> Result<Dictionary, Problem> {
-    let mut reading = Reading { version, draft: Draft::default(), groups: HashMap::new() };
+fn read_draft(version: Version) -> Result<Draft, Problem> {
+    let mut reading = Reading { version, draft: Draft::default(), groups: HashMap::new(), counts: Vec::new() };
     reading.draft.begin_string = version.begin_string().to_owned();
     let lines = || version.table().lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     // Groups hold groups that come later: their places are given out first.
     for line in lines().filter(|line| line.starts_with("G ")) {
-        let number = line.split(' ').nth(1).unwrap_or_default();
-        reading.groups.insert(number, reading.groups.len());
+        let mut words = line.split(' ').skip(1);
+        reading.groups.insert(words.next().unwrap_or_default(), reading.groups.len());
+        reading.counts.push(words.next().and_then(|tag| tag.parse().ok()).unwrap_or_default());
     }
     reading.draft.groups = vec![GroupDraft::default(); reading.groups.len()];
     for line in lines() {
         reading.line(line).ok_or_else(|| refused(format!("its table has the line {line:?}")))?;
     }
-    if version == Version::Fixt11 {
-        reading.draft.messages.retain(|message| message.is_admin);
+    Ok(reading.draft)
+}
+
+fn read(version: Version) -> Result<Dictionary, Problem> {
+    let mut draft = read_draft(version)?;
+    if version == Version::Fix43 {
+        draft.add_older(&read_draft(Version::Fix42)?);
     }
-    let mut dictionary = reading.draft.finish()?;
+    if version == Version::Fixt11 {
+        draft.messages.retain(|message| message.is_admin);
+    }
+    let mut dictionary = draft.finish()?;
     if version == Version::Fixt11 {
         dictionary.keep_used_fields();
     }
@@ -151,7 +161,9 @@ fn read(version: Version) -> Result<Dictionary, Problem> {
 struct Reading {
     version: Version,
     draft: Draft,
+    /// Places of the groups by their numbers, and the fields that count them by their places.
     groups: HashMap<&'static str, usize>,
+    counts: Vec<u32>,
 }
 
 impl Reading {
@@ -202,8 +214,20 @@ impl Reading {
     }
 
     fn items<'a>(&self, words: impl Iterator<Item = &'a str>) -> Option<Vec<Item>> {
-        let parts = words.filter_map(|word| self.part(word));
+        let is_derived = self.version == Version::Fix43;
+        let parts = words.filter_map(|word| match self.part(word) {
+            None if is_derived && word.starts_with(['c', 'g']) => self.part_of_older(word),
+            part => part,
+        });
         parts.filter(|part| !part.is_empty()).map(|part| self.item(part)).collect()
+    }
+
+    /// A component, or a group whose counting field the version has: it may have stood there without a name. Not required.
+    fn part_of_older<'a>(&self, word: &'a str) -> Option<&'a str> {
+        let name = word.split(['!', '@']).next()?;
+        let Some(group) = name.strip_prefix('g').and_then(|number| self.groups.get(number)) else { return Some(name) };
+        let count_tag = self.counts.get(*group)?;
+        self.draft.fields.iter().any(|field| field.tag == *count_tag).then_some(name)
     }
 
     fn item(&self, part: &str) -> Option<Item> {

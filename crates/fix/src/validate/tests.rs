@@ -2,15 +2,22 @@ use super::*;
 use crate::Index;
 use crate::decode::tests::whole;
 use crate::dictionary::Version;
+use std::sync::OnceLock;
 
 const HEADER: &str = "34=2|49=TW|52=20261121-23:50:00|56=ISLD|";
 const ORDER: &str = "11=ID|21=3|40=1|54=1|55=INTC|60=20261121-23:50:00|";
+
+/// Reading a table takes its time without optimization.
+fn dictionary(version: Version) -> &'static Dictionary {
+    static KNOWN: [OnceLock<Dictionary>; Version::ALL.len()] = [const { OnceLock::new() }; Version::ALL.len()];
+    KNOWN[version as usize].get_or_init(|| Dictionary::fixed(version))
+}
 
 fn check_with(version: Version, body: &str, options: &ValidationOptions) -> Option<(u8, Option<i64>)> {
     let bytes = whole(version.begin_string(), body);
     let mut index = Index::default();
     let message = index.decode(&bytes).expect("a message that is not garbled");
-    let answer = validate(&message, &Dictionary::fixed(version), options);
+    let answer = validate(&message, dictionary(version), options);
     answer.err().map(|rejection| (rejection.reason.code(), rejection.tag))
 }
 
@@ -120,11 +127,11 @@ fn groups_of_the_header_have_their_place() {
 
 #[test]
 fn a_validator_holds_many_messages() {
-    let dictionary = Dictionary::fixed(Version::Fix44);
+    let dictionary = dictionary(Version::Fix44);
     let (mut validator, mut index) = (Validator::new(), Index::default());
     let bytes = whole("FIX.4.4", &format!("35=D|{HEADER}{ORDER}453=1|448=A|447=D|452=1|"));
     for _ in 0..3 {
         let message = index.decode(&bytes).unwrap();
-        assert_eq!(validator.validate(&message, &dictionary, &ValidationOptions::default()), Ok(()));
+        assert_eq!(validator.validate(&message, dictionary, &ValidationOptions::default()), Ok(()));
     }
 }
