@@ -1,0 +1,42 @@
+// acceptor CFG STORE: store null, memory or file. ThreadedSocketAcceptor: a thread for each session, which reads, answers
+// and writes. Nothing is logged.
+#include "exchange.h"
+
+#include <quickfix/FileStore.h>
+#include <quickfix/Log.h>
+#include <quickfix/MessageStore.h>
+#include <quickfix/NullStore.h>
+#include <quickfix/SessionSettings.h>
+#include <quickfix/ThreadedSocketAcceptor.h>
+
+#include <iostream>
+#include <memory>
+#include <unistd.h>
+
+static std::unique_ptr<FIX::MessageStoreFactory> stores(const std::string &name, const FIX::SessionSettings &settings) {
+    if (name == "null")
+        return std::make_unique<FIX::NullStoreFactory>();
+    if (name == "memory")
+        return std::make_unique<FIX::MemoryStoreFactory>();
+    return std::make_unique<FIX::FileStoreFactory>(settings);
+}
+
+int main(int count, char **arguments) {
+    if (count != 3) {
+        std::cerr << "usage: acceptor CFG null|memory|file\n";
+        return 2;
+    }
+    try {
+        FIX::SessionSettings settings(arguments[1]);
+        Exchange exchange;
+        auto store = stores(arguments[2], settings);
+        FIX::ThreadedSocketAcceptor acceptor(exchange, *store, settings);
+        acceptor.start();
+        std::cout << "ready" << std::endl;
+        for (;;)
+            pause();
+    } catch (const std::exception &problem) {
+        std::cerr << problem.what() << '\n';
+        return 1;
+    }
+}
