@@ -11,7 +11,8 @@
 
 class Exchange : public FIX::NullApplication {
 public:
-    void fromApp(const FIX::Message &order, const FIX::SessionID &session) override {
+    void fromApp(const FIX::Message &order, const FIX::SessionID &session)
+        throw(FIX::FieldNotFound, FIX::IncorrectDataFormat, FIX::IncorrectTagValue, FIX::UnsupportedMessageType) override {
         if (order.getHeader().getField(FIX::FIELD::MsgType) != FIX::MsgType_NewOrderSingle)
             return;
         const std::string number = std::to_string(++orders_);

@@ -15,6 +15,8 @@ mod reach;
 mod run;
 mod session;
 mod slice;
+#[cfg(test)]
+mod toy;
 
 pub use reach::Reach;
 pub use run::{Request, Setting, run};

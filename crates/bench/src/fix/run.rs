@@ -170,6 +170,8 @@ fn paths(findings: &Findings, acceptors: &[Acceptor]) -> Vec<PathInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fix::toy::{self, Fault};
+    use crate::scenario::Silent;
 
     fn request() -> Request {
         let acceptor = |name: &str| Acceptor {
@@ -208,5 +210,58 @@ mod tests {
     #[test]
     fn every_workload_is_measured_under_every_load() {
         assert_eq!(request().parts().len(), 8);
+    }
+
+    fn measured(request: &Request) -> Outcome {
+        let setting = Setting {
+            clock: Choice::Auto,
+            client_cpu: None,
+            server_cpu: None,
+            stop: Default::default(),
+            command: String::new(),
+        };
+        run(&setting, request, &mut Silent).expect("it begins")
+    }
+
+    #[test]
+    fn acceptors_are_measured_side_by_side() {
+        let loads = vec![Load::ClosedLoop, Load::Paced(Duration::from_millis(2))];
+        let acceptors = vec![toy::start("one", Fault::None), toy::start("two", Fault::None)];
+        let outcome = measured(&Request { acceptors, loads, sessions: vec![1, 3], ..request() });
+        let document = outcome.document;
+        assert!(outcome.problem.is_none() && document.unavailable.is_empty(), "{:?}", document.unavailable);
+        // Orders have two answers, test requests one; two loads, two numbers of sessions, two acceptors.
+        assert_eq!(document.results.len(), 24);
+        for row in &document.results {
+            assert!(row.distribution.n > 0 && row.lost == 0, "{row:?}");
+            let min = |measure: &str| {
+                let same = |other: &&sidestep_report::schema::Row| {
+                    (&other.path, other.sessions, other.rate_offered) == (&row.path, row.sessions, row.rate_offered)
+                };
+                document.results.iter().filter(same).find(|other| other.measure == measure)?.distribution.mean
+            };
+            assert!(min("rtt_ack") <= min("rtt_fill"), "{row:?}");
+        }
+        assert_eq!(document.paths.len(), 2);
+        assert!(document.ratios.iter().all(|ratio| ratio.of == ratio.against || ratio.against == "one"));
+    }
+
+    #[test]
+    fn an_acceptor_that_does_it_wrong_is_named_with_the_reason_and_disturbs_no_other() {
+        let wrong = [
+            (Fault::NoFill, "no answer for 3 s"),
+            (Fault::Order, "instead of Ack"),
+            (Fault::Gap, "wrong answer"),
+            (Fault::Reject, "did not take the order"),
+        ];
+        let mut acceptors = vec![toy::start("good", Fault::None)];
+        acceptors.extend(wrong.iter().map(|(fault, _)| toy::start(&format!("{fault:?}"), *fault)));
+        let (workloads, loads) = (vec![Workload::Orders], vec![Load::ClosedLoop]);
+        let document = measured(&Request { acceptors, workloads, loads, sessions: vec![1], ..request() }).document;
+        assert!(document.results.iter().all(|row| row.path == "good") && document.results.len() == 2);
+        for (fault, reason) in wrong {
+            let found = document.unavailable.iter().find(|row| row.path == format!("{fault:?}")).expect("it is named");
+            assert!(found.reason.contains(reason), "{fault:?}: {}", found.reason);
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long an answer to Logon may take: an acceptor in Java compiles its code meanwhile.
 const LOGON_WITHIN: Duration = Duration::from_secs(5);
 /// How long an acceptor has to answer Logout and to close.
-const LOGOUT_WITHIN: Duration = Duration::from_millis(500);
+const LOGOUT_WITHIN: Duration = Duration::from_secs(1);
 /// HeartBtInt: longer than a slice, so that no heartbeat falls into one.
 const HEARTBEATS: Duration = Duration::from_secs(60);
 /// A stream that is silent for so long in the middle of a slice is broken.
@@ -21,7 +21,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 /// Answers of each slice whose checksum is verified; the later ones are read, but not summed.
 const SUMMED: u64 = 64;
 /// Attempts to log on: an acceptor may still be busy with the end of the last session of that name.
-const ATTEMPTS: u32 = 20;
+const ATTEMPTS: u32 = 40;
 /// Pause between them.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -86,7 +86,7 @@ impl Session {
         send_all(self.link.as_mut(), logon.stamp(1, 0, &mut self.now)).map_err(|error| refused(error.to_string()))?;
         let deadline = Instant::now() + LOGON_WITHIN;
         while Instant::now() < deadline {
-            self.receive()?;
+            self.receive().map_err(|problem| refused(problem.brief()))?;
             if let Some(place) = self.inbox.next()? {
                 let frame = self.inbox.frame(&place);
                 if place.kind != b'A' || frame.number(34) != Some(1) || !frame.is_sound() {

@@ -28,7 +28,7 @@ final class Exchange implements FIXMessageListener, FIXConnectionStatusListener 
     private boolean open = true;
 
     Exchange(SocketChannel channel) {
-        connection = new FIXConnection(channel, CONFIG, this, this);
+        connection = new FIXConnection(channel, CONFIG, this, this, System.currentTimeMillis());
     }
 
     /** Takes in what has come; false once the session is over. */
