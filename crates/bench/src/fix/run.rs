@@ -172,6 +172,7 @@ mod tests {
     use super::*;
     use crate::fix::toy::{self, Fault};
     use crate::scenario::Silent;
+    use sidestep_report::schema::Row;
 
     fn request() -> Request {
         let acceptor = |name: &str| Acceptor {
@@ -225,25 +226,38 @@ mod tests {
 
     #[test]
     fn acceptors_are_measured_side_by_side() {
-        let loads = vec![Load::ClosedLoop, Load::Paced(Duration::from_millis(2))];
+        let loads = vec![Load::ClosedLoop, Load::Paced(Duration::from_millis(5))];
         let acceptors = vec![toy::start("one", Fault::None), toy::start("two", Fault::None)];
-        let outcome = measured(&Request { acceptors, loads, sessions: vec![1, 3], ..request() });
+        let workloads = vec![Workload::Orders];
+        let outcome = measured(&Request { acceptors, workloads, loads, sessions: vec![2], ..request() });
         let document = outcome.document;
-        assert!(outcome.problem.is_none() && document.unavailable.is_empty(), "{:?}", document.unavailable);
-        // Orders have two answers, test requests one; two loads, two numbers of sessions, two acceptors.
-        assert_eq!(document.results.len(), 24);
+        assert!(outcome.problem.is_none());
+        // A busy machine may not keep the pace, and says so; without a pace there is nothing to be kept.
+        for missing in &document.unavailable {
+            assert!(missing.reason.contains("does not keep up"), "{missing:?}");
+        }
+        let hot = document.results.iter().filter(|row| row.rate_offered.is_none());
+        assert_eq!(hot.count(), 4, "two acceptors, two answers each");
+        assert_eq!(document.results.len() + 2 * document.unavailable.len(), 8);
         for row in &document.results {
-            assert!(row.distribution.n > 0 && row.lost == 0, "{row:?}");
-            let min = |measure: &str| {
-                let same = |other: &&sidestep_report::schema::Row| {
-                    (&other.path, other.sessions, other.rate_offered) == (&row.path, row.sessions, row.rate_offered)
-                };
+            assert!(row.distribution.n > 0 && row.sessions == Some(2) && row.size > 150, "{row:?}");
+            let same = |other: &&Row| (&other.path, other.rate_offered) == (&row.path, row.rate_offered);
+            let mean = |measure: &str| {
                 document.results.iter().filter(same).find(|other| other.measure == measure)?.distribution.mean
             };
-            assert!(min("rtt_ack") <= min("rtt_fill"), "{row:?}");
+            assert!(mean("rtt_ack") <= mean("rtt_fill"), "{row:?}");
         }
         assert_eq!(document.paths.len(), 2);
         assert!(document.ratios.iter().all(|ratio| ratio.of == ratio.against || ratio.against == "one"));
+    }
+
+    #[test]
+    fn test_requests_are_answered_by_heartbeats() {
+        let acceptors = vec![toy::start("one", Fault::None)];
+        let (workloads, loads) = (vec![Workload::TestRequests], vec![Load::ClosedLoop]);
+        let outcome = measured(&Request { acceptors, workloads, loads, sessions: vec![1], ..request() });
+        let row = &outcome.document.results[0];
+        assert!(row.distribution.n > 0 && row.measure == "rtt_heartbeat", "{row:?}");
     }
 
     #[test]
