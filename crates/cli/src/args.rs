@@ -266,7 +266,8 @@ pub(crate) struct BenchRing {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFix {
-    /// An acceptor that acknowledges and fills every order, at HOST:PORT, unix:PATH or shm:PATH. Again for each further
+    /// An acceptor that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH
+    /// or shm:PATH. Again for each further
     /// one; all are held against the first. NAME is what it is called in the report
     #[arg(long, value_name = "NAME=ADDRESS", required = true)]
     pub(crate) acceptor: Vec<Named<Reach>>,

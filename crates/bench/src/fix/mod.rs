@@ -15,6 +15,7 @@ mod reach;
 mod run;
 mod session;
 mod slice;
+mod tls;
 #[cfg(test)]
 mod toy;
 

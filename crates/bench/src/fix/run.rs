@@ -105,8 +105,9 @@ pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) ->
     request.check()?;
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, true)?;
     let before = cpu::allowed();
-    let mut around = Surroundings::begin(setting.clock, [cpus.client].into_iter().chain(cpus.server).collect())?;
+    // First of all, or an acceptor that spins would be taken for the noise of the host.
     let pause = Pause::all(&request.acceptors)?;
+    let mut around = Surroundings::begin(setting.clock, [cpus.client].into_iter().chain(cpus.server).collect())?;
     cpu::restrict(&[cpus.client])?;
     let near = Near::new(around.clock.clone(), setting.stop.clone());
     let (stop, clock) = (setting.stop.clone(), around.clock.clone());
