@@ -80,7 +80,7 @@ pub(crate) enum Bench {
     /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
     Ring(BenchRing),
     /// FIX acceptors: order to acknowledgement and fill, test request to heartbeat
-    Fix(BenchFix),
+    Fix(Box<BenchFix>),
     /// Be the peer of a measuring end on another machine
     Serve(Serve),
     /// Be the peer of a measuring end on this machine, told over standard input
@@ -266,10 +266,9 @@ pub(crate) struct BenchRing {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFix {
-    /// An acceptor that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH
-    /// or shm:PATH. Again for each further
-    /// one; all are held against the first. NAME is what it is called in the report
-    #[arg(long, value_name = "NAME=ADDRESS", required = true)]
+    /// An acceptor of another kind that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH
+    /// or shm:PATH. Again for each further one; NAME is what it is called in the report
+    #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) acceptor: Vec<Named<Reach>>,
     /// The process of an acceptor, to be stopped while others are measured
     #[arg(long, value_name = "NAME=PID")]
@@ -277,6 +276,16 @@ pub(crate) struct BenchFix {
     /// What an acceptor is, for the report
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
+    /// Our own acceptor over these, started for the run: tcp, uds, shm; `none` to measure others alone. All acceptors
+    /// are held against the first one
+    #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
+    pub(crate) own: Vec<String>,
+    /// Its stores, each measured: none, page-cache, group-commit
+    #[arg(long, value_delimiter = ',', default_value = "page-cache", value_name = "LIST")]
+    pub(crate) store: Vec<String>,
+    /// Whether it spins or sleeps
+    #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
+    pub(crate) own_waiting: WaitingKind,
     /// What is asked of them
     #[arg(long, value_enum, value_delimiter = ',', default_value = "orders")]
     pub(crate) workload: Vec<WorkloadKind>,
@@ -304,7 +313,7 @@ pub(crate) struct BenchFix {
     /// TargetCompID of the client
     #[arg(long, default_value = "EXCHANGE", value_name = "ID")]
     pub(crate) target: String,
-    /// CPUs of the client and (for the report) of the acceptors
+    /// CPUs of the client and of our own acceptor
     #[arg(long, value_name = "CLIENT[,ACCEPTORS]")]
     pub(crate) cpus: Option<Cpus>,
     /// The clock: the TSC where it can be trusted, or the kernel's

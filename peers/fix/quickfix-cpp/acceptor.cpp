@@ -1,5 +1,5 @@
-// acceptor CFG STORE: store null, memory or file. ThreadedSocketAcceptor: a thread for each session, which reads, answers
-// and writes. Nothing is logged.
+// acceptor CFG STORE [tls]: store null, memory or file. ThreadedSocketAcceptor: a thread for each session, which reads,
+// answers and writes. Nothing is logged.
 #include "exchange.h"
 
 #include <quickfix/FileStore.h>
@@ -7,6 +7,7 @@
 #include <quickfix/MessageStore.h>
 #include <quickfix/NullStore.h>
 #include <quickfix/SessionSettings.h>
+#include <quickfix/ThreadedSSLSocketAcceptor.h>
 #include <quickfix/ThreadedSocketAcceptor.h>
 
 #include <iostream>
@@ -22,16 +23,20 @@ static std::unique_ptr<FIX::MessageStoreFactory> stores(const std::string &name,
 }
 
 int main(int count, char **arguments) {
-    if (count != 3) {
-        std::cerr << "usage: acceptor CFG null|memory|file\n";
+    if (count != 3 && count != 4) {
+        std::cerr << "usage: acceptor CFG null|memory|file [tls]\n";
         return 2;
     }
     try {
         FIX::SessionSettings settings(arguments[1]);
         Exchange exchange;
         auto store = stores(arguments[2], settings);
-        FIX::ThreadedSocketAcceptor acceptor(exchange, *store, settings);
-        acceptor.start();
+        std::unique_ptr<FIX::Acceptor> acceptor;
+        if (count == 3)
+            acceptor = std::make_unique<FIX::ThreadedSocketAcceptor>(exchange, *store, settings);
+        else
+            acceptor = std::make_unique<FIX::ThreadedSSLSocketAcceptor>(exchange, *store, settings);
+        acceptor->start();
         std::cout << "ready" << std::endl;
         for (;;)
             pause();

@@ -4,12 +4,10 @@
 #include <quickfix/MessageStore.h>
 #include <quickfix/Session.h>
 #include <quickfix/SessionSettings.h>
+#include <quickfix/ThreadedSSLSocketInitiator.h>
 #include <quickfix/ThreadedSocketInitiator.h>
 #include <quickfix/fix44/NewOrderSingle.h>
 #include <quickfix/fix44/SequenceReset.h>
-#if HAVE_SSL
-#include <quickfix/ThreadedSSLSocketInitiator.h>
-#endif
 
 #include <atomic>
 #include <chrono>
@@ -117,12 +115,8 @@ int main(int count, char **arguments) {
         std::unique_ptr<FIX::Initiator> initiator;
         if (count == 2)
             initiator = std::make_unique<FIX::ThreadedSocketInitiator>(interop, store, settings, log);
-#if HAVE_SSL
         else
             initiator = std::make_unique<FIX::ThreadedSSLSocketInitiator>(interop, store, settings, log);
-#endif
-        if (!initiator)
-            return 2;
         initiator->start();
         const bool good = interop.steps();
         initiator->stop();

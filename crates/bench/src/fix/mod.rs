@@ -10,6 +10,7 @@
 mod contest;
 mod inbox;
 mod message;
+mod own;
 mod pause;
 mod reach;
 mod run;
@@ -19,6 +20,7 @@ mod tls;
 #[cfg(test)]
 mod toy;
 
+pub use own::Own;
 pub use reach::Reach;
 pub use run::{Request, Setting, run};
 pub use sidestep_link::Waiting;

@@ -1,6 +1,7 @@
 //! A run: which acceptors, what is asked of them, how long; a document at the end.
 
 use super::contest::{Contest, Part};
+use super::own::{Exchanges, Own};
 use super::pause::Pause;
 use super::slice::Near;
 use super::{Acceptor, Identity, Load, Workload};
@@ -13,6 +14,7 @@ use sidestep_report::schema::{PathInfo, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::{Problem, cpu};
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -33,8 +35,10 @@ pub struct Setting {
     pub clock: Choice,
     /// CPU of the client; chosen if none.
     pub client_cpu: Option<u32>,
-    /// CPU that the acceptors were put on, for the report.
+    /// CPU of our own acceptor, and where others were put.
     pub server_cpu: Option<u32>,
+    /// This program, to be started as our own acceptor.
+    pub program: PathBuf,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// The command that repeats the run.
@@ -44,7 +48,9 @@ pub struct Setting {
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The acceptors; the first one is what the others are held against.
+    /// Our own acceptors, to be started; they come first.
+    pub own: Own,
+    /// Acceptors that run already. The first one of all is what the others are held against.
     pub acceptors: Vec<Acceptor>,
     /// Who the client is. Its SenderCompID is followed by the number of the session: 001, 002 and so on.
     pub identity: Identity,
@@ -105,6 +111,10 @@ pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) ->
     request.check()?;
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, true)?;
     let before = cpu::allowed();
+    let mut exchanges = Exchanges::start(&request.own, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    let acceptors = std::mem::take(&mut exchanges.acceptors).into_iter().chain(request.acceptors.iter().cloned());
+    let request = &Request { acceptors: acceptors.collect(), ..request.clone() };
+    request.check()?;
     // First of all, or an acceptor that spins would be taken for the noise of the host.
     let pause = Pause::all(&request.acceptors)?;
     let mut around = Surroundings::begin(setting.clock, [cpus.client].into_iter().chain(cpus.server).collect())?;
@@ -121,6 +131,7 @@ pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) ->
     around.host.noise.during = meter.stop();
     around.host.noise.yardstick = contest.yardsticks.medians();
     drop(contest);
+    drop(exchanges);
     cpu::restrict(&before)?;
     around.notes.push(
         "the client is the same for every acceptor and encodes beforehand; a sample begins before the order is handed to \
@@ -183,6 +194,7 @@ mod tests {
             description: String::new(),
         };
         Request {
+            own: Own::default(),
             acceptors: vec![acceptor("a"), acceptor("b")],
             identity: Identity { begin_string: "FIX.4.4".into(), sender: "BENCH".into(), target: "EXCHANGE".into() },
             workloads: vec![Workload::Orders, Workload::TestRequests],
@@ -219,6 +231,7 @@ mod tests {
             clock: Choice::Auto,
             client_cpu: None,
             server_cpu: None,
+            program: PathBuf::new(),
             stop: Default::default(),
             command: String::new(),
         };

@@ -23,7 +23,7 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Sizes(args) => sizes(args),
         Bench::Rates(args) => rates(args),
         Bench::Ring(args) => bench_ring::run(args),
-        Bench::Fix(args) => bench_fix::run(args),
+        Bench::Fix(args) => bench_fix::run(*args),
         Bench::RingPeer { job } => bench_ring::far(&job),
         Bench::Serve(args) => serve_others(&args),
         Bench::Peer(args) => peer_of_parent(&args),

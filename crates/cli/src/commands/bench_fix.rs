@@ -6,7 +6,8 @@ use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::signal;
 use crate::values::Named;
-use sidestep_bench::fix::{self, Acceptor, Identity, Reach, Request, Setting, Waiting, Workload};
+use sidestep_bench::fix::{self, Acceptor, Identity, Own, Reach, Request, Setting, Waiting, Workload};
+use sidestep_bench::run::this_program;
 use sidestep_sys::Problem;
 
 pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
@@ -15,6 +16,7 @@ pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
         clock: clock(args.clock),
         client_cpu: args.cpus.map(|cpus| cpus.client),
         server_cpu: args.cpus.and_then(|cpus| cpus.peer),
+        program: this_program(),
         stop: signal::stop_flag()?,
         command: command_line(),
     };
@@ -40,7 +42,14 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
             None => format!("The acceptor at {reach}."),
         },
     };
+    let is_alone = args.own == ["none"];
+    let own = Own {
+        transports: if is_alone { Vec::new() } else { args.own },
+        stores: if is_alone { Vec::new() } else { args.store },
+        spin: args.own_waiting == WaitingKind::Spin,
+    };
     Ok(Request {
+        own,
         acceptors: args.acceptor.iter().map(acceptor).collect(),
         identity: Identity { begin_string: args.begin_string, sender: args.sender, target: args.target },
         workloads: args.workload.iter().map(|kind| workload(*kind)).collect(),
