@@ -21,7 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
-    ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
+    ("tune", &["sys"]),
+    ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit", "tune"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.

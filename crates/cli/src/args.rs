@@ -1,12 +1,14 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
+pub(crate) mod tune;
+
 use crate::values::{Cpus, LoadList, PathList, RateList, Target};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Low-latency networking for trading on stock Linux: measure.
+/// Low-latency networking for trading on stock Linux: measure, tune, bypass.
 #[derive(Debug, Parser)]
 #[command(name = "sidestep", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -22,8 +24,10 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench serve --listen 192.0.2.2:7411         on one machine, and on the other:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
+  sidestep tune check --cpus 2-3                       what is wrong with this host for latency
 
-Exit codes: 0 good, 1 failed, 2 usage, 4 regression, 5 not enough data, 130 stopped by Ctrl-C.";
+Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
+6 partly applied, 130 stopped by Ctrl-C.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -34,6 +38,9 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Judge a result against an earlier one, row by row
     Compare(Compare),
+    /// What is wrong with this host for latency, the change, and the way back
+    #[command(subcommand)]
+    Tune(tune::Tune),
     /// Run the control plane of this network namespace, in the foreground
     Control(Control),
     /// Show what is accelerated, and why the rest is not

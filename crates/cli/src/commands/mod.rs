@@ -10,6 +10,7 @@ mod manual;
 mod ps;
 mod ring;
 mod top;
+mod tune;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -20,6 +21,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Tune(command) => tune::run(command),
         Command::Control(args) => control::run(args),
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
