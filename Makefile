@@ -35,7 +35,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap .ci/run peers/lib peers/fix/lib peers/*/run
+	shellcheck -x scripts/bootstrap scripts/vm-kernels .ci/run peers/lib peers/fix/lib peers/*/run
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
