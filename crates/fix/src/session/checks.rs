@@ -28,7 +28,7 @@ impl<S: Store> Session<S> {
     /// The dictionary's view.
     pub(super) fn validate(&mut self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         let Some(rules) = &self.rules else { return Ok(()) };
-        match self.validator.validate(message, &rules.dictionary, &rules.options) {
+        match rules.validate(message, &mut self.validator) {
             Err(rejection) if self.settings.reject_invalid_message => {
                 Err(Verdict::Reject(rejection.reason, rejection.tag))
             }

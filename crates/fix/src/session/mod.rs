@@ -39,6 +39,7 @@ mod patch;
 mod reject;
 mod replay;
 mod reset;
+mod rules;
 mod settings;
 mod text;
 mod timers;
@@ -47,17 +48,17 @@ pub use crate::validate::Reason as RejectReason;
 pub use application::{Application, Outbox, Refusal, SendError};
 pub use counters::{Counters, End};
 pub use identity::SessionId;
+pub use rules::{Rules, Validate};
 pub use settings::{CancelOn, Role, SessionSettings, Throttle};
 pub use text::BusinessReason;
 
 use crate::clock::Now;
 use crate::decode::{Index, Message};
-use crate::dictionary::Dictionary;
 use crate::encode::{Encoder, Parties};
 use crate::frame::Garbled;
 use crate::schedule::Window;
 use crate::store::Store;
-use crate::validate::{ValidationOptions, Validator};
+use crate::validate::Validator;
 use crate::value::Precision;
 use early::Early;
 use gap::Gap;
@@ -83,20 +84,11 @@ pub enum Phase {
     LogoutSent,
 }
 
-/// What messages have to look like beyond the session layer.
-#[derive(Debug, Clone)]
-pub struct Rules {
-    /// Of the application's version; for FIXT.1.1 one with its transport's.
-    pub dictionary: Arc<Dictionary>,
-    /// What is looked at.
-    pub options: ValidationOptions,
-}
-
 /// One FIX session. It outlives its connections.
 pub struct Session<S> {
     settings: Arc<SessionSettings>,
     dialect: Dialect,
-    rules: Option<Rules>,
+    rules: Option<Arc<dyn Validate>>,
     validator: Validator,
     encoder: Encoder,
     store: S,
@@ -131,7 +123,12 @@ impl<S: Store> Session<S> {
     ///
     /// # Errors
     /// The settings make no session, or the store's numbers are none.
-    pub fn new(settings: SessionSettings, store: S, rules: Option<Rules>, now: Now) -> Result<Self, Problem> {
+    pub fn new(
+        settings: SessionSettings,
+        store: S,
+        rules: Option<Arc<dyn Validate>>,
+        now: Now,
+    ) -> Result<Self, Problem> {
         settings.check()?;
         let dialect = settings.id.dialect();
         let usual = if dialect.milliseconds { Precision::Millis } else { Precision::Seconds };

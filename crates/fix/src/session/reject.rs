@@ -2,6 +2,7 @@
 
 use super::application::{Application, Refusal};
 use super::counters::End;
+use super::identity::Dialect;
 use super::inbound::Kind;
 use super::text::{BusinessReason, Phrase};
 use super::{Phase, Session};
@@ -20,6 +21,9 @@ const REVERSED: [(u32, u32); 6] = [
     (tag::DELIVER_TO_LOCATION_ID, tag::ON_BEHALF_OF_LOCATION_ID),
     (tag::ON_BEHALF_OF_LOCATION_ID, tag::DELIVER_TO_LOCATION_ID),
 ];
+
+/// How many of them FIX 4.0 has.
+const REVERSED_40: usize = 4;
 
 impl<S: Store> Session<S> {
     /// Sends a Reject and counts the message as processed. Before the Logons are exchanged there is nobody to tell.
@@ -81,7 +85,7 @@ impl<S: Store> Session<S> {
             _ => Phrase::new().text(text),
         };
         self.send_admin(app, b"3", |reject| {
-            reverse_route(message, reject);
+            reverse_route(message, dialect, reject);
             reject.unsigned(tag::REF_SEQ_NUM, message.seq_num().unwrap_or(0)).bytes(tag::TEXT, phrase.as_bytes());
             if !dialect.reject_reason {
                 return;
@@ -90,7 +94,9 @@ impl<S: Store> Session<S> {
                 reject.int(tag::REF_TAG_ID, tag);
             }
             echo(reject, tag::REF_MSG_TYPE, message.msg_type());
-            reject.unsigned(tag::SESSION_REJECT_REASON, u64::from(reason.code()));
+            if reason.code() <= dialect.reject_reason_max {
+                reject.unsigned(tag::SESSION_REJECT_REASON, u64::from(reason.code()));
+            }
         });
     }
 
@@ -101,8 +107,9 @@ impl<S: Store> Session<S> {
         text: &str,
         app: &mut A,
     ) {
+        let dialect = self.dialect;
         self.send_admin(app, b"j", |reject| {
-            reverse_route(message, reject);
+            reverse_route(message, dialect, reject);
             reject.unsigned(tag::REF_SEQ_NUM, message.seq_num().unwrap_or(0)).str(tag::TEXT, text);
             echo(reject, tag::REF_MSG_TYPE, message.msg_type());
             reject.unsigned(tag::BUSINESS_REJECT_REASON, reason.code());
@@ -111,8 +118,9 @@ impl<S: Store> Session<S> {
 }
 
 /// What the counterparty named as a third party is named the other way round.
-fn reverse_route(message: &Message<'_, '_>, reject: &mut Builder<'_>) {
-    for (came, leaves) in REVERSED {
+fn reverse_route(message: &Message<'_, '_>, dialect: Dialect, reject: &mut Builder<'_>) {
+    let known = if dialect.routed_location { &REVERSED[..] } else { &REVERSED[..REVERSED_40] };
+    for &(came, leaves) in known {
         if let Some(value) = message.get(came) {
             echo(reject, leaves, value);
         }

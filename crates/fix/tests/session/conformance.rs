@@ -3,10 +3,8 @@
 //! The scripts are not in this repository. `make conformance` obtains them as the Go module of quickfixgo and names the folder
 //! in `FIX_ACCEPTANCE`; without it the test says so and is skipped.
 
-mod scripting;
-
-use scripting::compare::Mode;
-use scripting::{parse, run, world};
+use super::scripting::compare::Mode;
+use super::scripting::{parse, run, world};
 use sidestep_fix::dictionary::Dictionary;
 use sidestep_fix::session::{Role, Rules, Session, SessionId, SessionSettings};
 use sidestep_fix::store::MemoryStore;
@@ -98,7 +96,7 @@ fn session(suite: &str, version: &str, rules: Rules) -> Session<MemoryStore> {
     settings.resend_request_chunk_size = if suite == "resendreqchunksize" { 5 } else { 0 };
     let now = world::start();
     let store = MemoryStore::with_bytes(now.utc_ns, 1 << 20);
-    Session::new(settings, store, Some(rules), now).expect("the settings are good")
+    Session::new(settings, store, Some(Arc::new(rules)), now).expect("the settings are good")
 }
 
 /// The suite's own dictionaries, as the module brings them.
@@ -108,9 +106,11 @@ fn rules(version: &str, root: &Path) -> Rules {
         let xml = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Dictionary::from_quickfix_xml(&xml).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
     };
-    let mut dictionary = read(&format!("{}.xml", version.to_uppercase()));
-    if version.starts_with("fix50") {
-        dictionary = dictionary.with_transport(&read("FIXT11.xml"));
+    let dictionary = read(&format!("{}.xml", version.to_uppercase()));
+    if !version.starts_with("fix50") {
+        return Rules { dictionary: Arc::new(dictionary), transport: None, options: Default::default() };
     }
-    Rules { dictionary: Arc::new(dictionary), options: Default::default() }
+    let transport = read("FIXT11.xml");
+    let dictionary = Arc::new(dictionary.with_transport(&transport));
+    Rules { dictionary, transport: Some(Arc::new(transport)), options: Default::default() }
 }
