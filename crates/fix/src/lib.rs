@@ -12,6 +12,7 @@ pub mod clock;
 pub mod decode;
 pub mod encode;
 pub mod frame;
+pub mod store;
 pub mod tag;
 pub mod value;
 

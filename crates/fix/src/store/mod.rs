@@ -4,6 +4,7 @@
 //! anything that answers a message can leave. What a store promises beyond that (nothing, the page cache, the disk) is its
 //! own matter.
 
+pub mod journal;
 mod memory;
 
 pub use memory::MemoryStore;
