@@ -4,9 +4,11 @@
 //! anything that answers a message can leave. What a store promises beyond that (nothing, the page cache, the disk) is its
 //! own matter.
 
+mod any;
 pub mod journal;
 mod memory;
 
+pub use any::AnyStore;
 pub use memory::MemoryStore;
 
 use sidestep_sys::Problem;

@@ -31,6 +31,12 @@ impl Journal {
         self.remove_superfluous()
     }
 
+    /// Whether something was recorded since the last commit.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
     /// Whether everything committed is what [`Durability`] promises. With the page cache it always is.
     ///
     /// # Errors
