@@ -9,11 +9,18 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod config;
 pub mod decode;
 pub mod encode;
+pub mod engine;
+pub mod exchange;
 pub mod frame;
+pub mod metrics;
+pub mod schedule;
+pub mod session;
 pub mod store;
 pub mod tag;
+pub mod transcript;
 pub mod value;
 
 /// What ends a field. FIX tag=value encoding, "field delimiter".

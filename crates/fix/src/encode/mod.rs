@@ -434,5 +434,6 @@ fn put_left(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     buffer[*at..end].copy_from_slice(bytes);
 }
 
+mod queue;
 #[cfg(test)]
 mod tests;

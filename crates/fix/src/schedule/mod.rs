@@ -8,11 +8,11 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use jiff::civil::{Time, Weekday};
-pub use parse::ScheduleText;
 use jiff::civil::{Date, DateTime};
+pub use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
+pub use parse::ScheduleText;
 use std::fmt;
 
 /// Days looked back for the beginning of a session: a week, and one more for sessions that end on a later day.

@@ -1,6 +1,6 @@
 //! The schedule's settings as text, as they stand in a `.cfg`.
 
-use super::{EVERY_DAY, Days, Schedule, Time, Weekday, bit};
+use super::{Days, EVERY_DAY, Schedule, Time, Weekday, bit};
 use jiff::tz::TimeZone;
 use sidestep_sys::Problem;
 
@@ -55,7 +55,7 @@ fn days(text: &ScheduleText<'_>) -> Result<Days, Problem> {
         (None, None, None) => Ok(Days::Daily(EVERY_DAY)),
         (Some(start), Some(end), None) => Ok(Days::Weekly(weekday("StartDay", start)?, weekday("EndDay", end)?)),
         (None, None, Some(list)) => {
-            let days = list.split(',').map(|day| weekday("Weekdays", day));
+            let mut days = list.split(',').map(|day| weekday("Weekdays", day));
             days.try_fold(0, |set, day| Ok(set | bit(day?))).map(Days::Daily)
         }
         (_, _, Some(_)) => Err(problem("Weekdays", "StartDay or EndDay is set, too", "set one or the other")),
@@ -68,7 +68,8 @@ fn no_times(text: &ScheduleText<'_>) -> Result<(), Problem> {
     if set.iter().all(Option::is_none) {
         return Ok(());
     }
-    let reason = if text.non_stop_session { "NonStopSession=Y, yet times or days are set" } else { "days, yet no times" };
+    let reason =
+        if text.non_stop_session { "NonStopSession=Y, yet times or days are set" } else { "days, yet no times" };
     Err(problem("schedule", reason, "set StartTime and EndTime, or NonStopSession=Y alone"))
 }
 
@@ -94,7 +95,9 @@ fn weekday(name: &str, text: &str) -> Result<Weekday, Problem> {
     let names = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let found = names.iter().position(|day| asked.len() >= 2 && day.starts_with(&asked));
     let day = found.and_then(|index| Weekday::from_monday_zero_offset(i8::try_from(index).ok()?).ok());
-    day.ok_or_else(|| problem(format!("{name}={text}"), "it is no day of the week", "write mon, tue, wed, thu, fri, sat or sun"))
+    day.ok_or_else(|| {
+        problem(format!("{name}={text}"), "it is no day of the week", "write mon, tue, wed, thu, fri, sat or sun")
+    })
 }
 
 fn zone(name: Option<&str>, use_local_time: bool) -> Result<TimeZone, Problem> {

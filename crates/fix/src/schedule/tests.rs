@@ -135,7 +135,12 @@ fn what_cannot_be_meant_is_refused() {
         ScheduleText { start_day: Some("mon"), ..hours("08:00:00", "09:00:00") },
         ScheduleText { start_day: Some("mon"), end_day: Some("x"), ..hours("08:00:00", "09:00:00") },
         ScheduleText { weekdays: Some("mon,,tue"), ..hours("08:00:00", "09:00:00") },
-        ScheduleText { weekdays: Some("mon"), start_day: Some("mon"), end_day: Some("fri"), ..hours("08:00:00", "09:00:00") },
+        ScheduleText {
+            weekdays: Some("mon"),
+            start_day: Some("mon"),
+            end_day: Some("fri"),
+            ..hours("08:00:00", "09:00:00")
+        },
         ScheduleText { non_stop_session: true, ..hours("08:00:00", "09:00:00") },
         ScheduleText { weekdays: Some("mon"), ..ScheduleText::default() },
     ];

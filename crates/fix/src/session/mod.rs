@@ -91,7 +91,7 @@ pub trait Validate: Send + Sync {
 
 /// One FIX session. It outlives its connections.
 pub struct Session<S> {
-    settings: SessionSettings,
+    settings: Arc<SessionSettings>,
     dialect: Dialect,
     validator: Option<Arc<dyn Validate>>,
     encoder: Encoder,
@@ -113,8 +113,11 @@ pub struct Session<S> {
     replays: Replays,
     /// A Logout that the application asked for within a callback.
     logout_asked: Option<Phrase>,
-    /// One message while it is patched for being sent again.
+    /// One message while it is patched for being sent again, and the gap fill before it.
     scratch: Vec<u8>,
+    gap_fill: Vec<u8>,
+    /// One message that came early, while it is processed.
+    early_message: Vec<u8>,
 }
 
 impl<S: Store> Session<S> {
@@ -158,7 +161,9 @@ impl<S: Store> Session<S> {
             replays,
             logout_asked: None,
             scratch: Vec::new(),
-            settings,
+            gap_fill: Vec::new(),
+            early_message: Vec::new(),
+            settings: Arc::new(settings),
         })
     }
 

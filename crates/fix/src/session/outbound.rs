@@ -6,6 +6,7 @@ use super::{Phase, Session, SessionId};
 use crate::encode::{Builder, Rejected};
 use crate::store::Store;
 use crate::tag;
+use std::sync::Arc;
 
 /// Bytes of messages that may wait behind a resend. A store must remember at least so many.
 pub(super) const HELD_BYTES_MAX: usize = 1 << 20;
@@ -51,15 +52,15 @@ impl<S: Store> Session<S> {
         if self.ending.is_some() {
             return;
         }
-        let id = self.settings.id.clone_for_callback();
+        let settings = Arc::clone(&self.settings);
         let result = self.emit(msg_type, &mut |builder| {
             fill(builder);
-            app.to_admin(&id, msg_type, builder);
+            app.to_admin(&settings.id, msg_type, builder);
         });
         match result {
             Ok(_) => {}
             Err(SendError::Store(problem)) => self.fail(&problem, app),
-            Err(SendError::Rejected(Rejected::Full)) => self.end(super::End::SlowConsumer),
+            Err(SendError::Full) => self.end(super::End::SlowConsumer),
             // A text too long or with control bytes, echoed from the counterparty or added by the application.
             Err(_) => self.counters.ignored += 1,
         }
@@ -74,7 +75,10 @@ impl<S: Store> Session<S> {
             builder.unsigned(tag::LAST_MSG_SEQ_NUM_PROCESSED, processed);
         }
         fill(&mut builder);
-        let message = builder.finish(seq, self.now).map_err(SendError::Rejected)?;
+        let message = builder.finish(seq, self.now).map_err(|rejected| match rejected {
+            Rejected::Full => SendError::Full,
+            other => SendError::Rejected(other),
+        })?;
         let bytes = message.len();
         let kept = if self.settings.persist_messages { message } else { &[] };
         if let Err(problem) = self.store.record_outbound(seq, kept) {

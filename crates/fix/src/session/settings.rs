@@ -258,12 +258,8 @@ mod tests {
     #[test]
     fn times_without_meaning_are_refused() {
         for (heart_bt_int_s, delay, timeout) in [(0, 1.2, 2.4), (30, 2.4, 1.2), (30, 0.0, 1.0), (30, 1.0, f64::NAN)] {
-            let bad = SessionSettings {
-                heart_bt_int_s,
-                test_request_delay: delay,
-                heartbeat_timeout: timeout,
-                ..settings()
-            };
+            let bad =
+                SessionSettings { heart_bt_int_s, test_request_delay: delay, heartbeat_timeout: timeout, ..settings() };
             assert!(bad.check().is_err(), "{heart_bt_int_s} {delay} {timeout}");
         }
     }

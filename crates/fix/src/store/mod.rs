@@ -9,7 +9,7 @@ pub mod journal;
 mod memory;
 
 pub use any::AnyStore;
-pub use memory::MemoryStore;
+pub use memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 
 use sidestep_sys::Problem;
 use std::ops::ControlFlow;

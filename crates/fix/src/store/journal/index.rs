@@ -11,7 +11,7 @@ struct Span {
 
 impl Span {
     fn end(&self) -> u64 {
-        self.first + self.positions.len() as u64
+        self.first.saturating_add(self.positions.len() as u64)
     }
 }
 
@@ -62,7 +62,7 @@ impl Index {
         let at = self.spans.partition_point(|span| span.end() <= number);
         let span = self.spans.get(at..)?.iter().find(|span| !span.positions.is_empty())?;
         let place = usize::try_from(number.saturating_sub(span.first)).ok()?;
-        Some((span.first + place as u64, span.segment, *span.positions.get(place)?))
+        Some((span.first.saturating_add(place as u64), span.segment, *span.positions.get(place)?))
     }
 
     /// The oldest segment that a message stands in.

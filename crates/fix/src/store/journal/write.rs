@@ -218,10 +218,10 @@ impl Store for Journal {
 
     fn record_outbound(&mut self, seq: u64, message: &[u8]) -> Result<(), Problem> {
         if message.is_empty() {
-            return self.set_next_outbound(seq + 1);
+            return self.set_next_outbound(seq.saturating_add(1));
         }
         self.add(Kind::Outbound, seq, message)?;
-        self.next_outbound = seq + 1;
+        self.next_outbound = seq.saturating_add(1);
         Ok(())
     }
 
@@ -255,14 +255,15 @@ impl Store for Journal {
             if visit(number, &self.scratch[RECORD_BYTES..]).is_break() {
                 break;
             }
-            next = number + 1;
+            let Some(following) = number.checked_add(1) else { break };
+            next = following;
         }
         Ok(())
     }
 
     fn reset(&mut self, utc_ns: i64) -> Result<(), Problem> {
-        self.add(Kind::Reset, self.generation + 1, &utc_ns.to_le_bytes())?;
-        self.generation += 1;
+        self.add(Kind::Reset, self.generation.saturating_add(1), &utc_ns.to_le_bytes())?;
+        self.generation = self.generation.saturating_add(1);
         self.created_ns = utc_ns;
         (self.next_outbound, self.next_inbound) = (1, 1);
         self.index.clear();
