@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod args_fix;
 mod commands;
 mod output;
 mod progress;
@@ -44,8 +45,10 @@ pub(crate) mod exit {
     pub(crate) const GOOD: u8 = 0;
     pub(crate) const FAILED: u8 = 1;
     pub(crate) const USAGE: u8 = 2;
+    pub(crate) const FINDINGS: u8 = 3;
     pub(crate) const REGRESSION: u8 = 4;
     pub(crate) const NOT_ENOUGH_DATA: u8 = 5;
+    pub(crate) const PARTLY_APPLIED: u8 = 6;
     pub(crate) const INTERRUPTED: u8 = 130;
 
     pub(crate) fn of(problem: &Problem) -> u8 {

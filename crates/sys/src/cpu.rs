@@ -39,6 +39,27 @@ pub fn restrict(cpus: &[u32]) -> Result<(), Problem> {
     }
 }
 
+/// The highest real-time priority (sched(7)).
+const PRIORITY_MAX: u8 = 99;
+
+/// Has the calling thread, its threads to come and what it executes run before everything that has no real-time priority
+/// (SCHED_FIFO, priority 1..=99), until it sleeps. Needs CAP_SYS_NICE or RLIMIT_RTPRIO.
+///
+/// The kernel takes a spinning thread off its CPU for 50 ms in every second, unless kernel.sched_rt_runtime_us says else.
+pub fn run_fifo(priority: u8) -> Result<(), Problem> {
+    let what = || format!("cannot run with real-time priority {priority}");
+    if !(1..=PRIORITY_MAX).contains(&priority) {
+        return Err(Problem::usage(what(), format!("priorities are 1 to {PRIORITY_MAX}")));
+    }
+    let parameters = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: the parameters live until after the call; pid 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } == 0 {
+        return Ok(());
+    }
+    Err(Problem::failed(what(), io::Error::last_os_error())
+        .next("run as root, or raise the limit: ulimit -r, LimitRTPRIO= of systemd"))
+}
+
 /// Checks that the calling thread may run on `cpu`.
 pub fn check(cpu: u32) -> Result<(), Problem> {
     if allowed().contains(&cpu) { Ok(()) } else { Err(no_such_cpu(cpu)) }
@@ -87,6 +108,23 @@ mod tests {
         .join()
         .expect("the pinned thread ends well");
         assert_eq!(allowed(), before, "only the pinned thread changed");
+    }
+
+    #[test]
+    fn a_priority_is_taken_or_refused() {
+        assert!(run_fifo(0).is_err() && run_fifo(100).is_err());
+        if !crate::process::is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let stat = std::thread::spawn(|| {
+            run_fifo(7).unwrap();
+            std::fs::read_to_string("/proc/thread-self/stat").unwrap()
+        });
+        let stat = stat.join().unwrap();
+        // Fields 40 and 41 of proc_pid_stat(5): priority, and class, of which SCHED_FIFO is 1.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        assert_eq!(fields[37..39], ["7", "1"]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod interface;
 pub mod lock;
 pub mod memory;
 pub mod netns;
+pub mod numa;
 pub mod offload;
 pub mod packet;
 pub mod problem;

@@ -2,9 +2,12 @@
 //!
 //! [`Lab::up`] makes two hosts out of network namespaces and joins them by a veth pair; nothing of it is visible in the
 //! namespace of the machine. [`wire::Impairment`] says how bad the wire between them is, per direction.
+//!
+//! [`vm`] boots a stock kernel for tests of what the kernel at hand lacks.
 #![forbid(unsafe_code)]
 
 pub mod lab;
+pub mod vm;
 pub mod wire;
 
 pub use lab::{Checksums, Host, Lab, Options, Removal, Side};

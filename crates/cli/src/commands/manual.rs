@@ -15,6 +15,7 @@ pub(super) fn pages(folder: &Path) -> Result<u8, Problem> {
     let failed = |error| Problem::failed(format!("cannot write manual pages to {}", folder.display()), error);
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(definition(), folder).map_err(failed)?;
+    std::fs::write(folder.join("sidestep-tune-checks.7"), sidestep_tune::show::document::manual()).map_err(failed)?;
     output::print(&format!("{}\n", folder.join("sidestep.1").display()))?;
     Ok(exit::GOOD)
 }

@@ -1,15 +1,18 @@
 //! One file per command.
 
 mod bench;
+mod bench_fix;
 mod bench_ring;
 mod compare;
 mod control;
 mod demo;
+mod fix;
 mod lab;
 mod manual;
 mod ps;
 mod ring;
 mod top;
+mod tune;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -20,11 +23,13 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Tune(command) => tune::run(command),
         Command::Control(args) => control::run(args),
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
+        Command::Fix(args) => fix::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
     }

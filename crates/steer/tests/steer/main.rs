@@ -8,4 +8,5 @@ mod support;
 mod tables;
 mod traffic;
 mod verdicts;
+mod vlan;
 mod xsk;

@@ -19,8 +19,8 @@ const PORT: u16 = 5000;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 
 /// Host B is steered, with one stack that has a socket; host A sends.
-struct Scene {
-    steering: Steering,
+pub(crate) struct Scene {
+    pub(crate) steering: Steering,
     stack: StackId,
     receiver: Receiver,
     lab: Lab,
@@ -28,7 +28,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: Mode) -> Self {
         let pins = Pins::new();
         let lab = Lab::up(&Options { checksums: Checksums::True, ..Options::default() }).unwrap();
         let (steering, receiver) = lab
@@ -47,19 +47,19 @@ impl Scene {
         Self { steering, stack, receiver, lab, _pins: pins }
     }
 
-    fn steer(&self, entry: &Entry) {
+    pub(crate) fn steer(&self, entry: &Entry) {
         self.steering.tables().add(self.stack, entry).unwrap();
     }
 
-    fn count(&self, reason: Reason) -> u64 {
+    pub(crate) fn count(&self, reason: Reason) -> u64 {
         self.steering.tables().counter(reason).unwrap()
     }
 
-    fn a(&self) -> &Host {
+    pub(crate) fn a(&self) -> &Host {
         self.lab.host(Side::A)
     }
 
-    fn b(&self) -> &Host {
+    pub(crate) fn b(&self) -> &Host {
         self.lab.host(Side::B)
     }
 
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     /// The next frame of the socket that ends in `payload`. What else was steered would be a failure.
-    fn expect_frame(&self, payload: &[u8]) {
+    pub(crate) fn expect_frame(&self, payload: &[u8]) {
         let mut frame = None;
         wait_until("a frame for the stack", || {
             frame = self.receiver.receive();
@@ -80,26 +80,26 @@ impl Scene {
     }
 }
 
-fn udp(host: &Host, address: SocketAddr) -> UdpSocket {
+pub(crate) fn udp(host: &Host, address: SocketAddr) -> UdpSocket {
     let socket = host.within(|| Ok(UdpSocket::bind(address).unwrap())).unwrap();
     socket.set_read_timeout(Some(WATCHDOG)).unwrap();
     socket
 }
 
-fn expect_datagram(socket: &UdpSocket, payload: &[u8]) {
+pub(crate) fn expect_datagram(socket: &UdpSocket, payload: &[u8]) {
     let mut buffer = [0; 100];
     let length = socket.recv(&mut buffer).unwrap();
     assert_eq!(&buffer[..length], payload);
 }
 
-fn expect_no_datagram(socket: &UdpSocket) {
+pub(crate) fn expect_no_datagram(socket: &UdpSocket) {
     socket.set_nonblocking(true).unwrap();
     assert_eq!(socket.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::WouldBlock);
     socket.set_nonblocking(false).unwrap();
 }
 
 /// A connection of the kernel's on both sides, with an answer.
-fn tcp_round_trip(scene: &Scene, local: IpAddr) {
+pub(crate) fn tcp_round_trip(scene: &Scene, local: IpAddr) {
     let server = scene.b().within(|| Ok(TcpListener::bind((local, 0)).unwrap())).unwrap();
     let address = server.local_addr().unwrap();
     let answer = thread::spawn(move || {

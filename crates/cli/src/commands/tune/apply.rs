@@ -1,0 +1,41 @@
+//! `sidestep tune apply`.
+
+use crate::args::tune::Apply;
+use crate::{exit, output};
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use sidestep_tune::apply::{Event, Outcome, apply};
+use sidestep_tune::show::text;
+use sidestep_tune::snapshot::Store;
+
+pub(super) fn run(args: &Apply) -> Result<u8, Problem> {
+    let host = super::host(&args.subject)?;
+    if args.subject.root.is_some() {
+        return Err(Problem::usage("cannot change a copy of a host", "--root is for looking").next("leave --root away"));
+    }
+    let plan = super::plan::make(host.as_ref(), &args.subject, &args.choice)?;
+    let outcome = apply(host.as_ref(), &Store::usual(), &plan, args.keep_going, &mut tell)?;
+    output::print(&text::outcome(&plan, &outcome, super::page()))?;
+    code(&outcome)
+}
+
+fn tell(event: Event<'_>) {
+    match event {
+        Event::Applied(change) => say(format!("{}: {} -> {}", change.place.words(), change.before, change.after)),
+        Event::Failed(change, why) => say(format!("{}: cannot be made {}: {why}", change.place.words(), change.after)),
+        Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
+        Event::Saved(snapshot) => say(format!("the way back is saved: snapshot {}", snapshot.number)),
+        Event::Saving(_) | Event::Writing(_) | Event::Written(_) => {}
+    }
+}
+
+fn code(outcome: &Outcome) -> Result<u8, Problem> {
+    if outcome.is_partial() {
+        return Ok(exit::PARTLY_APPLIED);
+    }
+    match outcome.failed.first() {
+        None => Ok(exit::GOOD),
+        Some((change, why)) => Err(Problem::failed(format!("cannot change {}", change.place.words()), why)
+            .next(format!("everything is as it was; leave it out with --skip {}, or use --keep-going", change.check))),
+    }
+}

@@ -1,0 +1,35 @@
+//! `sidestep tune revert`.
+
+use crate::{exit, output};
+use sidestep_sys::Problem;
+use sidestep_tune::host::Live;
+use sidestep_tune::revert::{Fate, revert};
+use sidestep_tune::show::text;
+use sidestep_tune::snapshot::{Snapshot, Store};
+
+pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
+    let store = Store::usual();
+    let mut snapshots = store.list()?;
+    if snapshots.is_empty() {
+        output::print("nothing is changed\n")?;
+        return Ok(exit::GOOD);
+    }
+    // The newest first: an older one's values are below it.
+    snapshots.reverse();
+    snapshots.truncate(if all { snapshots.len() } else { 1 });
+    let mut code = exit::GOOD;
+    for snapshot in &snapshots {
+        match forget {
+            true => store.remove(snapshot)?,
+            false => code = code.max(put_back(&store, snapshot)?),
+        }
+    }
+    Ok(code)
+}
+
+fn put_back(store: &Store, snapshot: &Snapshot) -> Result<u8, Problem> {
+    let fates = revert(&Live::new(), store, snapshot, &mut |_| ())?;
+    let is_stuck = fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(_)));
+    output::print(&text::snapshot(snapshot, &Ok(fates)))?;
+    Ok(if is_stuck { exit::PARTLY_APPLIED } else { exit::GOOD })
+}

@@ -1,0 +1,148 @@
+//! QEMU: an emulated machine with two CPUs and two serial ports, one for the kernel's log, one for what the tests say.
+
+use super::kernel::Files;
+use super::{INSIDE, Plan, image, libraries};
+use sidestep_sys::{Problem, process};
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// Memory of the machine: the image twice (as archive and unpacked), and what tests need.
+const MEMORY: &str = "1024M";
+/// A machine that is not done by then hangs. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
+const LIMIT: Duration = Duration::from_secs(300);
+/// More than tests have to say; the rest is read and forgotten.
+const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// The part of the kernel's log that is shown when a machine has ended too early.
+const LOG_LINES: usize = 60;
+
+/// What makes the boot of an emulated CPU short: no self-tests, no measures against attacks, nothing to calibrate; and a
+/// kernel that ends the machine when it panics.
+const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr no_timer_check tsc=reliable \
+                            cryptomgr.notests initcall_blacklist=jent_mod_init random.trust_cpu=on";
+
+/// How a machine has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// What came over the port of the tests.
+    pub(super) output: String,
+    /// The end of the kernel's log.
+    pub(super) log: String,
+    /// Whether it had to be stopped.
+    pub(super) is_late: bool,
+}
+
+/// Why there can be no machine here; `None` where QEMU is installed.
+pub(super) fn unavailable() -> Option<Problem> {
+    let missing = libraries::find(QEMU).err()?;
+    Some(missing.next("install it with: apt-get install --no-install-recommends qemu-system-x86"))
+}
+
+/// Boots the kernel with the image and waits for the end. `first_test` is what pid 1 is told to run: any one of the tests.
+pub(super) fn run(
+    folder: &Path,
+    kernel: &Files,
+    plan: &Plan,
+    image: &Path,
+    first_test: &str,
+) -> Result<Ended, Problem> {
+    let log = folder.join("kernel.log");
+    let mut command = Command::new(libraries::find(QEMU)?);
+    command.args(arguments(kernel, plan, image, &log)).arg("-append").arg(command_line(first_test)?);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process::die_with_parent(&mut command);
+    let mut child = command.spawn().map_err(|error| Problem::failed(format!("cannot run {QEMU}"), error))?;
+    let streams = (child.stdout.take(), child.stderr.take());
+    let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
+    let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
+    let is_late = !ends_by(&mut child, Instant::now() + LIMIT);
+    let text = |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
+    let output = text(output);
+    let log = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    Ok(Ended { output, log: last_lines(&log) + &text(complaints), is_late })
+}
+
+fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsString> {
+    let fixed =
+        "-accel tcg -cpu max -machine q35 -smp 2 -nodefaults -no-user-config -no-reboot -display none -monitor none";
+    let mut arguments: Vec<OsString> = fixed.split(' ').map(OsString::from).collect();
+    let mut log_port = OsString::from("file:");
+    log_port.push(log);
+    arguments.extend(["-m", MEMORY, "-serial"].map(OsString::from));
+    arguments.extend([log_port, "-serial".into(), "stdio".into()]);
+    arguments.extend(["-kernel".into(), kernel.vmlinux.clone().into(), "-initrd".into(), image.into()]);
+    arguments.extend(plan.devices.iter().flat_map(|device| ["-device".into(), device.into()]));
+    arguments
+}
+
+/// The kernel hands on to init what stands behind `--`, and as its environment what it does not know.
+fn command_line(first_test: &str) -> Result<String, Problem> {
+    let binary = image::this_binary()?;
+    let plain = |text: &str| !text.contains([' ', '"']);
+    let path = binary.to_str().filter(|path| plain(path) && plain(first_test)).ok_or_else(|| {
+        let why = "a kernel's command line cannot name a path that is not text, or has a blank in it";
+        Problem::failed(format!("cannot boot {}", binary.display()), why)
+    })?;
+    Ok(format!("{COMMAND_LINE} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
+}
+
+/// Waits for the end of the child, and makes it come at the deadline; whether it came by itself.
+fn ends_by(child: &mut Child, deadline: Instant) -> bool {
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(Duration::from_millis(20)),
+            Ok(Some(_)) | Err(_) => return true,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+/// Everything up to the limit, as text; what is beyond is drained, so that the writer does not wait.
+fn read_all(mut stream: impl Read) -> String {
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = stream.read(&mut chunk) {
+        let room = OUTPUT_BYTES_MAX - bytes.len();
+        bytes.extend_from_slice(&chunk[..length.min(room)]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_bounded() {
+        let long = std::io::repeat(b'x').take(OUTPUT_BYTES_MAX as u64 + 5000);
+        assert_eq!(read_all(long).len(), OUTPUT_BYTES_MAX);
+        let log: String = (0..100).map(|line| format!("{line}\n")).collect();
+        assert!(last_lines(&log).starts_with("40\n") && last_lines(&log).ends_with("99\n"));
+        assert_eq!(last_lines("a"), "a\n");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_stopped() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(!ends_by(&mut child, Instant::now() + Duration::from_millis(30)));
+        let mut child = Command::new("true").spawn().unwrap();
+        assert!(ends_by(&mut child, Instant::now() + LIMIT));
+    }
+
+    #[test]
+    fn a_test_that_a_command_line_cannot_name_is_refused() {
+        assert!(command_line("linux_6_1::a").unwrap().ends_with("-- --exact linux_6_1::a --nocapture"));
+        assert!(command_line("a b").is_err());
+    }
+}

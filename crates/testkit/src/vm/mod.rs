@@ -1,0 +1,122 @@
+//! A stock kernel in a virtual machine, for tests of what the kernel at hand lacks: modules, devices, another version.
+//!
+//! A test binary lists its tests with [`vm_tests!`](crate::vm_tests). The first of them that is run boots QEMU (an emulated CPU:
+//! no rights are needed, and no hardware) on a kernel of Debian that `scripts/vm-kernels` has unpacked, with an initial RAM disk
+//! that holds this very binary, which is init in there and runs the tests of that kernel as root, each in a process of its own.
+//! Where QEMU or the kernel is missing, the tests say "skipped" and why; with `SIDESTEP_VM=required` in the environment, as
+//! CI has it, they fail.
+//!
+//! ```text
+//!  test binary on the host                        the same binary in the machine
+//!  run ─ outcome ─ image ── initial RAM disk ───> pid 1: init ─ mounts, modules ─┐
+//!            └───── machine ─ QEMU                    └ each test as a process:  run ─ body
+//!                      └ transcript <── second serial port ── begin, output, end ┘
+//! ```
+
+mod archive;
+mod chosen;
+mod image;
+mod init;
+mod kernel;
+mod libraries;
+mod machine;
+mod modules;
+mod outcome;
+mod transcript;
+
+pub use kernel::Kernel;
+
+/// Set inside the machine, on the kernel's command line: init's environment is made of what the kernel does not know.
+const INSIDE: &str = "SIDESTEP_VM_INSIDE";
+
+/// What the machines of a test binary are to have.
+#[derive(Debug)]
+pub struct Plan {
+    /// Kernel modules, loaded before the first test, with what they depend on.
+    pub modules: &'static [&'static str],
+    /// Programs by name or path, put where they are on the host, with the libraries that they load. `ip` is always there.
+    pub programs: &'static [&'static str],
+    /// Devices as QEMU's `-device` takes them.
+    pub devices: &'static [&'static str],
+}
+
+impl Plan {
+    /// A machine that has nothing but the kernel, `ip`, and the tests.
+    pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[] };
+}
+
+/// The tests of one binary that run on one kernel.
+#[derive(Debug)]
+pub struct Suite {
+    /// The machine.
+    pub plan: &'static Plan,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// `module_path!()` of the tests.
+    pub module: &'static str,
+    /// Their names in that module.
+    pub tests: &'static [&'static str],
+}
+
+impl Suite {
+    /// The name of a test as the harness has it: without the crate.
+    fn full_name(&self, test: &str) -> String {
+        let module = self.module.split_once("::").map_or("", |(_, module)| module);
+        if module.is_empty() { test.to_owned() } else { format!("{module}::{test}") }
+    }
+}
+
+/// Runs the test in a machine, or, where this process is in one, does what it is there for.
+///
+/// # Panics
+/// When the test has failed in there, with what it said.
+pub fn run(suite: &'static Suite, test: &str, body: fn()) {
+    match (std::env::var_os(INSIDE), std::process::id()) {
+        (None, _) => outcome::of(suite, test),
+        (Some(_), 1) => init::run(),
+        (Some(_), _) => body(),
+    }
+}
+
+/// Whether this process is in a machine of a test.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Makes tests out of functions: `vm_tests!(PLAN: one, another);` gives `linux_6_1::one`, `linux_6_12::one`, and so on.
+///
+/// `PLAN` is a `static` of type [`vm::Plan`](crate::vm::Plan) beside the functions.
+#[macro_export]
+macro_rules! vm_tests {
+    ($plan:ident: $($test:ident),+ $(,)?) => {
+        $crate::vm_tests!(@kernel linux_6_1 Linux6_1 $plan: $($test),+);
+        $crate::vm_tests!(@kernel linux_6_12 Linux6_12 $plan: $($test),+);
+    };
+    (@kernel $module:ident $kernel:ident $plan:ident: $($test:ident),+) => {
+        mod $module {
+            static SUITE: $crate::vm::Suite = $crate::vm::Suite {
+                plan: &super::$plan,
+                kernel: $crate::vm::Kernel::$kernel,
+                module: module_path!(),
+                tests: &[$(stringify!($test)),+],
+            };
+            $(#[test]
+            fn $test() {
+                $crate::vm::run(&SUITE, stringify!($test), super::$test);
+            })+
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_named_as_the_harness_names_it() {
+        let suite = |module| Suite { plan: &Plan::BARE, kernel: Kernel::Linux6_1, module, tests: &[] };
+        assert_eq!(suite("vm::linux_6_1").full_name("a"), "linux_6_1::a");
+        assert_eq!(suite("vm::deep::linux_6_1").full_name("a"), "deep::linux_6_1::a");
+        assert_eq!(suite("vm").full_name("a"), "a");
+    }
+}

@@ -1,0 +1,149 @@
+//! Sets of CPUs, in the two spellings that the kernel has: lists (`0-3,8`) and hexadecimal masks (`ff,00000000`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The most that any kernel is built for (CONFIG_NR_CPUS of x86-64 and arm64); a number beyond it is garbage.
+const CPUS_MAX: u32 = 8192;
+
+/// A set of CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSet(BTreeSet<u32>);
+
+impl CpuSet {
+    /// From a list like `0-3,8`, as sysfs and `taskset -c` write it. An empty text is the empty set, and so is `none`, as which
+    /// it is shown. `None` if it is no list.
+    pub fn list(text: &str) -> Option<Self> {
+        let mut set = BTreeSet::new();
+        if text.trim() == "none" {
+            return Some(Self(set));
+        }
+        for range in text.trim().split(',').filter(|range| !range.trim().is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            if first > last || last >= CPUS_MAX {
+                return None;
+            }
+            set.extend(first..=last);
+        }
+        Some(Self(set))
+    }
+
+    /// From a mask: groups of eight hexadecimal digits, the highest CPUs first. `None` if it is no mask.
+    pub fn mask(text: &str) -> Option<Self> {
+        let digits: String = text.trim().chars().filter(|c| *c != ',').collect();
+        if digits.is_empty() || digits.len() > (CPUS_MAX / 4) as usize {
+            return None;
+        }
+        let mut set = BTreeSet::new();
+        for (place, digit) in digits.chars().rev().enumerate() {
+            let bits = digit.to_digit(16)?;
+            set.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| place as u32 * 4 + bit));
+        }
+        Some(Self(set))
+    }
+
+    /// The mask, in the groups that the kernel asks for.
+    pub fn to_mask(&self) -> String {
+        let words = self.0.last().map_or(1, |last| last / 32 + 1);
+        let word = |index: u32| self.within(index * 32).fold(0_u32, |word, cpu| word | 1 << (cpu - index * 32));
+        let words: Vec<String> = (0..words).rev().map(|index| format!("{:08x}", word(index))).collect();
+        let text = words.join(",");
+        let short = text.trim_start_matches(['0', ',']);
+        if short.is_empty() { "0".into() } else { short.into() }
+    }
+
+    fn within(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.0.range(first..first + 32).copied()
+    }
+
+    /// The CPUs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().copied()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether every CPU of `other` is in it.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.is_subset(&self.0)
+    }
+
+    /// Whether some CPU is in both.
+    pub fn touches(&self, other: &Self) -> bool {
+        !self.0.is_disjoint(&other.0)
+    }
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self(self.0.union(&other.0).copied().collect())
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for cpu in self.iter() {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == cpu => *last = cpu,
+                _ => ranges.push((cpu, cpu)),
+            }
+        }
+        let text =
+            |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+        f.write_str(&ranges.iter().map(text).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
+        Self(cpus.into_iter().filter(|cpu| *cpu < CPUS_MAX).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_masks_say_the_same() {
+        for (list, mask) in [("0-3,8", "10f"), ("none", "0"), ("33", "2,00000000"), ("0-63", "ffffffff,ffffffff")] {
+            let set = CpuSet::list(list).unwrap();
+            assert_eq!((set.to_string().as_str(), set.to_mask().as_str()), (list, mask));
+            assert_eq!(CpuSet::mask(mask).unwrap(), set);
+        }
+        assert_eq!(CpuSet::list("").unwrap(), CpuSet::default());
+        assert_eq!(CpuSet::mask("00000000,00000003").unwrap().to_string(), "0-1");
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for text in ["x", "1-", "-1", "3-1", "0-4294967295", "8192", "1;2"] {
+            assert_eq!(CpuSet::list(text), None, "{text}");
+        }
+        for text in ["", "xyz", "-1", &"f".repeat(3000)] {
+            assert_eq!(CpuSet::mask(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sets_are_compared() {
+        let set = |text| CpuSet::list(text).unwrap();
+        assert!(set("0-3").covers(&set("1-2")) && !set("0-3").covers(&set("3-4")));
+        assert!(set("0-3").touches(&set("3-4")) && !set("0-3").touches(&set("4")));
+        assert_eq!((set("0-3").without(&set("1")), set("0").with(&set("2"))), (set("0,2-3"), set("0,2")));
+    }
+}

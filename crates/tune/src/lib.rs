@@ -1,0 +1,26 @@
+//! What is wrong with this host for latency, why, the change, and the way back.
+//!
+//! [`table`] has every check as a row of data; [`profile`] what is wished of each. [`audit::Audit`] reads and judges a
+//! [`host::Host`], which is the running one or a copy of its files. [`plan::Plan`] is what would be changed, [`apply`](apply::apply)
+//! changes it, [`revert`](revert::revert) puts it back.
+#![forbid(unsafe_code)]
+
+pub mod apply;
+pub mod audit;
+pub mod check;
+pub mod cpus;
+pub mod driver;
+pub mod host;
+mod netlink;
+pub mod place;
+pub mod plan;
+pub mod policy;
+pub mod profile;
+pub mod revert;
+pub mod scope;
+pub mod show;
+pub mod snapshot;
+pub mod table;
+pub mod want;
+
+pub use netlink::decode_any;

@@ -1,0 +1,88 @@
+//! What is read and changed over generic netlink: ethtool's settings, NAPI's settings.
+
+mod attribute;
+mod ethtool;
+mod generic;
+mod napi;
+
+use crate::host::Absence;
+use crate::place::{Place, Scheme};
+use ethtool::Settings;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+
+/// Answers so far: by interface and group (or NAPI id).
+#[derive(Default)]
+pub(crate) struct Answers(BTreeMap<(Scheme, String, String), Result<Settings, Absence>>, Vec<String>);
+
+impl Answers {
+    /// One setting: INTERFACE/GROUP/NAME, or INTERFACE/ID/NAME.
+    pub(crate) fn read(&mut self, place: &Place) -> Result<String, Absence> {
+        let (interface, middle, name) = parts(place).ok_or(Absence::Missing)?;
+        let settings = self.settings(place.scheme(), interface, middle)?;
+        settings.get(name).cloned().ok_or(Absence::Missing)
+    }
+
+    /// The names of a group's settings, or the ids of an interface's NAPI instances.
+    pub(crate) fn list(&mut self, place: &Place) -> Vec<String> {
+        match place.path().split('/').collect::<Vec<_>>()[..] {
+            [interface] if place.scheme() == Scheme::Napi => self.napi(interface),
+            [interface, middle] => self
+                .settings(place.scheme(), interface, middle)
+                .map(|all| all.keys().cloned().collect())
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn settings(&mut self, scheme: Scheme, interface: &str, middle: &str) -> Result<&Settings, Absence> {
+        if scheme == Scheme::Napi {
+            self.napi(interface);
+        }
+        let key = (scheme, interface.to_owned(), middle.to_owned());
+        let answer = self.0.entry(key).or_insert_with(|| match scheme {
+            Scheme::Ethtool => ethtool::read(interface, middle).map_err(Absence::from),
+            _ => Err(Absence::Missing),
+        });
+        answer.as_ref().map_err(Clone::clone)
+    }
+
+    /// Asks for an interface's NAPI instances, once.
+    fn napi(&mut self, interface: &str) -> Vec<String> {
+        if !self.1.iter().any(|asked| asked == interface) {
+            self.1.push(interface.to_owned());
+            let instances = index(interface).and_then(napi::read).unwrap_or_default();
+            let keyed =
+                instances.into_iter().map(|(id, settings)| ((Scheme::Napi, interface.to_owned(), id), Ok(settings)));
+            self.0.extend(keyed);
+        }
+        let of_it = self.0.keys().filter(|(scheme, name, _)| *scheme == Scheme::Napi && name == interface);
+        of_it.map(|(_, _, id)| id.clone()).collect()
+    }
+}
+
+/// The number of an interface of the calling thread's namespace, which the /sys that is mounted need not show.
+fn index(interface: &str) -> io::Result<u32> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)?;
+    Ok(rustix::net::netdevice::name_to_index(&socket, interface)?)
+}
+
+fn parts(place: &Place) -> Option<(&str, &str, &str)> {
+    let (interface, rest) = place.path().split_once('/')?;
+    let (middle, name) = rest.split_once('/')?;
+    Some((interface, middle, name))
+}
+
+/// Changes one setting.
+pub(crate) fn write(place: &Place, value: &str) -> io::Result<()> {
+    let (interface, middle, name) = parts(place).ok_or(ErrorKind::NotFound)?;
+    match place.scheme() {
+        Scheme::Ethtool => ethtool::write(interface, middle, name, value),
+        _ => napi::write(middle, name, value),
+    }
+}
+
+/// Reads arbitrary bytes as every kind of answer: none may make it panic or grow. For fuzzing.
+pub fn decode_any(bytes: &[u8]) -> usize {
+    ethtool::decode_any(bytes) + napi::decode_any(bytes)
+}

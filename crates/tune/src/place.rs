@@ -1,0 +1,167 @@
+//! Where a setting stands: one name for files below /proc and /sys, for what ethtool and the netdev family tell.
+
+use serde::{Deserialize, Serialize};
+use sidestep_sys::Problem;
+use std::fmt;
+
+/// The most bytes of a place's name; a path of sysfs has about a hundred.
+const BYTES_MAX: usize = 512;
+
+/// A kind of place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheme {
+    /// `/proc`
+    Proc,
+    /// `/sys`
+    Sys,
+    /// `/dev`
+    Dev,
+    /// `/etc`
+    Etc,
+    /// `/boot`
+    Boot,
+    /// `/usr/lib`
+    Lib,
+    /// `/run`
+    Run,
+    /// INTERFACE/GROUP/NAME, over ethtool netlink (linux/ethtool_netlink.h)
+    Ethtool,
+    /// INTERFACE/NAPI ID/NAME, over the netdev family (Linux 6.7)
+    Napi,
+}
+
+impl Scheme {
+    const ALL: [Self; 9] =
+        [Self::Proc, Self::Sys, Self::Dev, Self::Etc, Self::Boot, Self::Lib, Self::Run, Self::Ethtool, Self::Napi];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Proc => "proc",
+            Self::Sys => "sys",
+            Self::Dev => "dev",
+            Self::Etc => "etc",
+            Self::Boot => "boot",
+            Self::Lib => "lib",
+            Self::Run => "run",
+            Self::Ethtool => "ethtool",
+            Self::Napi => "napi",
+        }
+    }
+
+    /// The folder below the root of a host; also that of a host's copy on disk.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Lib => "usr/lib",
+            other => other.name(),
+        }
+    }
+}
+
+/// One place: `proc:sys/net/core/busy_read`, `ethtool:eth0/coalesce/rx-usecs`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Place {
+    scheme: Scheme,
+    path: String,
+}
+
+impl Place {
+    /// Reads a name. A path that leaves its folder is refused: names also come from files.
+    pub fn parse(name: &str) -> Result<Self, Problem> {
+        let refused = |why: &str| Problem::usage(format!("cannot use the place {:?}", shorten(name)), why);
+        let (scheme, path) = name.split_once(':').ok_or_else(|| refused("it names no kind, such as proc: or sys:"))?;
+        let known = Scheme::ALL.into_iter().find(|known| known.name() == scheme);
+        let scheme = known.ok_or_else(|| refused("its kind is not known"))?;
+        let is_step = |step: &str| !matches!(step, "" | "." | "..") && !step.contains('\0');
+        if name.len() > BYTES_MAX || !path.split('/').all(is_step) {
+            return Err(refused("its path is not one below its folder"));
+        }
+        Ok(Self { scheme, path: path.to_owned() })
+    }
+
+    /// A place that the code knows; what stands in the way of a path (`..`) becomes a place that does not exist.
+    pub(crate) fn of(name: &str) -> Self {
+        Self::parse(name).unwrap_or(Self { scheme: Scheme::Run, path: "sidestep/no-such-place".into() })
+    }
+
+    /// What kind of place it is.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The path below the kind's folder.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// A place below this one.
+    pub(crate) fn join(&self, step: &str) -> Self {
+        Self::of(&format!("{self}/{step}"))
+    }
+
+    /// Whether it is a knob of the running kernel that this program may turn.
+    pub fn is_settable(&self) -> bool {
+        match self.scheme {
+            Scheme::Proc => self.path.starts_with("sys/") || self.path.starts_with("irq/"),
+            Scheme::Sys | Scheme::Ethtool | Scheme::Napi => true,
+            _ => false,
+        }
+    }
+
+    /// As a person names it: a path, or the words of ethtool.
+    pub fn words(&self) -> String {
+        match self.scheme {
+            Scheme::Ethtool => format!("ethtool {}", self.path.replace('/', " ")),
+            Scheme::Napi => format!("netdev napi {}", self.path.replace('/', " ")),
+            other => format!("/{}/{}", other.folder(), self.path),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.scheme.name(), self.path)
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        place.to_string()
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::parse(&name).map_err(|problem| problem.brief())
+    }
+}
+
+fn shorten(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_back() {
+        for name in ["proc:sys/net/core/busy_read", "ethtool:eth0/coalesce/rx-usecs", "lib:sysctl.d"] {
+            assert_eq!(Place::parse(name).unwrap().to_string(), name);
+        }
+        assert_eq!(Place::of("lib:sysctl.d/50-x.conf").words(), "/usr/lib/sysctl.d/50-x.conf");
+        assert_eq!(Place::of("ethtool:eth0/rings/rx").words(), "ethtool eth0 rings rx");
+    }
+
+    #[test]
+    fn nothing_leaves_its_folder() {
+        let long = format!("proc:{}", "a/".repeat(300));
+        for name in ["proc:../etc/shadow", "sys:/etc", "etc:a/../b", "home:x", "proc", "proc:a\0b", &long] {
+            assert!(Place::parse(name).is_err(), "{name}");
+        }
+        assert!(!Place::of("etc:passwd").is_settable() && !Place::of("proc:1/mem").is_settable());
+        assert!(Place::of("proc:sys/vm/swappiness").is_settable());
+    }
+}

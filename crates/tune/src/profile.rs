@@ -1,0 +1,206 @@
+//! Profiles and policies: what is wished of each check's value, in TOML.
+//!
+//! A profile ships with the program (`profiles/tune`), a policy is made from a known-good host (`sidestep tune policy`); they are
+//! the same format. A file may build on a profile (`base`), and says only where it differs.
+
+use crate::table;
+use crate::want::Want;
+use serde::{Deserialize, Serialize};
+use sidestep_sys::Problem;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+const BUILT_IN: [(&str, &str); 4] = [
+    ("latency", include_str!("../../../profiles/tune/latency.toml")),
+    ("polling", include_str!("../../../profiles/tune/polling.toml")),
+    ("throughput", include_str!("../../../profiles/tune/throughput.toml")),
+    ("cloud", include_str!("../../../profiles/tune/cloud.toml")),
+];
+
+/// The same, once they were asked for.
+static PARSED: [OnceLock<Profile>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
+
+/// The most bytes of a policy file; one that names every check has about ten thousand.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The names of the profiles that ship with the program.
+pub fn names() -> [&'static str; 4] {
+    BUILT_IN.map(|(name, _)| name)
+}
+
+/// How bad it is not to get a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Most packets pay, or the host stalls.
+    Fail,
+    /// Less, or it depends.
+    Warn,
+    /// Not at all: the value is shown.
+    Report,
+}
+
+/// A wish about one check.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What is wished; nothing for a report.
+    pub want: Option<Want>,
+    /// How bad the opposite is.
+    pub severity: Severity,
+    /// The value to set, where the wish does not say it.
+    pub set: Option<String>,
+}
+
+/// A profile or a policy.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// For whom it is.
+    pub about: String,
+    /// By the check's id.
+    wishes: BTreeMap<String, Wish>,
+}
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    base: Option<String>,
+    name: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    report: Vec<String>,
+    #[serde(default)]
+    fail: BTreeMap<String, Want>,
+    #[serde(default)]
+    warn: BTreeMap<String, Want>,
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+}
+
+impl Profile {
+    /// One that ships with the program.
+    pub fn built_in(name: &str) -> Result<Self, Problem> {
+        let unknown = || {
+            Problem::usage(format!("cannot find the profile {name:?}"), "there is none of this name")
+                .next(format!("choose from: {}", names().join(", ")))
+        };
+        let index = BUILT_IN.iter().position(|(known, _)| *known == name).ok_or_else(unknown)?;
+        if let Some(profile) = PARSED[index].get() {
+            return Ok(profile.clone());
+        }
+        let profile = Self::parse(BUILT_IN[index].1, &format!("profile {name}"))?;
+        Ok(PARSED[index].get_or_init(|| profile).clone())
+    }
+
+    /// A file of the user's.
+    pub fn read(path: &Path) -> Result<Self, Problem> {
+        let what = format!("cannot read the policy {}", path.display());
+        let size = std::fs::metadata(path).map_err(|error| Problem::failed(&what, error))?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(Problem::usage(&what, format!("it has {size} bytes, a policy at most {FILE_BYTES_MAX}")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| Problem::failed(&what, error))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// From the text of a file; `source` names it in errors.
+    pub fn parse(text: &str, source: &str) -> Result<Self, Problem> {
+        let refused = |why: String| {
+            Problem::usage(format!("cannot use {source}"), why).next("see profiles/tune/latency.toml for the format")
+        };
+        let file: File = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+        let mut wishes = match &file.base {
+            None => BTreeMap::new(),
+            // A base has no base but one that ships: no circle can be written.
+            Some(base) if names().contains(&base.as_str()) && *base != file.name => Self::built_in(base)?.wishes,
+            Some(base) => return Err(refused(format!("base {base:?} is no profile that it could build on"))),
+        };
+        file.check_names(&refused)?;
+        let wants = file.fail.into_iter().map(|(id, want)| (id, Severity::Fail, Some(want)));
+        let wants = wants.chain(file.warn.into_iter().map(|(id, want)| (id, Severity::Warn, Some(want))));
+        let all = wants.chain(file.report.into_iter().map(|id| (id, Severity::Report, None)));
+        for (id, severity, want) in all {
+            let set = wishes.remove(&id).and_then(|wish| wish.set);
+            wishes.insert(id, Wish { want, severity, set });
+        }
+        for (id, value) in file.set {
+            let wish = wishes.get_mut(&id).ok_or_else(|| refused(format!("{id} has a value to set, but no wish")))?;
+            wish.set = Some(value);
+        }
+        Ok(Self { name: file.name, about: file.about, wishes })
+    }
+
+    /// What it wishes of a check; `None` where it says nothing.
+    pub fn wish(&self, id: &str) -> Option<&Wish> {
+        self.wishes.get(id)
+    }
+
+    /// Replaces what is wished of a check, but not how bad the opposite is.
+    pub(crate) fn refine(&mut self, id: &str, want: Want) {
+        if let Some(wish) = self.wishes.get_mut(id)
+            && wish.want.is_some()
+        {
+            wish.want = Some(want);
+        }
+    }
+}
+
+impl File {
+    /// Every name is a check's, and stands in one section only.
+    fn check_names(&self, refused: &impl Fn(String) -> Problem) -> Result<(), Problem> {
+        let mut seen = std::collections::BTreeSet::new();
+        for id in self.fail.keys().chain(self.warn.keys()).chain(&self.report) {
+            table::named(id).map_err(|problem| refused(problem.to_string()))?;
+            if !seen.insert(id) {
+                return Err(refused(format!("{id} stands twice")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_says_something_of_every_check() {
+        for name in names() {
+            let profile = Profile::built_in(name).unwrap();
+            assert_eq!(profile.name, name);
+            for check in table::checks() {
+                assert!(profile.wish(check.id).is_some(), "{name} says nothing of {}", check.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_builds_on_a_profile() {
+        let text = "base = 'latency'\nname = 'mine'\nreport = ['busy-poll']\n[fail]\nbusy-read = '100'\n";
+        let mine = Profile::parse(text, "mine.toml").unwrap();
+        assert_eq!(mine.wish("busy-read").unwrap().severity, Severity::Fail);
+        assert!(mine.wish("busy-poll").unwrap().want.is_none());
+        assert!(mine.wish("cpu-governor").is_some());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_named() {
+        for (text, words) in [
+            ("", "name"),
+            ("name = 'x'\n[fail]\nbusy-raed = '1'", "busy-raed"),
+            ("name = 'x'\n[fail]\nbusy-read = '>=x'", "whole number"),
+            ("name = 'x'\n[warn]\nbusy-read = '1'\n[fail]\nbusy-read = '1'", "twice"),
+            ("name = 'x'\nbase = 'x'", "base"),
+            ("name = 'x'\n[set]\nbusy-read = '1'", "no wish"),
+            ("name = 'x'\nwhatever = 1", "whatever"),
+            ("\u{0}", "cannot use f"),
+        ] {
+            let problem = Profile::parse(text, "f").unwrap_err().to_string();
+            assert!(problem.contains(words), "{text:?}: {problem}");
+        }
+    }
+}

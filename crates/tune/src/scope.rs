@@ -1,0 +1,245 @@
+//! What is looked at: the host, its CPUs and which of them are hot, its interfaces.
+
+use crate::check::{Form, Reading};
+use crate::cpus::CpuSet;
+use crate::host::Host;
+use crate::place::Place;
+use crate::want::Cpus;
+use sidestep_sys::Problem;
+
+/// Readings of one check: 512 CPUs with eight idle states each.
+const READINGS_MAX: usize = 4096;
+/// Processes that are looked at; a host has some thousand.
+const PROCESSES_MAX: usize = 32_768;
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Interfaces; none: those of hardware.
+    pub interfaces: Vec<String>,
+    /// The hot CPUs; none: those that are isolated already.
+    pub hot: Option<CpuSet>,
+}
+
+/// One network interface.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its driver, such as `mlx5_core`; empty where it has none.
+    pub driver: String,
+}
+
+/// One process: its id and its name (`comm`).
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+}
+
+/// The host, and what of it is looked at.
+pub struct Scope<'a> {
+    /// The host.
+    pub host: &'a dyn Host,
+    /// Its CPUs. `hot` is empty where nobody has named them and none is isolated.
+    pub cpus: Cpus,
+    /// The interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Whether it is a virtual machine that admits it.
+    pub is_guest: bool,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) command_line: Vec<(String, String)>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("cpus", &self.cpus).field("interfaces", &self.interfaces).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// Finds out what there is. Err names an interface or a CPU that is not there.
+    pub fn of(host: &'a dyn Host, request: &Request) -> Result<Self, Problem> {
+        let online = list(host, "sys:devices/system/cpu/online");
+        let hot = match &request.hot {
+            Some(hot) => named_cpus(hot, &online)?,
+            None => list(host, "sys:devices/system/cpu/isolated").with(&partition(host)),
+        };
+        let nodes = host.list(&Place::of("sys:devices/system/node"));
+        let numbered = |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
+        Ok(Self {
+            host,
+            cpus: Cpus { hot, online },
+            interfaces: interfaces(host, &request.interfaces)?,
+            is_guest: is_guest(host),
+            nodes: nodes.into_iter().filter(numbered).collect(),
+            command_line: command_line(&read(host, "proc:cmdline")),
+            tasks: tasks(host),
+        })
+    }
+
+    /// A text, empty where it cannot be read.
+    pub(crate) fn text(&self, place: &str) -> String {
+        read(self.host, place)
+    }
+
+    /// A boot parameter: its last value, `set` where it has none.
+    pub(crate) fn boot(&self, name: &str) -> Option<&str> {
+        let name = name.replace('-', "_");
+        self.command_line.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first process with this name.
+    pub(crate) fn task(&self, name: &str) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.name == name)
+    }
+
+    /// Hot CPUs, or all where nobody has named them.
+    pub(crate) fn watched(&self) -> &CpuSet {
+        if self.cpus.hot.is_empty() { &self.cpus.online } else { &self.cpus.hot }
+    }
+
+    /// One place, in its form.
+    pub(crate) fn reading(&self, subject: impl Into<String>, place: Place, form: Form) -> Reading {
+        let value = self.host.read(&place).map(|raw| form.normalise(&raw));
+        Reading { subject: subject.into(), place: Some(place), value, shown: None }
+    }
+
+    /// Every place that a template stands for.
+    pub(crate) fn expand(&self, template: &str, form: Form) -> Result<Vec<Reading>, String> {
+        let mut places = Vec::new();
+        for (subject, path) in self.subjects(template)? {
+            match path.split('/').position(|step| step.contains('*')) {
+                None => places.push((subject, path)),
+                Some(_) => self.matching(&subject, &path, &mut places),
+            }
+        }
+        places.truncate(READINGS_MAX);
+        Ok(places.into_iter().map(|(subject, path)| self.reading(subject, Place::of(&path), form)).collect())
+    }
+
+    fn subjects(&self, template: &str) -> Result<Vec<(String, String)>, String> {
+        let each = |names: Vec<String>, mark: &str| {
+            names.into_iter().map(|n| (n.clone(), template.replace(mark, &n))).collect()
+        };
+        if template.contains("{interface}") {
+            if self.interfaces.is_empty() {
+                return Err("no interface of hardware here: name one with --interface".into());
+            }
+            return Ok(each(self.interfaces.iter().map(|one| one.name.clone()).collect(), "{interface}"));
+        }
+        if template.contains("{cpu}") {
+            let one = |cpu: u32| (format!("cpu{cpu}"), template.replace("{cpu}", &cpu.to_string()));
+            return Ok(self.watched().iter().map(one).collect());
+        }
+        if template.contains("{node}") {
+            return Ok(each(self.nodes.clone(), "{node}"));
+        }
+        Ok(vec![(String::new(), template.to_owned())])
+    }
+
+    /// What the one step with a `*` matches.
+    fn matching(&self, subject: &str, path: &str, places: &mut Vec<(String, String)>) {
+        let Some((before, after)) = path.split_once('*') else { return };
+        let (folder, prefix) = before.rsplit_once('/').unwrap_or((before, ""));
+        for name in self.host.list(&Place::of(folder)).iter().filter(|name| name.starts_with(prefix)) {
+            let rest = after.split_once('/').map_or(String::new(), |(_, rest)| format!("/{rest}"));
+            places.push((format!("{subject} {name}").trim().to_owned(), format!("{folder}/{name}{rest}")));
+        }
+    }
+}
+
+fn read(host: &dyn Host, place: &str) -> String {
+    host.read(&Place::of(place)).unwrap_or_default()
+}
+
+fn list(host: &dyn Host, place: &str) -> CpuSet {
+    CpuSet::list(&read(host, place)).unwrap_or_default()
+}
+
+/// CPUs that cgroups keep for themselves (Linux 6.7).
+fn partition(host: &dyn Host) -> CpuSet {
+    list(host, "sys:fs/cgroup/cpuset.cpus.isolated")
+}
+
+fn named_cpus(hot: &CpuSet, online: &CpuSet) -> Result<CpuSet, Problem> {
+    let missing = hot.without(online);
+    // A host that does not say which CPUs it has is believed.
+    if missing.is_empty() || online.is_empty() {
+        return Ok(hot.clone());
+    }
+    Err(Problem::usage(format!("cannot look at CPU {missing}"), "it is not on line")
+        .next(format!("choose from: {online}")))
+}
+
+fn interfaces(host: &dyn Host, named: &[String]) -> Result<Vec<Interface>, Problem> {
+    let folder = Place::of("sys:class/net");
+    let present = host.list(&folder);
+    let interface = |name: &String| Interface { name: name.clone(), driver: driver(host, name) };
+    if named.is_empty() {
+        let is_hardware = |name: &&String| host.resolve(&folder.join(name).join("device")).is_some();
+        return Ok(present.iter().filter(is_hardware).map(interface).collect());
+    }
+    if let Some(missing) = named.iter().find(|name| !present.contains(name)) {
+        return Err(Problem::usage(format!("cannot look at interface {missing}"), "there is none of this name")
+            .next(format!("choose from: {}", present.join(", "))));
+    }
+    Ok(named.iter().map(interface).collect())
+}
+
+fn driver(host: &dyn Host, interface: &str) -> String {
+    let events = read(host, &format!("sys:class/net/{interface}/device/uevent"));
+    events.lines().find_map(|line| line.strip_prefix("DRIVER=")).unwrap_or_default().to_owned()
+}
+
+/// The CPUID bit that hypervisors set, as /proc/cpuinfo shows it.
+fn is_guest(host: &dyn Host) -> bool {
+    flags(&read(host, "proc:cpuinfo")).any(|flag| flag == "hypervisor")
+}
+
+/// The CPU's flags (x86).
+pub(crate) fn flags(cpuinfo: &str) -> impl Iterator<Item = &str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    line.and_then(|line| line.split_once(':')).map_or("", |(_, flags)| flags).split_whitespace()
+}
+
+/// The parameters, quotes respected (the kernel's next_arg).
+fn command_line(text: &str) -> Vec<(String, String)> {
+    let mut quoted = false;
+    let ends = |c: char| {
+        quoted ^= c == '"';
+        c.is_whitespace() && !quoted
+    };
+    let words = text.split(ends).filter(|word| !word.is_empty()).map(|word| word.replace('"', ""));
+    let pair = |word: String| match word.split_once('=') {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None => (word, "set".to_owned()),
+    };
+    words.map(pair).map(|(name, value)| (name.replace('-', "_"), value)).collect()
+}
+
+fn tasks(host: &dyn Host) -> Vec<Task> {
+    let name = |pid: &u32| host.read(&Place::of(&format!("proc:{pid}/comm"))).unwrap_or_default();
+    host.pids().into_iter().take(PROCESSES_MAX).map(|pid| Task { pid, name: name(&pid) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_parameters_are_read_as_the_kernel_does() {
+        let line = command_line("quiet isolcpus=1 rcutree.x-y=\"a b\" isolcpus=managed_irq,2-3");
+        let find = |name: &str| line.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        assert_eq!((find("quiet"), find("isolcpus")), (Some("set"), Some("managed_irq,2-3")));
+        assert_eq!(find("rcutree.x_y"), Some("a b"));
+        assert!(command_line("  \" ").len() <= 1);
+    }
+
+    #[test]
+    fn flags_are_words() {
+        assert!(flags("model : x\nflags\t\t: fpu hypervisor tsc\n").any(|flag| flag == "hypervisor"));
+        assert_eq!(flags("flags").count(), 0);
+    }
+}

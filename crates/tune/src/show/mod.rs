@@ -1,0 +1,82 @@
+//! How results are shown: to people ([`text`]), to scripts ([`json`]), in documents ([`document`]).
+
+pub mod document;
+pub mod json;
+pub mod text;
+
+use crate::check::Reading;
+use crate::cpus::CpuSet;
+use crate::host::Absence;
+
+/// The most letters of a value that are shown: nobody reads on, and a file may hold anything.
+const VALUE_LETTERS: usize = 160;
+/// The most subjects that are named where one value holds for several.
+const SUBJECTS_SHOWN: usize = 4;
+
+/// A value without what a terminal would obey, and not without end.
+fn clean(text: &str) -> String {
+    let letters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let shown: String = letters.clone().take(VALUE_LETTERS).collect();
+    if letters.count() > VALUE_LETTERS { format!("{shown}...") } else { shown }
+}
+
+/// What people are shown of one reading.
+fn value_words(reading: &Reading) -> String {
+    match (&reading.shown, &reading.value) {
+        (Some(shown), Ok(_)) => clean(shown),
+        (None, Ok(value)) if value.is_empty() => "nothing".into(),
+        (None, Ok(value)) => clean(value),
+        (_, Err(Absence::Missing)) => "missing".into(),
+        (_, Err(Absence::Denied)) => "only root may read it".into(),
+        (_, Err(Absence::Unreadable(why))) => clean(why),
+    }
+}
+
+/// Several readings in a line: equal values once, with whom they hold for.
+pub(crate) fn values_words<'a>(readings: impl Iterator<Item = &'a Reading>) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for reading in readings {
+        let words = value_words(reading);
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, subjects)) => subjects.push(&reading.subject),
+            None => groups.push((words, vec![&reading.subject])),
+        }
+    }
+    let more = groups.len().saturating_sub(SUBJECTS_SHOWN);
+    let mut shown: Vec<String> = groups.iter().take(SUBJECTS_SHOWN).map(group_words).collect();
+    if more > 0 {
+        shown.push(format!("{more} other values"));
+    }
+    shown.join("; ")
+}
+
+fn group_words((value, subjects): &(String, Vec<&str>)) -> String {
+    let named: Vec<&str> = subjects.iter().copied().filter(|subject| !subject.is_empty()).collect();
+    if named.is_empty() {
+        return value.clone();
+    }
+    let numbers: Option<CpuSet> = named.iter().map(|subject| subject.strip_prefix("cpu")?.parse().ok()).collect();
+    let who = match numbers {
+        Some(cpus) if named.len() > 1 => format!("cpu{cpus}"),
+        _ if named.len() > SUBJECTS_SHOWN => {
+            format!("{} and {} more", named[..SUBJECTS_SHOWN].join(", "), named.len() - SUBJECTS_SHOWN)
+        }
+        _ => named.join(", "),
+    };
+    format!("{value} ({})", clean(&who))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_told_once() {
+        let cpu = |number: u32, value: &str| Reading::of(format!("cpu{number}"), value);
+        let readings = [cpu(0, "powersave"), cpu(1, "powersave"), cpu(2, "powersave"), cpu(7, "ondemand")];
+        assert_eq!(values_words(readings.iter()), "powersave (cpu0-2); ondemand (cpu7)");
+        assert_eq!(values_words([Reading::of("", "\u{1b}[31mx")].iter()), " [31mx");
+        let long = Reading::of("", "x".repeat(5000));
+        assert!(values_words([long].iter()).len() < 200);
+    }
+}

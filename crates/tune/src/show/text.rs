@@ -1,0 +1,280 @@
+//! For a terminal.
+
+use super::values_words;
+use crate::apply::Outcome;
+use crate::audit::{Audit, Finding, Verdict};
+use crate::check::{Check, Read, Set};
+use crate::driver;
+use crate::plan::{Change, Plan};
+use crate::profile::{self, Profile};
+use crate::revert::Fate;
+use crate::snapshot::Snapshot;
+use crate::table;
+use sidestep_sys::Problem;
+use std::fmt::Write;
+
+const DIM: &str = "\u{1b}[2m";
+const RED: &str = "\u{1b}[31m";
+const GREEN: &str = "\u{1b}[32m";
+const YELLOW: &str = "\u{1b}[33m";
+const BOLD: &str = "\u{1b}[1m";
+const RESET: &str = "\u{1b}[0m";
+
+/// The narrowest page that lines are wrapped to.
+const NARROWEST: usize = 40;
+/// Where the sentences below a finding begin.
+const INDENT: usize = 6;
+
+/// How wide the page is, and whether it has colour.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Colours are used.
+    pub colour: bool,
+    /// Letters in a line.
+    pub width: usize,
+}
+
+impl Page {
+    fn paint(self, colour: &str, text: &str) -> String {
+        if self.colour { format!("{colour}{text}{RESET}") } else { text.to_owned() }
+    }
+
+    /// A paragraph, indented.
+    fn wrapped(self, colour: &str, indent: usize, text: &str, out: &mut String) {
+        let width = self.width.max(NARROWEST) - indent;
+        let mut line = String::new();
+        let mut flush = |line: &mut String| {
+            _ = writeln!(out, "{:indent$}{}", "", self.paint(colour, line));
+            line.clear();
+        };
+        for word in text.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                flush(&mut line);
+            }
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+        if !line.is_empty() {
+            flush(&mut line);
+        }
+    }
+}
+
+fn colour(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fail => RED,
+        Verdict::Warn | Verdict::NeedsRoot => YELLOW,
+        Verdict::Pass => GREEN,
+        Verdict::Info | Verdict::NotApplicable => DIM,
+    }
+}
+
+/// What was found; `all` also shows what is well, unknown and of no meaning here.
+pub fn audit(audit: &Audit, all: bool, page: Page) -> String {
+    let mut text = String::new();
+    page.wrapped(BOLD, 0, &about(audit), &mut text);
+    text.push('\n');
+    let wanted = |finding: &&Finding| all || finding.verdict <= Verdict::Warn;
+    audit.findings.iter().filter(wanted).for_each(|finding| finding_lines(finding, page, &mut text));
+    notes(audit, page, &mut text);
+    page.wrapped(BOLD, 0, &summary(audit), &mut text);
+    text
+}
+
+fn about(audit: &Audit) -> String {
+    let interface = |(name, driver): &(String, String)| match driver.as_str() {
+        "" => name.clone(),
+        driver => format!("{name} ({driver})"),
+    };
+    let interfaces: Vec<String> = audit.interfaces.iter().map(interface).collect();
+    let interfaces = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
+    let hot =
+        if audit.hot.is_empty() { "hot CPUs not named (--cpus)".to_owned() } else { format!("hot CPUs {}", audit.hot) };
+    let machine = if audit.is_guest { "virtual machine" } else { "bare metal" };
+    format!("profile {}; {interfaces}; {hot}; {machine}", audit.profile)
+}
+
+fn finding_lines(finding: &Finding, page: Page, text: &mut String) {
+    let check = finding.check;
+    let verdict = page.paint(colour(finding.verdict), &format!("{:<16}", finding.verdict.words()));
+    let _ = writeln!(text, "{verdict}{:<26}{}", check.id, page.paint(DIM, check.effect.words()));
+    page.wrapped("", INDENT, &seen(finding), text);
+    if finding.verdict <= Verdict::Warn {
+        page.wrapped(DIM, INDENT, check.why, text);
+    }
+}
+
+/// What was seen against what is wanted.
+pub fn seen(finding: &Finding) -> String {
+    if !finding.reason.is_empty() {
+        return format!("{}: {}", finding.check.title, finding.reason);
+    }
+    let seen = format!("{}: {}", finding.check.title, values_words(finding.deciding()));
+    match &finding.want {
+        Some(want) if finding.verdict <= Verdict::Warn => format!("{seen}; wanted {want}"),
+        _ => seen,
+    }
+}
+
+fn notes(audit: &Audit, page: Page, text: &mut String) {
+    for (interface, name) in &audit.interfaces {
+        let Some(driver) = driver::named(name) else { continue };
+        page.wrapped(BOLD, 0, &format!("{interface}: {} ({name})", driver.name), text);
+        driver.notes.iter().for_each(|note| page.wrapped(DIM, 2, &format!("- {note}"), text));
+        text.push('\n');
+    }
+}
+
+fn summary(audit: &Audit) -> String {
+    let counts = Verdict::ALL.map(|verdict| (audit.count(verdict), verdict.words()));
+    let shown: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+    let hint = match audit.count(Verdict::Fail) + audit.count(Verdict::Warn) {
+        0 => "",
+        _ => ". Next: sidestep tune explain ID, sidestep tune plan",
+    };
+    format!("{}{hint}", shown.join(", "))
+}
+
+/// One row of the table, whole.
+pub fn explain(check: &Check, page: Page) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}  {}", page.paint(BOLD, check.id), check.title);
+    let mut field = |name: &str, value: &str| {
+        if !value.is_empty() {
+            page.wrapped("", 2, &format!("{name}: {value}"), &mut text);
+        }
+    };
+    field("why", check.why);
+    field("expected effect", check.effect.words());
+    field("read", &reads(check));
+    for name in profile::names() {
+        field(&format!("wished by {name}"), &wish_words(name, check.id));
+    }
+    field("changed", check.set.words());
+    field("how", check.how);
+    if let Set::Boot(parameter) = check.set {
+        field("boot parameter", parameter);
+    }
+    field("undone", check.set.revert());
+    if check.set != Set::Never {
+        field("risk", &format!("{}: {}", check.risk.word(), check.harm));
+    }
+    if check.dangerous {
+        field("careful", &format!("never applied unless named: --allow {}", check.id));
+    }
+    field("nothing to read means", check.absent);
+    field("source", check.source);
+    text
+}
+
+/// What would be changed.
+pub fn plan(plan: &Plan, page: Page) -> String {
+    let mut text = String::new();
+    page.wrapped(BOLD, 0, &format!("plan for profile {}: {} settings", plan.profile, plan.changes.len()), &mut text);
+    plan.changes.iter().for_each(|change| change_lines(change, page, &mut text));
+    if !plan.boot.is_empty() {
+        page.wrapped(
+            BOLD,
+            0,
+            "at the next boot, by these parameters (not applied; --grub FILE writes a drop-in):",
+            &mut text,
+        );
+        let _ = writeln!(text, "  {}", plan.boot_line());
+    }
+    if !plan.by_hand.is_empty() {
+        page.wrapped(BOLD, 0, "by hand:", &mut text);
+    }
+    for step in &plan.by_hand {
+        page.wrapped("", 2, &format!("{}: {}", step.check, step.how), &mut text);
+        page.wrapped(DIM, INDENT, &format!("seen: {}", step.seen), &mut text);
+    }
+    if !plan.withheld.is_empty() {
+        page.wrapped(
+            YELLOW,
+            0,
+            &format!("dangerous, left alone unless named with --allow: {}", plan.withheld.join(", ")),
+            &mut text,
+        );
+    }
+    text
+}
+
+fn change_lines(change: &Change, page: Page, text: &mut String) {
+    let _ = writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.place.words(), change.before, change.after);
+    let Ok(check) = table::named(&change.check) else { return };
+    let reboot = if check.set.needs_reboot() { "after a reboot" } else { "at once" };
+    let words = format!(
+        "{}; takes effect {reboot}, can be put back; risk {}: {} [{}]",
+        check.effect.words(),
+        check.risk.word(),
+        check.harm,
+        check.source
+    );
+    page.wrapped(DIM, INDENT, &words, text);
+}
+
+/// What came of applying a plan.
+pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
+    let mut text = String::new();
+    page.wrapped(BOLD, 0, &format!("{} of {} settings changed", outcome.applied, plan.changes.len()), &mut text);
+    for (change, why) in &outcome.failed {
+        page.wrapped(YELLOW, 2, &format!("{}: {why}", change.place.words()), &mut text);
+    }
+    for (change, why) in &outcome.stuck {
+        page.wrapped(
+            RED,
+            2,
+            &format!("{} could not be put back to {}: {why}", change.place.words(), change.before),
+            &mut text,
+        );
+    }
+    if !plan.boot.is_empty() || !plan.by_hand.is_empty() {
+        let rest = format!("{} boot parameters and {} steps are left for you", plan.boot.len(), plan.by_hand.len());
+        page.wrapped(DIM, 0, &format!("{rest}: sidestep tune plan"), &mut text);
+    }
+    if outcome.snapshot.is_some() {
+        page.wrapped(DIM, 0, "the way back: sidestep tune revert", &mut text);
+    }
+    text
+}
+
+/// What has become of the settings of a snapshot.
+pub fn snapshot(snapshot: &Snapshot, fates: &Result<Vec<(Change, Fate)>, Problem>) -> String {
+    let mut text = format!("snapshot {}, profile {}\n", snapshot.number, snapshot.profile);
+    match fates {
+        Err(problem) => _ = writeln!(text, "  {}", problem.brief()),
+        Ok(fates) => {
+            for (change, fate) in fates {
+                let values = format!("{} -> {}", change.before, change.after);
+                let _ = writeln!(text, "  {}: {values}, {}", change.place.words(), fate.words());
+            }
+        }
+    }
+    text
+}
+
+/// Every check in a line.
+pub fn list(checks: impl Iterator<Item = &'static Check>) -> String {
+    checks.map(|check| format!("{:<26}{}\n", check.id, check.title)).collect()
+}
+
+pub(crate) fn reads(check: &Check) -> String {
+    match check.read {
+        Read::Setting(template) => {
+            crate::place::Place::parse(template).map_or(template.to_owned(), |place| place.words())
+        }
+        Read::Boot(name) => format!("{name} of /proc/cmdline"),
+        Read::Derived(words, _) => words.to_owned(),
+    }
+}
+
+/// What a profile that ships wishes of a check.
+pub(crate) fn wish_words(profile: &str, id: &str) -> String {
+    let wish = Profile::built_in(profile).ok().and_then(|profile| profile.wish(id).cloned());
+    match wish.as_ref().map(|wish| (&wish.want, wish.severity)) {
+        Some((Some(want), profile::Severity::Fail)) => format!("{want}, or it fails"),
+        Some((Some(want), _)) => format!("{want}, or it warns"),
+        _ => "nothing".into(),
+    }
+}

@@ -1,0 +1,254 @@
+//! Interrupts: which CPU hears that a packet has come.
+
+use super::ROW;
+use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
+use crate::cpus::CpuSet;
+use crate::place::Place;
+use crate::scope::{Interface, Scope};
+use std::collections::BTreeSet;
+
+const ROW_HERE: Check = Check { group: Group::Polling, ..ROW };
+
+pub(super) const ROWS: &[Check] = &[
+    Check {
+        id: "irq-hot-queue",
+        title: "an interrupt of the NIC on a hot CPU",
+        read: Read::Derived("/proc/irq/N/smp_affinity_list of the interface's vectors", hot_queue),
+        form: Form::List,
+        absent: "the interface has no interrupt of its own",
+        why: "On the CPU of the thread that waits, the packet is in its cache and nobody else is woken: 45.4 instead of \
+              50.1 us in the best case measured. A polling thread may do better with it on a neighbour: measure.",
+        source: "Waskiewicz, Anatomy of Networking in HFT, benchmark 3",
+        effect: Effect::Tens,
+        how: "echo CPU > /proc/irq/N/smp_affinity_list",
+        harm: "the other queues' packets may have further to go; an interrupt that the kernel manages cannot be moved",
+        ..ROW_HERE
+    },
+    Check {
+        id: "irq-others",
+        title: "interrupts of other devices on hot CPUs",
+        read: Read::Derived("/proc/irq/N/smp_affinity_list of every other interrupt that has come at all", others),
+        form: Form::List,
+        why: "A disk's or another NIC's interrupt takes the hot CPU away for microseconds, and its cache with it.",
+        source: "tuned cpu-partitioning; Linux core-api/irq/irq-affinity",
+        effect: Effect::Stalls,
+        how: "echo HOUSEKEEPING > /proc/irq/N/smp_affinity_list",
+        harm: "those devices are served by fewer CPUs",
+        ..ROW_HERE
+    },
+    Check {
+        id: "irq-default",
+        title: "where new interrupts go",
+        read: Read::Setting("proc:irq/default_smp_affinity"),
+        form: Form::Mask,
+        why: "A device that is set up later starts there.",
+        source: "Linux core-api/irq/irq-affinity",
+        effect: Effect::Stalls,
+        how: "echo MASK > /proc/irq/default_smp_affinity",
+        harm: "none known",
+        ..ROW_HERE
+    },
+    Check {
+        id: "nic-rps",
+        title: "packets handed to other CPUs by software",
+        read: Read::Setting("sys:class/net/{interface}/queues/rx-*/rps_cpus"),
+        form: Form::Mask,
+        absent: "the kernel is built without RPS",
+        why: "The CPU that took the interrupt hands the packet to another one: an interrupt between CPUs more.",
+        source: "Linux networking/scaling",
+        effect: Effect::Units,
+        how: "echo 0 > /sys/class/net/IF/queues/rx-N/rps_cpus",
+        harm: "one CPU does the work of a queue alone",
+        ..ROW_HERE
+    },
+    Check {
+        id: "nic-rfs",
+        title: "flows that follow their thread by software",
+        read: Read::Setting("proc:sys/net/core/rps_sock_flow_entries"),
+        absent: "the kernel is built without RPS, or this is a network namespace of its own",
+        why: "As nic-rps, with a table that every receive call writes to.",
+        source: "Linux networking/scaling",
+        effect: Effect::Units,
+        how: "sysctl net.core.rps_sock_flow_entries=0",
+        harm: "one CPU does the work of a queue alone",
+        ..ROW_HERE
+    },
+    Check {
+        id: "nic-xps",
+        title: "a transmit queue for the hot CPU",
+        read: Read::Derived("/sys/class/net/IF/queues/tx-N/xps_cpus", own_queue),
+        absent: "one transmit queue, or a kernel without XPS",
+        why: "A queue that several CPUs send on has a lock that they wait for.",
+        source: "Linux networking/scaling",
+        effect: Effect::Fractions,
+        set: Set::Service,
+        how: "echo MASK > /sys/class/net/IF/queues/tx-N/xps_cpus",
+        harm: "the other CPUs share the other queues",
+        ..ROW_HERE
+    },
+    Check {
+        id: "napi-threaded",
+        title: "packets handled by a thread instead of a softirq",
+        read: Read::Setting("sys:class/net/{interface}/threaded"),
+        absent: "the kernel has no threaded NAPI (before 5.12)",
+        why: "A thread can be pinned and given a priority, but it has to be woken. 0 unless such threads are pinned; \
+              2 (busy polling by the thread) where the kernel has it.",
+        source: "Linux networking/napi",
+        effect: Effect::Units,
+        how: "echo 0 > /sys/class/net/IF/threaded",
+        risk: Risk::Medium,
+        harm: "whoever has pinned those threads loses them",
+        ..ROW_HERE
+    },
+    Check {
+        id: "napi-deferral",
+        title: "interrupts deferred while somebody polls",
+        read: Read::Derived("/sys/class/net/IF/{napi_defer_hard_irqs,gro_flush_timeout}", deferral),
+        absent: "the kernel has no deferral (before 5.8)",
+        why: "Both 0, or both set where programs poll with SO_PREFER_BUSY_POLL. One without the other delays every packet, or \
+              does nothing.",
+        source: "Linux networking/napi (software IRQ coalescing)",
+        effect: Effect::Tens,
+        set: Set::Service,
+        how: "echo 0 to both; or, for SO_PREFER_BUSY_POLL, 10 and 20000 as the kernel's documents have it",
+        risk: Risk::Medium,
+        harm: "a program that stops polling waits for the timer",
+        ..ROW_HERE
+    },
+    Check {
+        id: "napi-suspend",
+        title: "interrupts suspended while epoll polls",
+        read: Read::Setting("napi:{interface}/*/irq-suspend-timeout"),
+        absent: "the kernel does not tell NAPI settings (before 6.13), or the driver does not register them",
+        why: "With epoll and prefer_busy_poll no interrupt comes as long as events keep coming. A fact for comparing hosts.",
+        source: "Linux networking/napi (IRQ suspension)",
+        effect: Effect::Units,
+        set: Set::Never,
+        how: "ynl --family netdev --do napi-set with irq-suspend-timeout, for programs that use it",
+        ..ROW_HERE
+    },
+];
+
+/// The interface's vectors: those its device has, or, where the device sits behind a bus (virtio), those that carry the
+/// device's name and a queue's.
+fn vectors(scope: &Scope<'_>, interface: &Interface, interrupts: &str) -> BTreeSet<u32> {
+    let device = Place::of(&format!("sys:class/net/{}/device", interface.name));
+    let own = scope.host.list(&device.join("msi_irqs"));
+    let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).collect();
+    if found.is_empty() {
+        let behind = scope.host.resolve(&device);
+        let name = behind.as_ref().and_then(|place| place.path().rsplit('/').next()).unwrap_or(&interface.name);
+        let prefix = format!("{name}-");
+        let ours = rows(interrupts).filter(|row| row.action.starts_with(&prefix) && !row.action.ends_with("-config"));
+        found.extend(ours.map(|row| row.irq));
+    }
+    found
+}
+
+/// A row of /proc/interrupts that belongs to a device.
+struct Row<'a> {
+    irq: u32,
+    /// How often it has come, on all CPUs.
+    count: u64,
+    /// Who asked for it: the last word.
+    action: &'a str,
+}
+
+fn rows(interrupts: &str) -> impl Iterator<Item = Row<'_>> {
+    interrupts.lines().skip(1).filter_map(|line| {
+        let (irq, rest) = line.split_once(':')?;
+        let irq = irq.trim().parse().ok()?;
+        let counts = rest.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+        let action = rest.split_whitespace().last().unwrap_or_default();
+        Some(Row { irq, count: counts.fold(0, u64::saturating_add), action })
+    })
+}
+
+fn affinity(scope: &Scope<'_>, irq: u32, action: &str) -> Reading {
+    let subject = if action.is_empty() { format!("irq {irq}") } else { format!("irq {irq} ({action})") };
+    scope.reading(subject, Place::of(&format!("proc:irq/{irq}/smp_affinity_list")), Form::List)
+}
+
+fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
+    if scope.cpus.hot.is_empty() {
+        Err("nobody has said which CPUs are hot: name them with --cpus".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Of each interface the vector that is on hot CPUs already; where none is, the busiest one.
+fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let interrupts = scope.text("proc:interrupts");
+    let of = |interface: &Interface| {
+        let ours = vectors(scope, interface, &interrupts);
+        let mut candidates: Vec<Row<'_>> = rows(&interrupts).filter(|row| ours.contains(&row.irq)).collect();
+        candidates.sort_by_key(|row| std::cmp::Reverse(row.count));
+        let readings: Vec<Reading> = candidates.iter().map(|row| affinity(scope, row.irq, row.action)).collect();
+        let is_hot = |reading: &&Reading| {
+            let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
+            set.is_some_and(|set| !set.is_empty() && scope.cpus.hot.covers(&set))
+        };
+        readings.iter().find(is_hot).or(readings.first()).cloned()
+    };
+    Ok(scope.interfaces.iter().filter_map(of).collect())
+}
+
+fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let interrupts = scope.text("proc:interrupts");
+    let ours: BTreeSet<u32> =
+        scope.interfaces.iter().flat_map(|interface| vectors(scope, interface, &interrupts)).collect();
+    let theirs = rows(&interrupts).filter(|row| row.count > 0 && !ours.contains(&row.irq));
+    Ok(theirs.map(|row| affinity(scope, row.irq, row.action)).collect())
+}
+
+fn own_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let queues = scope.expand("sys:class/net/{interface}/queues/tx-*/xps_cpus", Form::Mask)?;
+    let set = |reading: &Reading| reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
+    let of = |interface: &Interface| {
+        let prefix = format!("{} ", interface.name);
+        let sets: Vec<CpuSet> = queues.iter().filter(|one| one.subject.starts_with(&prefix)).filter_map(set).collect();
+        let serves = |set: &&CpuSet| set.touches(&scope.cpus.hot);
+        let word = match sets.iter().filter(serves).collect::<Vec<_>>()[..] {
+            [] => "none",
+            ref some if some.iter().all(|set| scope.cpus.hot.covers(set)) => "own",
+            _ => "shared",
+        };
+        (sets.len() > 1).then(|| Reading::of(&interface.name, word))
+    };
+    Ok(scope.interfaces.iter().filter_map(of).collect())
+}
+
+fn deferral(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let defers = scope.expand("sys:class/net/{interface}/napi_defer_hard_irqs", Form::Text)?;
+    let judge = |reading: Reading| {
+        let timeout = scope.text(&format!("sys:class/net/{}/gro_flush_timeout", reading.subject));
+        let (defer, timeout): (u64, u64) = (reading.value.as_ref().ok()?.parse().ok()?, timeout.parse().ok()?);
+        let word = match (defer > 0, timeout > 0) {
+            (false, false) => "off",
+            (true, true) => "on",
+            _ => "half",
+        };
+        let shown = format!("{word}: napi_defer_hard_irqs {defer}, gro_flush_timeout {timeout} ns");
+        Some(Reading::of(reading.subject, word).shown(shown))
+    };
+    Ok(defers.into_iter().filter_map(judge).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "           CPU0       CPU1\n 38:          0      18184  PCI-MSIX-0000:00:03.0   1-edge      \
+                         virtio2-input.0\nLOC:    2974179    3023978   Local timer interrupts\n 40: 0 0 x y\n";
+
+    #[test]
+    fn rows_of_devices_are_read() {
+        let all: Vec<_> = rows(TABLE).map(|row| (row.irq, row.count, row.action)).collect();
+        assert_eq!(all, [(38, 18184, "virtio2-input.0"), (40, 0, "y")]);
+        assert_eq!(rows("").count() + rows("\n:\n::::\nx").count(), 0);
+    }
+}

@@ -1,0 +1,284 @@
+//! Who else runs on the hot CPUs, as far as it can be changed while the host runs.
+
+use super::ROW;
+use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
+use crate::cpus::CpuSet;
+use crate::place::Place;
+use crate::scope::{Scope, Task};
+
+/// Readings of tasks; a host where more stray is told enough.
+const TASKS_MAX: usize = 256;
+
+const ROW_HERE: Check = Check { group: Group::Isolation, ..ROW };
+
+pub(super) const ROWS: &[Check] = &[
+    Check {
+        id: "iso-domain",
+        title: "hot CPUs out of the scheduler's reach",
+        read: Read::Derived("/sys/devices/system/cpu/isolated, /sys/fs/cgroup/cpuset.cpus.isolated", isolated),
+        form: Form::List,
+        why: "The scheduler does not balance tasks onto isolated CPUs. Alone it can be a loss: measured worse than pinning with \
+              its interrupt (47.8 against 45.4 us), as interrupts and softirqs still come.",
+        source: "Linux admin-guide/cgroup-v2 (cpuset.cpus.partition); Waskiewicz, Anatomy of Networking in HFT, benchmark 4",
+        effect: Effect::Stalls,
+        set: Set::Service,
+        how: "a cgroup with cpuset.cpus and cpuset.cpus.partition=isolated (taken back at run time); isolcpus= is deprecated",
+        risk: Risk::Medium,
+        harm: "tasks that nobody pins crowd on the other CPUs",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-kthreads",
+        title: "kernel threads that may run on hot CPUs",
+        read: Read::Derived("Cpus_allowed_list of the children of kthreadd that could be moved", kernel_threads),
+        form: Form::List,
+        absent: "no kernel thread can be seen (another process namespace?)",
+        why: "A kernel thread without a CPU of its own may wake up anywhere, also there.",
+        source: "rigtorp.se/low-latency-guide; Linux admin-guide/kernel-per-CPU-kthreads",
+        effect: Effect::Stalls,
+        set: Set::Service,
+        how: "taskset -pc HOUSEKEEPING PID for each; isolated CPUs (iso-domain) are spared by themselves",
+        harm: "kernel work is slower on the other CPUs",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-tasks",
+        title: "programs that may run on hot CPUs",
+        read: Read::Derived("Cpus_allowed_list of programs that are not pinned to hot CPUs alone", programs),
+        form: Form::List,
+        why: "Whatever is allowed there will one day run there, and cost a context switch and its cache.",
+        source: "tuned cpu-partitioning (systemd plugin)",
+        effect: Effect::Stalls,
+        set: Set::Service,
+        how: "CPUAffinity= in /etc/systemd/system.conf, or isolate the CPUs (iso-domain)",
+        risk: Risk::Medium,
+        harm: "programs that need many CPUs have fewer",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-workqueue",
+        title: "unbound kernel work",
+        read: Read::Setting("sys:devices/virtual/workqueue/cpumask"),
+        form: Form::Mask,
+        why: "Work that no CPU has asked for in particular is done by kworkers wherever this mask allows.",
+        source: "tuned cpu-partitioning; Linux core-api/workqueue",
+        effect: Effect::Stalls,
+        how: "echo MASK > /sys/devices/virtual/workqueue/cpumask",
+        harm: "kernel work is slower on the other CPUs",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-workqueue-writeback",
+        title: "write-back of dirty pages",
+        read: Read::Setting("sys:devices/virtual/workqueue/writeback/cpumask"),
+        form: Form::Mask,
+        why: "Writing dirty pages back takes milliseconds of a CPU at a time.",
+        source: "tuned cpu-partitioning; Linux core-api/workqueue",
+        effect: Effect::Stalls,
+        how: "echo MASK > /sys/devices/virtual/workqueue/writeback/cpumask",
+        harm: "write-back is slower",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-timer-migration",
+        title: "timers that move to busy CPUs",
+        read: Read::Setting("proc:sys/kernel/timer_migration"),
+        why: "With 1, timers of idle CPUs go to one that is awake: the one that polls is always awake.",
+        source: "tuned network-latency; Linux admin-guide/sysctl/kernel",
+        effect: Effect::Units,
+        how: "sysctl kernel.timer_migration=0",
+        harm: "idle CPUs wake up more often",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-nmi-watchdog",
+        title: "hard lockup detector",
+        read: Read::Setting("proc:sys/kernel/nmi_watchdog"),
+        absent: "the kernel has no NMI watchdog",
+        why: "Its non-maskable interrupts come to every CPU, and it holds a performance counter.",
+        source: "tuned network-latency; Linux admin-guide/lockup-watchdogs",
+        effect: Effect::Units,
+        how: "sysctl kernel.nmi_watchdog=0",
+        risk: Risk::Medium,
+        harm: "a CPU that hangs with interrupts off is not reported",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-watchdog-cpus",
+        title: "CPUs with a lockup detector",
+        read: Read::Setting("proc:sys/kernel/watchdog_cpumask"),
+        form: Form::List,
+        absent: "the kernel has no lockup detectors",
+        why: "The soft lockup detector wakes a thread of the highest priority on every CPU of this set, every few seconds.",
+        source: "Linux admin-guide/lockup-watchdogs",
+        effect: Effect::Units,
+        how: "sysctl kernel.watchdog_cpumask=HOUSEKEEPING",
+        harm: "a hang of a hot CPU is not reported",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-rt-throttling",
+        title: "throttling of real-time threads",
+        read: Read::Setting("proc:sys/kernel/sched_rt_runtime_us"),
+        why: "By default a FIFO thread that never sleeps is stopped for 50 ms of every second. -1 ends that, and matters only to \
+              such threads; a polling thread without FIFO on an isolated CPU needs neither.",
+        source: "Linux scheduler/sched-rt-group; tuned realtime",
+        effect: Effect::Stalls,
+        how: "sysctl kernel.sched_rt_runtime_us=-1, if a FIFO thread spins",
+        risk: Risk::High,
+        harm: "a FIFO thread that runs away holds its CPU for ever; with all CPUs the host hangs",
+        dangerous: true,
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-hung-task",
+        title: "search for hung tasks",
+        read: Read::Setting("proc:sys/kernel/hung_task_timeout_secs"),
+        absent: "the kernel does not look for hung tasks",
+        why: "A kernel thread walks over all tasks every so many seconds.",
+        source: "tuned network-latency",
+        effect: Effect::Fractions,
+        how: "sysctl kernel.hung_task_timeout_secs=600",
+        harm: "hung tasks are reported later",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-stat-interval",
+        title: "interval of virtual memory statistics",
+        read: Read::Setting("proc:sys/vm/stat_interval"),
+        why: "A deferred work item on every CPU folds its counters each so many seconds.",
+        source: "tuned network-latency; Linux admin-guide/sysctl/vm",
+        effect: Effect::Units,
+        how: "sysctl vm.stat_interval=10",
+        harm: "statistics are older",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-machine-check",
+        title: "polling for corrected memory errors",
+        read: Read::Setting("sys:devices/system/machinecheck/machinecheck{cpu}/ignore_ce"),
+        absent: "the machine reports no machine checks",
+        why: "A timer on every CPU reads the error banks. 1 ends that, and the knowledge of memory that begins to fail.",
+        source: "tuned cpu-partitioning; Linux arch/x86/x86_64/machinecheck",
+        effect: Effect::Units,
+        how: "echo 1 > /sys/devices/system/machinecheck/machinecheckN/ignore_ce",
+        risk: Risk::High,
+        harm: "memory errors that were corrected go unseen until one cannot be",
+        dangerous: true,
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-tracing",
+        title: "tracing left switched on",
+        read: Read::Setting("sys:kernel/tracing/current_tracer"),
+        absent: "tracefs is not mounted",
+        why: "A tracer makes every function or switch that it follows dearer.",
+        source: "Linux trace/ftrace",
+        effect: Effect::Units,
+        how: "echo nop > /sys/kernel/tracing/current_tracer",
+        harm: "whoever is tracing loses the trace",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-bpf-stats",
+        title: "run-time statistics of BPF programs",
+        read: Read::Setting("proc:sys/kernel/bpf_stats_enabled"),
+        absent: "the kernel has no BPF",
+        why: "Two readings of the clock for each run of each program, XDP's among them.",
+        source: "Linux admin-guide/sysctl/kernel",
+        effect: Effect::Fractions,
+        how: "sysctl kernel.bpf_stats_enabled=0",
+        harm: "bpftool shows no run times",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-preempt",
+        title: "preemption model",
+        read: Read::Setting("sys:kernel/debug/sched/preempt"),
+        absent: "the kernel does not show it (debugfs is not mounted, or it is built in)",
+        form: Form::Choice,
+        why: "full lets a woken thread run sooner; none has the shortest system calls. A fact for comparing hosts.",
+        source: "Linux admin-guide/kernel-parameters (preempt=)",
+        effect: Effect::Indirect,
+        set: Set::Never,
+        how: "boot with preempt=full or none, and measure",
+        ..ROW_HERE
+    },
+];
+
+fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
+    if scope.cpus.hot.is_empty() {
+        Err("nobody has said which CPUs are hot: name them with --cpus".into())
+    } else {
+        Ok(())
+    }
+}
+
+fn isolated(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let place = "sys:devices/system/cpu/isolated";
+    let boot = scope.reading("", Place::of(place), Form::List);
+    let partition = CpuSet::list(&scope.text("sys:fs/cgroup/cpuset.cpus.isolated")).unwrap_or_default();
+    let boot = boot.value.ok().and_then(|list| CpuSet::list(&list));
+    let all = boot.map(|boot| boot.with(&partition).to_string());
+    Ok(all.into_iter().map(|all| Reading::of("", all)).collect())
+}
+
+/// A field of /proc/PID/status.
+fn status<'a>(text: &'a str, field: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
+}
+
+/// PF_NO_SETAFFINITY of include/linux/sched.h: the kernel does not let go of it (field 9 of /proc/PID/stat).
+const NO_SETAFFINITY: u64 = 0x0400_0000;
+
+fn is_fixed(stat: &str) -> bool {
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let flags = fields.split_whitespace().nth(6).and_then(|word| word.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & NO_SETAFFINITY != 0)
+}
+
+fn strays(scope: &Scope<'_>, kernel: bool) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let stray = |task: &Task| {
+        let text = scope.text(&format!("proc:{}/status", task.pid));
+        let is_kernel = task.pid == 2 || status(&text, "PPid") == Some("2");
+        let allowed = CpuSet::list(status(&text, "Cpus_allowed_list")?)?;
+        let ours = scope.cpus.hot.covers(&allowed);
+        let is_fixed = || is_fixed(&scope.text(&format!("proc:{}/stat", task.pid)));
+        let counts = is_kernel == kernel && !ours && !(kernel && is_fixed());
+        counts.then(|| Reading::of(format!("{} ({})", task.name, task.pid), allowed.to_string()))
+    };
+    let readings = scope.tasks.iter().filter_map(stray);
+    // Those that may run there first, so that the limit hides none of them.
+    let (mut on, off): (Vec<_>, Vec<_>) = readings.partition(|reading| touches(reading, &scope.cpus.hot));
+    on.extend(off);
+    on.truncate(TASKS_MAX);
+    Ok(on)
+}
+
+fn touches(reading: &Reading, hot: &CpuSet) -> bool {
+    let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
+    set.is_some_and(|set| set.touches(hot))
+}
+
+fn kernel_threads(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    strays(scope, true)
+}
+
+fn programs(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    strays(scope, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_the_kernel_holds_is_told_by_its_flags() {
+        assert!(is_fixed("12 (kworker/0:0) I 2 0 0 0 -1 69238880 0"));
+        assert!(!is_fixed("12 (a) b) S 2 0 0 0 -1 2129984 0"));
+        assert!(!is_fixed("") && !is_fixed("1 (x"));
+        assert_eq!(status("Name:\tx\nPPid:\t2\n", "PPid"), Some("2"));
+    }
+}

@@ -1,0 +1,203 @@
+//! Isolation by boot parameters: printed or written to a drop-in, never to the boot loader.
+
+use super::ROW;
+use crate::check::{Check, Effect, Form, Group, Hosts, Read, Reading, Risk, Set};
+use crate::cpus::CpuSet;
+use crate::place::Place;
+use crate::scope::Scope;
+
+const ROW_HERE: Check = Check { group: Group::Isolation, risk: Risk::Low, ..ROW };
+
+pub(super) const ROWS: &[Check] = &[
+    Check {
+        id: "iso-tick",
+        title: "no timer tick on hot CPUs",
+        read: Read::Derived("/sys/devices/system/cpu/nohz_full", tick),
+        form: Form::List,
+        absent: "the kernel is built without CONFIG_NO_HZ_FULL",
+        why: "The tick interrupts a running thread 100 to 1000 times a second. With nohz_full it stops while one task runs.",
+        source: "Linux timers/no_hz; tuned cpu-partitioning",
+        effect: Effect::Units,
+        set: Set::Boot("nohz_full={hot}"),
+        how: "boot with nohz_full=HOT (it also moves RCU callbacks away)",
+        risk: Risk::Medium,
+        harm: "each system call and interrupt of those CPUs costs a little more",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-rcu-callbacks",
+        title: "RCU callbacks off hot CPUs",
+        read: Read::Derived("rcu_nocbs= and nohz_full= of the command line", callbacks),
+        form: Form::List,
+        why: "Callbacks run after interrupts, in batches; off the CPU they run in threads that can be elsewhere.",
+        source: "Linux admin-guide/kernel-parameters (rcu_nocbs=)",
+        effect: Effect::Units,
+        set: Set::Boot("rcu_nocbs={hot}"),
+        how: "boot with rcu_nocbs=HOT",
+        harm: "memory is freed a little later",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-tick-patience",
+        title: "patience of nohz_full with RCU",
+        read: Read::Boot("rcutree.nohz_full_patience_delay"),
+        hosts: Hosts::Metal,
+        why: "RCU disturbs a CPU without tick only after so many milliseconds.",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters",
+        effect: Effect::Units,
+        set: Set::Boot("rcutree.nohz_full_patience_delay=1000"),
+        how: "boot with rcutree.nohz_full_patience_delay=1000, where nohz_full is used",
+        harm: "memory is freed a little later",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-rcu-normal",
+        title: "no expedited RCU after boot",
+        read: Read::Boot("rcupdate.rcu_normal_after_boot"),
+        why: "An expedited grace period interrupts every CPU at once.",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters",
+        effect: Effect::Units,
+        set: Set::Boot("rcupdate.rcu_normal_after_boot=1"),
+        how: "boot with rcupdate.rcu_normal_after_boot=1",
+        harm: "some changes of the network's configuration take longer",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-managed-irq",
+        title: "managed interrupts off hot CPUs",
+        read: Read::Derived("managed_irq in isolcpus= of the command line", managed),
+        form: Form::List,
+        why: "Drivers (NVMe above all) spread managed interrupts over all CPUs, and /proc/irq cannot move them.",
+        source: "Linux admin-guide/kernel-parameters (isolcpus=managed_irq)",
+        effect: Effect::Units,
+        set: Set::Boot("isolcpus=managed_irq,{hot}"),
+        how: "boot with isolcpus=managed_irq,HOT, where /proc/interrupts shows such interrupts on hot CPUs",
+        harm: "those devices have fewer CPUs to answer on",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-skew-tick",
+        title: "ticks that do not come together",
+        read: Read::Boot("skew_tick"),
+        why: "Without it the ticks of all CPUs come at one moment and wait for the same locks.",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters",
+        effect: Effect::Units,
+        set: Set::Boot("skew_tick=1"),
+        how: "boot with skew_tick=1",
+        harm: "a little more power",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-tsc-watchdog",
+        title: "watchdog of the TSC",
+        read: Read::Boot("tsc"),
+        hosts: Hosts::Metal,
+        why: "The kernel compares the TSC with another clock on every CPU in turn, twice a second.",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters (tsc=)",
+        effect: Effect::Fractions,
+        set: Set::Boot("tsc=nowatchdog"),
+        how: "boot with tsc=nowatchdog or tsc=reliable, where the TSC has proved good",
+        risk: Risk::Medium,
+        harm: "a TSC that goes wrong is not noticed",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-thread-irqs",
+        title: "interrupts handled by threads",
+        read: Read::Boot("threadirqs"),
+        why: "Each interrupt then wakes a thread before the packet is looked at.",
+        source: "Linux admin-guide/kernel-parameters (threadirqs)",
+        effect: Effect::Units,
+        set: Set::Boot("remove threadirqs"),
+        how: "remove threadirqs, unless it was measured to help",
+        harm: "interrupts cannot be put below real-time threads",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-audit",
+        title: "audit of system calls",
+        read: Read::Derived("audit= of the command line; a process kauditd or auditd", audit),
+        why: "While a rule is loaded, every system call of every program takes the slow way in and out.",
+        source: "Linux admin-guide/kernel-parameters (audit=)",
+        effect: Effect::Fractions,
+        set: Set::Service,
+        how: "auditctl -l shows the rules; without any, boot with audit=0, if policy allows",
+        risk: Risk::Medium,
+        harm: "compliance may ask for it",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-affinity-service",
+        title: "CPUs that services start on",
+        read: Read::Derived("CPUAffinity= in /etc/systemd/system.conf and its drop-ins", service_affinity),
+        form: Form::List,
+        absent: "systemd is not configured here",
+        why: "Without it every service that starts may run on the hot CPUs, unless they are isolated.",
+        source: "systemd-system.conf(5); tuned cpu-partitioning",
+        effect: Effect::Stalls,
+        set: Set::Service,
+        how: "CPUAffinity=HOUSEKEEPING in /etc/systemd/system.conf.d/, and boot again",
+        harm: "services have fewer CPUs",
+        ..ROW_HERE
+    },
+];
+
+fn tick(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let reading = scope.reading("", Place::of("sys:devices/system/cpu/nohz_full"), Form::Text);
+    // The kernel writes (null) where the parameter was not given.
+    let value = reading.value.clone().map(|text| CpuSet::list(&text).unwrap_or_default().to_string());
+    Ok(vec![Reading { value, ..reading }])
+}
+
+/// The CPUs of a parameter such as `managed_irq,domain,2-3`: flags are no CPUs.
+fn cpus_of(value: &str) -> CpuSet {
+    let is_cpu = |part: &&str| part.starts_with(|c: char| c.is_ascii_digit());
+    let list = value.split(',').filter(is_cpu).collect::<Vec<_>>().join(",");
+    CpuSet::list(&list).unwrap_or_default()
+}
+
+fn list_reading(set: &CpuSet) -> Vec<Reading> {
+    vec![Reading::of("", set.to_string())]
+}
+
+fn callbacks(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let of = |name| match scope.boot(name) {
+        Some("all") => scope.cpus.online.clone(),
+        Some(value) => cpus_of(value),
+        None => CpuSet::default(),
+    };
+    Ok(list_reading(&of("rcu_nocbs").with(&of("nohz_full"))))
+}
+
+fn managed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let value = scope.boot("isolcpus").unwrap_or_default();
+    let is_managed = value.split(',').any(|part| part == "managed_irq");
+    Ok(list_reading(&if is_managed { cpus_of(value) } else { CpuSet::default() }))
+}
+
+fn audit(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let value = match scope.boot("audit") {
+        Some("0" | "off") => "off",
+        _ if scope.task("auditd").is_some() => "auditd runs",
+        _ => "no auditd",
+    };
+    Ok(vec![Reading::of("", value)])
+}
+
+fn service_affinity(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let drop_ins = scope.host.list(&Place::of("etc:systemd/system.conf.d"));
+    let files = drop_ins.iter().map(|name| format!("etc:systemd/system.conf.d/{name}"));
+    let mut set = None;
+    for file in std::iter::once("etc:systemd/system.conf".to_owned()).chain(files) {
+        let Ok(text) = scope.host.read(&Place::of(&file)) else { continue };
+        let value = text.lines().find_map(|line| line.trim().strip_prefix("CPUAffinity="));
+        set = Some(match value {
+            Some(list) => CpuSet::list(&list.trim().replace(' ', ",")).unwrap_or_default(),
+            None => set.unwrap_or_default(),
+        });
+    }
+    let isolated = CpuSet::list(&scope.text("sys:devices/system/cpu/isolated")).unwrap_or_default();
+    // Without a word from systemd a service may run wherever it is not isolated.
+    let effective = |set: CpuSet| if set.is_empty() { scope.cpus.online.without(&isolated) } else { set };
+    Ok(set.map(|set| list_reading(&effective(set))).unwrap_or_default())
+}

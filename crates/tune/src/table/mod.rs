@@ -1,0 +1,107 @@
+//! The table of checks: the one place that says what is read, why, and how it is changed.
+//!
+//! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are made from it. What is wished of each value
+//! stands in `profiles/tune/*.toml`.
+
+mod cpu;
+mod idle;
+mod interrupts;
+mod isolation;
+mod isolation_boot;
+mod memory;
+mod nic;
+mod nic_facts;
+mod owners;
+mod polling;
+mod sockets;
+
+use crate::check::Effect;
+use crate::check::{Check, Form, Group, Hosts, Read, Risk, Set};
+use sidestep_sys::Problem;
+
+/// What most rows have in common.
+const ROW: Check = Check {
+    id: "",
+    group: Group::Cpu,
+    title: "",
+    read: Read::Setting(""),
+    form: Form::Text,
+    hosts: Hosts::All,
+    absent: "this kernel has no such setting",
+    why: "",
+    source: "",
+    effect: Effect::Fractions,
+    set: Set::Runtime,
+    how: "",
+    risk: Risk::Low,
+    harm: "",
+    dangerous: false,
+};
+
+const PARTS: [&[Check]; 11] = [
+    cpu::ROWS,
+    idle::ROWS,
+    isolation::ROWS,
+    isolation_boot::ROWS,
+    memory::ROWS,
+    nic::ROWS,
+    nic_facts::ROWS,
+    interrupts::ROWS,
+    polling::ROWS,
+    sockets::ROWS,
+    owners::ROWS,
+];
+
+/// Every check, in the order of the documents, which is also the order in which settings are changed.
+pub fn checks() -> impl Iterator<Item = &'static Check> {
+    PARTS.iter().flat_map(|part| part.iter())
+}
+
+/// The check of this name.
+pub fn named(id: &str) -> Result<&'static Check, Problem> {
+    checks().find(|check| check.id == id).ok_or_else(|| unknown(id))
+}
+
+fn unknown(id: &str) -> Problem {
+    let like: Vec<&str> = checks().map(|check| check.id).filter(|known| is_like(known, id)).take(5).collect();
+    let next = match like[..] {
+        [] => "list them all: sidestep tune explain".to_owned(),
+        _ => format!("did you mean: {}", like.join(", ")),
+    };
+    Problem::usage(format!("cannot find the check {id:?}"), "there is none of this name").next(next)
+}
+
+/// Whether they share a word.
+fn is_like(known: &str, typed: &str) -> bool {
+    typed.split(['-', '.', '_']).any(|word| word.len() > 2 && known.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_is_complete() {
+        let mut ids = BTreeSet::new();
+        for check in checks() {
+            assert!(ids.insert(check.id), "{} stands twice", check.id);
+            assert!(check.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", check.id);
+            for (field, text) in
+                [("title", check.title), ("why", check.why), ("source", check.source), ("how", check.how)]
+            {
+                assert!(!text.is_empty(), "{}: no {field}", check.id);
+            }
+            assert!(check.why.ends_with('.'), "{}: the why is a sentence", check.id);
+            assert!(check.set == Set::Never || !check.harm.is_empty(), "{}: what can go wrong?", check.id);
+            assert!(!check.dangerous || check.risk == Risk::High, "{}", check.id);
+        }
+        assert!(ids.len() >= 100, "{}", ids.len());
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_gets_a_hint() {
+        assert!(named("rx-usecs").unwrap_err().to_string().contains("nic-rx-usecs"));
+        assert!(named("zzz").unwrap_err().to_string().contains("tune explain"));
+    }
+}

@@ -1,0 +1,202 @@
+//! What a profile wishes of a value: a small language that TOML files hold, people read, and policies are written in.
+//!
+//! `"0"` exactly this; `">=50"`, `"<=10"`, `"!=poll"`; `"never | madvise"` one of them; `"*"` whatever it is. For sets of CPUs:
+//! `"covers hot"` has all hot CPUs, `"avoids hot"` has none of them, `"within hot"` has no other. A file that changes nothing
+//! but a wish changes the verdict.
+
+use crate::cpus::CpuSet;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The most that a wish may say, as text and as alternatives.
+const BYTES_MAX: usize = 1000;
+
+/// A wish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Want {
+    text: String,
+    alternatives: Vec<Alternative>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Alternative {
+    Any,
+    Is(String),
+    Not(String),
+    AtLeast(i64),
+    AtMost(i64),
+    Covers,
+    Avoids,
+    Within,
+}
+
+/// The CPUs that a wish may speak of.
+#[derive(Clone, Debug, Default)]
+pub struct Cpus {
+    /// Those of the trading path; empty where nobody has said which.
+    pub hot: CpuSet,
+    /// Those that are on line.
+    pub online: CpuSet,
+}
+
+impl Want {
+    /// Reads a wish; Err says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > BYTES_MAX || text.chars().any(char::is_control) {
+            return Err("a wish is a line of at most 1000 bytes".into());
+        }
+        let alternatives = text.split(" | ").map(|one| alternative(one.trim())).collect::<Result<_, _>>()?;
+        Ok(Self { text: text.to_owned(), alternatives })
+    }
+
+    /// Exactly this value.
+    pub fn exactly(value: &str) -> Result<Self, String> {
+        Self::parse(value)
+    }
+
+    /// Whether it wishes nothing.
+    pub fn is_any(&self) -> bool {
+        self.alternatives.contains(&Alternative::Any)
+    }
+
+    /// Whether it speaks of the hot CPUs, so that it says nothing where nobody has named them.
+    pub fn needs_hot(&self) -> bool {
+        let about_hot =
+            |one: &Alternative| matches!(one, Alternative::Covers | Alternative::Avoids | Alternative::Within);
+        self.alternatives.iter().all(about_hot)
+    }
+
+    /// Whether the value fulfils it. A value that is no number fulfils no bound, one that is no list no set.
+    pub fn is_met(&self, value: &str, cpus: &Cpus) -> bool {
+        self.alternatives.iter().any(|one| one.is_met(value, cpus))
+    }
+
+    /// The value that would fulfil it, made from the present one; `None` where there is no single one.
+    pub fn target(&self, value: &str, cpus: &Cpus) -> Option<String> {
+        self.alternatives.first()?.target(value, cpus)
+    }
+}
+
+fn alternative(text: &str) -> Result<Alternative, String> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is not a whole number"));
+    Ok(match text {
+        "" => return Err("a wish is empty; write \"*\" for whatever it is".into()),
+        "*" => Alternative::Any,
+        "covers hot" => Alternative::Covers,
+        "avoids hot" => Alternative::Avoids,
+        "within hot" => Alternative::Within,
+        _ => match text.split_at_checked(2) {
+            Some((">=", bound)) => Alternative::AtLeast(number(bound)?),
+            Some(("<=", bound)) => Alternative::AtMost(number(bound)?),
+            Some(("!=", other)) => Alternative::Not(other.trim().to_owned()),
+            _ => Alternative::Is(text.to_owned()),
+        },
+    })
+}
+
+impl Alternative {
+    fn is_met(&self, value: &str, cpus: &Cpus) -> bool {
+        let number = || value.parse::<i64>().ok();
+        let set = || CpuSet::list(value);
+        match self {
+            Self::Any => true,
+            Self::Is(wanted) => wanted == value,
+            Self::Not(unwanted) => unwanted != value,
+            Self::AtLeast(bound) => number().is_some_and(|number| number >= *bound),
+            Self::AtMost(bound) => number().is_some_and(|number| number <= *bound),
+            Self::Covers => set().is_some_and(|set| set.covers(&cpus.hot)),
+            Self::Avoids => set().is_some_and(|set| !set.touches(&cpus.hot)),
+            Self::Within => set().is_some_and(|set| cpus.hot.covers(&set)),
+        }
+    }
+
+    fn target(&self, value: &str, cpus: &Cpus) -> Option<String> {
+        match self {
+            Self::Any | Self::Not(_) => None,
+            Self::Is(wanted) => Some(wanted.clone()),
+            Self::AtLeast(bound) | Self::AtMost(bound) => Some(bound.to_string()),
+            Self::Covers => Some(CpuSet::list(value).unwrap_or_default().with(&cpus.hot).to_string()),
+            Self::Within => Some(cpus.hot.to_string()),
+            Self::Avoids => {
+                let kept = CpuSet::list(value)?.without(&cpus.hot);
+                let kept = if kept.is_empty() { cpus.online.without(&cpus.hot) } else { kept };
+                (!kept.is_empty()).then(|| kept.to_string())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_any() { "anything" } else { &self.text })
+    }
+}
+
+impl From<Want> for String {
+    fn from(want: Want) -> Self {
+        want.text
+    }
+}
+
+impl TryFrom<String> for Want {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus() -> Cpus {
+        let set = |text| CpuSet::list(text).unwrap();
+        Cpus { hot: set("2-3"), online: set("0-3") }
+    }
+
+    #[test]
+    fn wishes_are_judged() {
+        for (want, met, unmet) in [
+            ("0", "0", "1"),
+            (">=50", "50", "49"),
+            ("<=10", "-1", "11"),
+            ("!=poll", "unset", "poll"),
+            ("never | madvise", "madvise", "always"),
+            ("covers hot", "1-3", "3"),
+            ("avoids hot", "0-1", "0-2"),
+            ("within hot", "3", "1-3"),
+            (">=1", "1", "one"),
+        ] {
+            let want = Want::parse(want).unwrap();
+            assert!(want.is_met(met, &cpus()), "{want} {met}");
+            assert!(!want.is_met(unmet, &cpus()), "{want} {unmet}");
+        }
+        assert!(Want::parse("*").unwrap().is_met("\u{fffd}", &cpus()));
+    }
+
+    #[test]
+    fn a_target_fulfils_its_wish() {
+        for (want, now) in [("0", "1"), (">=50", "0"), ("<=10", "60"), ("never | madvise", "always")] {
+            let want = Want::parse(want).unwrap();
+            assert!(want.is_met(&want.target(now, &cpus()).unwrap(), &cpus()), "{want}");
+        }
+        for (want, now, target) in [
+            ("avoids hot", "0-3", "0-1"),
+            ("avoids hot", "3", "0-1"),
+            ("covers hot", "0", "0,2-3"),
+            ("within hot", "0-1", "2-3"),
+        ] {
+            assert_eq!(Want::parse(want).unwrap().target(now, &cpus()).as_deref(), Some(target));
+        }
+        assert_eq!(Want::parse("!=poll").unwrap().target("poll", &cpus()), None);
+    }
+
+    #[test]
+    fn what_is_no_wish_is_refused() {
+        for text in ["", "1 | ", ">=x", "<=", "a\nb", &"x".repeat(2000)] {
+            assert!(Want::parse(text).is_err(), "{text:?}");
+        }
+    }
+}
