@@ -196,10 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_of_a_socket_pair_is_this_process() {
+    fn the_peer_of_a_socket_pair_has_groups() {
         let (one, _two) = std::os::unix::net::UnixStream::pair().expect("a pair");
-        let peer = peer(one.as_fd()).expect("it has a peer");
-        assert_eq!((peer.pid, peer.uid), (Some(std::process::id()), crate::process::effective_uid()));
         peer_groups(one.as_fd()).expect("the option exists since 4.13");
     }
 }
