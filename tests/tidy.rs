@@ -16,12 +16,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
+    ("fix", &["sys", "ring", "wire", "link", "stack", "plane", "socket"]),
     ("control", &["sys", "plane", "steer"]),
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
-    ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "fix", "control", "report", "testkit"]),
+    ("cli", &["sys", "ring", "plane", "fix", "control", "bench", "report", "testkit"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.
