@@ -77,9 +77,8 @@ fn run(address: &str, authorities: Option<&String>) -> Result<bool, Problem> {
 }
 
 fn steps(engine: &mut Engine<Orders>, session: Handle) -> Result<bool, Problem> {
-    let is_up = |engine: &Engine<Orders>, logons| {
-        engine.app().logons >= logons && engine.session(session).is_logged_on()
-    };
+    let is_up =
+        |engine: &Engine<Orders>, logons| engine.app().logons >= logons && engine.session(session).is_logged_on();
     if !step(engine, "logon", |engine| is_up(engine, 1)) {
         return Ok(false);
     }
