@@ -39,7 +39,8 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance .ci/run peers/lib peers/fix/lib peers/*/run
+	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance .ci/run peers/lib peers/*/run \
+		peers/fix/lib peers/fix/interop peers/fix/cost
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
@@ -62,6 +63,7 @@ peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelph
 	@scripts/bootstrap peers-fix
 	peers/fix/run
 	peers/fix/interop
+	peers/fix/cost
 
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
