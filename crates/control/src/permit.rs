@@ -1,7 +1,7 @@
 //! Who may bypass the kernel. An AF_XDP socket can forge any frame and sees what firewalls would have dropped, so it is
 //! given only to users and groups that the administrator names.
 
-use sidestep_sys::socket::Peer;
+use sidestep_sys::credentials::Credentials;
 use std::fs;
 
 /// The group whose members may use control unless flags say otherwise, where it exists.
@@ -26,7 +26,7 @@ impl Permit {
     }
 
     /// Whether this peer, a member of `groups` beside its own, may.
-    pub fn allows(&self, peer: &Peer, groups: &[u32]) -> bool {
+    pub fn allows(&self, peer: &Credentials, groups: &[u32]) -> bool {
         let is_member = self.gids.iter().any(|gid| *gid == peer.gid || groups.contains(gid));
         is_member || self.uids.contains(&peer.uid)
     }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn users_and_members_may_and_nobody_else() {
         let permit = Permit::new(&[1000], &[50]);
-        let peer = |uid, gid| Peer { pid: Some(1), uid, gid };
+        let peer = |uid, gid| Credentials { pid: Some(1), uid, gid };
         assert!(permit.allows(&peer(0, 0), &[]));
         assert!(permit.allows(&peer(1000, 7), &[]));
         assert!(permit.allows(&peer(1001, 50), &[]));

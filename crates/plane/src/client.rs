@@ -92,6 +92,13 @@ pub enum Notice {
         /// Why.
         refusal: Refusal,
     },
+    /// Traffic was given back to the kernel, as no socket of this process held its port any more.
+    GivenBack {
+        /// The stack.
+        stack: u32,
+        /// Which traffic.
+        entry: Entry,
+    },
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
 }
@@ -315,6 +322,10 @@ impl Client {
         match (incoming.message.number, incoming.message.body) {
             (0, Reply::Revoked { stack, refusal }) => {
                 self.put_aside(Notice::Revoked { stack, refusal });
+                Ok(None)
+            }
+            (0, Reply::GivenBack { stack, entry }) => {
+                self.put_aside(Notice::GivenBack { stack, entry });
                 Ok(None)
             }
             (0, Reply::Trouble(trouble)) => {

@@ -47,3 +47,4 @@ pub use options::{Checksums, EngineOptions, MulticastOut, UdpOptions};
 pub use reason::{Path, Reason};
 pub use sidestep_link::frame::xdp::{Idle, Kick};
 pub use sidestep_plane::message::Mode;
+pub use sidestep_sys::error_queue::Undelivered;

@@ -117,6 +117,9 @@ pub struct UdpOptions {
     pub multicast_loop: bool,
     /// Whether the kernel may cut datagrams that exceed the path's MTU; else they are refused.
     pub may_fragment: bool,
+    /// IP_RECVERR: errors about datagrams to anybody are kept for [`crate::Engine::next_error`]. Without it a socket that has no
+    /// peer learns of none, as on Linux.
+    pub keep_errors: bool,
     /// The twin's receive buffer, bytes: for datagrams that come by the kernel. 0 for the kernel's default.
     pub receive_buffer: u32,
 }
@@ -133,6 +136,7 @@ impl Default for UdpOptions {
             multicast_out: MulticastOut::Engine,
             multicast_loop: false,
             may_fragment: true,
+            keep_errors: false,
             receive_buffer: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! The kernel twin: a real socket of the same address and port.
 
 use crate::options::UdpOptions;
+use sidestep_sys::error_queue::{self, Undelivered};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -79,6 +80,11 @@ impl Twin {
         }
     }
 
+    /// The oldest error that the kernel has kept.
+    pub(crate) fn next_error(&self) -> io::Result<Option<Undelivered>> {
+        error_queue::next_error(self.0.as_fd())
+    }
+
     /// A descriptor of the same socket, as the proof that the port is held.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         self.0.as_fd().try_clone_to_owned()
@@ -116,6 +122,9 @@ fn open(address: SocketAddr, options: &UdpOptions) -> io::Result<Socket> {
         socket.set_multicast_loop_v6(options.multicast_loop)?;
         socket.set_multicast_all_v6(false)?;
         socket.set_tclass_v6(type_of_service)?;
+    }
+    if options.keep_errors {
+        error_queue::keep_errors(socket.as_fd(), address.is_ipv6())?;
     }
     if !options.may_fragment {
         forbid_fragments(&socket, address)?;

@@ -6,11 +6,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// A process and its user at the time it connected, listened or made the socket pair (SO_PEERCRED, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process; 0 when it is in a pid namespace that this process does not see.
-    pub pid: u32,
+    /// The process; `None` for one that this pid namespace does not see.
+    pub pid: Option<u32>,
     /// Its effective user.
     pub uid: u32,
-    /// Its effective group.
+    /// Its effective group; it may be in others.
     pub gid: u32,
 }
 
@@ -31,7 +31,8 @@ impl Credentials {
         };
         // A socket of another family answers with nobody.
         if result == 0 && facts.uid != u32::MAX {
-            return Ok(Self { pid: facts.pid.try_into().unwrap_or_default(), uid: facts.uid, gid: facts.gid });
+            let pid = u32::try_from(facts.pid).ok().filter(|pid| *pid != 0);
+            return Ok(Self { pid, uid: facts.uid, gid: facts.gid });
         }
         Err(if result == 0 { io::ErrorKind::Unsupported.into() } else { io::Error::last_os_error() })
     }
@@ -48,7 +49,7 @@ mod tests {
     fn a_pair_made_here_is_ours_and_other_sockets_name_nobody() {
         let (one, _two) = UnixStream::pair().expect("a socket pair");
         let peer = Credentials::of_peer(one.as_fd()).expect("it is a Unix socket");
-        assert_eq!((peer.pid, peer.uid), (std::process::id(), crate::process::effective_uid()));
+        assert_eq!((peer.pid, peer.uid), (Some(std::process::id()), crate::process::effective_uid()));
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound");
         assert!(Credentials::of_peer(socket.as_fd()).is_err());
     }

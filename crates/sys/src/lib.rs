@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
+pub mod error_queue;
 pub mod fork;
 pub mod futex;
 pub mod icmp;

@@ -84,38 +84,6 @@ pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Who is at the other end of a Unix socket, as the kernel saw it when the connection was made (SO_PEERCRED, unix(7)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its pid; `None` for a process that this pid namespace does not see.
-    pub pid: Option<u32>,
-    /// Its effective user.
-    pub uid: u32,
-    /// Its effective group; it may be in others.
-    pub gid: u32,
-}
-
-/// Asks who connected a Unix socket.
-pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
-    let mut value = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `value` and `size` are valid for the kernel to write to.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut value).cast(),
-            &raw mut size,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let pid = u32::try_from(value.pid).ok().filter(|pid| *pid != 0);
-    Ok(Peer { pid, uid: value.uid, gid: value.gid })
-}
-
 /// Not yet in the libc crate (asm-generic/socket.h).
 const SO_PEERGROUPS: i32 = 59;
 

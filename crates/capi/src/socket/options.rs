@@ -179,6 +179,7 @@ pub(super) unsafe fn udp_options(options: *const CUdpOptions, bytes: usize) -> R
         },
         multicast_loop: flag(given.multicast_loop)?,
         may_fragment: flag(given.may_fragment)?,
+        keep_errors: false,
         receive_buffer: given.receive_buffer,
     })
 }

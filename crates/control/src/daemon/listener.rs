@@ -3,8 +3,9 @@
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use sidestep_plane::message::{Channel, Code, Numbered, Refusal, Reply};
 use sidestep_sys::Problem;
+use sidestep_sys::credentials::Credentials;
 use sidestep_sys::problem::say;
-use sidestep_sys::socket::{Peer, peer, peer_groups};
+use sidestep_sys::socket::peer_groups;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +24,7 @@ const ACCEPTS_PER_TURN: usize = 16;
 /// A connection of somebody who may.
 pub(super) struct Arrival {
     pub(super) channel: Channel,
-    pub(super) peer: Peer,
+    pub(super) peer: Credentials,
 }
 
 pub(crate) struct Listener {
@@ -68,7 +69,7 @@ impl Listener {
     }
 
     fn examine(&mut self, socket: OwnedFd, closers: &Closers) -> Option<Arrival> {
-        let peer = peer(socket.as_fd()).ok()?;
+        let peer = Credentials::of_peer(socket.as_fd()).ok()?;
         let groups = peer_groups(socket.as_fd()).unwrap_or_default();
         let channel = Channel::over(socket);
         if self.permit.allows(&peer, &groups) {

@@ -92,7 +92,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         if is_time {
             self.confirmed_at = now;
             let kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
-            self.registry.check_twins(&kernel, now);
+            let notices = self.registry.check_twins(&kernel, now);
+            self.notify(notices);
             self.confirm_neighbours();
         }
         self.drop_silent(now);

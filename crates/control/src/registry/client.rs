@@ -1,8 +1,8 @@
 //! One application, as control sees it.
 
 use sidestep_plane::message::{Code, NAME_BYTES_MAX, Refusal};
+use sidestep_sys::credentials::Credentials;
 use sidestep_sys::process::{Process, Watch};
-use sidestep_sys::socket::Peer;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const RESOLVES_PER_SECOND: u32 = 64;
 /// A connection, or what it has left behind.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Credentials,
     /// `None` where control's pid namespace does not show it: then nothing outlives the connection.
     pub(crate) process: Option<Process>,
     pub(crate) watch: Option<Watch>,
@@ -44,7 +44,7 @@ pub(crate) struct Kept {
 }
 
 impl Client {
-    pub(crate) fn new(peer: Peer, process: Option<Process>, now: Instant) -> Self {
+    pub(crate) fn new(peer: Credentials, process: Option<Process>, now: Instant) -> Self {
         let watch = process.and_then(|process| Watch::over(process).ok().flatten());
         Self {
             peer,
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let now = Instant::now();
-        let mut client = Client::new(Peer { pid: None, uid: 0, gid: 0 }, None, now);
+        let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, None, now);
         for number in 0..1000_u32 {
             client.keep(&Refusal::plain(Code::Taken, format!("port {number}")));
             client.want(1, IpAddr::from(number.to_be_bytes()), now + Duration::from_secs(u64::from(number)));

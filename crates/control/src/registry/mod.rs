@@ -18,9 +18,9 @@ use sidestep_plane::message::{
     Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
+use sidestep_sys::credentials::Credentials;
 use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
-use sidestep_sys::socket::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
@@ -178,7 +178,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let process = record.process();
         let same = self.clients.iter().find(|(_, client)| client.process == Some(process)).map(|(id, _)| *id);
         let id = same.unwrap_or_else(|| {
-            let peer = Peer { pid: Some(record.pid), uid: record.uid, gid: record.gid };
+            let peer = Credentials { pid: Some(record.pid), uid: record.uid, gid: record.gid };
             let mut client = Client::new(peer, Some(process), now);
             client.name.clone_from(&record.name);
             client.has_greeted = true;
@@ -207,7 +207,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// A new connection; its number, or why not.
-    pub(crate) fn admit(&mut self, peer: Peer, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
+    pub(crate) fn admit(&mut self, peer: Credentials, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
         let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
         if self.closers.is_stuck(peer.uid) {
             let reason = "descriptors that this user has sent cannot be closed";

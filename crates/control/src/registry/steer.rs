@@ -4,7 +4,7 @@ use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
-use sidestep_plane::message::{Code, Entry, Refusal};
+use sidestep_plane::message::{Code, Entry, Refusal, Reply};
 use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -84,7 +84,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// Gives back entries whose kernel socket is no longer bound where it was, or has not been shown again after a restart:
     /// its port may be somebody else's by now.
-    pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) {
+    /// Returns whom to tell.
+    pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) -> Vec<(u32, Reply)> {
         let (namespace, links) = (host.namespace(), host.links());
         let is_lost = |stack: &Stack, entry: &Entry, twin: &Option<Foreign>| match twin {
             Some(twin) => {
@@ -104,6 +105,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             .map(|(id, _, (entry, _))| (id, *entry))
             .collect();
         self.twins_seen = if from + TWINS_PER_TURN >= count { 0 } else { from + TWINS_PER_TURN };
+        let mut notices = Vec::new();
         for (stack, entry) in lost {
             sidestep_sys::problem::say(format!(
                 "{entry} goes back to the kernel: no socket of its owner holds the port"
@@ -111,8 +113,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
             if self.dataplane.unsteer(stack, &entry).is_ok() {
                 facts.entries.remove(&entry);
+                notices.push((facts.client, Reply::GivenBack { stack, entry }));
             }
         }
+        notices
     }
 
     pub(super) fn resolve(

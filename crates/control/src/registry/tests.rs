@@ -54,7 +54,7 @@ impl Case {
 
     /// A client of this very process.
     fn client(&mut self, uid: u32) -> u32 {
-        let peer = Peer { pid: Some(std::process::id()), uid, gid: uid };
+        let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
         let id = self.registry.admit(peer, Some(Process::this().unwrap()), self.now).unwrap();
         let hello = Request::Hello { version: VERSION, name: "feed".into() };
         assert!(matches!(self.ask(id, hello), Reply::Welcome { .. }));
@@ -98,7 +98,7 @@ fn port() -> (UdpSocket, Entry) {
 #[test]
 fn a_greeting_comes_first_and_once_and_of_the_same_version() {
     let mut case = Case::new();
-    let peer = Peer { pid: None, uid: 7, gid: 7 };
+    let peer = Credentials { pid: None, uid: 7, gid: 7 };
     let id = case.registry.admit(peer, None, case.now).unwrap();
     let answer = case.registry.handle(id, Request::List { from: 0 }, Vec::new(), &mut case.host, case.now);
     assert!(answer.is_last);
@@ -204,11 +204,12 @@ fn a_port_that_was_given_up_is_given_back() {
     let stack = case.open(id);
     let (socket, entry) = port();
     assert_eq!(case.steer(id, stack, entry, &socket), None);
-    case.registry.check_twins(&case.host, case.now);
+    assert_eq!(case.registry.check_twins(&case.host, case.now), []);
     assert_eq!(case.registry.dataplane.steered.len(), 1);
     // Another namespace stands for a socket that no longer proves anything.
     case.host.namespace += 1;
-    case.registry.check_twins(&case.host, case.now);
+    let told = case.registry.check_twins(&case.host, case.now);
+    assert_eq!(told, [(id, Reply::GivenBack { stack, entry })]);
     assert_eq!(case.registry.dataplane.steered.len(), 0);
 }
 
@@ -220,7 +221,7 @@ fn a_lost_connection_may_come_back_and_a_stranger_gets_nothing_of_it() {
     case.registry.hang_up(one, case.now);
     case.registry.expire(case.now);
     assert!(case.registry.dataplane.open.contains(&stack), "its process lives");
-    let stranger = case.registry.admit(Peer { pid: Some(1), uid: 7, gid: 7 }, None, case.now).unwrap();
+    let stranger = case.registry.admit(Credentials { pid: Some(1), uid: 7, gid: 7 }, None, case.now).unwrap();
     let hello = Request::Hello { version: VERSION, name: String::new() };
     case.ask(stranger, hello);
     assert_eq!(case.code(stranger, Request::ResumeStack { stack }), Some(Code::NoStack));
@@ -243,7 +244,7 @@ fn a_dead_owner_loses_its_stacks_at_once() {
     let mut case = Case::new();
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let process = Process::of(child.id()).unwrap().unwrap();
-    let peer = Peer { pid: Some(child.id()), uid: 7, gid: 7 };
+    let peer = Credentials { pid: Some(child.id()), uid: 7, gid: 7 };
     let id = case.registry.admit(peer, Some(process), case.now).unwrap();
     case.ask(id, Request::Hello { version: VERSION, name: "child".into() });
     case.open(id);
@@ -279,10 +280,10 @@ fn nobody_gets_more_than_a_share() {
     let other = case.client(8);
     let huge = OpenStack { frames: u32::MAX, frame_bytes: 4096, ..OpenStack::on("eth1") };
     assert_eq!(case.code(other, Request::OpenStack(huge)), Some(Code::Limit));
-    let peer = Peer { pid: None, uid: 9, gid: 9 };
+    let peer = Credentials { pid: None, uid: 9, gid: 9 };
     let admitted = (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, None, case.now).is_ok()).count();
     assert_eq!(admitted, CLIENTS_PER_UID_MAX);
-    let others = (0..CLIENTS_MAX as u32).map(|uid| Peer { pid: None, uid: 100 + uid, gid: 0 });
+    let others = (0..CLIENTS_MAX as u32).map(|uid| Credentials { pid: None, uid: 100 + uid, gid: 0 });
     let admitted = others.filter(|peer| case.registry.admit(*peer, None, case.now).is_ok()).count();
     assert_eq!(admitted, CLIENTS_MAX - CLIENTS_PER_UID_MAX - 2);
 }

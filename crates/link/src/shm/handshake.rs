@@ -70,7 +70,7 @@ pub fn connect(path: &Path, settings: &Settings, options: &Options) -> Result<Bo
     let socket = dial(path, options.timeout).map_err(fail)?;
     let listener = Credentials::of_peer(socket.as_fd()).map_err(fail)?;
     if !settings.users.allow(listener.uid) {
-        let why = format!("user {} listens there (process {})", listener.uid, listener.pid);
+        let why = format!("user {} listens there (process {})", listener.uid, listener.pid.unwrap_or(0));
         return Err(
             fail(io::Error::new(ErrorKind::PermissionDenied, why)).next("allow that user, or find out who it is")
         );
@@ -149,7 +149,7 @@ impl From<Refusal> for NotTaken {
 fn identify(socket: &Socket, users: &Users) -> Result<(), NotTaken> {
     match Credentials::of_peer(socket.as_fd()) {
         Ok(peer) if users.allow(peer.uid) => Ok(()),
-        Ok(peer) => Err(NotTaken(Refusal::User(peer.uid), format!("process {}", peer.pid))),
+        Ok(peer) => Err(NotTaken(Refusal::User(peer.uid), format!("process {}", peer.pid.unwrap_or(0)))),
         Err(error) => Err(NotTaken(Refusal::User(u32::MAX), error.to_string())),
     }
 }

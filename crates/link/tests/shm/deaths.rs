@@ -60,7 +60,7 @@ fn child_in(role: &str, waiting: Waiting) -> (Child, Box<dyn Link>) {
         Listener::bind_shm(&path, Settings::default(), &options(waiting)).expect("the folder can be written");
     let child = spawn(role, &path);
     let accepted = listener.accept(WATCHDOG).expect("the child connects");
-    assert_eq!(accepted.credentials.map(|who| who.pid), Some(child.id()));
+    assert_eq!(accepted.credentials.map(|who| who.pid), Some(Some(child.id())));
     (child, accepted.link)
 }
 

@@ -186,7 +186,7 @@ fn the_other_end_is_known_by_the_kernel_s_word() {
     let _client = connect(&Address::Shm(path.clone()), &options).expect("it listens");
     let accepted = listener.accept(WATCHDOG).expect("it was connected to");
     let who = accepted.credentials.expect("a Unix socket has them");
-    assert_eq!((who.pid, who.uid), (std::process::id(), sidestep_sys::process::effective_uid()));
+    assert_eq!((who.pid, who.uid), (Some(std::process::id()), sidestep_sys::process::effective_uid()));
 
     let nobody = Settings { users: Users::These(vec![who.uid + 1]), ..Settings::default() };
     let why = shm::connect(&path, &nobody, &options).err().expect("the listener is another user").to_string();

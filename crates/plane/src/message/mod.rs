@@ -175,6 +175,13 @@ pub enum Reply {
         /// Why.
         refusal: Refusal,
     },
+    /// Number 0: traffic was given back to the kernel, as no socket of the owner held its port any more.
+    GivenBack {
+        /// The stack.
+        stack: u32,
+        /// Which traffic.
+        entry: Entry,
+    },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
 }

@@ -6,7 +6,7 @@ use crate::reason::Reason;
 use crate::routes::believed_mtu;
 use sidestep_link::frame::FrameLink;
 use sidestep_plane::counters::Counter;
-use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
+use sidestep_plane::message::{Entry, Protocol, Trouble, TroubleKind};
 
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more.
@@ -59,6 +59,7 @@ impl Engine {
         }
         if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
             fast.fit_paths(&self.counters);
+            self.keeper.iter().for_each(|keeper| fast.ask_for_neighbours(keeper, now_ns));
         }
         self.tidy_streams();
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
@@ -89,8 +90,30 @@ impl Engine {
                 }
                 Event::Opened(parts) => self.revive(*parts),
                 Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
+                Event::GivenBack(entry, reason) => self.go_without(entry, reason),
             }
         }
+    }
+
+    /// What this rule brought comes by the kernel from now on.
+    fn go_without(&mut self, entry: Entry, reason: Reason) {
+        let Some(fast) = &mut self.fast else { return };
+        fast.entries.remove(&entry);
+        let mut places = Vec::new();
+        for (place, socket) in self.sockets.iter_mut() {
+            if let Some(number) = socket.entries.iter().position(|own| *own == entry) {
+                socket.entries.swap_remove(number);
+                socket.detour = Some(reason);
+                places.push(place);
+            }
+            for joined in socket.groups.iter_mut().filter(|joined| joined.steered == Ok(entry)) {
+                joined.steered = Err(reason);
+                places.push(place);
+            }
+        }
+        self.streams.go_without(entry, reason);
+        places.into_iter().for_each(|place| self.watch(place));
+        self.count_sockets();
     }
 
     /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.

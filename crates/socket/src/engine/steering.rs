@@ -13,6 +13,7 @@ use sidestep_plane::counters::Counter;
 use sidestep_plane::message::{Entry, Protocol};
 use sidestep_stack::udp::{Bind, SocketId};
 use sidestep_sys::Problem;
+use sidestep_sys::error_queue::Undelivered;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -138,6 +139,19 @@ impl Engine {
     pub fn take_error(&mut self, handle: Handle) -> Result<Option<i32>, Error> {
         let place = self.place(handle)?;
         Ok(self.sockets.at(place).ok_or(Error::NotOpen)?.error.take())
+    }
+
+    /// What became of a datagram that did not arrive, the oldest first: of sockets with [`UdpOptions::keep_errors`], whatever
+    /// way it was sent. A system call.
+    pub fn next_error(&mut self, handle: Handle) -> Result<Option<Undelivered>, Error> {
+        let place = self.place(handle)?;
+        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        // What cannot be asked has nothing to tell.
+        let error = socket.twin.next_error().ok().flatten();
+        if let Some(Undelivered { destination, mtu: Some(mtu), .. }) = error {
+            socket.flows.lower_mtu(&destination, mtu);
+        }
+        Ok(error)
     }
 
     /// Steers what is sent to a socket, and gives it a place in the stack.

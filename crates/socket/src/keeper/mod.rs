@@ -37,6 +37,8 @@ pub(crate) enum Event {
     Opened(Box<Reopened>),
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Control has given traffic back to the kernel, and does not take it again.
+    GivenBack(Entry, Reason),
 }
 
 /// What the owner asks for.

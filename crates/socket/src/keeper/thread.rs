@@ -177,6 +177,22 @@ impl Keeping<'_> {
         self.owed.clear();
     }
 
+    /// Shows the kernel's socket once more, where there is one: after a restart control may have waited in vain for it.
+    fn prove_again(&mut self, stack: u32, entry: Entry) {
+        if self.held.as_ref().is_none_or(|held| held.stack != stack) {
+            return;
+        }
+        let twin = self.entries.remove(&entry);
+        let steered = twin.as_ref().map_or(Err(Reason::Refused), |twin| self.steer(entry, twin));
+        match (steered, twin) {
+            (Ok(()), Some(twin)) => _ = self.entries.insert(entry, twin),
+            (steered, _) => {
+                let reason = steered.err().unwrap_or(Reason::Refused);
+                self.shared.post(Event::GivenBack(entry, reason));
+            }
+        }
+    }
+
     /// Opens the stack again that was lost.
     fn reopen(&mut self) {
         let Some((wish, at, rest)) = self.wanted.take_if(|(_, at, _)| *at <= Instant::now()) else { return };
@@ -247,6 +263,10 @@ impl Keeping<'_> {
                     self.forget_entries();
                     self.shared.post(Event::Revoked(Reason::of_code(refusal.code), refusal.to_string()));
                 }
+                true
+            }
+            Ok(Some(Notice::GivenBack { stack, entry })) => {
+                self.prove_again(stack, entry);
                 true
             }
             Ok(Some(Notice::Trouble(trouble))) => {

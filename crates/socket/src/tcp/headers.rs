@@ -20,6 +20,9 @@ const OTHERS_MAX: usize = 64;
 /// Neighbours to ask for that wait for their turn; more are asked for with the next segment.
 const ASKED_MAX: usize = 64;
 
+/// How long until control is told of a neighbour again. It refuses more than 64 a second.
+const TELL_AGAIN_NS: u64 = 1_000_000_000;
+
 /// A header, or why there is none; good for one state of the tables.
 #[derive(Debug)]
 struct Way {
@@ -36,7 +39,9 @@ pub(crate) struct Headers {
     /// The next of the others to go when there is no room.
     victim: usize,
     /// Neighbours that control should have the kernel ask for, or keep fresh.
-    pub(super) asked: Vec<(IpAddr, u32)>,
+    asked: Vec<(IpAddr, u32)>,
+    /// Those that it was told of in the last second, and when: CLOCK_MONOTONIC.
+    told: Vec<((IpAddr, u32), u64)>,
     /// Connections whose way has another MTU than before.
     pub(super) other_mtu: Vec<ConnectionId>,
     /// Frames were handed over since the last flush.
@@ -110,13 +115,26 @@ impl Headers {
             Ok(way) => Some((way.next_hop, way.interface)),
             Err(detour) => detour.ask_for,
         };
-        if let Some(neighbour) = neighbour.filter(|_| self.asked.len() < ASKED_MAX) {
+        if let Some(neighbour) = neighbour.filter(|known| self.asked.len() < ASKED_MAX && !self.asked.contains(known)) {
             self.asked.push(neighbour);
         }
         let header = found
             .map_err(|detour| detour.reason)
             .and_then(|way| PacketHeader::along(&way, *addresses, protocol::TCP).map_err(|_| Reason::RouteUnknown));
         Way { stamp, header }
+    }
+
+    /// Neighbours to tell control of, each once a second: what it was told of it keeps fresh by itself.
+    pub(super) fn take_asked(&mut self, now_ns: u64) -> Vec<(IpAddr, u32)> {
+        if self.asked.is_empty() {
+            return Vec::new();
+        }
+        self.told.retain(|(_, at_ns)| now_ns.saturating_sub(*at_ns) < TELL_AGAIN_NS);
+        let Self { asked, told, .. } = self;
+        let is_new = |neighbour: &(IpAddr, u32)| told.iter().all(|(known, _)| known != neighbour);
+        let new: Vec<_> = std::mem::take(asked).into_iter().filter(is_new).take(ASKED_MAX - told.len()).collect();
+        told.extend(new.iter().map(|neighbour| (*neighbour, now_ns)));
+        new
     }
 
     /// The largest IP packet of a connection's way, once it is known.

@@ -3,6 +3,7 @@
 use super::headers::{Headers, Sink};
 use super::{Deliver, TcpListener, TcpStream};
 use crate::engine::Fast;
+use crate::keeper::Keeper;
 use crate::routes::Ways;
 use sidestep_link::frame::xdp::Sending;
 use sidestep_plane::counters::{Counter, Counters};
@@ -126,6 +127,13 @@ impl Fast {
         let result = work(&mut segments.tcp, now(), &mut sink);
         sink.flush();
         result
+    }
+
+    /// Has control ask for neighbours of connections, and keep them fresh: the kernel does not see that they are in use.
+    pub(crate) fn ask_for_neighbours(&mut self, keeper: &Keeper, now_ns: u64) {
+        for (address, interface) in self.segments.headers.take_asked(now_ns) {
+            keeper.resolve(address, interface);
+        }
     }
 
     /// Timers, ACKs that waited for data to ride on, segments that found no room.

@@ -185,6 +185,13 @@ impl Streams {
         }
     }
 
+    /// A rule of steering is no more: new connections come by the kernel.
+    pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
+        for (_, listener) in self.listeners.iter_mut().filter(|(_, listener)| listener.entry == Some(entry)) {
+            (listener.detour, listener.is_twin_ready) = (Some(reason), true);
+        }
+    }
+
     /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
     /// again, which tells peers that still send.
     pub(crate) fn lose(&mut self, reason: Reason) {

@@ -2,7 +2,7 @@
 
 use crate::peer::{accept, connect, kernel_connect, kernel_listen, listen, poll_until};
 use crate::roles::start;
-use crate::support::{Control, address, child, engine, lab, relink, wait, wait_for_control};
+use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
 use sidestep_plane::client::Client;
 use sidestep_socket::tcp::{TcpError, TcpStream};
 use sidestep_socket::{Engine, Path, Reason};
@@ -48,6 +48,63 @@ fn an_owner_that_was_stopped_for_a_while_keeps_its_connections() {
         engine.tcp().read(stream, &mut buffer).ok()
     });
     assert_eq!(&buffer[..count], b"meanwhile ");
+    ask(&mut engine, stream, &mut peer, b"after");
+}
+
+#[test]
+fn a_connection_outlives_a_neighbour_that_was_forgotten() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    let peer = kernel_connect(a, at);
+    let stream = accept(&mut engine, listener);
+    let mut peer = poll_until(&mut engine, peer);
+    ask(&mut engine, stream, &mut peer, b"before");
+    // Nothing that this host's kernel sends makes it ask for the neighbour again.
+    ip(b, &format!("neigh flush dev {}", b.interface));
+    let reading = std::thread::spawn(move || {
+        let mut heard = [0; 7];
+        peer.read_exact(&mut heard).map(|()| (heard, peer))
+    });
+    assert_eq!(engine.tcp().send(stream, b"hearing"), Ok(7));
+    let (heard, mut peer) = poll_until(&mut engine, reading).unwrap();
+    assert_eq!(&heard, b"hearing");
+    ask(&mut engine, stream, &mut peer, b"after");
+}
+
+#[test]
+fn a_connection_outlives_an_address_that_comes_back() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let server = kernel_listen(a, SocketAddr::new(address(a, false), 0));
+    let stream = connect(b, &mut engine, server.local_addr().unwrap());
+    let mut peer = server.accept().unwrap().0;
+    ask(&mut engine, stream, &mut peer, b"before");
+    ip(b, &format!("address del {}/24 dev {}", b.ipv4, b.interface));
+    peer.write_all(b"meanwhile").unwrap();
+    assert_eq!(engine.tcp().send(stream, b"into the dark"), Ok(13));
+    let until = std::time::Instant::now() + Duration::from_millis(300);
+    while std::time::Instant::now() < until {
+        engine.poll().unwrap();
+    }
+    ip(b, &format!("address add {}/24 dev {}", b.ipv4, b.interface));
+    let mut buffer = [0; 64];
+    let count = wait("what was sent meanwhile", || {
+        engine.poll().unwrap();
+        engine.tcp().read(stream, &mut buffer).ok()
+    });
+    assert_eq!(&buffer[..count], b"meanwhile");
+    let reading = std::thread::spawn(move || {
+        let mut heard = [0; 13];
+        peer.read_exact(&mut heard).map(|()| (heard, peer))
+    });
+    let (heard, mut peer) = poll_until(&mut engine, reading).unwrap();
+    assert_eq!(&heard, b"into the dark");
     ask(&mut engine, stream, &mut peer, b"after");
 }
 

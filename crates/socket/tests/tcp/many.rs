@@ -6,10 +6,10 @@ use sidestep_testkit::lab::Side;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 
-const CONNECTIONS: usize = 200;
+const CONNECTIONS: usize = 1000;
 
 #[test]
-fn two_hundred_connections_from_here_at_once() {
+fn a_thousand_connections_from_here_at_once() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(a);
@@ -51,7 +51,7 @@ fn two_hundred_connections_from_here_at_once() {
 }
 
 #[test]
-fn two_hundred_connections_to_here_at_once() {
+fn a_thousand_connections_to_here_at_once() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(b);

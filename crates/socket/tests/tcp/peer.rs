@@ -1,6 +1,6 @@
 //! What the tests do with streams: transfers in both directions at once, every byte compared; and Linux as the peer.
 
-use crate::support::wait;
+use crate::support::{WATCHDOG, wait, wait_at_most};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
 use sidestep_stack::tcp::{Readiness, Shutdown};
@@ -8,6 +8,7 @@ use sidestep_testkit::Host;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Bytes given to the stream at a time.
 const PIECE: usize = 60_000;
@@ -57,7 +58,9 @@ impl Content {
 pub(crate) fn exchange(engine: &mut Engine, stream: TcpStream, seed: u64, len: usize) -> (usize, usize) {
     let (mut sent, mut got) = (Content::new(seed, len), Content::of_other(seed, len));
     let (mut is_shut, mut buffer) = (false, vec![0; PIECE]);
-    wait("a transfer", || {
+    // At the least what a debug build does on a busy machine.
+    let limit = WATCHDOG + Duration::from_secs(len as u64 >> 20);
+    wait_at_most(limit, "a transfer", || {
         engine.poll().expect("it is ours");
         if sent.at < len {
             match engine.tcp().send(stream, sent.next()) {

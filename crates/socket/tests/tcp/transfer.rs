@@ -62,6 +62,35 @@ fn what_we_accept_carries_every_byte_both_ways() {
     }
 }
 
+/// By hand: `cargo test --release -p sidestep-socket --test tcp -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes a minute"]
+fn a_gibibyte_both_ways_in_both_roles() {
+    const BYTES: usize = 1 << 30;
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let server = kernel_listen(a, SocketAddr::new(address(a, false), 0));
+    let at = SocketAddr::new(address(b, true), 7000);
+    let listener = listen(b, &mut engine, at);
+    for is_ours in [true, false] {
+        let (stream, peer) = if is_ours {
+            (connect(b, &mut engine, server.local_addr().unwrap()), server.accept().unwrap().0)
+        } else {
+            let peer = kernel_connect(a, at);
+            (accept(&mut engine, listener), poll_until(&mut engine, peer))
+        };
+        let begun = std::time::Instant::now();
+        let theirs = kernel_exchange(peer, THEIRS, BYTES);
+        let ours = exchange(&mut engine, stream, OURS, BYTES);
+        let theirs = poll_until(&mut engine, theirs);
+        assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
+        let role = if is_ours { "connected, IPv4" } else { "accepted, IPv6" };
+        println!("1 GiB each way, {role}: {:.1} s, every byte compared", begun.elapsed().as_secs_f64());
+    }
+}
+
 #[test]
 fn payload_is_shown_where_it_stands() {
     let Some(lab) = lab() else { return };

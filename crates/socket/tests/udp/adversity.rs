@@ -2,7 +2,7 @@
 
 use crate::roles::start;
 use crate::support::{Control, address, bind, engine, ip, kernel, lab, receive, wait, wait_for_control};
-use sidestep_socket::{Engine, Handle, Reason};
+use sidestep_socket::{Engine, Handle, Reason, UdpOptions};
 use sidestep_testkit::Host;
 use sidestep_testkit::lab::Side;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -216,4 +216,13 @@ fn fragments_and_icmp_errors_come_by_the_kernel() {
         let _ = engine.receive(asking).unwrap();
         engine.take_error(asking).unwrap().filter(|errno| *errno == libc::ECONNREFUSED)
     });
+    // A socket without a peer is told whom it was for, if it wants to know.
+    let options = UdpOptions { keep_errors: true, ..UdpOptions::default() };
+    let telling = b.within(|| engine.bind(SocketAddr::new(address(b, false), 0), &options)).unwrap();
+    let told = wait("the error with its destination", || {
+        let _ = engine.send_to(telling, b"anybody", nobody);
+        let _ = engine.receive(telling).unwrap();
+        engine.next_error(telling).unwrap().filter(|_| engine.statistics(telling).unwrap().sent > 3)
+    });
+    assert_eq!((told.destination, told.errno), (nobody, libc::ECONNREFUSED));
 }

@@ -5,5 +5,6 @@ mod echo;
 mod lifetimes;
 mod multicast;
 mod roles;
+mod silent;
 mod support;
 mod two;

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-const ROLE: &str = "SIDESTEP_TEST_ROLE";
-const AT: &str = "SIDESTEP_TEST_AT";
+pub(crate) const ROLE: &str = "SIDESTEP_TEST_ROLE";
+pub(crate) const AT: &str = "SIDESTEP_TEST_AT";
 
 /// A process that ends with its value.
 pub(crate) struct Process(pub(crate) Child);
@@ -52,6 +52,11 @@ impl Drop for Process {
 
 /// Starts this program in a role on a host, as a user.
 pub(crate) fn start(host: &Host, role: &str, at: Option<SocketAddr>, uid: Option<u32>) -> Process {
+    start_test(host, "roles::a_role_of_another_process", role, at, uid)
+}
+
+/// The same for the roles of another file.
+pub(crate) fn start_test(host: &Host, test: &str, role: &str, at: Option<SocketAddr>, uid: Option<u32>) -> Process {
     // Its network namespace alone: in a mount namespace of its own, which ends with it, a control plane's pins would end
     // with it, too.
     let mut command = Command::new("nsenter");
@@ -60,7 +65,7 @@ pub(crate) fn start(host: &Host, role: &str, at: Option<SocketAddr>, uid: Option
         command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={uid}"), "--clear-groups"]);
     }
     command.arg(std::env::current_exe().unwrap());
-    command.args(["roles::a_role_of_another_process", "--exact", "--nocapture", "--test-threads=1"]);
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role).env(AT, at.map(|at| at.to_string()).unwrap_or_default());
     command.stdout(Stdio::piped());
     die_with_parent(&mut command);

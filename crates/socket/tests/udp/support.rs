@@ -100,8 +100,13 @@ pub(crate) fn kernel(host: &Host, address: SocketAddr) -> UdpSocket {
 }
 
 /// Tries until it gives something.
-pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
+pub(crate) fn wait<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
+    wait_at_most(WATCHDOG, what, attempt)
+}
+
+/// The same with another watchdog.
+pub(crate) fn wait_at_most<T>(limit: Duration, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = attempt() {
             return value;
