@@ -440,5 +440,6 @@ fn put_left(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     copy(&mut buffer[*at..end], bytes);
 }
 
+mod queue;
 #[cfg(test)]
 mod tests;
