@@ -146,10 +146,11 @@ impl<S: Store> Session<S> {
         }
         let answers_ours = self.phase == Phase::LogonSent;
         self.reset_store(app);
-        if answers_ours && self.ending.is_none() {
-            if let Err(problem) = self.store.set_next_outbound(2) {
-                self.fail(&problem, app);
-            }
+        if answers_ours
+            && self.ending.is_none()
+            && let Err(problem) = self.store.set_next_outbound(2)
+        {
+            self.fail(&problem, app);
         }
     }
 
@@ -246,9 +247,7 @@ impl<S: Store> Session<S> {
 fn refused_logon(refusal: Refusal) -> Verdict {
     match refusal {
         Refusal::Logout(text) => Verdict::LogoutAndEnd(text, End::LogonRefused),
-        Refusal::Business { reason, text } => {
-            Verdict::LogoutAndEnd(text.unwrap_or(reason.text()), End::LogonRefused)
-        }
+        Refusal::Business { reason, text } => Verdict::LogoutAndEnd(text.unwrap_or(reason.text()), End::LogonRefused),
         Refusal::Session { reason, .. } => Verdict::LogoutAndEnd(reason.text(), End::LogonRefused),
     }
 }
