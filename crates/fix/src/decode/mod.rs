@@ -197,6 +197,13 @@ impl<'a> Message<'a, '_> {
         self.fields.get(place).map(|field| (field.tag, self.value(field)))
     }
 
+    /// The tag at this place as it was written, also when it is negative.
+    pub fn written_tag(&self, place: usize) -> Option<i64> {
+        let start = self.fields.get(place)?.start as usize;
+        let from = self.raw[..start].iter().rposition(|byte| *byte == SOH).map_or(0, |at| at + 1);
+        value::integer(&self.raw[from..start - 1])
+    }
+
     /// The place of the first field with this tag.
     pub fn position(&self, tag: u32) -> Option<usize> {
         self.fields.iter().position(|field| field.tag == tag)

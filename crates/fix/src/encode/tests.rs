@@ -20,7 +20,7 @@ fn readable(bytes: &[u8]) -> String {
 fn a_heartbeat_is_written_as_quickfix_writes_it() {
     let mut encoder = encoder();
     let message = encoder.message(b"0").finish(7, NOW).unwrap();
-    assert_eq!(readable(message), "8=FIX.4.4|9=45|35=0|34=7|49=S|52=20010909-01:46:40.123|56=T|10=209|");
+    assert_eq!(readable(message), "8=FIX.4.4|9=45|35=0|34=7|49=S|52=20010909-01:46:40.123|56=T|10=124|");
     assert!(Index::default().decode(message).is_ok());
 }
 

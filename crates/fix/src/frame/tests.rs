@@ -38,7 +38,7 @@ fn with_length(length: &str, body: &str) -> Vec<u8> {
 #[test]
 fn messages_are_cut_wherever_the_stream_is() {
     let stream: Vec<u8> =
-        [BODY, "35=1|112=x|", "35=B|95=9|96=a|10=000||", BODY].iter().flat_map(|body| whole("FIX.4.4", body)).collect();
+        [BODY, "35=1|112=x|", "35=B|95=8|96=a|10=000||", BODY].iter().flat_map(|body| whole("FIX.4.4", body)).collect();
     let once = cut(&stream, usize::MAX);
     assert_eq!(once.len(), 4);
     assert_eq!(once.iter().flatten().flatten().copied().collect::<Vec<_>>(), stream);

@@ -41,7 +41,8 @@ impl<S: Store> Session<S> {
     /// SendingTime (52) near our clock, and the CompIDs of this session.
     pub(super) fn check_header(&self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         let sending_time = message.timestamp(tag::SENDING_TIME).map_err(missing_or_bad)?;
-        if self.settings.check_latency && !self.is_near(sending_time) {
+        // What came early was on time when it came.
+        if self.settings.check_latency && !self.from_early && !self.is_near(sending_time) {
             return Err(Verdict::RejectAndLogout(RejectReason::SendingTimeAccuracy, None));
         }
         if !self.settings.check_comp_id {

@@ -136,7 +136,11 @@ impl<S: Store> Session<S> {
     fn process_kept<A: Application + ?Sized>(&mut self, raw: &[u8], app: &mut A) {
         let mut index = self.early_index.take().unwrap_or_else(|| Box::new(Index::default()));
         match index.decode(raw) {
-            Ok(message) => self.process(&message, app),
+            Ok(message) => {
+                self.from_early = true;
+                self.process(&message, app);
+                self.from_early = false;
+            }
             // It was decoded before, with an index of another size perhaps.
             Err(_) => self.counters.garbled += 1,
         }

@@ -108,6 +108,8 @@ pub struct Session<S> {
     reset_sent: bool,
     gap: Option<Gap>,
     early: Early,
+    /// The message in process came early.
+    from_early: bool,
     /// Decodes what came early; taken out while it does.
     early_index: Option<Box<Index>>,
     replays: Replays,
@@ -157,6 +159,7 @@ impl<S: Store> Session<S> {
             reset_sent: false,
             gap: None,
             early,
+            from_early: false,
             early_index: None,
             replays,
             logout_asked: None,

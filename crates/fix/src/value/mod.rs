@@ -11,5 +11,6 @@ pub use decimal::Decimal;
 pub use number::{boolean, character, integer, unsigned};
 pub use time::{Precision, UtcDate, UtcTime, UtcTimestamp};
 
+pub(crate) use decimal::{is_float, is_int};
 pub(crate) use number::{Digits, two_digits, write_left};
 pub(crate) use time::CachedTime;
