@@ -1,13 +1,12 @@
 //! From the settings of a dictionary to what checks a session's messages.
 
 use super::DictionaryConfig;
-use crate::decode::Message;
 use crate::dictionary::{Dictionary, Version};
-use crate::session::{RejectReason, SessionId, Validate};
-use crate::validate::{Reason, ValidationOptions, Validator};
+use crate::session::{Rules, SessionId, Validate};
+use crate::validate::ValidationOptions;
 use sidestep_sys::Problem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The longest file of a dictionary, bytes: that of FIX 5.0 SP2 has 1.5 MB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -17,8 +16,14 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct Dictionaries {
     files: Vec<(PathBuf, Arc<Dictionary>)>,
     fixed: Vec<(Version, Arc<Dictionary>)>,
-    joined: Vec<(Arc<Dictionary>, Arc<Dictionary>, Arc<Dictionary>)>,
+    joined: Vec<Joined>,
 }
+
+/// An application's dictionary, a transport's, and one of both.
+type Joined = (Arc<Dictionary>, Arc<Dictionary>, Arc<Dictionary>);
+
+/// What checks application messages, and session messages where another dictionary does.
+type Pair = (Arc<Dictionary>, Option<Arc<Dictionary>>);
 
 impl Dictionaries {
     /// What checks the messages of a session as its settings say; `None` where nothing is to be checked.
@@ -34,7 +39,7 @@ impl Dictionaries {
         if !config.incoming {
             return Ok(None);
         }
-        let dictionary = self.dictionary(id, default_appl_ver_id, config)?;
+        let (dictionary, transport) = self.dictionary(id, default_appl_ver_id, config)?;
         let options = ValidationOptions {
             use_data_dictionary: config.use_dictionary,
             validate_fields_out_of_order: config.fields_out_of_order,
@@ -44,7 +49,7 @@ impl Dictionaries {
             allow_unknown_msg_fields: config.allow_unknown_fields,
             ..ValidationOptions::default()
         };
-        Ok(Some(Arc::new(ByDictionary { dictionary, options, validator: Mutex::default() })))
+        Ok(Some(Arc::new(Rules { dictionary, transport, options })))
     }
 
     fn dictionary(
@@ -52,12 +57,13 @@ impl Dictionaries {
         id: &SessionId,
         default_appl_ver_id: &str,
         config: &DictionaryConfig,
-    ) -> Result<Arc<Dictionary>, Problem> {
+    ) -> Result<Pair, Problem> {
         if !id.is_fixt() {
-            return match &config.data {
-                Some(path) if config.use_dictionary => self.file(path),
-                _ => Ok(self.fixed(Version::by_name(&id.begin_string).unwrap_or(Version::Fix44))),
+            let dictionary = match &config.data {
+                Some(path) if config.use_dictionary => self.file(path)?,
+                _ => self.fixed(Version::by_name(&id.begin_string).unwrap_or(Version::Fix44)),
             };
+            return Ok((dictionary, None));
         }
         let application = match config.application.as_ref().or(config.data.as_ref()) {
             Some(path) if config.use_dictionary => self.file(path)?,
@@ -72,11 +78,11 @@ impl Dictionaries {
         };
         let same = |one: &Arc<Dictionary>, other: &Arc<Dictionary>| Arc::ptr_eq(one, other);
         if let Some((.., both)) = self.joined.iter().find(|(a, t, _)| same(a, &application) && same(t, &transport)) {
-            return Ok(Arc::clone(both));
+            return Ok((Arc::clone(both), Some(transport)));
         }
         let both = Arc::new(Dictionary::clone(&application).with_transport(&transport));
-        self.joined.push((application, transport, Arc::clone(&both)));
-        Ok(both)
+        self.joined.push((application, Arc::clone(&transport), Arc::clone(&both)));
+        Ok((both, Some(transport)))
     }
 
     fn fixed(&mut self, version: Version) -> Arc<Dictionary> {
@@ -112,44 +118,4 @@ pub fn read(path: &Path) -> Result<Dictionary, Problem> {
     }
     let xml = std::fs::read(path).map_err(|error| fail(&error))?;
     Dictionary::from_quickfix_xml(&xml).map_err(|problem| fail(&problem.brief()))
-}
-
-/// A dictionary's view of a session's messages.
-struct ByDictionary {
-    dictionary: Arc<Dictionary>,
-    options: ValidationOptions,
-    /// One thread drives a session; the lock is never waited for.
-    validator: Mutex<Validator>,
-}
-
-impl Validate for ByDictionary {
-    fn validate(&self, message: &Message<'_, '_>) -> Result<(), (RejectReason, Option<u32>)> {
-        let Ok(mut validator) = self.validator.lock() else { return Ok(()) };
-        let checked = validator.validate(message, &self.dictionary, &self.options);
-        checked
-            .map_err(|rejection| (of_reason(rejection.reason), rejection.tag.and_then(|tag| u32::try_from(tag).ok())))
-    }
-}
-
-fn of_reason(reason: Reason) -> RejectReason {
-    match reason {
-        Reason::InvalidTagNumber => RejectReason::InvalidTagNumber,
-        Reason::RequiredTagMissing => RejectReason::RequiredTagMissing,
-        Reason::TagNotDefinedForMessageType => RejectReason::TagNotDefinedForMessage,
-        Reason::UndefinedTag => RejectReason::UndefinedTag,
-        Reason::TagWithoutValue => RejectReason::TagWithoutValue,
-        Reason::ValueIncorrect => RejectReason::ValueIncorrect,
-        Reason::IncorrectDataFormat => RejectReason::DataFormat,
-        Reason::DecryptionProblem => RejectReason::Decryption,
-        Reason::SignatureProblem => RejectReason::Signature,
-        Reason::CompIdProblem => RejectReason::CompId,
-        Reason::SendingTimeAccuracyProblem => RejectReason::SendingTimeAccuracy,
-        Reason::InvalidMsgType => RejectReason::InvalidMsgType,
-        Reason::TagAppearsMoreThanOnce => RejectReason::TagAppearsMoreThanOnce,
-        Reason::TagOutOfOrder => RejectReason::TagOutOfOrder,
-        Reason::GroupFieldsOutOfOrder => RejectReason::GroupOutOfOrder,
-        Reason::IncorrectNumInGroup => RejectReason::GroupCount,
-        Reason::NonDataValueIncludesDelimiter => RejectReason::DataContainsDelimiter,
-        Reason::Other => RejectReason::Other,
-    }
 }

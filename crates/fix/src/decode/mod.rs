@@ -4,6 +4,9 @@
 //! and the first three fields are checked on the way, so that what comes out is no garbled message.
 
 use crate::SOH;
+use data::DataFields;
+mod data;
+
 use crate::frame::{Fault, Garbled, TRAILER_BYTES};
 use crate::tag;
 use crate::value::{self, Decimal, UtcTimestamp};
@@ -36,6 +39,7 @@ pub enum FieldError {
 #[derive(Debug)]
 pub struct Index {
     fields: Box<[Field]>,
+    data: DataFields,
 }
 
 impl Default for Index {
@@ -54,7 +58,14 @@ pub struct Message<'a, 'i> {
 impl Index {
     /// Takes messages of up to `fields_max` fields (at least 8).
     pub fn new(fields_max: usize) -> Self {
-        Self { fields: vec![Field::default(); fields_max.max(8)].into_boxed_slice() }
+        Self::with_data(fields_max, &[])
+    }
+
+    /// Knows these data fields beside the standard's: length field, data field
+    /// ([`Dictionary::data_fields`](crate::dictionary::Dictionary::data_fields)).
+    pub fn with_data(fields_max: usize, data: &[(u32, u32)]) -> Self {
+        let fields = vec![Field::default(); fields_max.max(8)].into_boxed_slice();
+        Self { fields, data: DataFields::with(data) }
     }
 
     /// Indexes one whole message as a [`Framer`](crate::Framer) cuts it.
@@ -66,23 +77,40 @@ impl Index {
     }
 
     fn index(&mut self, raw: &[u8]) -> Result<usize, Fault> {
-        let body_end = raw.len().checked_sub(TRAILER_BYTES).ok_or(Fault::BodyLength)?;
+        let body_end = raw.len().checked_sub(TRAILER_BYTES).filter(|end| *end > 0).ok_or(Fault::BodyLength)?;
         if raw.len() > u32::MAX as usize {
             return Err(Fault::TooLong);
         }
         check_sum(raw, body_end)?;
         let (mut at, mut count) = (0, 0);
-        let mut data_bytes = None;
-        while at < raw.len() {
-            let field = one_field(raw, at, data_bytes)?;
-            let slot = self.fields.get_mut(count).ok_or(Fault::Fields)?;
-            *slot = field;
-            data_bytes = data_length(raw, field);
+        while at < body_end {
+            let mut field = word_field(raw, at)?;
+            if count > 0
+                && let Some(end) = self.data_end(raw, count - 1, field)
+            {
+                field.end = end;
+            }
+            *self.fields.get_mut(count).ok_or(Fault::Fields)? = field;
             count += 1;
             at = field.end as usize + 1;
         }
-        check_frame(raw, &self.fields[..count], body_end)?;
-        Ok(count)
+        let trailer = Field { tag: tag::CHECK_SUM, start: body_end as u32 + 3, end: raw.len() as u32 - 1 };
+        *self.fields.get_mut(count).ok_or(Fault::Fields)? = trailer;
+        check_front(raw, &self.fields[..=count], body_end)?;
+        Ok(count + 1)
+    }
+
+    /// Where the value of a data field ends, if the field before says so, and if there is a delimiter in that place. A length
+    /// that cannot be is passed over: the field then ends like any other, and what follows is held against the dictionary.
+    #[inline]
+    fn data_end(&self, raw: &[u8], before: usize, field: Field) -> Option<u32> {
+        let before = self.fields.get(before)?;
+        if self.data.announced_by(before.tag)? != field.tag {
+            return None;
+        }
+        let length = value::unsigned(&raw[before.start as usize..before.end as usize])?;
+        let end = usize::try_from(length).ok()?.checked_add(field.start as usize)?;
+        (end < raw.len() - TRAILER_BYTES && raw[end] == SOH).then_some(end as u32)
     }
 }
 
@@ -91,70 +119,103 @@ fn is_logon(raw: &[u8]) -> bool {
     third == Some(b"35=A")
 }
 
-/// `10=nnn␁` at the end, and the sum of all bytes before it.
+/// `␁10=nnn␁` at the end, and the sum of all bytes before it.
 fn check_sum(raw: &[u8], body_end: usize) -> Result<(), Fault> {
-    let [b'1', b'0', b'=', hundreds, tens, ones, SOH] = raw[body_end..] else { return Err(Fault::CheckSum) };
+    let [SOH, b'1', b'0', b'=', hundreds, tens, ones, SOH] = raw[body_end - 1..] else { return Err(Fault::CheckSum) };
     let digits = [hundreds, tens, ones];
     let stated = value::unsigned(&digits).ok_or(Fault::CheckSum)?;
     if stated == u64::from(sum(&raw[..body_end])) { Ok(()) } else { Err(Fault::CheckSum) }
 }
 
-/// The sum of bytes modulo 256, which is what CheckSum holds.
+/// The sum of bytes modulo 256, which is what CheckSum holds. The compiler adds many at once.
 pub(crate) fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
 }
 
-/// The field at `at`, whose value has `data_bytes` bytes if the field before said so.
-fn one_field(raw: &[u8], at: usize, data_bytes: Option<(u32, usize)>) -> Result<Field, Fault> {
-    let (tag, start) = read_tag(raw, at)?;
-    if let Some((data_tag, length)) = data_bytes {
-        let end = start.saturating_add(length);
-        if tag == data_tag && raw.get(end) == Some(&SOH) && end < raw.len() - TRAILER_BYTES {
-            return Ok(Field { tag, start: start as u32, end: end as u32 });
-        }
+/// The field at `at`, up to its first delimiter. Looks at eight bytes at once: most fields are no longer. `at` is before the
+/// trailer and there is a delimiter right before that, so that no look goes beyond the message.
+#[inline]
+fn word_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+    let word = load(raw, at).ok_or(Fault::Field)?;
+    let equals = first(word, b'=');
+    let digits = (equals / 8) as usize;
+    if equals == 64 || digits > LONGEST_SHORT_TAG {
+        return long_field(raw, at);
     }
+    let tag = short_tag(word, equals).map_or_else(|| signed_tag(raw, at, digits), Ok)?;
+    let start = at + digits + 1;
+    // Delimiters before the equals sign are no digits: they are refused above.
+    let mut found = first(word, SOH);
+    let mut from = at;
+    while found == 64 {
+        from += 8;
+        found = first(load(raw, from).ok_or(Fault::Field)?, SOH);
+    }
+    Ok(Field { tag, start: start as u32, end: (from + (found / 8) as usize) as u32 })
+}
+
+/// Tags of up to this many digits are read by one multiplication.
+const LONGEST_SHORT_TAG: usize = 4;
+
+#[inline]
+fn load(raw: &[u8], at: usize) -> Option<u64> {
+    raw.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The place in bits of the first such byte; 64 if there is none. (Subtracting borrows only from bytes behind the first.)
+#[inline]
+fn first(word: u64, byte: u8) -> u32 {
+    let zero_there = word ^ (ONES * u64::from(byte));
+    (zero_there.wrapping_sub(ONES) & !zero_there & HIGHS).trailing_zeros() & !7
+}
+
+/// The number in front of the equals sign that is `equals` bits into the word; `None` if there is none, or other bytes.
+#[inline]
+fn short_tag(word: u64, equals: u32) -> Option<u32> {
+    if equals == 0 {
+        return None;
+    }
+    // The last digit goes to the highest byte, and zeros stand before the first.
+    let aligned = (word as u32) << (32 - equals);
+    let digits = aligned ^ (0x3030_3030 << (32 - equals));
+    // A byte above 9 reaches the high bit when 0x76 is added; none carries into the next unless its own high bit was set.
+    if (digits.wrapping_add(0x7676_7676) | digits) & 0x8080_8080 != 0 {
+        return None;
+    }
+    let pairs = (digits & 0x00ff_00ff) * 10 + ((digits >> 8) & 0x00ff_00ff);
+    Some((pairs & 0xff) * 100 + (pairs >> 16))
+}
+
+/// A tag that is no short number: `-5` is tag 0, everything else no tag at all.
+#[cold]
+fn signed_tag(raw: &[u8], at: usize, digits: usize) -> Result<u32, Fault> {
+    match raw[at..at + digits].split_first() {
+        Some((b'-', number)) if value::unsigned(number).is_some() => Ok(0),
+        _ => Err(Fault::Field),
+    }
+}
+
+/// A field with a long tag, byte by byte.
+#[cold]
+fn long_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+    let digits = raw[at..].iter().take(TAG_DIGITS_MAX + 2).position(|byte| *byte == b'=').ok_or(Fault::Field)?;
+    let text = &raw[at..at + digits];
+    let tag = match text.strip_prefix(b"-") {
+        Some(number) => value::unsigned(number).map(|_| 0),
+        None if digits <= TAG_DIGITS_MAX => value::unsigned(text).and_then(|tag| u32::try_from(tag).ok()),
+        None => None,
+    };
+    let start = at + digits + 1;
     let length = raw[start..].iter().position(|byte| *byte == SOH).ok_or(Fault::Field)?;
-    Ok(Field { tag, start: start as u32, end: (start + length) as u32 })
+    Ok(Field { tag: tag.ok_or(Fault::Field)?, start: start as u32, end: (start + length) as u32 })
 }
 
-/// Reads `tag=`; a negative number is tag 0, which no message may have (SessionRejectReason 0).
-fn read_tag(raw: &[u8], at: usize) -> Result<(u32, usize), Fault> {
-    let mut tag = 0;
-    let is_negative = raw[at] == b'-';
-    let first = at + usize::from(is_negative);
-    for (count, byte) in raw[first..].iter().take(TAG_DIGITS_MAX + 1).enumerate() {
-        match byte {
-            b'0'..=b'9' if count < TAG_DIGITS_MAX => tag = tag * 10 + u32::from(byte - b'0'),
-            b'=' if count > 0 => return Ok((if is_negative { 0 } else { tag }, first + count + 1)),
-            _ => return Err(Fault::Field),
-        }
-    }
-    Err(Fault::Field)
-}
-
-/// If the field is the length of a data field: that field's tag, and its bytes.
-fn data_length(raw: &[u8], field: Field) -> Option<(u32, usize)> {
-    let data_tag = data_tag(field.tag)?;
-    let length = value::unsigned(&raw[field.start as usize..field.end as usize])?;
-    Some((data_tag, usize::try_from(length).ok()?))
-}
-
-/// The data field that a length field announces.
-fn data_tag(length_tag: u32) -> Option<u32> {
-    match length_tag {
-        90 | 95 | 212 | 348 | 350 | 352 | 354 | 356 | 358 | 360 | 362 | 364 | 445 | 618 => Some(length_tag + 1),
-        93 => Some(89),
-        621 => Some(622),
-        1184 | 1277 | 1281 | 1397 | 1401 | 1403 | 1468 | 1525 | 1578 | 1620 | 1664 | 1678 | 1697 => {
-            Some(length_tag + 1)
-        }
-        _ => None,
-    }
-}
-
-/// The first three fields and the place of the last (FIX session layer: what is otherwise is garbled).
-fn check_frame(raw: &[u8], fields: &[Field], body_end: usize) -> Result<(), Fault> {
-    let [begin, length, kind, .., last] = fields else { return Err(Fault::MsgType) };
+/// The first three fields (FIX session layer: what is otherwise is garbled).
+fn check_front(raw: &[u8], fields: &[Field], body_end: usize) -> Result<(), Fault> {
+    let [begin, length, kind, _, ..] = fields else { return Err(Fault::MsgType) };
     if begin.tag != tag::BEGIN_STRING || length.tag != tag::BODY_LENGTH {
         return Err(Fault::BodyLength);
     }
@@ -162,12 +223,8 @@ fn check_frame(raw: &[u8], fields: &[Field], body_end: usize) -> Result<(), Faul
         return Err(Fault::MsgType);
     }
     let stated = value::unsigned(&raw[length.start as usize..length.end as usize]);
-    let counted = body_end.checked_sub(length.end as usize + 1).map(|bytes| bytes as u64);
-    if stated.is_none() || stated != counted {
-        return Err(Fault::BodyLength);
-    }
-    // A data field that reaches over the trailer has no field 10 behind it.
-    if last.tag != tag::CHECK_SUM || last.start as usize != body_end + 3 { Err(Fault::CheckSum) } else { Ok(()) }
+    let counted = (body_end - length.end as usize - 1) as u64;
+    if stated == Some(counted) { Ok(()) } else { Err(Fault::BodyLength) }
 }
 
 impl<'a> Message<'a, '_> {
@@ -273,5 +330,7 @@ impl<'a> Message<'a, '_> {
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 /// Writes BodyLength and CheckSum around a body in which `|` stands for SOH.
 pub(crate) fn whole(begin_string: &str, body: &str) -> Vec<u8> {
@@ -80,4 +81,51 @@ fn the_index_is_bounded() {
     let bytes = whole("FIX.4.4", &body);
     assert_eq!(Index::new(50).decode(&bytes).unwrap_err().fault, Fault::Fields);
     assert!(Index::new(104).decode(&bytes).is_ok());
+}
+
+/// Bodies out of pieces that matter: lengths of data, delimiters, odd tags, empty values.
+fn bodies() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        "[0-9]{1,10}=[ -~]{0,20}\x01",
+        Just("35=D\x01".to_owned()),
+        "(95|90|93|212|1184|2372)=[0-9]{1,2}\x01",
+        "(96|91|89|213|1185|2371)=[a-c=\x01]{0,12}\x01",
+        "-?[0-9]{0,6}=[\x00-\x1f]{0,3}\x01",
+        Just("10=000\x01".to_owned()),
+        "[ -~\x01]{0,12}",
+    ];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| format!("35=D\x01{}", pieces.concat()).into_bytes())
+}
+
+fn agrees(raw: &[u8]) {
+    let mut index = Index::new(64);
+    let found = index.decode(raw).ok();
+    let fast = found.map(|message| {
+        let place = |value: &[u8]| value.as_ptr() as usize - raw.as_ptr() as usize;
+        message.fields().map(|(tag, value)| (tag, place(value), place(value) + value.len())).collect::<Vec<_>>()
+    });
+    assert_eq!(fast, reference::decode(raw, data::PAIRS, 64), "{}", String::from_utf8_lossy(raw));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn both_decoders_read_the_same(body in bodies(), begin in "FIX.4.[0-4]|[A-Z]{0,20}") {
+        let mut raw = format!("8={begin}\x019={}\x01", body.len()).into_bytes();
+        raw.extend(body);
+        raw.extend(format!("10={:03}\x01", sum(&raw)).into_bytes());
+        agrees(&raw);
+    }
+
+    #[test]
+    fn both_decoders_refuse_the_same(mut raw in bodies(), at: prop::sample::Index, byte: u8) {
+        let place = at.index(raw.len());
+        raw[place] = byte;
+        let mut whole = format!("8=FIX.4.4\x019={}\x01", raw.len()).into_bytes();
+        whole.extend(&raw);
+        agrees(&whole);
+        whole.extend(format!("10={:03}\x01", sum(&whole)).into_bytes());
+        agrees(&whole);
+    }
 }

@@ -2,9 +2,10 @@
 
 use super::counters::End;
 use super::identity::SessionId;
-use super::text::{BusinessReason, RejectReason};
+use super::text::BusinessReason;
 use crate::decode::{FieldError, Message};
 use crate::encode::{Builder, Rejected};
+use crate::validate::Reason;
 use sidestep_sys::Problem;
 
 /// A program's answer to a message that it cannot take.
@@ -13,7 +14,7 @@ pub enum Refusal {
     /// A Reject (35=3).
     Session {
         /// SessionRejectReason (373)
-        reason: RejectReason,
+        reason: Reason,
         /// RefTagID (371), if one field is to blame.
         tag: Option<u32>,
     },
@@ -38,8 +39,8 @@ impl From<FieldError> for Refusal {
     fn from(error: FieldError) -> Self {
         match error {
             FieldError::Missing(_) => Self::Business { reason: BusinessReason::FieldMissing, text: None },
-            FieldError::Empty(tag) => Self::Session { reason: RejectReason::TagWithoutValue, tag: Some(tag) },
-            FieldError::Format(tag) => Self::Session { reason: RejectReason::DataFormat, tag: Some(tag) },
+            FieldError::Empty(tag) => Self::Session { reason: Reason::TagWithoutValue, tag: Some(tag) },
+            FieldError::Format(tag) => Self::Session { reason: Reason::IncorrectDataFormat, tag: Some(tag) },
         }
     }
 }

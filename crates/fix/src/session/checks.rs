@@ -2,11 +2,11 @@
 
 use super::counters::End;
 use super::inbound::{Kind, Verdict};
-use super::text::RejectReason;
 use super::{Phase, Session};
 use crate::decode::{FieldError, Message};
 use crate::store::Store;
 use crate::tag;
+use crate::validate::Reason;
 use crate::value::UtcTimestamp;
 use std::cmp::Ordering;
 
@@ -27,9 +27,11 @@ impl<S: Store> Session<S> {
 
     /// The dictionary's view.
     pub(super) fn validate(&mut self, message: &Message<'_, '_>) -> Result<(), Verdict> {
-        let Some(validator) = &self.validator else { return Ok(()) };
-        match validator.validate(message) {
-            Err((reason, tag)) if self.settings.reject_invalid_message => Err(Verdict::Reject(reason, tag)),
+        let Some(rules) = &self.rules else { return Ok(()) };
+        match rules.validate(message, &mut self.validator) {
+            Err(rejection) if self.settings.reject_invalid_message => {
+                Err(Verdict::Reject(rejection.reason, rejection.tag))
+            }
             Err(_) => {
                 self.counters.invalid_taken += 1;
                 Ok(())
@@ -43,7 +45,7 @@ impl<S: Store> Session<S> {
         let sending_time = message.timestamp(tag::SENDING_TIME).map_err(missing_or_bad)?;
         // What came early was on time when it came.
         if self.settings.check_latency && !self.from_early && !self.is_near(sending_time) {
-            return Err(Verdict::RejectAndLogout(RejectReason::SendingTimeAccuracy, None));
+            return Err(Verdict::RejectAndLogout(Reason::SendingTimeAccuracyProblem, None));
         }
         if !self.settings.check_comp_id {
             return Ok(());
@@ -52,7 +54,7 @@ impl<S: Store> Session<S> {
         let sender = message.required(tag::SENDER_COMP_ID).map_err(missing_or_bad)?;
         let target = message.required(tag::TARGET_COMP_ID).map_err(missing_or_bad)?;
         if sender != id.target_comp_id.as_bytes() || target != id.sender_comp_id.as_bytes() {
-            return Err(Verdict::RejectAndLogout(RejectReason::CompId, None));
+            return Err(Verdict::RejectAndLogout(Reason::CompIdProblem, None));
         }
         Ok(())
     }
@@ -88,7 +90,7 @@ impl<S: Store> Session<S> {
             Err(FieldError::Missing(_)) if !self.settings.requires_orig_sending_time => Verdict::Duplicate,
             Err(error) => missing_or_bad(error),
             Ok(original) if message.timestamp(tag::SENDING_TIME).is_ok_and(|sending| original > sending) => {
-                Verdict::RejectAndLogout(RejectReason::SendingTimeAccuracy, None)
+                Verdict::RejectAndLogout(Reason::SendingTimeAccuracyProblem, None)
             }
             Ok(_) => Verdict::Duplicate,
         }
@@ -98,8 +100,8 @@ impl<S: Store> Session<S> {
 /// A field that has to be there and readable.
 pub(super) fn missing_or_bad(error: FieldError) -> Verdict {
     match error {
-        FieldError::Missing(tag) => Verdict::Reject(RejectReason::RequiredTagMissing, Some(tag)),
-        FieldError::Empty(tag) => Verdict::Reject(RejectReason::TagWithoutValue, Some(tag)),
-        FieldError::Format(tag) => Verdict::Reject(RejectReason::DataFormat, Some(tag)),
+        FieldError::Missing(tag) => Verdict::Reject(Reason::RequiredTagMissing, Some(tag.into())),
+        FieldError::Empty(tag) => Verdict::Reject(Reason::TagWithoutValue, Some(tag.into())),
+        FieldError::Format(tag) => Verdict::Reject(Reason::IncorrectDataFormat, Some(tag.into())),
     }
 }

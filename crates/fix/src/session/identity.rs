@@ -61,7 +61,9 @@ impl SessionId {
         Dialect {
             open_end: at_least("FIX.4.2"),
             reject_reason: at_least("FIX.4.2"),
+            reject_reason_max: if self.begin_string == "FIX.4.2" { 11 } else { 99 },
             business_reject: at_least("FIX.4.2"),
+            routed_location: at_least("FIX.4.1"),
             milliseconds: at_least("FIX.4.2"),
             reset_flag: at_least("FIX.4.1"),
             appl_ver_id: fixt,
@@ -92,6 +94,10 @@ pub(crate) struct Dialect {
     pub(crate) open_end: bool,
     /// A Reject has RefTagID (371), RefMsgType (372) and SessionRejectReason (373).
     pub(crate) reject_reason: bool,
+    /// The largest SessionRejectReason (373) that is defined; what is beyond is left out.
+    pub(crate) reject_reason_max: u8,
+    /// OnBehalfOfLocationID (144) and DeliverToLocationID (145) exist.
+    pub(crate) routed_location: bool,
     /// There is a BusinessMessageReject (35=j).
     pub(crate) business_reject: bool,
     /// Timestamps may have a fraction.

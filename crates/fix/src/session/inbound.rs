@@ -5,20 +5,21 @@
 
 use super::application::{Application, Refusal};
 use super::counters::End;
-use super::text::{INCORRECT_BEGIN_STRING, Phrase, RejectReason, THROTTLED, WITHOUT_MSG_SEQ_NUM};
+use super::text::{INCORRECT_BEGIN_STRING, Phrase, THROTTLED, WITHOUT_MSG_SEQ_NUM};
 use super::{Phase, Session};
 use crate::decode::Message;
 use crate::store::Store;
 use crate::tag;
+use crate::validate::Reason;
 use std::cmp::Ordering;
 
 /// What becomes of a message that does not reach its handler.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Verdict {
     /// A Reject; the message counts as processed.
-    Reject(RejectReason, Option<u32>),
+    Reject(Reason, Option<i64>),
     /// A Reject, then a Logout.
-    RejectAndLogout(RejectReason, Option<u32>),
+    RejectAndLogout(Reason, Option<i64>),
     /// It came before, and says so.
     Duplicate,
     /// Its number is too low, and it does not say that it came before.

@@ -5,11 +5,12 @@ use super::checks::missing_or_bad;
 use super::counters::End;
 use super::inbound::{Kind, Verdict};
 use super::settings::Role;
-use super::text::{HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG, Phrase, RejectReason};
+use super::text::{HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG, Phrase};
 use super::{Phase, Session};
 use crate::decode::Message;
 use crate::store::Store;
 use crate::tag;
+use crate::validate::Reason;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -110,7 +111,7 @@ impl<S: Store> Session<S> {
     fn logon_again(&mut self, message: &Message<'_, '_>, seq: u64) -> Result<(), Verdict> {
         match seq.cmp(&self.store.next_inbound()) {
             Ordering::Less => Err(self.late(message, Kind::Logon, seq)),
-            Ordering::Equal => Err(Verdict::Reject(RejectReason::ValueIncorrect, Some(tag::MSG_TYPE))),
+            Ordering::Equal => Err(Verdict::Reject(Reason::ValueIncorrect, Some(tag::MSG_TYPE.into()))),
             Ordering::Greater => Err(Verdict::Early(seq)),
         }
     }

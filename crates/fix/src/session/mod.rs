@@ -39,15 +39,18 @@ mod patch;
 mod reject;
 mod replay;
 mod reset;
+mod rules;
 mod settings;
 mod text;
 mod timers;
 
+pub use crate::validate::Reason as RejectReason;
 pub use application::{Application, Outbox, Refusal, SendError};
 pub use counters::{Counters, End};
 pub use identity::SessionId;
+pub use rules::{Rules, Validate};
 pub use settings::{CancelOn, Role, SessionSettings, Throttle};
-pub use text::{BusinessReason, RejectReason};
+pub use text::BusinessReason;
 
 use crate::clock::Now;
 use crate::decode::{Index, Message};
@@ -55,6 +58,7 @@ use crate::encode::{Encoder, Parties};
 use crate::frame::Garbled;
 use crate::schedule::Window;
 use crate::store::Store;
+use crate::validate::Validator;
 use crate::value::Precision;
 use early::Early;
 use gap::Gap;
@@ -80,20 +84,12 @@ pub enum Phase {
     LogoutSent,
 }
 
-/// What a message has to look like beyond the session layer: a dictionary's view.
-pub trait Validate: Send + Sync {
-    /// Whether the message is as the dictionary says.
-    ///
-    /// # Errors
-    /// The first thing that is not: its reason, and the tag to blame.
-    fn validate(&self, message: &Message<'_, '_>) -> Result<(), (RejectReason, Option<u32>)>;
-}
-
 /// One FIX session. It outlives its connections.
 pub struct Session<S> {
     settings: Arc<SessionSettings>,
     dialect: Dialect,
-    validator: Option<Arc<dyn Validate>>,
+    rules: Option<Arc<dyn Validate>>,
+    validator: Validator,
     encoder: Encoder,
     store: S,
     now: Now,
@@ -123,14 +119,14 @@ pub struct Session<S> {
 }
 
 impl<S: Store> Session<S> {
-    /// A session with these settings that remembers in `store`. `validator` checks messages beyond the session layer.
+    /// A session with these settings that remembers in `store`. Without `rules` only the session layer is checked.
     ///
     /// # Errors
     /// The settings make no session, or the store's numbers are none.
     pub fn new(
         settings: SessionSettings,
         store: S,
-        validator: Option<Arc<dyn Validate>>,
+        rules: Option<Arc<dyn Validate>>,
         now: Now,
     ) -> Result<Self, Problem> {
         settings.check()?;
@@ -146,7 +142,8 @@ impl<S: Store> Session<S> {
         let replays = Replays::new(settings.resend_requests_per_second, now);
         Ok(Self {
             dialect,
-            validator,
+            rules,
+            validator: Validator::new(),
             encoder,
             store,
             now,

@@ -6,13 +6,13 @@
 use super::application::Application;
 use super::gap::END_SEQ_NO_OPEN_40;
 use super::inbound::{Kind, Verdict};
-use super::text::RejectReason;
 use super::{Phase, Session, checks, patch};
 use crate::clock::Now;
 use crate::decode::Message;
 use crate::encode::Encoder;
 use crate::store::Store;
 use crate::tag;
+use crate::validate::Reason;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -146,7 +146,7 @@ impl<S: Store> Session<S> {
         let last = if open { sent } else { end.min(sent) };
         if (!open && end < begin) || begin > sent {
             let tag = if begin > sent { tag::BEGIN_SEQ_NO } else { tag::END_SEQ_NO };
-            return Err(Verdict::Reject(RejectReason::ValueIncorrect, Some(tag)));
+            return Err(Verdict::Reject(Reason::ValueIncorrect, Some(tag.into())));
         }
         self.resend(begin, last);
         Ok(())

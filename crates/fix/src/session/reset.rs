@@ -2,11 +2,11 @@
 
 use super::application::Application;
 use super::inbound::Verdict;
-use super::text::RejectReason;
 use super::{Session, checks};
 use crate::decode::Message;
 use crate::store::Store;
 use crate::tag;
+use crate::validate::Reason;
 use std::cmp::Ordering;
 
 /// Numbers beyond it would soon not fit anymore: nobody sends so many messages.
@@ -22,13 +22,13 @@ impl<S: Store> Session<S> {
     ) -> Result<(), Verdict> {
         let new = message.unsigned(tag::NEW_SEQ_NO).map_err(checks::missing_or_bad)?;
         match new.cmp(&self.store.next_inbound()) {
-            _ if new > NEW_SEQ_NO_MAX => Err(Verdict::Reject(RejectReason::ValueIncorrect, None)),
+            _ if new > NEW_SEQ_NO_MAX => Err(Verdict::Reject(Reason::ValueIncorrect, None)),
             Ordering::Greater => {
                 self.expect(new, app);
                 Ok(())
             }
             Ordering::Equal => Ok(()),
-            Ordering::Less => Err(Verdict::Reject(RejectReason::ValueIncorrect, None)),
+            Ordering::Less => Err(Verdict::Reject(Reason::ValueIncorrect, None)),
         }
     }
 

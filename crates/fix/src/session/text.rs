@@ -1,86 +1,5 @@
 //! Texts (58) that go to the counterparty: QuickFIX's words, since people and scripts look for them.
 
-/// SessionRejectReason (373): what is wrong with a message. FIX session layer, Reject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RejectReason {
-    /// 0
-    InvalidTagNumber,
-    /// 1
-    RequiredTagMissing,
-    /// 2
-    TagNotDefinedForMessage,
-    /// 3
-    UndefinedTag,
-    /// 4
-    TagWithoutValue,
-    /// 5
-    ValueIncorrect,
-    /// 6
-    DataFormat,
-    /// 7
-    Decryption,
-    /// 8
-    Signature,
-    /// 9
-    CompId,
-    /// 10
-    SendingTimeAccuracy,
-    /// 11
-    InvalidMsgType,
-    /// 12
-    XmlValidation,
-    /// 13
-    TagAppearsMoreThanOnce,
-    /// 14
-    TagOutOfOrder,
-    /// 15
-    GroupOutOfOrder,
-    /// 16
-    GroupCount,
-    /// 17
-    DataContainsDelimiter,
-    /// 99
-    Other,
-}
-
-const REASONS: [(RejectReason, &str); 18] = [
-    (RejectReason::InvalidTagNumber, "Invalid tag number"),
-    (RejectReason::RequiredTagMissing, "Required tag missing"),
-    (RejectReason::TagNotDefinedForMessage, "Tag not defined for this message type"),
-    (RejectReason::UndefinedTag, "Undefined Tag"),
-    (RejectReason::TagWithoutValue, "Tag specified without a value"),
-    (RejectReason::ValueIncorrect, "Value is incorrect (out of range) for this tag"),
-    (RejectReason::DataFormat, "Incorrect data format for value"),
-    (RejectReason::Decryption, "Decryption problem"),
-    (RejectReason::Signature, "Signature problem"),
-    (RejectReason::CompId, "CompID problem"),
-    (RejectReason::SendingTimeAccuracy, "SendingTime accuracy problem"),
-    (RejectReason::InvalidMsgType, "Invalid MsgType"),
-    (RejectReason::XmlValidation, "XML validation error"),
-    (RejectReason::TagAppearsMoreThanOnce, "Tag appears more than once"),
-    (RejectReason::TagOutOfOrder, "Tag specified out of required order"),
-    (RejectReason::GroupOutOfOrder, "Repeating group fields out of order"),
-    (RejectReason::GroupCount, "Incorrect NumInGroup count for repeating group"),
-    (RejectReason::DataContainsDelimiter, "Non-data value includes field delimiter"),
-];
-
-impl RejectReason {
-    /// The number of SessionRejectReason (373).
-    pub fn code(self) -> u64 {
-        REASONS.iter().position(|(reason, _)| *reason == self).map_or(99, |code| code as u64)
-    }
-
-    /// The reason with this number; what is not known is [`Other`](Self::Other).
-    pub fn from_code(code: u64) -> Self {
-        usize::try_from(code).ok().and_then(|code| REASONS.get(code)).map_or(Self::Other, |(reason, _)| *reason)
-    }
-
-    /// The Text (58) that goes with it.
-    pub fn text(self) -> &'static str {
-        REASONS.iter().find(|(reason, _)| *reason == self).map_or("Other", |(_, text)| text)
-    }
-}
-
 /// BusinessRejectReason (380): why an application message cannot be served. FIX, BusinessMessageReject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusinessReason {
@@ -179,8 +98,8 @@ impl Phrase {
     }
 
     /// A reason with the tag behind it, for versions whose Reject has no RefTagID (371).
-    pub(crate) fn with_tag(text: &str, tag: &[u8]) -> Self {
-        Self::new().text(text).text(" (").bytes(tag).text(")")
+    pub(crate) fn with_tag(text: &str, tag: i64) -> Self {
+        Self::new().text(text).text(" (").text(if tag < 0 { "-" } else { "" }).number(tag.unsigned_abs()).text(")")
     }
 
     pub(crate) fn text(self, text: &str) -> Self {
@@ -218,20 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_reasons_are_the_specifications() {
-        assert_eq!(RejectReason::SendingTimeAccuracy.code(), 10);
-        assert_eq!(RejectReason::GroupCount.code(), 16);
-        assert_eq!(RejectReason::Other.code(), 99);
-        for code in 0..18 {
-            assert_eq!(RejectReason::from_code(code).code(), code);
-        }
-    }
-
-    #[test]
     fn phrases_are_quickfixs_and_are_cut_where_they_do_not_fit() {
         assert_eq!(Phrase::too_low(5, 2).as_bytes(), b"MsgSeqNum too low, expecting 5 but received 2");
         let longest = Phrase::next_expected_too_high(u64::MAX, u64::MAX);
         assert!(longest.as_bytes().ends_with(b"18446744073709551615"));
-        assert_eq!(Phrase::with_tag(&"x".repeat(200), b"1").as_bytes().len(), 128);
+        assert_eq!(Phrase::with_tag(&"x".repeat(200), -1).as_bytes().len(), 128);
     }
 }

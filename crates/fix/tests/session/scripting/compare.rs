@@ -2,7 +2,7 @@
 
 /// How strict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Same fields, same order, same values, BodyLength included: what QuickFIX's own suite asks for.
     Strict,
     /// Fields in any order; BodyLength and CheckSum may be others. What two different engines can agree on.
@@ -10,7 +10,7 @@ pub enum Mode {
 }
 
 /// Compares, and says what is different. Only what stands before a second `=` counts, as QuickFIX compares.
-pub fn compare(expected: &[u8], got: &[u8], mode: Mode) -> Result<(), String> {
+pub(crate) fn compare(expected: &[u8], got: &[u8], mode: Mode) -> Result<(), String> {
     let (mut expected, mut got) = (fields(expected), fields(got));
     if mode == Mode::Unordered {
         for side in [&mut expected, &mut got] {

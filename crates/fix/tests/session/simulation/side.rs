@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 /// Counts orders: each has the number after the one before.
 #[derive(Debug, Default)]
-pub struct App {
+pub(crate) struct App {
     /// The next order to come.
-    pub expected: u64,
+    pub(crate) expected: u64,
     /// What went wrong.
-    pub wrong: Option<String>,
-    pub ends: Vec<End>,
+    pub(crate) wrong: Option<String>,
+    pub(crate) ends: Vec<End>,
 }
 
 impl Application for App {
@@ -31,15 +31,15 @@ impl Application for App {
     }
 }
 
-pub struct Side {
-    pub session: Session<MemoryStore>,
-    pub app: App,
+pub(crate) struct Side {
+    pub(crate) session: Session<MemoryStore>,
+    pub(crate) app: App,
     /// The next order to send.
-    pub order: u64,
+    pub(crate) order: u64,
     framer: Framer,
     index: Index,
     /// Bytes on their way to us.
-    pub wire: VecDeque<u8>,
+    pub(crate) wire: VecDeque<u8>,
     numbers: (u64, u64),
 }
 
@@ -47,7 +47,7 @@ pub struct Side {
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 impl Side {
-    pub fn new(session: Session<MemoryStore>) -> Self {
+    pub(crate) fn new(session: Session<MemoryStore>) -> Self {
         Self {
             session,
             app: App::default(),
@@ -59,19 +59,19 @@ impl Side {
         }
     }
 
-    pub fn connect(&mut self, now: Now) {
+    pub(crate) fn connect(&mut self, now: Now) {
         self.framer.clear();
         self.wire.clear();
         self.session.connected(now, &mut self.app);
     }
 
-    pub fn disconnect(&mut self, now: Now) {
+    pub(crate) fn disconnect(&mut self, now: Now) {
         self.wire.clear();
         self.session.disconnected(now, &mut self.app);
     }
 
     /// Sends an order; whether it was taken.
-    pub fn send(&mut self, now: Now) -> bool {
+    pub(crate) fn send(&mut self, now: Now) -> bool {
         let order = self.order;
         let sent = self.session.send(b"D", now, |builder| {
             builder.unsigned(11, order).str(55, "EURUSD").str(58, "an order with some text in it");
@@ -81,7 +81,7 @@ impl Side {
     }
 
     /// Takes up to `count` bytes off the wire.
-    pub fn receive(&mut self, count: usize, now: Now) {
+    pub(crate) fn receive(&mut self, count: usize, now: Now) {
         let count = count.min(self.wire.len());
         let bytes: Vec<u8> = self.wire.drain(..count).collect();
         let mut rest = &bytes[..];
@@ -107,19 +107,19 @@ impl Side {
     }
 
     /// What was written, at most `count` bytes.
-    pub fn written(&mut self, count: usize, now: Now) -> Vec<u8> {
+    pub(crate) fn written(&mut self, count: usize, now: Now) -> Vec<u8> {
         let output = self.session.output();
         let bytes = output[..count.min(output.len())].to_vec();
         self.session.sent(bytes.len(), now);
         bytes
     }
 
-    pub fn tick(&mut self, now: Now) {
+    pub(crate) fn tick(&mut self, now: Now) {
         self.session.on_timer(now, &mut self.app);
     }
 
     /// Numbers never go back, and no connection ends for a reason that only a fault can have.
-    pub fn check(&mut self) -> Result<(), String> {
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let store = self.session.store();
         let numbers = (store.next_outbound(), store.next_inbound());
         if numbers.0 < self.numbers.0 || numbers.1 < self.numbers.1 {

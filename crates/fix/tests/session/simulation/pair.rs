@@ -14,18 +14,18 @@ const ROUNDS_MAX: usize = 4000;
 
 /// What all schedules together went through.
 #[derive(Debug, Default)]
-pub struct Total {
-    pub cuts: u64,
-    pub delivered: u64,
-    pub resent: u64,
-    pub held: u64,
-    pub early: u64,
-    pub resend_requests: u64,
-    pub gap_fills: u64,
-    pub logons: u64,
+pub(crate) struct Total {
+    pub(crate) cuts: u64,
+    pub(crate) delivered: u64,
+    pub(crate) resent: u64,
+    pub(crate) held: u64,
+    pub(crate) early: u64,
+    pub(crate) resend_requests: u64,
+    pub(crate) gap_fills: u64,
+    pub(crate) logons: u64,
 }
 
-pub struct Pair {
+pub(crate) struct Pair {
     now: Now,
     /// Initiator and acceptor.
     sides: [Side; 2],
@@ -41,7 +41,7 @@ fn session(role: Role, now: Now, chosen: &SessionSettings) -> Session<MemoryStor
 }
 
 impl Pair {
-    pub fn new(random: &mut Rng) -> Self {
+    pub(crate) fn new(random: &mut Rng) -> Self {
         let now = Now { utc_ns: START_UTC_NS, mono_ns: 0 };
         let mut chosen = SessionSettings::new(Role::Initiator, SessionId::new("FIX.4.4", "US", "THEM"));
         chosen.heart_bt_int_s = 5;
@@ -57,7 +57,7 @@ impl Pair {
     }
 
     /// One thing happens.
-    pub fn step(&mut self, random: &mut Rng) -> Result<(), String> {
+    pub(crate) fn step(&mut self, random: &mut Rng) -> Result<(), String> {
         let side = random.usize(..2);
         match random.u8(..100) {
             0..30 => (0..random.usize(1..6)).for_each(|_| drop(self.sides[side].send(self.now))),
@@ -74,7 +74,7 @@ impl Pair {
     }
 
     /// Everything is connected again and comes to rest; then nothing may be missing.
-    pub fn finish(&mut self) -> Result<(), String> {
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
         for round in 0..ROUNDS_MAX {
             self.connect();
             for side in [0, 1] {
@@ -103,7 +103,7 @@ impl Pair {
         Err(format!("no rest:\n {}\n {}", state(&self.sides[0]), state(&self.sides[1])))
     }
 
-    pub fn count(&self, total: &mut Total) {
+    pub(crate) fn count(&self, total: &mut Total) {
         total.cuts += self.cuts;
         for side in &self.sides {
             let counters = side.session.counters();

@@ -3,14 +3,14 @@
 //! The scripts are not in this repository. `make conformance` obtains them as the Go module of quickfixgo and names the folder
 //! in `FIX_ACCEPTANCE`; without it the test says so and is skipped.
 
-mod scripting;
-
-use scripting::compare::Mode;
-use scripting::{parse, run, world};
-use sidestep_fix::session::{Role, Session, SessionId, SessionSettings};
+use super::scripting::compare::Mode;
+use super::scripting::{parse, run, world};
+use sidestep_fix::dictionary::Dictionary;
+use sidestep_fix::session::{Role, Rules, Session, SessionId, SessionSettings};
 use sidestep_fix::store::MemoryStore;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Scripts of the suite: fewer mean that something is missing. quickfixgo 0.9.10 has 467 of the original suite and 38 more.
 const SCRIPTS_MIN: usize = 505;
@@ -26,9 +26,11 @@ fn the_public_suite_passes() {
     assert!(scripts.len() >= SCRIPTS_MIN, "{}: {} scripts, not {SCRIPTS_MIN}", root.display(), scripts.len());
     let mut passed: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
     let mut failures = Vec::new();
+    let mut dictionaries = BTreeMap::new();
     for path in scripts.iter().filter(|path| path.to_string_lossy().contains(&filter)) {
         let (suite, version) = place(path);
-        let result = run_one(path, &suite, &version, &root);
+        let rules = dictionaries.entry(version.clone()).or_insert_with(|| rules(&version, &root)).clone();
+        let result = run_one(path, &suite, &version, rules);
         let count = passed.entry((suite, version)).or_default();
         count.1 += 1;
         match result {
@@ -65,16 +67,16 @@ fn place(path: &Path) -> (String, String) {
     (parts.next().expect("a folder of a suite"), version)
 }
 
-fn run_one(path: &Path, suite: &str, version: &str, root: &Path) -> Result<(), String> {
+fn run_one(path: &Path, suite: &str, version: &str, rules: Rules) -> Result<(), String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let steps = parse::script(&bytes).map_err(|bad| bad.to_string())?;
-    let session = session(suite, version, root);
+    let session = session(suite, version, rules);
     let mut world = world::World::new(vec![session]);
     run::run(&steps, &mut world, Mode::Strict)
 }
 
 /// The acceptor that the suite expects, as its configuration files describe it.
-fn session(suite: &str, version: &str, _root: &Path) -> Session<MemoryStore> {
+fn session(suite: &str, version: &str, rules: Rules) -> Session<MemoryStore> {
     let (begin_string, appl_ver_id) = match version {
         "fix40" => ("FIX.4.0", ""),
         "fix41" => ("FIX.4.1", ""),
@@ -94,5 +96,21 @@ fn session(suite: &str, version: &str, _root: &Path) -> Session<MemoryStore> {
     settings.resend_request_chunk_size = if suite == "resendreqchunksize" { 5 } else { 0 };
     let now = world::start();
     let store = MemoryStore::with_bytes(now.utc_ns, 1 << 20);
-    Session::new(settings, store, None, now).expect("the settings are good")
+    Session::new(settings, store, Some(Arc::new(rules)), now).expect("the settings are good")
+}
+
+/// The suite's own dictionaries, as the module brings them.
+fn rules(version: &str, root: &Path) -> Rules {
+    let read = |name: &str| {
+        let path = root.join("spec").join(name);
+        let xml = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Dictionary::from_quickfix_xml(&xml).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
+    };
+    let dictionary = read(&format!("{}.xml", version.to_uppercase()));
+    if !version.starts_with("fix50") {
+        return Rules { dictionary: Arc::new(dictionary), transport: None, options: Default::default() };
+    }
+    let transport = read("FIXT11.xml");
+    let dictionary = Arc::new(dictionary.with_transport(&transport));
+    Rules { dictionary, transport: Some(Arc::new(transport)), options: Default::default() }
 }

@@ -9,7 +9,7 @@ use super::world::World;
 const WAIT_NS: u64 = 40_000_000_000;
 
 /// Runs the steps; says what went otherwise.
-pub fn run(steps: &[Step], world: &mut World, mode: Mode) -> Result<(), String> {
+pub(crate) fn run(steps: &[Step], world: &mut World, mode: Mode) -> Result<(), String> {
     for step in steps {
         one(step, world, mode).map_err(|reason| format!("line {}: {reason}", step.line))?;
     }
@@ -141,6 +141,6 @@ fn expect_events(world: &mut World, expected: &str) -> Result<(), String> {
     if got == expected { Ok(()) } else { Err(format!("events should be {expected:?}, are {got:?}")) }
 }
 
-pub fn show(message: &[u8]) -> String {
+pub(crate) fn show(message: &[u8]) -> String {
     String::from_utf8_lossy(message).replace('\x01', "|")
 }

@@ -4,15 +4,15 @@ use std::fmt;
 
 /// One line of a script.
 #[derive(Debug, Clone)]
-pub struct Step {
-    pub line: usize,
+pub(crate) struct Step {
+    pub(crate) line: usize,
     /// Connection 1 to 9.
-    pub connection: u8,
-    pub action: Action,
+    pub(crate) connection: u8,
+    pub(crate) action: Action,
 }
 
 #[derive(Debug, Clone)]
-pub enum Action {
+pub(crate) enum Action {
     Connect,
     Disconnect,
     ExpectConnect,
@@ -37,9 +37,9 @@ pub enum Action {
 
 /// A script that cannot be read.
 #[derive(Debug)]
-pub struct Bad {
-    pub line: usize,
-    pub reason: String,
+pub(crate) struct Bad {
+    pub(crate) line: usize,
+    pub(crate) reason: String,
 }
 
 impl fmt::Display for Bad {
@@ -49,7 +49,7 @@ impl fmt::Display for Bad {
 }
 
 /// Reads a script; `|` separates fields where there is no 0x01.
-pub fn script(bytes: &[u8]) -> Result<Vec<Step>, Bad> {
+pub(crate) fn script(bytes: &[u8]) -> Result<Vec<Step>, Bad> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let mut steps = Vec::new();
     for (at, line) in lines {
@@ -73,7 +73,7 @@ pub fn script(bytes: &[u8]) -> Result<Vec<Step>, Bad> {
 }
 
 /// The settings line of our own scripts: pairs of name and value.
-pub fn settings(bytes: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn settings(bytes: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().find_map(|line| line.strip_prefix("# settings:")).unwrap_or("");
     let pairs = line.split_whitespace().filter_map(|pair| pair.split_once('='));
@@ -139,7 +139,7 @@ fn expected(rest: &[u8]) -> Option<Action> {
 }
 
 /// A message as it is sent or expected: macros filled in, BodyLength and CheckSum added where they are missing.
-pub fn complete(template: &[u8], time: &dyn Fn(i64) -> String) -> Vec<u8> {
+pub(crate) fn complete(template: &[u8], time: &dyn Fn(i64) -> String) -> Vec<u8> {
     let message = with_times(template, time);
     if !message.starts_with(b"8=") {
         return message;

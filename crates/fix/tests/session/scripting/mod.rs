@@ -17,8 +17,8 @@
 //! eEVENT on_logon ...       what the application was told, in order, since the last eEVENT
 //! ```
 
-pub mod compare;
-pub mod echo;
-pub mod parse;
-pub mod run;
-pub mod world;
+pub(crate) mod compare;
+pub(crate) mod echo;
+pub(crate) mod parse;
+pub(crate) mod run;
+pub(crate) mod world;

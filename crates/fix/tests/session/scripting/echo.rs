@@ -12,12 +12,12 @@ const HEADER: [u32; 32] = [
 
 /// Sends NewOrderSingle (D), Email (C) and, from FIX 4.2 on, SecurityDefinition (d) back; knows nothing else.
 #[derive(Debug, Default)]
-pub struct Echo {
+pub(crate) struct Echo {
     seen: HashSet<Vec<u8>>,
     /// What it was told.
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
     /// Every application message that came: ClOrdID (11), and whether it said it may be a duplicate.
-    pub orders: Vec<(String, bool)>,
+    pub(crate) orders: Vec<(String, bool)>,
 }
 
 impl Application for Echo {

@@ -1,9 +1,7 @@
 //! Our own scripts, in `tests/scripts/<concern>/<rule>.def`; COMPLIANCE.md says which rule is where.
 
-mod scripting;
-
-use scripting::compare::Mode;
-use scripting::{parse, run, world};
+use super::scripting::compare::Mode;
+use super::scripting::{parse, run, world};
 use sidestep_fix::schedule::{Schedule, ScheduleText};
 use sidestep_fix::session::{CancelOn, Role, Session, SessionId, SessionSettings, Throttle};
 use sidestep_fix::store::MemoryStore;

@@ -1,14 +1,14 @@
 //! A host with sessions, connections and a clock of its own.
 
 use super::echo::Echo;
-use sidestep_fix::session::{Application, Phase, Session};
+use sidestep_fix::session::{Phase, Session};
 use sidestep_fix::store::MemoryStore;
 use sidestep_fix::value::{Precision, UtcTimestamp};
 use sidestep_fix::{Framer, Index, Now, tag};
 use std::collections::{HashMap, VecDeque};
 
 /// A Friday at noon, far from clock changes.
-pub const START_UTC_NS: i64 = 1_709_899_200_000_000_000;
+pub(crate) const START_UTC_NS: i64 = 1_709_899_200_000_000_000;
 
 type Ours = Session<MemoryStore>;
 
@@ -23,21 +23,21 @@ struct Connection {
 }
 
 /// The host under test.
-pub struct World {
-    pub now: Now,
-    pub sessions: Vec<Ours>,
-    pub echo: Echo,
+pub(crate) struct World {
+    pub(crate) now: Now,
+    pub(crate) sessions: Vec<Ours>,
+    pub(crate) echo: Echo,
     connections: HashMap<u8, Connection>,
     index: Index,
 }
 
 impl World {
-    pub fn new(sessions: Vec<Ours>) -> Self {
+    pub(crate) fn new(sessions: Vec<Ours>) -> Self {
         Self { now: start(), sessions, echo: Echo::default(), connections: HashMap::new(), index: Index::default() }
     }
 
     /// The script's clock, `shift` seconds away.
-    pub fn time(&self, shift: i64) -> String {
+    pub(crate) fn time(&self, shift: i64) -> String {
         let mut text = [0; 27];
         let moment = UtcTimestamp { ns: self.now.utc_ns + shift * 1_000_000_000 };
         let length = moment.write(Precision::Seconds, &mut text);
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// The script connects. An initiator of ours takes the connection as its own.
-    pub fn connect(&mut self, id: u8) {
+    pub(crate) fn connect(&mut self, id: u8) {
         let connection = Connection {
             framer: Framer::default(),
             session: None,
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// The script cuts the connection.
-    pub fn disconnect(&mut self, id: u8) {
+    pub(crate) fn disconnect(&mut self, id: u8) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.open = false;
             if let Some(session) = connection.session.take() {
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// The script sends.
-    pub fn send(&mut self, id: u8, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, id: u8, bytes: &[u8]) {
         let Some(mut connection) = self.connections.remove(&id) else { panic!("connection {id} was never made") };
         let mut rest = bytes;
         loop {
@@ -173,16 +173,16 @@ impl World {
         }
     }
 
-    pub fn is_open(&self, id: u8) -> bool {
+    pub(crate) fn is_open(&self, id: u8) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.open)
     }
 
-    pub fn next_message(&mut self, id: u8) -> Option<Vec<u8>> {
+    pub(crate) fn next_message(&mut self, id: u8) -> Option<Vec<u8>> {
         self.connections.get_mut(&id)?.inbox.pop_front()
     }
 
     /// Lets time pass up to the next deadline of a session, or to `limit_ns`. `false` when there is none before.
-    pub fn pass_to_deadline(&mut self, limit_ns: u64) -> bool {
+    pub(crate) fn pass_to_deadline(&mut self, limit_ns: u64) -> bool {
         let due = self.sessions.iter().filter_map(Session::next_deadline).min();
         let Some(due) = due.filter(|due| *due <= limit_ns) else { return false };
         self.pass(due.saturating_sub(self.now.mono_ns));
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Lets time pass, and does what is due at its end.
-    pub fn pass(&mut self, ns: u64) {
+    pub(crate) fn pass(&mut self, ns: u64) {
         self.now.mono_ns += ns;
         self.now.utc_ns += i64::try_from(ns).expect("scripts are short");
         for session in &mut self.sessions {
@@ -203,29 +203,15 @@ impl World {
     }
 
     /// What our own application does, then what follows from it.
-    pub fn act(&mut self, action: impl FnOnce(&mut Ours, Now, &mut Echo)) {
+    pub(crate) fn act(&mut self, action: impl FnOnce(&mut Ours, Now, &mut Echo)) {
         action(&mut self.sessions[0], self.now, &mut self.echo);
         let ids: Vec<u8> = self.connections.keys().copied().collect();
         for id in ids {
             self.settle(id);
         }
     }
-
-    /// The end of every connection, so that the next script finds the sessions free.
-    pub fn end(&mut self) {
-        let ids: Vec<u8> = self.connections.keys().copied().collect();
-        for id in ids {
-            self.disconnect(id);
-        }
-        self.connections.clear();
-    }
 }
 
-pub fn start() -> Now {
+pub(crate) fn start() -> Now {
     Now { utc_ns: START_UTC_NS, mono_ns: 1_000_000_000 }
-}
-
-/// The application is told that a session exists.
-pub fn create(session: &Ours, echo: &mut Echo) {
-    echo.on_create(session.id());
 }
