@@ -20,8 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit"]),
     ("tune", &["sys"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit", "tune"]),
     ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit", "tune"]),
 ];
 

@@ -20,3 +20,4 @@ pub mod scenario;
 pub mod stats;
 mod surroundings;
 pub mod transport;
+pub mod verify;

@@ -1,7 +1,10 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
 pub(crate) mod tune;
+pub(crate) mod tune_run;
+pub(crate) mod tune_verify;
 
+use self::tune_run::Under;
 use crate::values::{Cpus, LoadList, PathList, RateList, Target};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -119,6 +122,9 @@ pub(crate) struct Place {
     /// Work the peer does before each answer
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
     pub(crate) service_time: Duration,
+    /// Both ends on this machine run under these
+    #[command(flatten, next_help_heading = "Both ends on this machine run under")]
+    pub(crate) under: Under,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
