@@ -373,8 +373,17 @@ INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 	return now_ns - beat_ns > deadline_ns && beat_ns - now_ns > deadline_ns;
 }
 
+/* A datagram is better with the kernel's socket than in a ring that nobody reads. A segment is not: the kernel knows none of
+ * the connections and resets them, so segments wait in the ring, and are sent again, until the owner is taken for lost. One
+ * that has died has no socket any more. */
+INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *flow)
+{
+	return flow->protocol == IPPROTO_TCP ? TCP_DEADLINES * settings->deadline_ns : settings->deadline_ns;
+}
+
 /* The reason `found` if the owner can have the frame now, else why it cannot. */
-INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct owner *owner, int found)
+INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct flow_key *flow,
+		   const struct owner *owner, int found)
 {
 	__u32 stack = owner->stack;
 	__u32 queue = context->rx_queue_index;
@@ -384,7 +393,7 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 		return PASS_STACK_GONE;
 	if (UNLIKELY(context->data_end - context->data > row->frame_bytes_max))
 		return PASS_TOO_LONG;
-	if (UNLIKELY(is_stale(stack, settings->deadline_ns)))
+	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow))))
 		return PASS_STALE;
 	if (UNLIKELY(queue >= QUEUES_MAX))
 		return PASS_QUEUE;
@@ -414,7 +423,7 @@ INLINE int judge(struct xdp_md *context)
 	reason = find_owner(context, &frame, settings, &owner);
 	if (!owner)
 		return reason;
-	return deliver(context, settings, owner, reason);
+	return deliver(context, settings, &frame.key, owner, reason);
 }
 
 SEC("xdp")

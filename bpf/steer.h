@@ -28,6 +28,8 @@
 #define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
 #define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
 
+#define TCP_DEADLINES 60   /* how many deadlines an owner of TCP may be silent: the kernel would reset its connections */
+
 #define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
 #define FAMILY_IPV4 4
 #define FAMILY_IPV6 6
@@ -90,7 +92,7 @@ struct config {
 	__u32 layout;
 	__u32 enabled;
 	__u32 ifindex;
-	__u64 deadline_ns; /* a heartbeat further away from now than this is stale */
+	__u64 deadline_ns; /* a heartbeat further away from now than this is stale; for TCP, than TCP_DEADLINES of it */
 	__u64 generation;  /* +1 with every control plane that takes over */
 	__u8 mac[6];       /* the interface's own address */
 	__u8 generic;      /* 1: attached in generic mode */

@@ -16,13 +16,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
-    ("control", &["sys", "plane", "steer"]),
+    ("fix", &["sys", "ring", "wire", "link", "stack", "plane", "socket"]),
+    ("control", &["sys", "wire", "plane", "steer"]),
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("tune", &["sys"]),
-    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit", "tune"]),
-    ("cli", &["sys", "ring", "plane", "control", "bench", "report", "testkit", "tune"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "fix", "control", "report", "testkit", "tune"]),
+    ("cli", &["sys", "ring", "plane", "fix", "control", "bench", "report", "testkit", "tune"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.

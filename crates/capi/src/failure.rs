@@ -30,8 +30,8 @@ pub(crate) enum Failure {
     NothingCame,
     Socket(Error),
     Send(SendError),
-    /// A problem or a panic with this code; its words are in [`TOLD`].
-    Told(c_int),
+    /// A problem or a panic with this code, and an errno or 0; its words are in [`TOLD`].
+    Told(c_int, c_int),
 }
 
 thread_local! {
@@ -47,7 +47,8 @@ thread_local! {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let is_usage = problem.kind() == sidestep_sys::Kind::Usage;
-        Self::told(if is_usage { EUSAGE } else { EFAILED }, problem.to_string())
+        let errno = problem.raw_os_error().unwrap_or(0);
+        Self::told(if is_usage { EUSAGE } else { EFAILED }, errno, problem.to_string())
     }
 }
 
@@ -83,9 +84,9 @@ impl From<SendError> for Failure {
 
 impl Failure {
     /// A thread that is ending has no place for words any more; the code says enough.
-    fn told(code: c_int, words: String) -> Self {
+    fn told(code: c_int, errno: c_int, words: String) -> Self {
         let _ = TOLD.try_with(|told| told.replace(words));
-        Self::Told(code)
+        Self::Told(code, errno)
     }
 
     fn code(&self) -> c_int {
@@ -108,7 +109,7 @@ impl Failure {
             Self::Read(ReadError::Lost(_)) => ELOST,
             Self::Wait(WaitError::TimedOut) => ETIMEDOUT,
             Self::Wait(WaitError::PeerGone) => EPEERGONE,
-            Self::Told(code) => *code,
+            Self::Told(code, _) => *code,
         }
     }
 
@@ -123,14 +124,14 @@ impl Failure {
             Self::NothingCame => "no datagram has come".to_owned(),
             Self::Socket(error) => error.to_string(),
             Self::Send(error) => error.to_string(),
-            Self::Told(_) => TOLD.try_with(|told| told.borrow().clone()).unwrap_or_default(),
+            Self::Told(..) => TOLD.try_with(|told| told.borrow().clone()).unwrap_or_default(),
         }
     }
 
     /// The next step; a [`Problem`] brings its own.
     fn next(&self) -> &'static str {
         match (self, self.code()) {
-            (Self::Told(EFAILED | EUSAGE), _) => "",
+            (Self::Told(EFAILED | EUSAGE, _), _) => "",
             (Self::Null(_), _) => "check what the call before this one returned",
             (Self::NothingCame, _) => "call again: receiving does not wait",
             (Self::Socket(error) | Self::Send(SendError::Refused(error)), _) => match error {
@@ -158,6 +159,7 @@ impl Failure {
             Self::Send(error) => error.errno(),
             Self::Socket(error) => SendError::Refused(*error).errno(),
             Self::NothingCame => SendError::Full.errno(),
+            Self::Told(_, errno) => *errno,
             _ => 0,
         }
     }
@@ -178,7 +180,7 @@ pub(crate) fn call(name: &'static str, body: impl FnOnce() -> Result<(), Failure
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
-        Err(payload) => Failure::told(EBUG, format!("a mistake in the library: {}", message(payload))),
+        Err(payload) => Failure::told(EBUG, 0, format!("a mistake in the library: {}", message(payload))),
     };
     LAST.set(Some((name, failure)));
     failure.code()

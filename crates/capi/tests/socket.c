@@ -134,6 +134,7 @@ static void wrong_sockets(sidestep_engine *engine) {
           SIDESTEP_EUSAGE);
     GOOD(sidestep_address_parse("203.0.113.1:7", &address));
     CHECK(sidestep_udp_bind(engine, &address.any, sizeof address, NULL, 0, &socket) == SIDESTEP_EFAILED);
+    CHECK(sidestep_last_errno() == EADDRNOTAVAIL);
     SAYS("cannot bind UDP 203.0.113.1:7");
     address.any.sa_family = AF_UNIX;
     CHECK(sidestep_udp_bind(engine, &address.any, sizeof address, NULL, 0, &socket) == SIDESTEP_EUSAGE);

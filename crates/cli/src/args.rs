@@ -1,13 +1,12 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
+mod bench;
 pub(crate) mod tune;
 pub(crate) mod tune_run;
 pub(crate) mod tune_verify;
 
-use self::tune_run::Under;
-use crate::values::{Cpus, LoadList, PathList, RateList, Target};
+pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +55,9 @@ pub(crate) enum Command {
     /// Look into a ring in shared memory, without disturbing it
     #[command(subcommand)]
     Ring(Ring),
+    /// Speak FIX: an exchange to try clients with, a sender, a reader of messages, an operator's view
+    #[command(subcommand)]
+    Fix(crate::args_fix::Fix),
     /// Print shell completions
     Completions {
         /// For this shell
@@ -76,227 +78,6 @@ pub(crate) struct Demo {
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) place: Place,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Request and response: round-trip latency per path
-    Rr(Rr),
-    /// Half round-trip latency per message size
-    Sizes(Sizes),
-    /// Messages upstream at rising rates, some reflected: achieved rate, loss, latency
-    Rates(Rates),
-    /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
-    Ring(BenchRing),
-    /// Be the peer of a measuring end on another machine
-    Serve(Serve),
-    /// Be the peer of a measuring end on this machine, told over standard input
-    #[command(hide = true)]
-    Peer(Peer),
-    /// Be the far end of a ring; the rings are standard input and output
-    #[command(hide = true)]
-    RingPeer {
-        #[arg(required = true)]
-        job: Vec<String>,
-    },
-}
-
-/// Where to measure, and with what.
-#[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// Where the two ends are, if on this machine
-    #[arg(long, value_enum, default_value_t = PlaceKind::Auto)]
-    pub(crate) place: PlaceKind,
-    /// Measure against `sidestep bench serve` there (port 7411 unless given)
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["place", "ipv6"])]
-    pub(crate) to: Option<Target>,
-    /// Use IPv6 between the ends on this machine
-    #[arg(short = '6', long)]
-    pub(crate) ipv6: bool,
-    /// CPUs of the measuring end and of its peer, for paths that pin
-    #[arg(long, value_name = "CLIENT[,PEER]")]
-    pub(crate) cpus: Option<Cpus>,
-    /// The clock: the TSC where it can be trusted, or the kernel's
-    #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
-    pub(crate) clock: ClockKind,
-    /// Work the peer does before each answer
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
-    pub(crate) service_time: Duration,
-    /// Both ends on this machine run under these
-    #[command(flatten, next_help_heading = "Both ends on this machine run under")]
-    pub(crate) under: Under,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlaceKind {
-    /// A lab if this process may make one (root), else loopback
-    Auto,
-    /// Two network namespaces joined by veth
-    Lab,
-    /// The loopback interface
-    Loopback,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClockKind {
-    /// The TSC if it is invariant, else CLOCK_MONOTONIC_RAW
-    Auto,
-    /// CLOCK_MONOTONIC_RAW
-    Monotonic,
-}
-
-/// Where the result goes.
-#[derive(Debug, Args)]
-pub(crate) struct Output {
-    /// Write the result as JSON; `-` for standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the report as one HTML file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StreamKind {
-    Tcp,
-    Udp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CastKind {
-    Udp,
-    Multicast,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Rr {
-    /// Over what (uds, shm and floor paths bring their own)
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
-    pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all`
-    #[arg(long, default_value = "all", value_name = "LIST")]
-    pub(crate) paths: PathList,
-    /// Message sizes in bytes
-    #[arg(long, value_delimiter = ',', default_value = "64", value_name = "BYTES")]
-    pub(crate) size: Vec<u32>,
-    /// Time for each path at each size
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) duration: Duration,
-    /// The five set-ups from untuned to polling, instead of paths
-    #[arg(long, conflicts_with = "paths")]
-    pub(crate) ladder: bool,
-    /// On the ladder, move the interface's interrupts to the measuring CPU, and back afterwards
-    #[arg(long, requires = "ladder")]
-    pub(crate) pin_irq: bool,
-    #[command(flatten)]
-    pub(crate) place: Place,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Sizes {
-    /// Over what
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp,udp")]
-    pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all`
-    #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
-    pub(crate) paths: PathList,
-    /// Message sizes in bytes
-    #[arg(long, value_delimiter = ',', default_value = "16,32,64,128,256,512,1024,1472", value_name = "BYTES")]
-    pub(crate) sizes: Vec<u32>,
-    /// Time for each path at each size
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) duration: Duration,
-    #[command(flatten)]
-    pub(crate) place: Place,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Rates {
-    /// To one receiver, or to a group
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "udp,multicast")]
-    pub(crate) transport: Vec<CastKind>,
-    /// Paths of the receiver, separated by commas
-    #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
-    pub(crate) paths: PathList,
-    /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP
-    #[arg(long, default_value = "10k,25k,50k,100k,150k,200k,300k,400k,600k,800k,1M", value_name = "RATES")]
-    pub(crate) rates: RateList,
-    /// Message size in bytes
-    #[arg(long, default_value_t = 24, value_name = "BYTES")]
-    pub(crate) size: u32,
-    /// Time at each rate
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) duration: Duration,
-    /// One message in so many comes back [default: about 5000 a second]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) reflect_every: Option<u64>,
-    /// The multicast group
-    #[arg(long, default_value = "239.192.74.11", value_name = "ADDRESS")]
-    pub(crate) group: Ipv4Addr,
-    #[command(flatten)]
-    pub(crate) place: Place,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchRing {
-    /// Message sizes in bytes
-    #[arg(long, value_delimiter = ',', default_value = "8,48,64,256,1024", value_name = "BYTES")]
-    pub(crate) sizes: Vec<u32>,
-    /// Round trips: `hot` (the next one at once), or one due in every such time (1us, 1ms); `none` for throughput alone
-    #[arg(long, default_value = "hot", value_name = "LIST")]
-    pub(crate) pace: LoadList,
-    /// Do not measure throughput
-    #[arg(long)]
-    pub(crate) no_throughput: bool,
-    /// Only these, separated by commas, of: floor, floor-each-way, ring, ring-shm, ring-broadcast, ring-park, eventfd,
-    /// pipe, uds
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub(crate) paths: Vec<String>,
-    /// Time for each path at each size and pace
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) duration: Duration,
-    /// Room of a ring each way, in KiB
-    #[arg(long, default_value_t = 64, value_name = "KIB")]
-    pub(crate) room: usize,
-    /// CPUs of the measuring end and of the far end
-    #[arg(long, value_name = "NEAR[,FAR]")]
-    pub(crate) cpus: Option<Cpus>,
-    /// The clock: the TSC where it can be trusted, or the kernel's
-    #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
-    pub(crate) clock: ClockKind,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// Where to listen
-    #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS:PORT")]
-    pub(crate) listen: SocketAddr,
-    /// CPU for paths that pin [default: the last one]
-    #[arg(long)]
-    pub(crate) cpu: Option<u32>,
-    /// Sessions at a time; two disturb each other's figures
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) sessions: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Peer {
-    #[arg(long)]
-    pub(crate) local: IpAddr,
-    #[arg(long)]
-    pub(crate) remote: IpAddr,
-    #[arg(long)]
-    pub(crate) cpu: u32,
-    #[arg(long)]
-    pub(crate) in_lab: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,11 +8,13 @@
 mod daemon;
 mod dataplane;
 mod foreign;
+mod icmp;
 pub mod mirror;
 mod netlink;
 pub mod permit;
 mod registry;
 mod state;
+mod sweep;
 #[cfg(test)]
 mod testing;
 mod twin;
@@ -50,6 +52,7 @@ const DESCRIPTORS_KEPT: usize = 2048;
 /// Serves the network namespace of the calling thread until `stop` is set, then leaves the host as it was.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
+    sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
     let namespace = namespace_cookie()?;
     let now = Instant::now();
@@ -68,9 +71,10 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
 }
 
 /// Detaches everything that a control of this network namespace has attached, and removes what it remembers. Refuses while
-/// one is running. Returns how many interfaces were freed.
+/// one is running. Returns how many interfaces were freed. Folders of network namespaces that are gone go, too.
 pub fn cleanup() -> Result<usize, Problem> {
     let state = State::take(&place::directory()?)?;
+    sweep::sweep(state.directory());
     let freed = Xdp::cleanup(&state.pins())?;
     state.remove()?;
     Ok(freed)

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
     Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
-    StackFacts, VERSION,
+    StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// How long control may take for a reply. Binding an AF_XDP socket to a busy NIC takes hundreds of milliseconds.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 
-/// Notices that nobody has fetched; more than stacks per connection are not sent.
+/// Notices that nobody has fetched: more than a connection has stacks, and the troubles of a moment.
 const NOTICES_MAX: usize = 64;
 
 /// Pages of a list; more than this many do not end.
@@ -82,13 +82,18 @@ pub struct Stack {
     pub counters_page: OwnedFd,
 }
 
-/// Something that control says unasked: a stack is no more.
+/// Something that control says unasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revoked {
-    /// Which.
-    pub stack: u32,
-    /// Why.
-    pub refusal: Refusal,
+pub enum Notice {
+    /// A stack is no more.
+    Revoked {
+        /// Which.
+        stack: u32,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// ICMP has told something of a packet that went past the kernel.
+    Trouble(Trouble),
 }
 
 /// A connection to control.
@@ -98,7 +103,7 @@ pub struct Client {
     number: u32,
     table: Option<Reader>,
     control_pid: u32,
-    notices: VecDeque<Revoked>,
+    notices: VecDeque<Notice>,
 }
 
 impl Client {
@@ -223,7 +228,7 @@ impl Client {
     }
 
     /// Fetches a notice, without waiting. A lost connection is an error; [`Self::as_fd`] is readable for both.
-    pub fn notice(&mut self) -> Result<Option<Revoked>, Error> {
+    pub fn notice(&mut self) -> Result<Option<Notice>, Error> {
         while self.notices.is_empty() && self.is_readable(Duration::ZERO)? {
             self.receive()?;
         }
@@ -295,14 +300,25 @@ impl Client {
         }
     }
 
+    /// Troubles repeat themselves, the loss of a stack does not.
+    fn put_aside(&mut self, notice: Notice) {
+        if self.notices.len() == NOTICES_MAX {
+            let oldest = self.notices.iter().position(|kept| matches!(kept, Notice::Trouble(_))).unwrap_or(0);
+            self.notices.remove(oldest);
+        }
+        self.notices.push_back(notice);
+    }
+
     /// One packet: a reply, or a notice that is put aside.
     fn receive(&mut self) -> Result<Option<(u32, Reply, Vec<OwnedFd>)>, Error> {
         let incoming = self.channel.receive::<Reply>().map_err(lost)?;
         match (incoming.message.number, incoming.message.body) {
             (0, Reply::Revoked { stack, refusal }) => {
-                if self.notices.len() < NOTICES_MAX {
-                    self.notices.push_back(Revoked { stack, refusal });
-                }
+                self.put_aside(Notice::Revoked { stack, refusal });
+                Ok(None)
+            }
+            (0, Reply::Trouble(trouble)) => {
+                self.put_aside(Notice::Trouble(trouble));
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

@@ -39,6 +39,11 @@ impl Flows {
         self.flows.get_mut(self.last).filter(|flow| flow.stamp == stamp)
     }
 
+    /// Whether anything was sent there of late.
+    pub(crate) fn has(&self, to: &SocketAddr) -> bool {
+        self.flows.iter().any(|flow| flow.to == *to)
+    }
+
     /// Remembers a destination anew.
     pub(crate) fn insert(&mut self, flow: Flow) -> &mut Flow {
         self.last = match self.flows.iter().position(|known| known.to == flow.to) {

@@ -3,13 +3,25 @@
 use crate::reason::Reason;
 use sidestep_plane::routes::MirrorRoutes;
 use sidestep_plane::table::Reader;
-use sidestep_stack::Host;
 use sidestep_stack::route::{Query, Resolved, Tables, Unreachable};
+use sidestep_stack::{Host, MTU_MIN_V4, MTU_MIN_V6};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// A control that has not said for so long that it lives may have missed changes of the routes. Its own turns take a
 /// quarter of a second.
 const SILENCE_MAX_NS: u64 = 3_000_000_000;
+
+/// How long a smaller MTU is believed: as in the kernel (net.ipv4.route.mtu_expires).
+const LOWERED_NS: u64 = 600_000_000_000;
+
+/// Destinations with a smaller MTU; the oldest goes, and is told again.
+const LOWERED_MAX: usize = 256;
+
+/// The MTU that is taken from ICMP: a router older than RFC 1191 does not say, and a tiny one is an attack or a fault.
+pub(crate) fn believed_mtu(mtu: u32, destination: IpAddr) -> u32 {
+    let least = if destination.is_ipv4() { MTU_MIN_V4 } else { MTU_MIN_V6 };
+    mtu.max(least)
+}
 
 /// For what a flow was resolved: it stands as long as this is the present one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +39,9 @@ pub(crate) struct Ways {
     is_trusted: bool,
     /// For what the stack was last told who it is.
     told: Stamp,
+    /// Where ICMP has told of a smaller MTU than the route's, and until when that is believed: CLOCK_MONOTONIC.
+    lowered: Vec<(IpAddr, u32, u64)>,
+    now_ns: u64,
 }
 
 /// Why the kernel takes a datagram, and what to do about it.
@@ -45,7 +60,14 @@ impl From<Reason> for Detour {
 
 impl Ways {
     pub(crate) fn new(reader: Reader) -> Self {
-        Self { routes: MirrorRoutes::new(reader), epoch: 1, is_trusted: true, told: Stamp::default() }
+        Self {
+            routes: MirrorRoutes::new(reader),
+            epoch: 1,
+            is_trusted: true,
+            told: Stamp::default(),
+            lowered: Vec::new(),
+            now_ns: 0,
+        }
     }
 
     /// Another control, with tables of its own.
@@ -62,6 +84,21 @@ impl Ways {
             self.is_trusted = is_trusted;
             self.epoch = self.epoch.wrapping_add(1);
         }
+        self.now_ns = now_ns;
+        if self.lowered.iter().any(|(.., until_ns)| *until_ns <= now_ns) {
+            self.lowered.retain(|(.., until_ns)| *until_ns > now_ns);
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+    }
+
+    /// A router says that packets to an address must be no longer than `mtu`.
+    pub(crate) fn lower_mtu(&mut self, address: IpAddr, mtu: u32) {
+        self.lowered.retain(|(known, ..)| *known != address);
+        if self.lowered.len() == LOWERED_MAX {
+            self.lowered.remove(0);
+        }
+        self.lowered.push((address, mtu, self.now_ns.saturating_add(LOWERED_NS)));
+        self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// What answers are good for at present. One load.
@@ -78,7 +115,10 @@ impl Ways {
         let stamp = Stamp { generation, epoch: self.epoch };
         let way = match found {
             _ if !self.is_trusted => Err(Reason::ControlSilent.into()),
-            Ok(way) if way.device == device => Ok(way),
+            Ok(way) if way.device == device => {
+                let lowered = self.lowered.iter().find(|(address, ..)| *address == query.destination);
+                Ok(Resolved { mtu: lowered.map_or(way.mtu, |(_, mtu, _)| way.mtu.min(*mtu)), ..way })
+            }
             Ok(_) => Err(Reason::RouteNotOnInterface.into()),
             Err(Unreachable::NeighbourPending { next_hop, interface }) => {
                 Err(Detour { reason: Reason::NeighbourPending, ask_for: Some((next_hop, interface)) })
@@ -86,6 +126,11 @@ impl Ways {
             Err(other) => Err(Reason::from(other).into()),
         };
         (stamp, way)
+    }
+
+    /// Whoever asks next is told who the stack is, whether that has changed or not.
+    pub(crate) fn tell_anew(&mut self) {
+        self.told = Stamp::default();
     }
 
     /// Who the stack on `device` is, if that may have changed since it was last asked for.

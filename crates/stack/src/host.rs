@@ -39,7 +39,7 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 /// Interfaces and addresses. An address is ours whatever interface a packet for it comes by, as on Linux.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Sorted by VLAN, the one without first.
     interfaces: Vec<Interface>,

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod credentials;
 pub mod fork;
 pub mod futex;
+pub mod icmp;
 pub mod interface;
 pub mod lock;
 pub mod memory;

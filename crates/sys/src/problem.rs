@@ -23,12 +23,13 @@ pub struct Problem {
     what: String,
     why: String,
     next: String,
+    errno: Option<i32>,
 }
 
 impl Problem {
     /// `what` names the thing ("cannot connect to 10.0.0.2:7411"), `why` the reason ("connection refused").
     pub fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self { kind, what: what.into(), why: why.to_string(), next: String::new() }
+        Self { kind, what: what.into(), why: why.to_string(), next: String::new(), errno: None }
     }
 
     /// A failure: exit code 1.
@@ -46,6 +47,18 @@ impl Problem {
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = next.into();
         self
+    }
+
+    /// Adds the errno of the system call that failed, for callers that speak errno (the C ABI, intercepted calls).
+    #[must_use]
+    pub fn errno(mut self, errno: impl Into<Option<i32>>) -> Self {
+        self.errno = errno.into();
+        self
+    }
+
+    /// The errno, where a system call was the reason and said so.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.errno
     }
 
     /// The kind, which decides the exit code.
@@ -91,5 +104,8 @@ mod tests {
         assert_eq!(problem.to_string(), "cannot read a.json: no such file\n  next: check the path");
         assert_eq!(problem.brief(), "cannot read a.json: no such file");
         assert_eq!(problem.kind(), Kind::Failed);
+        assert_eq!(problem.raw_os_error(), None);
+        let error = io::Error::from_raw_os_error(libc::EADDRINUSE);
+        assert_eq!(problem.errno(error.raw_os_error()).raw_os_error(), Some(libc::EADDRINUSE));
     }
 }

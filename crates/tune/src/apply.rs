@@ -9,6 +9,8 @@ use sidestep_sys::Problem;
 /// What happens, for whoever wants to show it, or to kill the process there.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
+    /// The way back is written and synced, and not yet in its place.
+    Saving(&'a Snapshot),
     /// The way back is on disk.
     Saved(&'a Snapshot),
     /// A setting is about to be written.
@@ -56,7 +58,7 @@ pub fn apply(
     if plan.changes.is_empty() {
         return Ok(Outcome::default());
     }
-    let snapshot = store.save(&lock, host.identity(), &plan.profile, &plan.changes)?;
+    let snapshot = store.save(&lock, host.identity(), &plan.profile, &plan.changes, observe)?;
     observe(Event::Saved(&snapshot));
     let mut outcome = Outcome { snapshot: Some(snapshot.number), ..Outcome::default() };
     for change in &plan.changes {

@@ -51,7 +51,7 @@ pub struct Choice {
 }
 
 /// What would be changed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The profile that asks for it.
     pub profile: String,

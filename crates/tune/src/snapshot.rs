@@ -3,6 +3,7 @@
 //! A snapshot is never changed afterwards. What has become of each setting is told by its present value: the one before, ours,
 //! or somebody else's. So a process that is killed at any moment leaves nothing undecided.
 
+use crate::apply::Event;
 use crate::host::Identity;
 use crate::plan::Change;
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,7 @@ impl Store {
         identity: Identity,
         profile: &str,
         changes: &[Change],
+        observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Snapshot, Problem> {
         let known = self.list()?;
         if known.len() >= SNAPSHOTS_MAX {
@@ -137,17 +139,11 @@ impl Store {
             Problem::failed(format!("cannot write the snapshot {}", path.display()), error).next("nothing was changed")
         };
         let text = serde_json::to_vec_pretty(&snapshot).map_err(io::Error::from).map_err(failed)?;
-        self.write_synced(&path, &text).map_err(failed)?;
-        Ok(snapshot)
-    }
-
-    fn write_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let draft = path.with_extension("draft");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)?;
-        self.sync()
+        write_synced(&draft, &text).map_err(failed)?;
+        observe(Event::Saving(&snapshot));
+        fs::rename(&draft, &path).and_then(|()| self.sync()).map_err(failed)?;
+        Ok(snapshot)
     }
 
     /// Forgets a snapshot: what it would have put back stays as it is.
@@ -161,6 +157,12 @@ impl Store {
     fn sync(&self) -> io::Result<()> {
         File::open(&self.folder)?.sync_all()
     }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
@@ -204,8 +206,8 @@ mod tests {
         let store = Store::at(folder.path().join("a/b"));
         assert!(store.list().unwrap().is_empty());
         let lock = store.lock().unwrap();
-        let first = store.save(&lock, Identity::default(), "latency", &[change()]).unwrap();
-        let second = store.save(&lock, Identity::default(), "latency", &[]).unwrap();
+        let first = store.save(&lock, Identity::default(), "latency", &[change()], &mut |_| ()).unwrap();
+        let second = store.save(&lock, Identity::default(), "latency", &[], &mut |_| ()).unwrap();
         assert_eq!(store.list().unwrap(), [first.clone(), second.clone()]);
         store.remove(&first).unwrap();
         assert_eq!((first.number, second.number, store.list().unwrap().len()), (1, 2, 1));

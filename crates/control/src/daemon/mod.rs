@@ -6,6 +6,7 @@ mod listener;
 mod tests;
 
 use crate::dataplane::Dataplane;
+use crate::icmp::Errors;
 use crate::mirror::Mirror;
 use crate::registry::{Answer, Client, Keeper, Registry, printable};
 use kernel::Kernel;
@@ -43,6 +44,7 @@ pub(crate) struct Daemon<D, K> {
     mirror: Mirror,
     listener: Listener,
     registry: Registry<D, K>,
+    errors: Errors,
     /// With the user at the other end.
     channels: BTreeMap<u32, (Channel, u32)>,
     namespace: u64,
@@ -54,7 +56,8 @@ pub(crate) struct Daemon<D, K> {
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
-        Self { mirror, listener, registry, channels, namespace, shut_until: None, confirmed_at: now }
+        let errors = Errors::open();
+        Self { mirror, listener, registry, errors, channels, namespace, shut_until: None, confirmed_at: now }
     }
 
     /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
@@ -78,6 +81,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             self.welcome(now);
         }
         ready.clients.into_iter().for_each(|id| self.serve(id, now));
+        let troubles = self.errors.take().into_iter().filter_map(|trouble| self.registry.troubled(trouble)).collect();
+        self.notify(troubles);
         self.registry.expire(now);
         let is_time = now.duration_since(self.confirmed_at) >= CONFIRM;
         if have_links_changed || is_time {
@@ -109,6 +114,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         let watches = self.registry.clients().filter_map(|(_, client)| client.watch.as_ref());
         fds.extend(watches.map(|watch| PollFd::new(watch, PollFlags::IN)));
+        fds.extend(self.errors.poll_fds());
         match poll(&mut fds, Timespec::try_from(until_due).ok().as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Problem::failed("cannot wait for events", std::io::Error::from(error))),

@@ -14,7 +14,9 @@ use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
-use sidestep_plane::message::{Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION};
+use sidestep_plane::message::{
+    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
@@ -362,6 +364,13 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         revoked.into_iter().filter_map(tell).collect()
     }
 
+    /// Whose packet ICMP tells of: that one's client, and what to tell it.
+    pub(crate) fn troubled(&self, trouble: Trouble) -> Option<(u32, Reply)> {
+        let mut stacks = self.stacks.values();
+        let stack = stacks.find(|stack| stack.entries.keys().any(|entry| is_about(&trouble, entry)))?;
+        Some((stack.client, Reply::Trouble(trouble)))
+    }
+
     /// Closes everything.
     pub(crate) fn end(&mut self) -> Vec<(u32, Reply)> {
         let refusal = Refusal::new(Code::NoControl, "cannot go on", "the control plane ends");
@@ -400,6 +409,18 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let found = self.stacks.get_mut(&stack).filter(|found| found.client == id);
         found.ok_or_else(|| Refusal::plain(Code::NoStack, format!("cannot use stack {stack}")))
     }
+}
+
+/// Whether the answer to the packet would be steered by this entry.
+fn is_about(trouble: &Trouble, entry: &Entry) -> bool {
+    let (own, local) = (entry.local(), trouble.local);
+    let is_ours = own.ip() == local.ip() || own.ip().is_unspecified() && own.is_ipv4() == local.is_ipv4();
+    let is_to = match entry {
+        Entry::Flow { remote, .. } => *remote == trouble.remote,
+        Entry::Listener { .. } => true,
+        Entry::Multicast { .. } => false,
+    };
+    is_to && is_ours && entry.protocol() == trouble.protocol && own.port() == local.port()
 }
 
 /// The first number from `from` on that nobody has, after four thousand million of them from 1 on again. 0 is nobody's.

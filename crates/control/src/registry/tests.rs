@@ -392,3 +392,27 @@ fn only_neighbours_are_asked_for() {
     });
     assert!(refused.count() > 900, "no scan of the network by control's privilege");
 }
+
+#[test]
+fn who_is_told_of_trouble_is_who_sent_the_packet() {
+    use sidestep_plane::message::TroubleKind;
+    let mut case = Case::new();
+    let (one, other) = (case.client(7), case.client(8));
+    let (stack, _) = (case.open(one), case.open(other));
+    let at = |text: &str| text.parse().unwrap();
+    let entries = &mut case.registry.stacks.get_mut(&stack).unwrap().entries;
+    let flow =
+        |vlan| Entry::Flow { protocol: Protocol::Tcp, local: at("198.18.0.1:7"), remote: at("198.18.9.2:8"), vlan };
+    entries.insert(flow(Some(5)), None);
+    entries.insert(Entry::Listener { protocol: Protocol::Udp, local: at("0.0.0.0:9"), vlan: None }, None);
+    let told = |protocol, local: &str, remote: &str| {
+        let kind = TroubleKind::TooBig { mtu: 1300 };
+        let trouble = Trouble { protocol, local: at(local), remote: at(remote), sequence: Some(1), kind };
+        case.registry.troubled(trouble).map(|(client, _)| client)
+    };
+    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:8"), Some(one));
+    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:9"), None, "another connection");
+    assert_eq!(told(Protocol::Udp, "198.18.0.1:7", "198.18.9.2:8"), None, "another protocol");
+    assert_eq!(told(Protocol::Udp, "198.18.0.1:9", "198.18.9.2:8"), Some(one), "whatever the address");
+    assert_eq!(told(Protocol::Udp, "[2001:2::1]:9", "[2001:2::2]:8"), None, "another family");
+}

@@ -46,6 +46,7 @@ impl Xdp {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
                     say(format!("took over the program on {}", steering.facts().interface));
+                    let steering = renewed(steering);
                     xdp.interfaces.insert(index, Interface::new(steering));
                 }
                 result => {
@@ -158,6 +159,16 @@ impl Xdp {
         let found = self.stacks.get(&stack).and_then(|placed| Some((self.interfaces.get(&placed.interface)?, *placed)));
         found.ok_or_else(|| Refusal::plain(Code::Revoked, format!("cannot use stack {stack}")))
     }
+}
+
+/// With the program of this build, where an earlier one has left its own.
+fn renewed(mut steering: Steering) -> Steering {
+    match steering.update_program() {
+        Ok(true) => say(format!("renewed the program on {}", steering.facts().interface)),
+        Ok(false) => {}
+        Err(problem) => say(problem),
+    }
+    steering
 }
 
 /// The directories of interfaces, with their numbers.

@@ -11,6 +11,7 @@
 //!   Steer {stack, entry}  + twin   ->
 //!                                  <-   Done | Refused {code, thing, reason, next}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
+//!                                  <-   Trouble {kind, local, ...}           number 0, too
 //! ```
 //!
 //! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application that
@@ -20,17 +21,19 @@ mod channel;
 mod entry;
 mod refusal;
 mod stack;
+mod trouble;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
 pub use refusal::{Code, Refusal};
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, RingSizes, StackFacts};
+pub use trouble::{Trouble, TroubleKind};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they come from one release.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 4096;
@@ -172,6 +175,8 @@ pub enum Reply {
         /// Why.
         refusal: Refusal,
     },
+    /// Number 0: ICMP has told something of a packet that went past the kernel.
+    Trouble(Trouble),
 }
 
 /// A client in the list.

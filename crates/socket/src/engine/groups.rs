@@ -24,7 +24,8 @@ impl Engine {
         let interface = if interface == 0 { self.interface() } else { interface };
         let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
         socket.twin.join(group, interface, source).map_err(|error| {
-            failed(&error).next("give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up")
+            let next = "give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up";
+            failed(&error).next(next).errno(error.raw_os_error())
         })?;
         let steered = match self.best_path() {
             Path::Accelerated { .. } => self.join_past_kernel(place, group, interface, source),
@@ -56,7 +57,7 @@ impl Engine {
         let is_it = |joined: &Joined| (joined.group, joined.interface, joined.source) == (group, interface, source);
         let number = socket.groups.iter().position(is_it).ok_or_else(|| failed(&"it has not been joined"))?;
         let joined = socket.groups.swap_remove(number);
-        self.leave_one(place, joined).map_err(|error| failed(&error))?;
+        self.leave_one(place, joined).map_err(|error| failed(&error).errno(error.raw_os_error()))?;
         self.watch(place);
         Ok(())
     }
@@ -86,6 +87,24 @@ impl Engine {
         socket.twin.leave(group, interface, source)
     }
 
+    /// Steers groups that a socket has joined in the stack already, and that are not steered.
+    pub(super) fn steer_groups(&mut self, place: usize) {
+        let groups = self.sockets.at(place).map(|socket| socket.groups.len()).unwrap_or_default();
+        for number in 0..groups {
+            let Self { sockets, fast: Some(fast), .. } = self else { return };
+            let Some(socket) = sockets.at(place) else { return };
+            let Joined { group, interface, source, steered } = socket.groups[number];
+            let way = match (steered, socket.id) {
+                (Ok(_), _) => continue,
+                (_, None) => Err(socket.detour.unwrap_or(Reason::Refused)),
+                _ => fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere),
+            };
+            let steered = way.and_then(|vlan| self.steer_group(place, group, source, vlan));
+            self.sockets.at(place).into_iter().for_each(|socket| socket.groups[number].steered = steered);
+        }
+        self.watch(place);
+    }
+
     fn join_past_kernel(
         &mut self,
         place: usize,
@@ -97,9 +116,19 @@ impl Engine {
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         let vlan = fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
         let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
-        let group_at = SocketAddr::new(group, socket.local.port());
         join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
-        let entry = Entry::Multicast { group: group_at, source, vlan };
+        self.steer_group(place, group, source, vlan)
+    }
+
+    fn steer_group(
+        &mut self,
+        place: usize,
+        group: IpAddr,
+        source: Option<IpAddr>,
+        vlan: Option<u16>,
+    ) -> Result<Entry, Reason> {
+        let port = self.sockets.at(place).ok_or(Reason::Revoked)?.local.port();
+        let entry = Entry::Multicast { group: SocketAddr::new(group, port), source, vlan };
         match self.steer(place, entry) {
             Ok(()) => Ok(entry),
             Err(Reason::Taken) => Err(Reason::GroupTaken),

@@ -3,8 +3,10 @@
 use super::{Engine, Fast};
 use crate::keeper::Event;
 use crate::reason::Reason;
+use crate::routes::believed_mtu;
 use sidestep_link::frame::FrameLink;
 use sidestep_plane::counters::Counter;
+use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
 
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more.
@@ -40,18 +42,30 @@ impl Engine {
     fn look_around(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heart.stride()));
-        let now_ns = self.heart.now_ns();
+        let (now_ns, mut has_moved) = (self.heart.now_ns(), false);
         if let Some(fast) = &mut self.fast {
             fast.ways.judge(now_ns);
-            if let Some(host) = fast.ways.changed_host(fast.device) {
+            if let Some(host) = fast.ways.changed_host(fast.device)
+                && host != *fast.stack.host()
+            {
                 fast.stack.set_host(host);
+                has_moved = fast.lost.is_none();
             }
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
         }
+        if has_moved {
+            self.try_again();
+        }
+        if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
+            fast.fit_paths(&self.counters);
+        }
         self.tidy_streams();
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
             self.hear();
+        }
+        if self.fast.as_ref().is_some_and(|fast| fast.lost.is_some()) {
+            self.retire();
         }
     }
 
@@ -67,11 +81,33 @@ impl Engine {
                 }
                 Event::Revoked(reason, text) => self.lose(reason, text),
                 Event::Tables(reader) => {
-                    if let Some(fast) = &mut self.fast {
-                        fast.ways.replace(reader);
+                    let ways = self.fast.as_mut().map(|fast| &mut fast.ways);
+                    let ways = ways.or(self.remains.as_mut().map(|remains| &mut remains.ways));
+                    if let Some(ways) = ways {
+                        ways.replace(reader);
                     }
                 }
+                Event::Opened(parts) => self.revive(*parts),
+                Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
             }
+        }
+    }
+
+    /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
+    fn hear_of_trouble(&mut self, trouble: &Trouble) {
+        let Self { sockets, fast: Some(fast), counters, .. } = self else { return };
+        match (trouble.protocol, trouble.kind) {
+            (Protocol::Tcp, _) if fast.lost.is_none() => fast.tell_of_trouble(trouble, counters),
+            (Protocol::Udp, TroubleKind::TooBig { mtu }) => {
+                // Anybody can say so; it is believed of whom we have sent something to.
+                let mut sockets = sockets.iter_mut().map(|(_, socket)| socket);
+                if sockets
+                    .any(|socket| socket.local.port() == trouble.local.port() && socket.flows.has(&trouble.remote))
+                {
+                    fast.ways.lower_mtu(trouble.remote.ip(), believed_mtu(mtu, trouble.remote.ip()));
+                }
+            }
+            _ => {}
         }
     }
 

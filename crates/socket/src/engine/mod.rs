@@ -4,6 +4,7 @@ mod groups;
 mod housekeeping;
 mod open;
 mod receive;
+mod reopen;
 mod send;
 mod socket;
 mod steering;
@@ -15,10 +16,12 @@ use crate::buffers::Buffers;
 use crate::error::Error;
 use crate::heart::Heart;
 use crate::keeper::Keeper;
+use crate::options::EngineOptions;
 use crate::reason::{Path, Reason};
 use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
+use reopen::Remains;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::{Entry, Mode};
@@ -31,7 +34,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// All sockets of one queue, owned and polled by one thread.
 ///
 /// Poll it at least every few hundred milliseconds, by [`Engine::poll`] or [`Engine::receive`]: an owner that is silent for a
-/// second is taken for stopped, and the kernel gets its packets until it polls again.
+/// second is taken for stopped, and the kernel gets its datagrams until it polls again. Segments of TCP wait in the ring for
+/// a minute, as the kernel would reset their connections.
+///
+/// A stack that was lost, with its interface or to a control that came back without it, is opened again when it can be:
+/// sockets and listeners go past the kernel again, connections of TCP have ended. Frames that the program still holds of the
+/// old stack delay that.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) guard: ForkGuard,
@@ -47,6 +55,10 @@ pub struct Engine {
     pub(crate) fast: Option<Fast>,
     /// Why not, or not any more; the text is control's.
     refusal: Option<(Reason, String)>,
+    /// For opening again what was lost.
+    pub(crate) options: Box<EngineOptions>,
+    /// Of a stack that was lost, until there is another one.
+    remains: Option<Remains>,
     // Last: it says farewell to control after the link's memory is gone.
     pub(crate) keeper: Option<Keeper>,
 }
@@ -89,7 +101,8 @@ impl Engine {
 
     /// Number of the engine's interface; 0 where there is none.
     pub fn interface(&self) -> u32 {
-        self.fast.as_ref().map_or(0, |fast| fast.device)
+        let lost = self.remains.as_ref().map_or(0, |remains| remains.device);
+        self.fast.as_ref().map_or(lost, |fast| fast.device)
     }
 
     /// The kernel's socket beside a socket of ours, for options and facts.

@@ -3,7 +3,7 @@
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
-use crate::keeper::{Held, Keeper, Start};
+use crate::keeper::{Held, Keeper, Reopened, Start};
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
 use crate::released::Released;
@@ -41,10 +41,21 @@ impl Engine {
             Some((fast, heart, counters)) => (Some(fast), heart, counters),
             None => (None, Heart::without(), Counters::private()?),
         };
-        let (timestamps, buffers) = (options.timestamps, Buffers::new());
-        let sockets = super::Sockets::default();
-        let (streams, released) = (Streams::default(), Released::default());
-        Ok(Self { guard, sockets, streams, buffers, released, counters, heart, timestamps, fast, refusal, keeper })
+        Ok(Self {
+            guard,
+            sockets: super::Sockets::default(),
+            streams: Streams::default(),
+            buffers: Buffers::new(),
+            released: Released::default(),
+            counters,
+            heart,
+            timestamps: options.timestamps,
+            fast,
+            refusal,
+            options: Box::new(options.clone()),
+            remains: None,
+            keeper,
+        })
     }
 }
 
@@ -86,7 +97,7 @@ fn find(options: &EngineOptions) -> Found {
     }
 }
 
-fn wish(options: &EngineOptions) -> OpenStack {
+pub(super) fn wish(options: &EngineOptions) -> OpenStack {
     OpenStack {
         queue: options.queue,
         frames: options.frames,
@@ -103,26 +114,41 @@ type Built = ((Fast, Heart, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> Result<Built, Problem> {
     let Opened { facts, socket, frames, heartbeat, counters, counters_page } = opened;
+    let table = client.take_table();
+    let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
+    let parts = Reopened { facts, socket, frames, heartbeat, counters };
+    Ok((build(parts, Ways::new(table), options, Checksums::Verify)?, counters_page))
+}
+
+/// Link and stack out of what control has handed over. `before` holds where this thread cannot ask for the driver.
+pub(super) fn build(
+    parts: Reopened,
+    mut ways: Ways,
+    options: &EngineOptions,
+    before: Checksums,
+) -> Result<(Fast, Heart, Counters), Problem> {
+    let Reopened { facts, socket, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
     let link = XdpLink::open(socket, frames, facts.socket_facts(), &link_options)?;
     let heart = Heart::start(heartbeat);
-    let table = client.take_table();
-    let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
-    let mut ways = Ways::new(table);
     let (device, mode) = (facts.index, facts.mode);
+    ways.tell_anew();
     let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
-    let checksums = checksums(options.checksums, &facts.interface);
+    let checksums = checksums(options.checksums, &facts.interface, before);
     let (owners, entries) = (Vec::new(), BTreeMap::new());
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), link.facts().send_bytes_max)?;
     let fast = Fast { link, stack, segments, ways, device, mode, checksums, owners, entries, lost: None };
-    Ok(((fast, heart, counters), counters_page))
+    Ok((fast, heart, counters))
 }
 
-fn checksums(wish: Wish, interface: &str) -> Checksums {
+fn checksums(wish: Wish, interface: &str, before: Checksums) -> Checksums {
     match wish {
         Wish::Verify => Checksums::Verify,
         Wish::Trust => Checksums::Trusted,
-        Wish::Auto if offload::driver(interface).is_ok_and(|driver| driver == "veth") => Checksums::Trusted,
-        Wish::Auto => Checksums::Verify,
+        Wish::Auto => match offload::driver(interface) {
+            Ok(driver) if driver == "veth" => Checksums::Trusted,
+            Ok(_) => Checksums::Verify,
+            Err(_) => before,
+        },
     }
 }

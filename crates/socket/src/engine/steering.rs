@@ -28,7 +28,8 @@ impl Engine {
             return Err(failed(&Error::Forked));
         }
         let twin = self.released.bind(address, || Twin::bind(address, options)).map_err(|error| {
-            failed(&error).next(format!("see who has the port: ss -ulpn sport = :{}", address.port()))
+            let next = format!("see who has the port: ss -ulpn sport = :{}", address.port());
+            failed(&error).next(next).errno(error.raw_os_error())
         })?;
         let local = twin.local().map_err(|error| failed(&error))?;
         if options.multicast_out == MulticastOut::Engine
@@ -66,10 +67,9 @@ impl Engine {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
         let place = self.place(handle).map_err(|error| failed(&error))?;
         let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
-        socket
-            .twin
-            .connect(peer)
-            .map_err(|error| failed(&error).next(format!("see the way: ip route get {}", peer.ip())))?;
+        socket.twin.connect(peer).map_err(|error| {
+            failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
+        })?;
         socket.local = socket.twin.local().map_err(|error| failed(&error))?;
         (socket.peer, socket.is_twin_ready) = (Some(peer), true);
         socket.flows.clear();
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Steers what is sent to a socket, and gives it a place in the stack.
-    fn accelerate(&mut self, place: usize) {
+    pub(super) fn accelerate(&mut self, place: usize) {
         let best = self.best_path();
         let detour = match best {
             Path::Kernel(reason) => Some(reason),

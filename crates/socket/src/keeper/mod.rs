@@ -6,7 +6,9 @@ mod thread;
 use crate::reason::Reason;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_plane::client::Client;
-use sidestep_plane::message::{Code, Entry};
+use sidestep_plane::counters::Counters;
+use sidestep_plane::heartbeat::Heartbeat;
+use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts, Trouble};
 use sidestep_plane::table::Reader;
 use sidestep_sys::Problem;
 use std::io;
@@ -31,6 +33,10 @@ pub(crate) enum Event {
     Revoked(Reason, String),
     /// Another control is there, with tables of its own.
     Tables(Reader),
+    /// There is a stack again.
+    Opened(Box<Reopened>),
+    /// ICMP has told something of a packet that went past the kernel.
+    Trouble(Trouble),
 }
 
 /// What the owner asks for.
@@ -43,8 +49,22 @@ pub(crate) enum Command {
     Resolve(IpAddr, u32),
     /// Tells people why a socket is with the kernel.
     Report(String, Code),
+    /// Opens a stack again, as soon as control can.
+    Reopen(OpenStack),
+    /// Closes the stack: what came of it cannot be used.
+    Close,
     /// The end.
     Stop,
+}
+
+/// What a stack is made of, once more. The page of its counters stays with the keeper.
+#[derive(Debug)]
+pub(crate) struct Reopened {
+    pub(crate) facts: StackFacts,
+    pub(crate) socket: OwnedFd,
+    pub(crate) frames: OwnedFd,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) counters: Counters,
 }
 
 /// What both threads see.
@@ -134,10 +154,24 @@ impl Keeper {
         self.tell(Command::Report(subject, code));
     }
 
+    /// Asks for another stack in the place of one that was lost; does not wait. [`Event::Opened`] brings it.
+    pub(crate) fn reopen(&self, wish: OpenStack) {
+        self.tell(Command::Reopen(wish));
+    }
+
+    /// Closes the stack; does not wait.
+    pub(crate) fn close(&self) {
+        self.tell(Command::Close);
+    }
+
     /// Has the owner told when the twin has something, once.
     pub(crate) fn watch(&self, twin: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        Ok(epoll::add(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags)?)
+        match epoll::add(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags) {
+            // Of a stack that was lost.
+            Err(rustix::io::Errno::EXIST) => self.watch_again(twin, token),
+            watched => Ok(watched?),
+        }
     }
 
     /// The same once more.

@@ -1,10 +1,10 @@
 //! What the thread does: waits, passes on, and comes back to a control that was restarted.
 
-use super::{Command, Event, Held, Shared, Start};
+use super::{Command, Event, Held, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use sidestep_plane::client::{Client, Error};
-use sidestep_plane::message::Entry;
+use sidestep_plane::client::{Client, Error, Notice, Stack};
+use sidestep_plane::message::{Entry, OpenStack};
 use sidestep_sys::cpu;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,13 +16,23 @@ use std::time::{Duration, Instant};
 /// Between two attempts to reach a control that went away. It keeps stacks for two seconds, a restarted one for ten.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Between a stack that was lost and the first attempt to open it again, and later from one attempt to the next: twice as
+/// long each time. An interface that comes back is up, and has its addresses, some time after it appears.
+const REOPEN_FIRST: Duration = Duration::from_millis(100);
+const REOPEN_MAX: Duration = Duration::from_secs(5);
+
 /// Twins told of in one turn.
 const EVENTS_PER_TURN: usize = 64;
+
+/// Notices of control heard in one turn: the owner's commands are served in between.
+const NOTICES_PER_TURN: usize = 64;
 
 struct Keeping<'a> {
     client: Option<Client>,
     retry_at: Instant,
     held: Option<Held>,
+    /// The stack to be opened again, when next, and how long to rest after that.
+    wanted: Option<(OpenStack, Instant, Duration)>,
     /// What is steered, with the proof, to be told to a control that was restarted.
     entries: BTreeMap<Entry, OwnedFd>,
     /// What was given back while no control was there to be told: the program's maps still have it.
@@ -39,9 +49,15 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
     }
     let Start { client, held, path, name, .. } = start;
     let (entries, owed, retry_at) = (BTreeMap::new(), BTreeSet::new(), Instant::now());
-    let mut keeping = Keeping { client: Some(client), retry_at, held, entries, owed, path, name, shared };
+    let mut keeping = Keeping { client: Some(client), retry_at, held, wanted: None, entries, owed, path, name, shared };
     while keeping.serve(inbox) {
+        for _ in 0..NOTICES_PER_TURN {
+            if !keeping.hear() {
+                break;
+            }
+        }
         keeping.come_back();
+        keeping.reopen();
         keeping.wait();
     }
     if let Some(client) = keeping.client.take() {
@@ -89,6 +105,13 @@ impl Keeping<'_> {
             Command::Report(subject, code) => {
                 let _ = self.with_client(|client| client.report(&subject, code));
             }
+            Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
+            Command::Close => {
+                if let Some(held) = self.held.take() {
+                    self.forget_entries();
+                    let _ = self.with_client(|client| client.close_stack(held.stack));
+                }
+            }
             Command::Stop => {}
         }
     }
@@ -128,12 +151,10 @@ impl Keeping<'_> {
         if let Some(held) = &self.held
             && let Err(error) = client.resume_stack(held.stack, held.counters_page.as_fd())
         {
-            if let Error::Refused(refusal) = error {
-                self.held = None;
-                self.shared.post(Event::Revoked(Reason::Revoked, refusal.to_string()));
-                self.client = Some(client);
-            }
-            return;
+            let Error::Refused(refusal) = error else { return };
+            self.held = None;
+            self.forget_entries();
+            self.shared.post(Event::Revoked(Reason::Revoked, refusal.to_string()));
         }
         if let Some(held) = &self.held {
             for (entry, twin) in &self.entries {
@@ -151,9 +172,44 @@ impl Keeping<'_> {
         self.client = Some(client);
     }
 
+    fn forget_entries(&mut self) {
+        self.entries.clear();
+        self.owed.clear();
+    }
+
+    /// Opens the stack again that was lost.
+    fn reopen(&mut self) {
+        let Some((wish, at, rest)) = self.wanted.take_if(|(_, at, _)| *at <= Instant::now()) else { return };
+        let Some(client) = self.client.as_mut() else {
+            self.wanted = Some((wish, at, rest));
+            return;
+        };
+        match client.open_stack(wish.clone()) {
+            Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page }) => {
+                self.held = Some(Held { stack: facts.id, counters_page });
+                self.shared.post(Event::Opened(Box::new(Reopened { facts, socket, frames, heartbeat, counters })));
+            }
+            Err(error) => {
+                let rest = (2 * rest).min(REOPEN_MAX);
+                self.wanted = Some((wish, Instant::now() + rest, rest));
+                if matches!(error, Error::Lost(_)) {
+                    self.lose();
+                }
+            }
+        }
+    }
+
+    /// When there is something to do unasked.
+    fn due(&self) -> Option<Instant> {
+        match &self.client {
+            None => Some(self.retry_at),
+            Some(_) => self.wanted.as_ref().map(|(_, at, _)| *at),
+        }
+    }
+
     /// Sleeps until the owner, a twin or control has something.
     fn wait(&mut self) {
-        let timeout = self.client.is_none().then(|| self.retry_at.saturating_duration_since(Instant::now()));
+        let timeout = self.due().map(|due| due.saturating_duration_since(Instant::now()));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut fds =
             vec![PollFd::new(&self.shared.wake, PollFlags::IN), PollFd::new(&self.shared.twins, PollFlags::IN)];
@@ -170,9 +226,6 @@ impl Keeping<'_> {
         if ready[1] {
             self.tell_of_twins();
         }
-        if ready.get(2) == Some(&true) {
-            self.hear();
-        }
     }
 
     fn tell_of_twins(&self) {
@@ -184,18 +237,27 @@ impl Keeping<'_> {
         }
     }
 
-    /// What control says unasked.
-    fn hear(&mut self) {
-        let Some(client) = &mut self.client else { return };
+    /// What control says unasked, also what came before an answer; false when there is no more.
+    fn hear(&mut self) -> bool {
+        let Some(client) = &mut self.client else { return false };
         match client.notice() {
-            Ok(Some(revoked)) if self.held.as_ref().is_some_and(|held| held.stack == revoked.stack) => {
-                self.held = None;
-                self.entries.clear();
-                let reason = Reason::of_code(revoked.refusal.code);
-                self.shared.post(Event::Revoked(reason, revoked.refusal.to_string()));
+            Ok(Some(Notice::Revoked { stack, refusal })) => {
+                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
+                    self.held = None;
+                    self.forget_entries();
+                    self.shared.post(Event::Revoked(Reason::of_code(refusal.code), refusal.to_string()));
+                }
+                true
             }
-            Ok(_) => {}
-            Err(_) => self.lose(),
+            Ok(Some(Notice::Trouble(trouble))) => {
+                self.shared.post(Event::Trouble(trouble));
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.lose();
+                false
+            }
         }
     }
 }
@@ -218,6 +280,7 @@ mod tests {
             client: None,
             retry_at: Instant::now(),
             held: None,
+            wanted: None,
             entries: BTreeMap::new(),
             owed: BTreeSet::new(),
             path: PathBuf::new(),

@@ -3,7 +3,7 @@
 use super::headers::query;
 use super::table::{Steered, Stream, TcpStream, Way};
 use super::twin::Twin;
-use super::{Tcp, failed};
+use super::{Tcp, TcpError, failed};
 use crate::reason::{Path, Reason};
 use sidestep_plane::message::{Entry, Protocol};
 use sidestep_stack::route::Resolved;
@@ -43,8 +43,9 @@ impl Tcp<'_> {
         let released = &self.engine.streams.released;
         let bound = released.bind(local.unwrap_or(remote), || Twin::for_connection(local, remote));
         let connected = bound.and_then(|twin| twin.connect(remote, &options));
-        let socket =
-            connected.map_err(|error| failed(&error).next(format!("see the way: ip route get {}", remote.ip())))?;
+        let socket = connected.map_err(|error| {
+            failed(&error).next(format!("see the way: ip route get {}", remote.ip())).errno(error.raw_os_error())
+        })?;
         let bound = socket.local_addr().map_err(|error| failed(&error))?.as_socket().unwrap_or(remote);
         if let Some(keeper) = &self.engine.keeper {
             keeper.report(format!("tcp {bound} to {remote}"), reason.code());
@@ -97,8 +98,8 @@ impl Tcp<'_> {
         let failed = |why: &dyn std::fmt::Display| failed("connect", remote, why);
         let wanted = SocketAddr::new(way.source, local.map_or(0, |local| local.port()));
         let released = &self.engine.streams.released;
-        let twin =
-            released.bind(wanted, || Twin::for_connection(Some(wanted), remote)).map_err(|error| failed(&error))?;
+        let twin = released.bind(wanted, || Twin::for_connection(Some(wanted), remote));
+        let twin = twin.map_err(|error| failed(&error).errno(error.raw_os_error()))?;
         let bound = twin.local().map_err(|error| failed(&error))?;
         let vlan = way.vlan.map(|vlan| vlan.number());
         // Without the scope of a link: what frames carry.
@@ -119,7 +120,7 @@ impl Tcp<'_> {
             Ok(id) => id,
             Err(error) => {
                 self.unsteer(flow);
-                return Err(failed(&error));
+                return Err(failed(&error).errno(TcpError::from(error).errno()));
             }
         };
         let steered = Steered { entry: Some(flow), flow, twin: Arc::new(twin), listener: None };

@@ -25,6 +25,7 @@ impl Tcp<'_> {
         let streams = &mut self.engine.streams;
         match &mut streams.streams.at(stream.0)?.way {
             Way::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
+            Way::Lost(reason) => Err(TcpError::Lost(*reason)),
             Way::Fast { id, .. } => match self.engine.fast.as_mut() {
                 Some(fast) if fast.lost.is_none() => Ok(Found::Fast(fast, &self.engine.counters, *id)),
                 fast => Err(TcpError::Lost(fast.and_then(|fast| fast.lost).unwrap_or(Reason::Revoked))),

@@ -40,7 +40,7 @@ impl Tcp<'_> {
         self.check()?;
         match self.engine.streams.streams.remove(stream.0)?.way {
             Way::Kernel(socket, _) if is_abort => socket.set_linger(Some(Duration::ZERO))?,
-            Way::Kernel(..) => {}
+            Way::Kernel(..) | Way::Lost(_) => {}
             Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Engine {
         }
         let held = streams.streams.iter_mut().filter_map(|(_, stream)| match stream.way {
             Way::Fast { id, .. } => Some(id),
-            Way::Kernel(..) => None,
+            Way::Kernel(..) | Way::Lost(_) => None,
         });
         let held: Vec<ConnectionId> = held.collect();
         for id in held {

@@ -37,6 +37,8 @@ pub(crate) struct Headers {
     victim: usize,
     /// Neighbours that control should have the kernel ask for, or keep fresh.
     pub(super) asked: Vec<(IpAddr, u32)>,
+    /// Connections whose way has another MTU than before.
+    pub(super) other_mtu: Vec<ConnectionId>,
     /// Frames were handed over since the last flush.
     pub(super) is_unflushed: bool,
 }
@@ -67,7 +69,12 @@ impl Headers {
             self.connections.resize_with(id.index() + 1, || None);
         }
         let way = self.look_up(addresses, ways, device);
+        let before = self.mtu(id);
         self.connections[id.index()] = Some((id, way));
+        let now = self.mtu(id);
+        if before.is_some() && now.is_some() && before != now {
+            self.other_mtu.push(id);
+        }
     }
 
     #[cold]

@@ -23,14 +23,15 @@ impl Tcp<'_> {
         };
         self.check().map_err(|error| refused(&error))?;
         let released = &self.engine.streams.released;
-        let twin = released.bind(local, || Twin::for_listener(local)).map_err(|error| refused(&error))?;
+        let twin = released.bind(local, || Twin::for_listener(local));
+        let twin = twin.map_err(|error| refused(&error).errno(error.raw_os_error()))?;
         let bound = twin.local().map_err(|error| refused(&error))?;
         let fast = self.listen_past_kernel(bound, backlog, options, &twin);
         let kernel = match twin.listen(backlog) {
             Ok(kernel) => kernel,
             Err(error) => {
                 fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
-                return Err(refused(&error));
+                return Err(refused(&error).errno(error.raw_os_error()));
             }
         };
         let (id, entry, detour) = match fast {
@@ -39,8 +40,18 @@ impl Tcp<'_> {
         };
         let twin = Arc::new(twin);
         let (is_twin_ready, is_twin_watched) = (true, false);
-        let listener =
-            Listener { local: bound, options, twin, kernel, id, entry, detour, is_twin_ready, is_twin_watched };
+        let listener = Listener {
+            local: bound,
+            options,
+            twin,
+            kernel,
+            backlog,
+            id,
+            entry,
+            detour,
+            is_twin_ready,
+            is_twin_watched,
+        };
         let Some(key) = self.engine.streams.listeners.insert(listener) else {
             fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
             return Err(refused(&"too many listeners are open"));
@@ -81,6 +92,30 @@ impl Tcp<'_> {
                 self.stop_stack(id);
                 Err(reason)
             }
+        }
+    }
+
+    /// Listeners that are with the kernel alone, for a reason that `is_over`, get the way past it, where there is one.
+    pub(crate) fn listen_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+        let all = self.engine.streams.listeners.iter_mut();
+        let waiting = all.filter(|(_, listener)| listener.id.is_none() && listener.detour.is_some_and(&is_over));
+        let waiting: Vec<_> = waiting.map(|(key, _)| key).collect();
+        for key in waiting {
+            let Ok(listener) = self.engine.streams.listeners.at(key) else { continue };
+            let (local, backlog, options) = (listener.local, listener.backlog, listener.options);
+            let twin = Arc::clone(&listener.twin);
+            let begun = self.listen_past_kernel(local, backlog, options, &twin);
+            if let (Ok((id, _)), Some(fast)) = (begun, self.engine.fast.as_mut()) {
+                fast.segments.begin_listening(id, TcpListener(key));
+            }
+            if let Ok(listener) = self.engine.streams.listeners.at(key) {
+                (listener.id, listener.entry, listener.detour) = match begun {
+                    Ok((id, entry)) => (Some(id), Some(entry), None),
+                    Err(reason) => (None, None, Some(reason)),
+                };
+                listener.is_twin_ready = true;
+            }
+            self.watch(TcpListener(key));
         }
     }
 
@@ -205,7 +240,7 @@ impl Tcp<'_> {
         let streams = &mut self.engine.streams;
         let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
             Way::Fast { steered, .. } => Some(steered),
-            Way::Kernel(..) => None,
+            Way::Kernel(..) | Way::Lost(_) => None,
         });
         let closed = streams.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
         let mut all: Vec<&mut Steered> =

@@ -43,6 +43,7 @@ mod news;
 mod profile;
 mod segments;
 mod table;
+mod trouble;
 mod twin;
 
 pub use error::TcpError;
@@ -54,7 +55,7 @@ pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use sidestep_stack::tcp::{Config, Options};
+use sidestep_stack::tcp::Options;
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
 
@@ -80,7 +81,7 @@ impl Tcp<'_> {
     pub fn defaults(&self) -> Options {
         match &self.engine.fast {
             Some(fast) => fast.segments.tcp.config().options(),
-            None => Config::latency().options(),
+            None => self.engine.options.tcp.options(),
         }
     }
 

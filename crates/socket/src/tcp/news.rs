@@ -81,7 +81,7 @@ impl Tcp<'_> {
         self.check()?;
         let best = self.engine.best_path();
         match self.engine.streams.streams.at(stream.0)?.way {
-            Way::Kernel(_, reason) => Ok(Path::Kernel(reason)),
+            Way::Kernel(_, reason) | Way::Lost(reason) => Ok(Path::Kernel(reason)),
             Way::Fast { .. } => Ok(best),
         }
     }

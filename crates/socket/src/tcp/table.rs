@@ -59,6 +59,8 @@ pub(super) enum Way {
     Fast { id: ConnectionId, steered: Steered },
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
+    /// No longer: it went past the kernel, and that way is no more.
+    Lost(Reason),
 }
 
 /// What keeps a connection's packets coming here: until its TIME-WAIT is over.
@@ -85,6 +87,7 @@ pub(super) struct Listener {
     pub(super) options: Options,
     pub(super) twin: Arc<Twin>,
     pub(super) kernel: KernelListener,
+    pub(super) backlog: usize,
     /// Past the kernel.
     pub(super) id: Option<ListenerId>,
     pub(super) entry: Option<Entry>,
@@ -182,15 +185,18 @@ impl Streams {
         }
     }
 
-    /// The fast path is no more: listeners go on by the kernel, connections past it have ended.
+    /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
+    /// again, which tells peers that still send.
     pub(crate) fn lose(&mut self, reason: Reason) {
         self.lingering.clear();
+        self.looked_at = 0;
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }
         for (key, stream) in self.streams.iter_mut() {
             if matches!(stream.way, Way::Fast { .. }) {
+                stream.way = Way::Lost(reason);
                 self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
             }
         }

@@ -4,8 +4,14 @@
 #[allow(dead_code)] // Shared with the tests of UDP.
 mod support;
 
+#[path = "../udp/roles.rs"]
+#[allow(dead_code)]
+mod roles;
+
 mod endings;
+mod lost;
 mod many;
 mod peer;
+mod router;
 mod transfer;
 mod wire;

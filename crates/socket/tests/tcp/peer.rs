@@ -1,12 +1,10 @@
-//! What the tests do with streams: transfers in both directions at once, compared by their hashes; and Linux as the peer.
+//! What the tests do with streams: transfers in both directions at once, every byte compared; and Linux as the peer.
 
 use crate::support::wait;
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
 use sidestep_stack::tcp::{Readiness, Shutdown};
 use sidestep_testkit::Host;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::thread::JoinHandle;
@@ -14,87 +12,91 @@ use std::thread::JoinHandle;
 /// Bytes given to the stream at a time.
 const PIECE: usize = 60_000;
 
-/// What the byte at a place of a stream is: a period that fits no segment size.
-fn byte(seed: u64, at: usize) -> u8 {
-    ((at % 65_521) as u64).wrapping_mul(seed | 1).to_le_bytes()[1]
-}
+/// Bytes after which a stream's contents repeat: a prime, which fits no segment size.
+const PERIOD: usize = 65_521;
 
-/// Bytes of a stream, and their hash.
+/// What our end sends, and what the other does.
+pub(crate) const OURS: u64 = 3;
+pub(crate) const THEIRS: u64 = 7;
+
+/// The contents of a stream, as far as they have been sent or have come. Compared byte by byte, in pieces as they come.
 pub(crate) struct Content {
-    seed: u64,
+    pattern: Vec<u8>,
     len: usize,
     at: usize,
-    hasher: DefaultHasher,
 }
 
 impl Content {
     pub(crate) fn new(seed: u64, len: usize) -> Self {
-        Self { seed, len, at: 0, hasher: DefaultHasher::new() }
+        let byte = |at: usize| ((at % PERIOD) as u64).wrapping_mul(seed | 1).to_le_bytes()[1];
+        Self { pattern: (0..PERIOD + PIECE).map(byte).collect(), len, at: 0 }
     }
 
-    fn next(&self) -> Vec<u8> {
-        (self.at..self.len.min(self.at + PIECE)).map(|at| byte(self.seed, at)).collect()
+    /// What the other end sends to who sends the contents of `seed`.
+    fn of_other(seed: u64, len: usize) -> Self {
+        Self::new(if seed == OURS { THEIRS } else { OURS }, len)
     }
 
-    fn took(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.hasher.write_u8(*byte));
+    /// What is to be sent next, at most [`PIECE`] bytes.
+    fn next(&self) -> &[u8] {
+        &self.pattern[self.at % PERIOD..][..PIECE.min(self.len - self.at)]
+    }
+
+    /// These bytes have come.
+    fn came(&mut self, bytes: &[u8]) {
+        assert!(
+            bytes == &self.pattern[self.at % PERIOD..][..bytes.len()],
+            "after {} bytes something else came",
+            self.at
+        );
         self.at += bytes.len();
     }
 }
 
-/// Bytes that came, and their hash.
-pub(crate) type Sum = (usize, u64);
-
-/// Sends `len` bytes, ends sending, and reads to the end; gives the sums of what was sent and what came.
-pub(crate) fn exchange(engine: &mut Engine, stream: TcpStream, seed: u64, len: usize) -> (Sum, Sum) {
-    let (mut sent, mut got) = (Content::new(seed, len), Content::new(0, 0));
-    let (mut piece, mut place, mut is_shut, mut buffer) = (sent.next(), 0, false, vec![0; PIECE]);
+/// Sends `len` bytes, ends sending, and reads to the end, comparing; gives how many bytes were sent and came.
+pub(crate) fn exchange(engine: &mut Engine, stream: TcpStream, seed: u64, len: usize) -> (usize, usize) {
+    let (mut sent, mut got) = (Content::new(seed, len), Content::of_other(seed, len));
+    let (mut is_shut, mut buffer) = (false, vec![0; PIECE]);
     wait("a transfer", || {
         engine.poll().expect("it is ours");
-        if place < piece.len() {
-            match engine.tcp().send(stream, &piece[place..]) {
-                Ok(count) => {
-                    sent.took(&piece[place..place + count]);
-                    place += count;
-                }
+        if sent.at < len {
+            match engine.tcp().send(stream, sent.next()) {
+                Ok(count) => sent.at += count,
                 Err(error) => assert!(error.is_would_block(), "{error}"),
             }
-        } else if sent.at < sent.len {
-            (piece, place) = (sent.next(), 0);
         } else if !std::mem::replace(&mut is_shut, true) {
             engine.tcp().shutdown(stream, Shutdown::Write).expect("it is open");
         }
         match engine.tcp().read(stream, &mut buffer) {
             Ok(0) if is_shut => return Some(()),
-            Ok(count) => got.took(&buffer[..count]),
+            Ok(count) => got.came(&buffer[..count]),
             Err(error) => assert!(error.is_would_block(), "{error}"),
         }
         None
     });
-    ((sent.at, sent.hasher.finish()), (got.at, got.hasher.finish()))
+    (sent.at, got.at)
 }
 
 /// Linux's side of the same, on a thread.
-pub(crate) fn kernel_exchange(stream: KernelStream, seed: u64, len: usize) -> JoinHandle<(Sum, Sum)> {
+pub(crate) fn kernel_exchange(stream: KernelStream, seed: u64, len: usize) -> JoinHandle<(usize, usize)> {
     let mut reader = stream.try_clone().expect("it can");
     let reading = std::thread::spawn(move || {
-        let (mut got, mut buffer) = (Content::new(0, 0), vec![0; PIECE]);
+        let (mut got, mut buffer) = (Content::of_other(seed, len), vec![0; PIECE]);
         loop {
             match reader.read(&mut buffer).expect("the peer does not reset") {
-                0 => return (got.at, got.hasher.finish()),
-                count => got.took(&buffer[..count]),
+                0 => return got.at,
+                count => got.came(&buffer[..count]),
             }
         }
     });
     std::thread::spawn(move || {
         let (mut writer, mut sent) = (stream, Content::new(seed, len));
         while sent.at < sent.len {
-            let piece = sent.next();
-            writer.write_all(&piece).expect("the peer reads");
-            sent.took(&piece);
+            let count = writer.write(sent.next()).expect("the peer reads");
+            sent.at += count;
         }
         writer.shutdown(std::net::Shutdown::Write).expect("it is open");
-        ((sent.at, sent.hasher.finish()), reading.join().expect("it reads to the end"))
+        (sent.at, reading.join().expect("it reads to the end"))
     })
 }
 

@@ -1,6 +1,8 @@
 //! Transfers of all sizes in both directions at once, both roles, both families.
 
-use crate::peer::{accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until};
+use crate::peer::{
+    OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
+};
 use crate::support::{Control, address, engine, lab, wait};
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
 use sidestep_testkit::lab::Side;
@@ -26,11 +28,11 @@ fn what_we_connect_carries_every_byte_both_ways() {
             assert!(engine.tcp().path(stream).unwrap().is_accelerated());
             let (peer, from) = server.accept().unwrap();
             assert_eq!(engine.tcp().ends(stream).unwrap(), (from, server.local_addr().unwrap()));
-            let theirs = kernel_exchange(peer, 7, size);
-            let ours = exchange(&mut engine, stream, 3, size);
+            let theirs = kernel_exchange(peer, THEIRS, size);
+            let ours = exchange(&mut engine, stream, OURS, size);
             let theirs = poll_until(&mut engine, theirs);
             assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
-            assert_eq!(ours.0.0, size);
+            assert_eq!(ours.0, size);
             engine.tcp().close(stream).unwrap();
         }
     }
@@ -50,8 +52,8 @@ fn what_we_accept_carries_every_byte_both_ways() {
             let peer = kernel_connect(a, at);
             let stream = accept(&mut engine, listener);
             assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-            let theirs = kernel_exchange(poll_until(&mut engine, peer), 7, size);
-            let ours = exchange(&mut engine, stream, 3, size);
+            let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, size);
+            let ours = exchange(&mut engine, stream, OURS, size);
             let theirs = poll_until(&mut engine, theirs);
             assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
             engine.tcp().close(stream).unwrap();
@@ -106,8 +108,8 @@ fn without_a_control_plane_streams_are_the_kernels_and_say_so() {
     let accepted = accept(&mut server, listener);
     assert_eq!(client.tcp().path(stream), Ok(Path::Kernel(Reason::ControlAbsent)));
     assert_eq!(server.tcp().path(accepted), Ok(Path::Kernel(Reason::ControlAbsent)));
-    let serving = std::thread::spawn(move || exchange(&mut server, accepted, 5, 1 << 20));
-    let ours = exchange(&mut client, stream, 3, 1 << 20);
+    let serving = std::thread::spawn(move || exchange(&mut server, accepted, THEIRS, 1 << 20));
+    let ours = exchange(&mut client, stream, OURS, 1 << 20);
     let theirs = serving.join().unwrap();
     assert_eq!(ours, (theirs.1, theirs.0));
 }
@@ -122,8 +124,8 @@ fn a_listener_takes_what_comes_by_the_kernel_and_says_so() {
     let peer = kernel_connect(b, "127.0.0.1:7000".parse().unwrap());
     let stream = accept(&mut engine, listener);
     assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::CameByKernel)));
-    let theirs = kernel_exchange(poll_until(&mut engine, peer), 7, 1 << 20);
-    let ours = exchange(&mut engine, stream, 3, 1 << 20);
+    let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, 1 << 20);
+    let ours = exchange(&mut engine, stream, OURS, 1 << 20);
     let theirs = poll_until(&mut engine, theirs);
     assert_eq!(ours, (theirs.1, theirs.0));
 }

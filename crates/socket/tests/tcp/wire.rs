@@ -1,6 +1,8 @@
 //! A bad wire: loss, reordering and duplicates in both directions.
 
-use crate::peer::{accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until};
+use crate::peer::{
+    OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
+};
 use crate::support::{Control, address, engine, is_root_or_say};
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::wire::{Directions, Impairment};
@@ -29,8 +31,8 @@ fn every_byte_arrives_over_a_bad_wire_that_we_connected_over() {
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
     assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    let theirs = kernel_exchange(server.accept().unwrap().0, 7, BYTES);
-    let ours = exchange(&mut engine, stream, 3, BYTES);
+    let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
+    let ours = exchange(&mut engine, stream, OURS, BYTES);
     let theirs = poll_until(&mut engine, theirs);
     assert_eq!(ours, (theirs.1, theirs.0));
     let facts = engine.tcp().facts(stream).unwrap().expect("it is past the kernel");
@@ -47,8 +49,8 @@ fn every_byte_arrives_over_a_bad_wire_that_we_were_connected_over() {
     let listener = listen(b, &mut engine, at);
     let peer = kernel_connect(a, at);
     let stream = accept(&mut engine, listener);
-    let theirs = kernel_exchange(poll_until(&mut engine, peer), 7, BYTES);
-    let ours = exchange(&mut engine, stream, 3, BYTES);
+    let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, BYTES);
+    let ours = exchange(&mut engine, stream, OURS, BYTES);
     let theirs = poll_until(&mut engine, theirs);
     assert_eq!(ours, (theirs.1, theirs.0));
 }

@@ -1,20 +1,13 @@
 //! What must not make a host unreachable, or lose a socket: the kernel stays beside us whatever happens.
 
 use crate::roles::start;
-use crate::support::{Control, address, bind, engine, kernel, lab, receive, wait, wait_for_control};
+use crate::support::{Control, address, bind, engine, ip, kernel, lab, receive, wait, wait_for_control};
 use sidestep_socket::{Engine, Handle, Reason};
 use sidestep_testkit::Host;
 use sidestep_testkit::lab::Side;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
-
-/// Runs `ip` on a host.
-fn ip(host: &Host, words: &str) {
-    let mut command = Command::new("ip");
-    let done = host.spawn(command.args(words.split(' '))).unwrap().wait().unwrap();
-    assert!(done.success(), "ip {words}");
-}
 
 /// The kernel answers on the same interface: ICMP and TCP.
 fn assert_reachable(from: &Host, to: &Host) {
@@ -27,7 +20,7 @@ fn assert_reachable(from: &Host, to: &Host) {
 }
 
 /// One message there and back, tried again, as a program would over UDP; whether it went past the kernel.
-fn ask(client: &UdpSocket, at: SocketAddr, mut serve: impl FnMut()) {
+pub(crate) fn ask(client: &UdpSocket, at: SocketAddr, mut serve: impl FnMut()) {
     client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     wait("an answer", || {
         // Both may fail while a link is down.
@@ -37,7 +30,7 @@ fn ask(client: &UdpSocket, at: SocketAddr, mut serve: impl FnMut()) {
     });
 }
 
-fn answer(engine: &mut Engine, socket: Handle) {
+pub(crate) fn answer(engine: &mut Engine, socket: Handle) {
     for _ in 0..100 {
         if let Some(datagram) = engine.receive(socket).unwrap() {
             // What cannot be answered now is asked again.
@@ -47,7 +40,7 @@ fn answer(engine: &mut Engine, socket: Handle) {
 }
 
 /// Asks until the answers come past the kernel again.
-fn until_fast(engine: &mut Engine, socket: Handle, client: &UdpSocket, at: SocketAddr) {
+pub(crate) fn until_fast(engine: &mut Engine, socket: Handle, client: &UdpSocket, at: SocketAddr) {
     wait("answers past the kernel", || {
         let before = engine.statistics(socket).unwrap();
         ask(client, at, || answer(engine, socket));

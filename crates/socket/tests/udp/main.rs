@@ -2,6 +2,7 @@
 
 mod adversity;
 mod echo;
+mod lifetimes;
 mod multicast;
 mod roles;
 mod support;

@@ -8,6 +8,7 @@ use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
 use sidestep_sys::process::is_root;
 use sidestep_testkit::{Host, Lab};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -119,4 +120,39 @@ pub(crate) fn receive(engine: &mut Engine, socket: Handle) -> Datagram {
 /// Bytes that only this number has.
 pub(crate) fn message(number: u32, len: usize) -> Vec<u8> {
     (0..len).map(|index| (index as u32).wrapping_mul(31).wrapping_add(number) as u8).collect()
+}
+
+/// Runs `ip` on a host.
+pub(crate) fn ip(host: &Host, words: &str) {
+    let mut command = Command::new("ip");
+    let done = host.spawn(command.args(words.split(' '))).expect("ip is there").wait().expect("it ends");
+    assert!(done.success(), "ip {words}");
+}
+
+/// Takes the wire between two hosts away, looks what that does, and makes another one with the same names and addresses.
+pub(crate) fn relink(a: &Host, b: &Host, meanwhile: impl FnOnce()) {
+    ip(b, &format!("link del {}", b.interface));
+    meanwhile();
+    ip(a, &format!("link add {} type veth peer name {} netns {}", a.interface, b.interface, b.namespace));
+    for host in [a, b] {
+        ip(host, &format!("link set {} up", host.interface));
+        ip(host, &format!("address add {}/24 dev {}", host.ipv4, host.interface));
+        ip(host, &format!("route add 224.0.0.0/4 dev {}", host.interface));
+    }
+}
+
+/// Hands an engine to a forked child, which says whether all is well, and gives it back to the parent.
+pub(crate) fn child(engine: Engine, work: impl FnOnce(Engine) -> bool) -> Engine {
+    // SAFETY: the child makes no call that needs another thread, and ends by _exit; the allocator of glibc works after fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::from(!work(engine));
+        // SAFETY: _exit runs no handler of this process.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a valid place for the result.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was refused everything");
+    engine
 }

@@ -10,7 +10,7 @@ use sidestep_sys::memory::{Access, Mapping};
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Lab, Options};
 
-use crate::frames::{Frame, UDP};
+use crate::frames::{Frame, TCP, UDP};
 use crate::support::{Pins, Stage, bare_socket, can_run, ifindex, listener, set_forwarding, stack};
 
 const LOCAL: &str = "10.0.0.1:5000";
@@ -59,6 +59,22 @@ fn the_frames_of_a_silent_owner_pass_until_it_speaks_again() {
     }
     stage.tables().beat(stage.stack).unwrap();
     assert_eq!(reason(&mut stage), Reason::Listener);
+}
+
+#[test]
+fn the_segments_of_a_silent_owner_wait_for_it_longer_than_its_datagrams() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    stage.steer(&listener(Protocol::Tcp, LOCAL, VlanMatch::Any));
+    let segment = Frame::new(TCP, REMOTE, LOCAL, Vlan::Untagged).bytes;
+    let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+    stage.tables().beat_at(stage.stack, now_ns - 3_000_000_000).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Stale);
+    assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, Reason::Listener);
+    stage.tables().beat_at(stage.stack, now_ns + 3_600_000_000_000).unwrap();
+    assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, Reason::Stale, "not for ever");
 }
 
 #[test]

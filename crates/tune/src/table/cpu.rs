@@ -2,6 +2,7 @@
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Hosts, Read, Reading, Risk, Set};
+use crate::cpus::CpuSet;
 use crate::scope::{Scope, flags};
 
 const NO_CPUFREQ: &str = "no frequency control here: in a virtual machine the hypervisor has it";
@@ -233,8 +234,9 @@ fn uncore(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 fn siblings(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let place = |cpu| format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
     let reading = |cpu: u32| {
-        let others = crate::cpus::CpuSet::list(&scope.text(&place(cpu)))?.without(&[cpu].into_iter().collect());
-        let used = others.iter().any(|other| scope.cpus.online.iter().any(|online| online == other));
+        let core = CpuSet::list(&scope.text(&place(cpu))).filter(|core| !core.is_empty())?;
+        let others = core.without(&[cpu].into_iter().collect());
+        let used = others.touches(&scope.cpus.online);
         let (word, shown) = match used {
             false => ("alone", "no sibling on line".to_owned()),
             true => ("shared", format!("shares its core with cpu{others}")),

@@ -10,7 +10,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// The hosts of `tests/hosts`.
-pub const HOSTS: [(&str, &str); 4] = [
+pub(crate) const HOSTS: [(&str, &str); 4] = [
     ("metal-intel-untuned", include_str!("../hosts/metal-intel-untuned.txt")),
     ("metal-amd-tuned", include_str!("../hosts/metal-amd-tuned.txt")),
     ("guest-firecracker", include_str!("../hosts/guest-firecracker.txt")),
@@ -18,7 +18,7 @@ pub const HOSTS: [(&str, &str); 4] = [
 ];
 
 /// A folder with the files of this text.
-pub fn unpack(text: &str) -> TempDir {
+pub(crate) fn unpack(text: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -65,7 +65,7 @@ fn made(root: &Path, path: &str) -> std::path::PathBuf {
 }
 
 /// Every file below a folder with its bytes.
-pub fn bytes(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+pub(crate) fn bytes(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut found = std::collections::BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -25,7 +25,7 @@ fn tell(event: Event<'_>) {
         Event::Failed(change, why) => say(format!("{}: cannot be made {}: {why}", change.place.words(), change.after)),
         Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
         Event::Saved(snapshot) => say(format!("the way back is saved: snapshot {}", snapshot.number)),
-        Event::Writing(_) | Event::Written(_) => {}
+        Event::Saving(_) | Event::Writing(_) | Event::Written(_) => {}
     }
 }
 

@@ -1,0 +1,128 @@
+//! ICMP errors about packets that went past the kernel. The kernel gets them, and finds no socket that they could be for.
+
+use rustix::event::{PollFd, PollFlags};
+use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
+use sidestep_sys::icmp::ErrorSocket;
+use sidestep_sys::problem::say;
+use sidestep_wire::icmp::{Kind, Message, Quoted, parse_v4, parse_v6};
+use sidestep_wire::{Addresses, ipv4, protocol};
+use std::net::{Ipv6Addr, SocketAddr};
+
+/// Bytes of a message that are looked at: routers send at most 576 or 1280 (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4).
+const MESSAGE_BYTES_MAX: usize = 1500;
+
+/// Messages read in one turn: a flood of them must not keep the applications waiting. What is too much the kernel drops.
+const MESSAGES_PER_TURN: usize = 64;
+
+/// Who hears them, of both families.
+pub(crate) struct Errors(Vec<ErrorSocket>);
+
+impl Errors {
+    /// Where it may not be, connections past the kernel go without: the path's MTU is then the interface's.
+    pub(crate) fn open() -> Self {
+        let open = |is_v6| {
+            let opened = ErrorSocket::open(is_v6);
+            if let (Err(error), false) = (&opened, is_v6) {
+                say(format!("cannot hear ICMP, so TCP past the kernel knows no path MTU: {error}"));
+            }
+            opened.ok()
+        };
+        Self([false, true].into_iter().filter_map(open).collect())
+    }
+
+    /// What to wait for.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.0.iter().map(|socket| PollFd::new(socket, PollFlags::IN))
+    }
+
+    /// What has been said since the last turn.
+    pub(crate) fn take(&self) -> Vec<Trouble> {
+        let (mut troubles, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
+        for socket in &self.0 {
+            for _ in 0..MESSAGES_PER_TURN {
+                let Ok((count, from)) = socket.receive(&mut buffer) else { break };
+                let read = from.map_or_else(|| of_v4(&buffer[..count]), |from| of_v6(&buffer[..count], from));
+                troubles.extend(read);
+            }
+        }
+        troubles
+    }
+}
+
+fn of_v4(packet: &[u8]) -> Option<Trouble> {
+    match parse_v4(ipv4::View::parse(packet).ok()?.payload()).ok()? {
+        Message::Error { kind, quoted } => trouble(kind, &quoted),
+        Message::Other { .. } => None,
+    }
+}
+
+/// An error goes to the sender of the packet that it is about, so that one's address stands in the checksum.
+fn of_v6(message: &[u8], from: Ipv6Addr) -> Option<Trouble> {
+    /// Of ICMP's header, and in front of the source address in the one of IPv6.
+    const QUOTED_SOURCE: usize = 8 + 8;
+    let ours: [u8; 16] = message.get(QUOTED_SOURCE..QUOTED_SOURCE + 16)?.try_into().ok()?;
+    let addresses = Addresses::V6 { source: from, destination: ours.into() };
+    match parse_v6(message, &addresses).ok()? {
+        Message::Error { kind, quoted } => trouble(kind, &quoted),
+        Message::Other { .. } => None,
+    }
+}
+
+fn trouble(kind: Kind, quoted: &Quoted<'_>) -> Option<Trouble> {
+    let kind = match kind {
+        Kind::PacketTooBig { mtu } => TroubleKind::TooBig { mtu },
+        Kind::PortUnreachable | Kind::ProtocolUnreachable | Kind::Prohibited => {
+            TroubleKind::Unreachable { is_final: true }
+        }
+        Kind::NetworkUnreachable
+        | Kind::HostUnreachable
+        | Kind::SourceRouteFailed
+        | Kind::HopLimitExceeded
+        | Kind::OtherUnreachable { .. } => TroubleKind::Unreachable { is_final: false },
+        Kind::ReassemblyTimeExceeded | Kind::ParameterProblem { .. } => return None,
+    };
+    let (local_port, remote_port) = quoted.ports()?;
+    Some(Trouble {
+        protocol: if quoted.protocol == protocol::TCP { Protocol::Tcp } else { Protocol::Udp },
+        local: SocketAddr::new(quoted.addresses.source(), local_port),
+        remote: SocketAddr::new(quoted.addresses.destination(), remote_port),
+        sequence: quoted.sequence().map(|sequence| sequence.0),
+        kind,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_wire::icmp::write;
+
+    /// TCP from port 7 to port 8, sequence number 9, in a packet of IPv6.
+    fn sent() -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 20, 6, 64];
+        packet.extend([0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        packet.extend([0x20, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        packet.extend([0, 7, 0, 8, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        packet
+    }
+
+    #[test]
+    fn a_router_is_understood_and_a_damaged_message_is_not() {
+        let router: Ipv6Addr = "fe80::1".parse().unwrap();
+        let addresses = Addresses::V6 { source: router, destination: "2001:2::1".parse().unwrap() };
+        let mut message = [0; 256];
+        let count = write(Kind::PacketTooBig { mtu: 1400 }, &sent(), &addresses, &mut message).unwrap();
+        let trouble = of_v6(&message[..count], router).unwrap();
+        assert_eq!((trouble.protocol, trouble.sequence), (Protocol::Tcp, Some(9)));
+        assert_eq!(
+            (trouble.local, trouble.remote),
+            ("[2001:2::1]:7".parse().unwrap(), "[2001:9::2]:8".parse().unwrap())
+        );
+        assert_eq!(trouble.kind, TroubleKind::TooBig { mtu: 1400 });
+        message[7] ^= 1;
+        assert_eq!(of_v6(&message[..count], router), None, "its checksum is wrong");
+        for end in 0..count {
+            // Whatever is cut off, nothing panics.
+            let _ = (of_v6(&message[..end], router), of_v4(&message[..end]));
+        }
+    }
+}

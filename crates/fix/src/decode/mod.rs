@@ -1,0 +1,336 @@
+//! One message, indexed in place.
+//!
+//! The index remembers where each field's value stands; nothing is copied and nothing is allocated. CheckSum, BodyLength
+//! and the first three fields are checked on the way, so that what comes out is no garbled message.
+
+use crate::SOH;
+use data::DataFields;
+mod data;
+
+use crate::frame::{Fault, Garbled, TRAILER_BYTES};
+use crate::tag;
+use crate::value::{self, Decimal, UtcTimestamp};
+
+/// Fields of one message by default: an order has 20, a list of 64 securities some 2,000.
+pub const FIELDS_MAX: usize = 4096;
+
+/// Digits of a tag that are read; the largest tags in use have five.
+const TAG_DIGITS_MAX: usize = 9;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Field {
+    tag: u32,
+    start: u32,
+    end: u32,
+}
+
+/// A field that is missing, or that cannot be what its type says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldError {
+    /// There is no such field: SessionRejectReason 1.
+    Missing(u32),
+    /// There is no value: SessionRejectReason 4.
+    Empty(u32),
+    /// The value is none of its type: SessionRejectReason 6.
+    Format(u32),
+}
+
+/// Where the fields of a message stand; made once, used for message after message.
+#[derive(Debug)]
+pub struct Index {
+    fields: Box<[Field]>,
+    data: DataFields,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new(FIELDS_MAX)
+    }
+}
+
+/// A decoded message: the bytes, and where its fields are in them.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a, 'i> {
+    raw: &'a [u8],
+    fields: &'i [Field],
+}
+
+impl Index {
+    /// Takes messages of up to `fields_max` fields (at least 8).
+    pub fn new(fields_max: usize) -> Self {
+        Self::with_data(fields_max, &[])
+    }
+
+    /// Knows these data fields beside the standard's: length field, data field
+    /// ([`Dictionary::data_fields`](crate::dictionary::Dictionary::data_fields)).
+    pub fn with_data(fields_max: usize, data: &[(u32, u32)]) -> Self {
+        let fields = vec![Field::default(); fields_max.max(8)].into_boxed_slice();
+        Self { fields, data: DataFields::with(data) }
+    }
+
+    /// Indexes one whole message as a [`Framer`](crate::Framer) cuts it.
+    pub fn decode<'a, 'i>(&'i mut self, raw: &'a [u8]) -> Result<Message<'a, 'i>, Garbled> {
+        match self.index(raw) {
+            Ok(count) => Ok(Message { raw, fields: &self.fields[..count] }),
+            Err(fault) => Err(Garbled { fault, logon: is_logon(raw) }),
+        }
+    }
+
+    fn index(&mut self, raw: &[u8]) -> Result<usize, Fault> {
+        let body_end = raw.len().checked_sub(TRAILER_BYTES).filter(|end| *end > 0).ok_or(Fault::BodyLength)?;
+        if raw.len() > u32::MAX as usize {
+            return Err(Fault::TooLong);
+        }
+        check_sum(raw, body_end)?;
+        let (mut at, mut count) = (0, 0);
+        while at < body_end {
+            let mut field = word_field(raw, at)?;
+            if count > 0
+                && let Some(end) = self.data_end(raw, count - 1, field)
+            {
+                field.end = end;
+            }
+            *self.fields.get_mut(count).ok_or(Fault::Fields)? = field;
+            count += 1;
+            at = field.end as usize + 1;
+        }
+        let trailer = Field { tag: tag::CHECK_SUM, start: body_end as u32 + 3, end: raw.len() as u32 - 1 };
+        *self.fields.get_mut(count).ok_or(Fault::Fields)? = trailer;
+        check_front(raw, &self.fields[..=count], body_end)?;
+        Ok(count + 1)
+    }
+
+    /// Where the value of a data field ends, if the field before says so, and if there is a delimiter in that place. A length
+    /// that cannot be is passed over: the field then ends like any other, and what follows is held against the dictionary.
+    #[inline]
+    fn data_end(&self, raw: &[u8], before: usize, field: Field) -> Option<u32> {
+        let before = self.fields.get(before)?;
+        if self.data.announced_by(before.tag)? != field.tag {
+            return None;
+        }
+        let length = value::unsigned(&raw[before.start as usize..before.end as usize])?;
+        let end = usize::try_from(length).ok()?.checked_add(field.start as usize)?;
+        (end < raw.len() - TRAILER_BYTES && raw[end] == SOH).then_some(end as u32)
+    }
+}
+
+fn is_logon(raw: &[u8]) -> bool {
+    let third = raw.splitn(4, |byte| *byte == SOH).nth(2);
+    third == Some(b"35=A")
+}
+
+/// `␁10=nnn␁` at the end, and the sum of all bytes before it.
+fn check_sum(raw: &[u8], body_end: usize) -> Result<(), Fault> {
+    let [SOH, b'1', b'0', b'=', hundreds, tens, ones, SOH] = raw[body_end - 1..] else { return Err(Fault::CheckSum) };
+    let digits = [hundreds, tens, ones];
+    let stated = value::unsigned(&digits).ok_or(Fault::CheckSum)?;
+    if stated == u64::from(sum(&raw[..body_end])) { Ok(()) } else { Err(Fault::CheckSum) }
+}
+
+/// The sum of bytes modulo 256, which is what CheckSum holds. The compiler adds many at once.
+pub(crate) fn sum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
+}
+
+/// The field at `at`, up to its first delimiter. Looks at eight bytes at once: most fields are no longer. `at` is before the
+/// trailer and there is a delimiter right before that, so that no look goes beyond the message.
+#[inline]
+fn word_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+    let word = load(raw, at).ok_or(Fault::Field)?;
+    let equals = first(word, b'=');
+    let digits = (equals / 8) as usize;
+    if equals == 64 || digits > LONGEST_SHORT_TAG {
+        return long_field(raw, at);
+    }
+    let tag = short_tag(word, equals).map_or_else(|| signed_tag(raw, at, digits), Ok)?;
+    let start = at + digits + 1;
+    // Delimiters before the equals sign are no digits: they are refused above.
+    let mut found = first(word, SOH);
+    let mut from = at;
+    while found == 64 {
+        from += 8;
+        found = first(load(raw, from).ok_or(Fault::Field)?, SOH);
+    }
+    Ok(Field { tag, start: start as u32, end: (from + (found / 8) as usize) as u32 })
+}
+
+/// Tags of up to this many digits are read by one multiplication.
+const LONGEST_SHORT_TAG: usize = 4;
+
+#[inline]
+fn load(raw: &[u8], at: usize) -> Option<u64> {
+    raw.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The place in bits of the first such byte; 64 if there is none. (Subtracting borrows only from bytes behind the first.)
+#[inline]
+fn first(word: u64, byte: u8) -> u32 {
+    let zero_there = word ^ (ONES * u64::from(byte));
+    (zero_there.wrapping_sub(ONES) & !zero_there & HIGHS).trailing_zeros() & !7
+}
+
+/// The number in front of the equals sign that is `equals` bits into the word; `None` if there is none, or other bytes.
+#[inline]
+fn short_tag(word: u64, equals: u32) -> Option<u32> {
+    if equals == 0 {
+        return None;
+    }
+    // The last digit goes to the highest byte, and zeros stand before the first.
+    let aligned = (word as u32) << (32 - equals);
+    let digits = aligned ^ (0x3030_3030 << (32 - equals));
+    // A byte above 9 reaches the high bit when 0x76 is added; none carries into the next unless its own high bit was set.
+    if (digits.wrapping_add(0x7676_7676) | digits) & 0x8080_8080 != 0 {
+        return None;
+    }
+    let pairs = (digits & 0x00ff_00ff) * 10 + ((digits >> 8) & 0x00ff_00ff);
+    Some((pairs & 0xff) * 100 + (pairs >> 16))
+}
+
+/// A tag that is no short number: `-5` is tag 0, everything else no tag at all.
+#[cold]
+fn signed_tag(raw: &[u8], at: usize, digits: usize) -> Result<u32, Fault> {
+    match raw[at..at + digits].split_first() {
+        Some((b'-', number)) if value::unsigned(number).is_some() => Ok(0),
+        _ => Err(Fault::Field),
+    }
+}
+
+/// A field with a long tag, byte by byte.
+#[cold]
+fn long_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+    let digits = raw[at..].iter().take(TAG_DIGITS_MAX + 2).position(|byte| *byte == b'=').ok_or(Fault::Field)?;
+    let text = &raw[at..at + digits];
+    let tag = match text.strip_prefix(b"-") {
+        Some(number) => value::unsigned(number).map(|_| 0),
+        None if digits <= TAG_DIGITS_MAX => value::unsigned(text).and_then(|tag| u32::try_from(tag).ok()),
+        None => None,
+    };
+    let start = at + digits + 1;
+    let length = raw[start..].iter().position(|byte| *byte == SOH).ok_or(Fault::Field)?;
+    Ok(Field { tag: tag.ok_or(Fault::Field)?, start: start as u32, end: (start + length) as u32 })
+}
+
+/// The first three fields (FIX session layer: what is otherwise is garbled).
+fn check_front(raw: &[u8], fields: &[Field], body_end: usize) -> Result<(), Fault> {
+    let [begin, length, kind, _, ..] = fields else { return Err(Fault::MsgType) };
+    if begin.tag != tag::BEGIN_STRING || length.tag != tag::BODY_LENGTH {
+        return Err(Fault::BodyLength);
+    }
+    if kind.tag != tag::MSG_TYPE {
+        return Err(Fault::MsgType);
+    }
+    let stated = value::unsigned(&raw[length.start as usize..length.end as usize]);
+    let counted = (body_end - length.end as usize - 1) as u64;
+    if stated == Some(counted) { Ok(()) } else { Err(Fault::BodyLength) }
+}
+
+impl<'a> Message<'a, '_> {
+    /// The whole message.
+    pub fn raw(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// All fields in order, from BeginString to CheckSum: tag and value. Tag 0 stands for a tag that was negative or 0.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (u32, &'a [u8])> + DoubleEndedIterator + Clone + use<'a, '_> {
+        let raw = self.raw;
+        self.fields.iter().map(move |field| (field.tag, &raw[field.start as usize..field.end as usize]))
+    }
+
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Never: a message has four fields at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The field at this place; places count from 0.
+    pub fn field(&self, place: usize) -> Option<(u32, &'a [u8])> {
+        self.fields.get(place).map(|field| (field.tag, self.value(field)))
+    }
+
+    /// The tag at this place as it was written, also when it is negative.
+    pub fn written_tag(&self, place: usize) -> Option<i64> {
+        let start = self.fields.get(place)?.start as usize;
+        let from = self.raw[..start].iter().rposition(|byte| *byte == SOH).map_or(0, |at| at + 1);
+        value::integer(&self.raw[from..start - 1])
+    }
+
+    /// The place of the first field with this tag.
+    pub fn position(&self, tag: u32) -> Option<usize> {
+        self.fields.iter().position(|field| field.tag == tag)
+    }
+
+    /// The value of the first field with this tag.
+    pub fn get(&self, tag: u32) -> Option<&'a [u8]> {
+        self.fields.iter().find(|field| field.tag == tag).map(|field| self.value(field))
+    }
+
+    /// BeginString (8).
+    pub fn begin_string(&self) -> &'a [u8] {
+        self.value(&self.fields[0])
+    }
+
+    /// MsgType (35).
+    pub fn msg_type(&self) -> &'a [u8] {
+        self.value(&self.fields[2])
+    }
+
+    /// MsgSeqNum (34).
+    pub fn seq_num(&self) -> Result<u64, FieldError> {
+        self.unsigned(tag::MSG_SEQ_NUM)
+    }
+
+    /// The value of a field that has to be there and not empty.
+    pub fn required(&self, tag: u32) -> Result<&'a [u8], FieldError> {
+        match self.get(tag) {
+            None => Err(FieldError::Missing(tag)),
+            Some([]) => Err(FieldError::Empty(tag)),
+            Some(value) => Ok(value),
+        }
+    }
+
+    /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
+    pub fn unsigned(&self, tag: u32) -> Result<u64, FieldError> {
+        value::unsigned(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    /// An `int`.
+    pub fn integer(&self, tag: u32) -> Result<i64, FieldError> {
+        value::integer(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    /// A `float`, `Price`, `Qty` or `Amt`.
+    pub fn decimal(&self, tag: u32) -> Result<Decimal, FieldError> {
+        Decimal::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    /// A `char`.
+    pub fn character(&self, tag: u32) -> Result<u8, FieldError> {
+        value::character(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    /// A `Boolean`.
+    pub fn boolean(&self, tag: u32) -> Result<bool, FieldError> {
+        value::boolean(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    /// A `UTCTimestamp`.
+    pub fn timestamp(&self, tag: u32) -> Result<UtcTimestamp, FieldError> {
+        UtcTimestamp::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
+    }
+
+    fn value(&self, field: &Field) -> &'a [u8] {
+        &self.raw[field.start as usize..field.end as usize]
+    }
+}
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+pub(crate) mod tests;

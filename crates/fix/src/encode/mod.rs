@@ -1,0 +1,439 @@
+//! Writing messages behind each other into one buffer that leaves in one write.
+//!
+//! ```text
+//! | sent | 8=FIX.4.4␁9=101␁35=8␁34=7␁49=S␁52=...␁56=T␁ | 37=...␁ ... 10=123␁ | next |
+//!          <---- written last, from right to left ---->  <- written first ->
+//! ```
+//!
+//! The body comes first, because BodyLength stands before it. Room for the header is left by the length that it will
+//! have if the sequence number and BodyLength have as many digits as expected; only when they do not, a second message in
+//! the buffer is moved by a byte or two, so that messages stay without gaps.
+//!
+//! Header fields are in the order of their tags behind 8, 9 and 35, as QuickFIX writes them. What the builder is given comes
+//! behind them in the order given.
+
+use crate::SOH;
+use crate::clock::Now;
+use crate::decode::sum;
+use crate::tag;
+use crate::value::{CachedTime, Decimal, Digits, Precision, UtcTimestamp, two_digits, write_left};
+
+/// Largest message written, unless said otherwise: what a counterparty's framer takes by default.
+pub const MESSAGE_BYTES_MAX: usize = crate::frame::MESSAGE_BYTES_MAX;
+
+/// Room for messages that wait to leave together: an acknowledgement, a fill and a heartbeat take 1 KiB, a batch of a
+/// hundred orders 25 KiB.
+const WAITING_BYTES_MAX: usize = 256 * 1024;
+
+/// `10=nnn␁`.
+const TRAILER_BYTES: usize = 7;
+
+/// What a header has at most beside the texts of its parties: two numbers of 20 digits, MsgType, a time, tags.
+const NUMBERS_BYTES_MAX: usize = 128;
+
+/// What the first header will most likely have beside its texts.
+const HEADER_NUMBERS_BYTES: usize = 37;
+
+/// Why a message was not written. Nothing of it is in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The value of this field holds a control byte: it would end the field early (SOH), or forge another.
+    ControlByte(u32),
+    /// The field has no value; FIX knows no empty ones.
+    Empty(u32),
+    /// This tag is written by the encoder itself, or is 0.
+    Tag(u32),
+    /// The message is longer than the limit.
+    TooLong,
+    /// Too many messages wait to leave.
+    Full,
+}
+
+/// Who speaks to whom: header fields that are the same in every message. Empty ones are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parties {
+    /// BeginString (8): `FIX.4.4`, `FIXT.1.1`.
+    pub begin_string: String,
+    /// SenderCompID (49).
+    pub sender: String,
+    /// SenderSubID (50).
+    pub sender_sub: String,
+    /// SenderLocationID (142).
+    pub sender_location: String,
+    /// TargetCompID (56).
+    pub target: String,
+    /// TargetSubID (57).
+    pub target_sub: String,
+    /// TargetLocationID (143).
+    pub target_location: String,
+}
+
+/// Writes the messages of one session.
+#[derive(Debug)]
+pub struct Encoder {
+    buffer: Vec<u8>,
+    /// Where the messages that wait to leave begin and end.
+    start: usize,
+    end: usize,
+    /// `8=FIX.4.4␁9=`.
+    front: Vec<u8>,
+    /// `49=..␁50=..␁52=`: between MsgSeqNum and SendingTime.
+    sender: Vec<u8>,
+    /// `56=..␁57=..␁142=..␁143=..␁`: behind SendingTime.
+    target: Vec<u8>,
+    time: CachedTime,
+    precision: Precision,
+    message_bytes_max: usize,
+    /// Bytes of the last header, which the next one will most likely have, too.
+    header_bytes: usize,
+}
+
+/// One message while it is written.
+#[derive(Debug)]
+pub struct Builder<'e> {
+    encoder: &'e mut Encoder,
+    msg_type: MsgType,
+    poss_dup: bool,
+    /// Where the body begins, and where the next byte goes.
+    body: usize,
+    at: usize,
+    limit: usize,
+    fault: Option<Rejected>,
+}
+
+/// MsgType has at most this many bytes; the longest in use has two.
+const MSG_TYPE_BYTES_MAX: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct MsgType {
+    text: [u8; MSG_TYPE_BYTES_MAX],
+    length: u8,
+}
+
+impl Encoder {
+    /// An encoder for this session. A control byte in a name is refused.
+    pub fn new(parties: &Parties, precision: Precision) -> Result<Self, Rejected> {
+        let mut front = Vec::new();
+        text_field(&mut front, tag::BEGIN_STRING, &parties.begin_string)?;
+        front.extend_from_slice(b"9=");
+        let mut sender = Vec::new();
+        text_field(&mut sender, tag::SENDER_COMP_ID, &parties.sender)?;
+        text_field(&mut sender, tag::SENDER_SUB_ID, &parties.sender_sub)?;
+        sender.extend_from_slice(b"52=");
+        let mut target = Vec::new();
+        text_field(&mut target, tag::TARGET_COMP_ID, &parties.target)?;
+        text_field(&mut target, tag::TARGET_SUB_ID, &parties.target_sub)?;
+        text_field(&mut target, tag::SENDER_LOCATION_ID, &parties.sender_location)?;
+        text_field(&mut target, tag::TARGET_LOCATION_ID, &parties.target_location)?;
+        let texts = front.len() + sender.len() + target.len();
+        let room = texts + NUMBERS_BYTES_MAX;
+        Ok(Self {
+            buffer: vec![0; room + WAITING_BYTES_MAX],
+            start: room,
+            end: room,
+            front,
+            sender,
+            target,
+            time: CachedTime::new(),
+            precision,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            header_bytes: texts + HEADER_NUMBERS_BYTES,
+        })
+    }
+
+    /// Digits behind the seconds of SendingTime.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Begins a message. What was begun and not finished is forgotten.
+    pub fn message(&mut self, msg_type: &[u8]) -> Builder<'_> {
+        let body = self.end + self.header_bytes;
+        let limit = self.buffer.len().saturating_sub(TRAILER_BYTES);
+        let mut builder = Builder {
+            msg_type: MsgType { text: [0; MSG_TYPE_BYTES_MAX], length: 0 },
+            poss_dup: false,
+            body,
+            at: body,
+            limit: limit.min(body + self.message_bytes_max),
+            fault: (body >= limit).then_some(Rejected::Full),
+            encoder: self,
+        };
+        builder.set_type(msg_type);
+        builder
+    }
+
+    /// The finished messages that wait to leave, without gaps between them.
+    pub fn output(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Says that `count` bytes of [`output`](Self::output) have left.
+    pub fn sent(&mut self, count: usize) {
+        self.start = self.start.saturating_add(count).min(self.end);
+        if self.start == self.end {
+            let first = self.buffer.len() - WAITING_BYTES_MAX;
+            (self.start, self.end) = (first, first);
+        }
+    }
+
+    /// Forgets what waits to leave: the connection is gone.
+    pub fn clear(&mut self) {
+        self.sent(usize::MAX);
+    }
+}
+
+/// `tag=value␁` for a template; nothing for an empty value.
+fn text_field(into: &mut Vec<u8>, tag: u32, value: &str) -> Result<(), Rejected> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    check_text(tag, value.as_bytes())?;
+    into.extend_from_slice(Digits::of(u64::from(tag)).as_bytes());
+    into.push(b'=');
+    into.extend_from_slice(value.as_bytes());
+    into.push(SOH);
+    Ok(())
+}
+
+/// No control bytes: SOH ends a field, and the others have no place in a text either. Bytes beyond ASCII pass.
+fn check_text(tag: u32, value: &[u8]) -> Result<(), Rejected> {
+    // Without an early end the compiler looks at many bytes at once.
+    let control = value.iter().fold(false, |found, byte| found | (*byte < b' ') | (*byte == 0x7f));
+    if control { Err(Rejected::ControlByte(tag)) } else { Ok(()) }
+}
+
+impl<'e> Builder<'e> {
+    /// Sets PossDupFlag (43) to Y.
+    pub fn poss_dup(&mut self) -> &mut Self {
+        self.poss_dup = true;
+        self
+    }
+
+    /// A text: `String`, `char`, `MultipleValueString`, or any value already in FIX's form. Not empty, no control bytes.
+    pub fn bytes(&mut self, tag: u32, value: &[u8]) -> &mut Self {
+        if let Err(fault) = check_text(tag, value) {
+            self.fail(fault);
+        }
+        self.raw(tag, value)
+    }
+
+    /// A text.
+    pub fn str(&mut self, tag: u32, value: &str) -> &mut Self {
+        self.bytes(tag, value.as_bytes())
+    }
+
+    /// A `char`.
+    pub fn char(&mut self, tag: u32, value: u8) -> &mut Self {
+        self.bytes(tag, &[value])
+    }
+
+    /// A `Boolean`.
+    pub fn bool(&mut self, tag: u32, value: bool) -> &mut Self {
+        self.raw(tag, if value { b"Y" } else { b"N" })
+    }
+
+    /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
+    pub fn unsigned(&mut self, tag: u32, value: u64) -> &mut Self {
+        self.raw(tag, Digits::of(value).as_bytes())
+    }
+
+    /// An `int`.
+    pub fn int(&mut self, tag: u32, value: i64) -> &mut Self {
+        let digits = Digits::of(value.unsigned_abs());
+        if value < 0 {
+            let mut text = [b'-'; 20];
+            let length = digits.as_bytes().len();
+            text[1..=length].copy_from_slice(digits.as_bytes());
+            return self.raw(tag, &text[..=length]);
+        }
+        self.raw(tag, digits.as_bytes())
+    }
+
+    /// A `float`, `Price`, `Qty` or `Amt`.
+    pub fn decimal(&mut self, tag: u32, value: Decimal) -> &mut Self {
+        let mut text = [0; Decimal::BYTES_MAX];
+        let length = value.write(&mut text);
+        self.raw(tag, &text[..length])
+    }
+
+    /// A `UTCTimestamp` with this precision.
+    pub fn timestamp_with(&mut self, tag: u32, value: UtcTimestamp, precision: Precision) -> &mut Self {
+        let mut time = self.encoder.time;
+        self.raw(tag, time.text(value, precision))
+    }
+
+    /// A `UTCTimestamp` with the session's precision.
+    pub fn timestamp(&mut self, tag: u32, value: UtcTimestamp) -> &mut Self {
+        self.timestamp_with(tag, value, self.encoder.precision)
+    }
+
+    /// A data field behind its length field; the value may hold any byte.
+    pub fn data(&mut self, length_tag: u32, data_tag: u32, value: &[u8]) -> &mut Self {
+        self.unsigned(length_tag, value.len() as u64);
+        self.raw(data_tag, value)
+    }
+
+    /// How many bytes the body has so far.
+    pub fn body_bytes(&self) -> usize {
+        self.at - self.body
+    }
+
+    /// Writes the header and the trailer. Returns the message, which now waits in [`Encoder::output`]; the buffer is as it was
+    /// before the message began when the message is rejected.
+    pub fn finish(self, seq_num: u64, now: Now) -> Result<&'e [u8], Rejected> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let Self { encoder, body, at: body_end, poss_dup, msg_type, .. } = self;
+        let header = Header { msg_type, poss_dup, seq_num, now };
+        let start = encoder.place(body, body_end, &header)?;
+        let body_end = start + encoder.header_bytes + (body_end - body);
+        encoder.write_header(start + encoder.header_bytes, body_end, &header);
+        Ok(encoder.close(start, body_end))
+    }
+
+    fn set_type(&mut self, msg_type: &[u8]) {
+        if msg_type.is_empty() || msg_type.len() > MSG_TYPE_BYTES_MAX {
+            self.fail(Rejected::Empty(tag::MSG_TYPE));
+        } else if let Err(fault) = check_text(tag::MSG_TYPE, msg_type) {
+            self.fail(fault);
+        } else {
+            self.msg_type.text[..msg_type.len()].copy_from_slice(msg_type);
+            self.msg_type.length = msg_type.len() as u8;
+        }
+    }
+
+    /// The first fault is the one that is reported.
+    fn fail(&mut self, fault: Rejected) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// `tag=value␁`, whatever the value holds.
+    fn raw(&mut self, tag: u32, value: &[u8]) -> &mut Self {
+        if value.is_empty() {
+            self.fail(Rejected::Empty(tag));
+        }
+        if is_ours(tag) {
+            self.fail(Rejected::Tag(tag));
+        }
+        let digits = Digits::of(u64::from(tag));
+        let digits = digits.as_bytes();
+        let value_at = self.at + digits.len() + 1;
+        let end = value_at.saturating_add(value.len()).saturating_add(1);
+        if end > self.limit {
+            self.fail(Rejected::TooLong);
+            return self;
+        }
+        let field = &mut self.encoder.buffer[self.at..end];
+        field[..digits.len()].copy_from_slice(digits);
+        field[digits.len()] = b'=';
+        field[digits.len() + 1..digits.len() + 1 + value.len()].copy_from_slice(value);
+        field[end - self.at - 1] = SOH;
+        self.at = end;
+        self
+    }
+}
+
+/// Tags that the encoder writes itself.
+fn is_ours(tag: u32) -> bool {
+    matches!(tag, 0 | tag::BEGIN_STRING | tag::BODY_LENGTH | tag::CHECK_SUM | tag::MSG_TYPE | tag::MSG_SEQ_NUM)
+        || matches!(tag, tag::SENDING_TIME | tag::SENDER_COMP_ID | tag::TARGET_COMP_ID | tag::POSS_DUP_FLAG)
+}
+
+/// What is known of a header only when its message is finished.
+struct Header {
+    msg_type: MsgType,
+    poss_dup: bool,
+    seq_num: u64,
+    now: Now,
+}
+
+impl Encoder {
+    /// Bytes of the header before a body of that many bytes.
+    fn header_length(&self, body_bytes: usize, header: &Header) -> usize {
+        let counted = b"35=\x0134=\x01\x01".len()
+            + usize::from(header.msg_type.length)
+            + decimal_digits(header.seq_num)
+            + if header.poss_dup { POSS_DUP.len() } else { 0 }
+            + self.sender.len()
+            + TIME_BYTES[self.precision as usize]
+            + self.target.len();
+        self.front.len() + decimal_digits((counted + body_bytes) as u64) + 1 + counted
+    }
+
+    /// Moves the body to where its header fits exactly behind the message before; returns where the message starts. Without a
+    /// message before it, the body stays where it is.
+    fn place(&mut self, body: usize, body_end: usize, header: &Header) -> Result<usize, Rejected> {
+        let length = self.header_length(body_end - body, header);
+        if length + (body_end - body) + TRAILER_BYTES > self.message_bytes_max {
+            return Err(Rejected::TooLong);
+        }
+        self.header_bytes = length;
+        if self.start == self.end {
+            return Ok(body - length);
+        }
+        let to = self.end + length;
+        if to != body {
+            if to + (body_end - body) + TRAILER_BYTES > self.buffer.len() {
+                return Err(Rejected::Full);
+            }
+            self.buffer.copy_within(body..body_end, to);
+        }
+        Ok(self.end)
+    }
+
+    /// Writes the header from right to left so that it ends where the body begins.
+    fn write_header(&mut self, body: usize, body_end: usize, header: &Header) {
+        let buffer = &mut self.buffer[..];
+        let mut at = body;
+        put_left(buffer, &mut at, &self.target);
+        put_left(buffer, &mut at, &[SOH]);
+        put_left(buffer, &mut at, self.time.text(header.now.utc(), self.precision));
+        put_left(buffer, &mut at, &self.sender);
+        if header.poss_dup {
+            put_left(buffer, &mut at, POSS_DUP);
+        }
+        put_left(buffer, &mut at, &[SOH]);
+        at = write_left(buffer, at, header.seq_num);
+        put_left(buffer, &mut at, b"\x0134=");
+        put_left(buffer, &mut at, &header.msg_type.text[..usize::from(header.msg_type.length)]);
+        put_left(buffer, &mut at, b"35=");
+        let length = (body_end - at) as u64;
+        put_left(buffer, &mut at, &[SOH]);
+        at = write_left(buffer, at, length);
+        put_left(buffer, &mut at, &self.front);
+    }
+
+    /// Writes the trailer; the message now waits to leave.
+    fn close(&mut self, start: usize, body_end: usize) -> &[u8] {
+        let end = body_end + TRAILER_BYTES;
+        let total = sum(&self.buffer[start..body_end]);
+        let [tens, ones] = two_digits(usize::from(total % 100));
+        self.buffer[body_end..end].copy_from_slice(&[b'1', b'0', b'=', b'0' + total / 100, tens, ones, SOH]);
+        if self.start == self.end {
+            self.start = start;
+        }
+        self.end = end;
+        &self.buffer[start..end]
+    }
+}
+
+const POSS_DUP: &[u8] = b"43=Y\x01";
+
+/// Bytes of SendingTime by precision.
+const TIME_BYTES: [usize; 4] = [17, 21, 24, 27];
+
+fn decimal_digits(value: u64) -> usize {
+    value.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+fn put_left(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
+    let end = *at;
+    *at -= bytes.len();
+    buffer[*at..end].copy_from_slice(bytes);
+}
+
+mod queue;
+#[cfg(test)]
+mod tests;

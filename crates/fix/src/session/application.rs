@@ -1,0 +1,122 @@
+//! What the program does with a session: QuickFIX's Application, with decisions returned instead of thrown.
+
+use super::counters::End;
+use super::identity::SessionId;
+use super::text::BusinessReason;
+use crate::decode::{FieldError, Message};
+use crate::encode::{Builder, Rejected};
+use crate::validate::Reason;
+use sidestep_sys::Problem;
+
+/// A program's answer to a message that it cannot take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A Reject (35=3).
+    Session {
+        /// SessionRejectReason (373)
+        reason: Reason,
+        /// RefTagID (371), if one field is to blame.
+        tag: Option<u32>,
+    },
+    /// A BusinessMessageReject (35=j); a Reject before FIX 4.2, which does not know it.
+    Business {
+        /// BusinessRejectReason (380)
+        reason: BusinessReason,
+        /// Text (58), if not the usual one of the reason.
+        text: Option<&'static str>,
+    },
+    /// A Logout with this text and the end of the connection: the answer to a Logon that is not wanted.
+    Logout(&'static str),
+}
+
+impl Refusal {
+    /// The application does not know this MsgType.
+    pub const UNSUPPORTED: Self = Self::Business { reason: BusinessReason::UnsupportedMessageType, text: None };
+}
+
+/// A field that the application cannot read: a missing one is "conditionally required", as QuickFIX sees it.
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        match error {
+            FieldError::Missing(_) => Self::Business { reason: BusinessReason::FieldMissing, text: None },
+            FieldError::Empty(tag) => Self::Session { reason: Reason::TagWithoutValue, tag: Some(tag) },
+            FieldError::Format(tag) => Self::Session { reason: Reason::IncorrectDataFormat, tag: Some(tag) },
+        }
+    }
+}
+
+/// Why a message of the application was not sent. It has no sequence number then.
+#[derive(Debug, Clone)]
+pub enum SendError {
+    /// Nobody is logged on.
+    NotLoggedOn,
+    /// The counterparty reads too slowly: as many bytes wait as may.
+    Full,
+    /// The message itself is wrong.
+    Rejected(Rejected),
+    /// It could not be kept, so it must not leave. The session ends.
+    Store(Problem),
+}
+
+/// Where a session's application sends from within a callback. What it sends leaves together with whatever else the
+/// inbound message caused, in one write.
+pub trait Outbox {
+    /// Whose session it is.
+    fn id(&self) -> &SessionId;
+
+    /// Sends a message of this MsgType (35) whose body `fill` writes. Returns its MsgSeqNum (34).
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    fn send(&mut self, msg_type: &[u8], fill: &mut dyn FnMut(&mut Builder<'_>)) -> Result<u64, SendError>;
+
+    /// Begins a Logout with this text, empty for none.
+    fn logout(&mut self, text: &str);
+}
+
+/// A program's side of its sessions. Every method has a default that does nothing or agrees.
+///
+/// Callbacks run on the thread that drives the session and must not block: whatever waits, waits for them.
+#[allow(unused_variables)]
+pub trait Application {
+    /// A session exists, before anything is connected.
+    fn on_create(&mut self, id: &SessionId) {}
+
+    /// Both Logons are exchanged.
+    fn on_logon(&mut self, out: &mut dyn Outbox) {}
+
+    /// The session is no longer logged on.
+    fn on_logout(&mut self, id: &SessionId, why: End) {}
+
+    /// Both sequence numbers became 1.
+    fn on_reset(&mut self, id: &SessionId) {}
+
+    /// Cancel what is open: the counterparty went and did not come back (`CancelOnDisconnect`).
+    fn on_cancel(&mut self, id: &SessionId) {}
+
+    /// Something could not be kept. The session stops.
+    fn on_problem(&mut self, id: &SessionId, problem: &Problem) {}
+
+    /// An administrative message is about to leave; fields may be added.
+    fn to_admin(&mut self, id: &SessionId, msg_type: &[u8], message: &mut Builder<'_>) {}
+
+    /// An administrative message came, already checked.
+    ///
+    /// # Errors
+    /// It is refused: of a Logon, the connection ends.
+    fn from_admin(&mut self, id: &SessionId, message: &Message<'_, '_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// An application message came, in order and checked.
+    ///
+    /// # Errors
+    /// It is refused, and the counterparty is told why.
+    fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal>;
+
+    /// Whether the stored message may be sent again; if not, a gap fill takes its place. QuickFIX's toApp and its
+    /// DoNotSend.
+    fn may_resend(&mut self, id: &SessionId, seq: u64, message: &[u8]) -> bool {
+        true
+    }
+}

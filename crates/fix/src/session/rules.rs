@@ -1,0 +1,54 @@
+//! Which dictionary a message is held against.
+
+use super::inbound::Kind;
+use crate::decode::Message;
+use crate::dictionary::{Dictionary, Version};
+use crate::validate::{Rejection, ValidationOptions, Validator};
+use std::sync::Arc;
+
+/// Checks messages beyond the session layer: [`Rules`] by dictionaries, or a program's own.
+pub trait Validate: Send + Sync {
+    /// Whether the message may be processed. `validator` is the session's, and keeps its memory.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    fn validate(&self, message: &Message<'_, '_>, validator: &mut Validator) -> Result<(), Rejection>;
+}
+
+/// Dictionaries, and what of them is looked at.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Of the application's messages; for FIXT.1.1 one [with its transport's](Dictionary::with_transport).
+    pub dictionary: Arc<Dictionary>,
+    /// Of the session's own messages, when they have another version (FIXT.1.1).
+    pub transport: Option<Arc<Dictionary>>,
+    /// What is looked at.
+    pub options: ValidationOptions,
+}
+
+impl Rules {
+    /// The standard's rules for a BeginString (8) and, with FIXT.1.1, an ApplVerID (`7`, `8`, `9`). `None` for versions that
+    /// nobody knows.
+    pub fn standard(begin_string: &str, appl_ver_id: &str) -> Option<Self> {
+        let fixt = begin_string == Version::Fixt11.begin_string();
+        let matches = |version: &Version| {
+            version.begin_string() == begin_string && (!fixt || version.appl_ver_id() == Some(appl_ver_id))
+        };
+        let version = Version::ALL.into_iter().find(matches)?;
+        Some(Self {
+            dictionary: Arc::new(Dictionary::fixed(version)),
+            transport: fixt.then(|| Arc::new(Dictionary::fixed(Version::Fixt11))),
+            options: ValidationOptions::default(),
+        })
+    }
+}
+
+impl Validate for Rules {
+    fn validate(&self, message: &Message<'_, '_>, validator: &mut Validator) -> Result<(), Rejection> {
+        let dictionary = match &self.transport {
+            Some(transport) if Kind::of(message.msg_type()).is_admin() => transport,
+            _ => &self.dictionary,
+        };
+        validator.validate(message, dictionary, &self.options)
+    }
+}

@@ -1,0 +1,8 @@
+//! The session from outside: scripts of ours and of the public suite, simulations, hostile counterparties.
+
+mod conformance;
+mod hostile;
+mod scripting;
+mod scripts;
+mod simulation;
+mod splits;

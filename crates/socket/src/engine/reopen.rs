@@ -1,0 +1,124 @@
+//! A stack in the place of one that was lost: everything that is open goes past the kernel again.
+//!
+//! Connections past the kernel do not come back: their sequence numbers went with the stack, and their peers were told.
+
+use super::open::{build, wish};
+use super::{Engine, Fast};
+use crate::datagram::{Datagram, Place};
+use crate::keeper::Reopened;
+use crate::options::MulticastOut;
+use crate::reason::Reason;
+use crate::routes::Ways;
+use sidestep_link::frame::FrameLink;
+use sidestep_plane::counters::Counter;
+use sidestep_stack::Checksums;
+
+/// What is left of a stack that was lost: for the next one.
+#[derive(Debug)]
+pub(super) struct Remains {
+    pub(super) ways: Ways,
+    /// Number of its interface.
+    pub(super) device: u32,
+    checksums: Checksums,
+}
+
+impl Engine {
+    /// Lets go of a lost stack, which frees its queue, and asks for another one: as soon as the program holds no frame of it,
+    /// whose bytes would go with it.
+    pub(super) fn retire(&mut self) {
+        self.rescue_unread();
+        let is_unused = |fast: &mut Fast| {
+            let tally = fast.link.counters().tally;
+            fast.lost.is_some() && tally.lent + tally.held == 0
+        };
+        let Some(Fast { ways, device, checksums, link, .. }) = self.fast.take_if(is_unused) else { return };
+        drop(link);
+        self.sockets.iter_mut().for_each(|(_, socket)| socket.id = None);
+        self.remains = Some(Remains { ways, device, checksums });
+        if let Some(keeper) = &self.keeper {
+            keeper.reopen(wish(&self.options));
+        }
+    }
+
+    /// Goes on with the stack that control has opened.
+    pub(super) fn revive(&mut self, parts: Reopened) {
+        let Some(Remains { ways, device, checksums }) = self.remains.take() else { return };
+        match build(parts, ways, &self.options, checksums) {
+            Ok((fast, heart, counters)) => {
+                (self.fast, self.heart, self.counters, self.refusal) = (Some(fast), heart, counters, None);
+                self.enter_all(device);
+            }
+            Err(problem) => {
+                self.refusal = Some((Reason::Refused, problem.brief()));
+                self.keeper.as_ref().into_iter().for_each(crate::keeper::Keeper::close);
+            }
+        }
+    }
+
+    /// Addresses have come or gone: what was with the kernel because its address was none of ours is tried again.
+    pub(super) fn try_again(&mut self) {
+        let was_not_ours = |reason: Reason| reason == Reason::LoopbackOrLocal;
+        let sockets = self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_some_and(was_not_ours));
+        let places: Vec<usize> = sockets.map(|(place, _)| place).collect();
+        for place in places {
+            self.accelerate(place);
+            self.steer_groups(place);
+        }
+        self.tcp().listen_again(was_not_ours);
+        self.count_sockets();
+    }
+
+    /// Unread datagrams leave the frames of the lost link, as far as there is room for them.
+    fn rescue_unread(&mut self) {
+        let Self { sockets, fast: Some(fast), buffers, counters, .. } = self else { return };
+        let mut dropped = 0;
+        for (_, socket) in sockets.iter_mut() {
+            for _ in 0..socket.queue.len() {
+                let Some(datagram) = socket.queue.pop_front() else { break };
+                let Place::Frame(frame) = datagram.place else {
+                    socket.queue.push_back(datagram);
+                    continue;
+                };
+                if let Some(number) = buffers.take() {
+                    let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
+                    let payload = fast.link.bytes(&frame).get(start..end).unwrap_or_default();
+                    buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
+                    let len = payload.len() as u32;
+                    socket.queue.push_back(Datagram { place: Place::Buffer(number), start: 0, len, ..datagram });
+                } else {
+                    (socket.statistics.dropped, dropped) = (socket.statistics.dropped + 1, dropped + 1);
+                }
+                fast.link.release(frame);
+            }
+        }
+        sockets.queued -= dropped;
+        counters.add(Counter::DroppedFull, dropped as u64);
+    }
+
+    /// Everything that is open gets its place in the new stack, and its rules. `before` was the number of the interface.
+    fn enter_all(&mut self, before: u32) {
+        let places: Vec<usize> = self.sockets.iter_mut().map(|(place, _)| place).collect();
+        for place in places {
+            self.move_groups(place, before);
+            self.accelerate(place);
+            self.steer_groups(place);
+        }
+        self.tcp().listen_again(|_| true);
+        self.count_sockets();
+    }
+
+    /// An interface that was removed and made again has another number, and no members of any group.
+    fn move_groups(&mut self, place: usize, before: u32) {
+        let Self { sockets, fast: Some(fast), .. } = self else { return };
+        let Some(socket) = sockets.at(place).filter(|_| fast.device != before) else { return };
+        for joined in socket.groups.iter_mut().filter(|joined| joined.interface == before) {
+            joined.interface = fast.device;
+            // Without it the kernel asks nobody for the group: what the program learns from the silence, as elsewhere.
+            let _ = socket.twin.join(joined.group, fast.device, joined.source);
+        }
+        if socket.options.multicast_out == MulticastOut::Engine {
+            // Without an address on the interface the kernel chooses the way for what it sends.
+            let _ = socket.twin.set_multicast_out(fast.device, fast.ways.first_v4(fast.device));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What routers say of segments, and paths whose MTU has changed.
+
+use crate::engine::Fast;
+use sidestep_plane::counters::Counters;
+use sidestep_plane::message::{Trouble, TroubleKind};
+use sidestep_stack::tcp::Flow;
+use sidestep_wire::tcp::SequenceNumber;
+
+impl Fast {
+    /// Tells the connection. What does not fit a segment that is under way is nobody's, and counted so.
+    pub(crate) fn tell_of_trouble(&mut self, trouble: &Trouble, counters: &Counters) {
+        let (Some(flow), Some(sequence)) = (Flow::new(trouble.local, trouble.remote), trouble.sequence) else { return };
+        let sequence = SequenceNumber(sequence);
+        match trouble.kind {
+            TroubleKind::TooBig { mtu } => {
+                let mtu = crate::routes::believed_mtu(mtu, trouble.remote.ip());
+                let least = u16::try_from(mtu).unwrap_or(u16::MAX);
+                let is_lower =
+                    self.with_tcp(counters, |tcp, now, sink| tcp.packet_too_big(now, &flow, sequence, least, sink));
+                if is_lower {
+                    self.ways.lower_mtu(trouble.remote.ip(), mtu);
+                }
+            }
+            TroubleKind::Unreachable { is_final } => {
+                self.with_tcp(counters, |tcp, now, sink| tcp.unreachable(now, &flow, sequence, is_final, sink));
+            }
+        }
+    }
+
+    /// Connections whose way has another MTU than before learn of it.
+    pub(crate) fn fit_paths(&mut self, counters: &Counters) {
+        for id in std::mem::take(&mut self.segments.headers.other_mtu) {
+            let Some(mtu) = self.segments.headers.mtu(id) else { continue };
+            let mtu = mtu.min(self.segments.tcp.config().mtu_bytes) as u16;
+            // One that has ended meanwhile has no path.
+            let _ = self.with_tcp(counters, |tcp, now, sink| tcp.set_path_mtu(now, id, mtu, sink));
+        }
+    }
+}
