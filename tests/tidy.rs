@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("tune", &["sys"]),
-    ("bench", &["sys", "ring", "plane", "link", "socket", "fix", "control", "report", "testkit", "tune"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit", "tune"]),
     ("cli", &["sys", "ring", "plane", "fix", "control", "bench", "report", "testkit", "tune"]),
 ];
 
