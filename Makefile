@@ -30,16 +30,20 @@ test: ## Run every test (as root also those that need namespaces)
 	@scripts/bootstrap test
 	$(CARGO) test --workspace --locked
 
-conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against the FIX session
+conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against session and engine
 	@scripts/bootstrap test
-	FIX_ACCEPTANCE="$$(scripts/fix-acceptance)" $(CARGO) test --locked -p sidestep-fix --test session conformance -- --nocapture
+	for over in memory tcp; do \
+		FIX_ACCEPTANCE="$$(scripts/fix-acceptance)" FIX_ACCEPTANCE_OVER=$$over \
+		$(CARGO) test --locked -p sidestep-fix --test session conformance -- --nocapture || exit 1; \
+	done
 
 lint: ## Formatting, clippy, documentation, scripts, licences; warnings are errors
 	@scripts/bootstrap test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance .ci/run peers/lib peers/fix/lib peers/*/run
+	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance .ci/run peers/lib peers/*/run \
+		peers/fix/lib peers/fix/interop peers/fix/cost
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
@@ -62,6 +66,7 @@ peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelph
 	@scripts/bootstrap peers-fix
 	peers/fix/run
 	peers/fix/interop
+	peers/fix/cost
 
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz

@@ -4,7 +4,7 @@ mod support;
 
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions};
-use sidestep_plane::client::{Client, Stack};
+use sidestep_plane::client::{Client, Notice, Stack};
 use sidestep_plane::message::{Code, Entry, OpenStack, Protocol};
 use sidestep_sys::xdp::device;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
@@ -296,8 +296,9 @@ fn a_dead_owner_is_noticed_and_a_lost_interface_told() {
 
     let mut application = Application::new(&place);
     place.ip("link del lab0");
-    let revoked = wait("a notice", || application.client.notice().unwrap());
-    assert_eq!((revoked.stack, revoked.refusal.code), (application.stack.facts.id, Code::Revoked));
+    let notice = wait("a notice", || application.client.notice().unwrap());
+    let Notice::Revoked { stack, refusal } = notice else { panic!("{notice:?}") };
+    assert_eq!((stack, refusal.code), (application.stack.facts.id, Code::Revoked));
     let refusal = application.client.open_stack(OpenStack::on("lab0")).unwrap_err();
     assert_eq!(refusal.code(), Code::NoInterface, "and control goes on");
 }

@@ -21,8 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["sys", "ring", "plane", "socket"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
-    ("bench", &["sys", "ring", "plane", "link", "socket", "fix", "control", "report", "testkit"]),
     ("tune", &["sys"]),
+    ("bench", &["sys", "ring", "plane", "link", "socket", "control", "report", "testkit", "tune"]),
     ("cli", &["sys", "ring", "plane", "fix", "control", "bench", "report", "testkit", "tune"]),
 ];
 

@@ -95,6 +95,7 @@ fn a_plan_changes_nothing() {
     assert_eq!(plan(&["--grub", text(&grub)]).code, 1, "what is there is somebody's");
     let document = plan(&["--json", "-", "--only", "busy-read"]).json();
     assert_eq!(document["changes"][0]["place"], "proc:sys/net/core/busy_read");
+    assert_eq!((&document["schema"], &document["changes"][0]["risk"]), (&Value::from(1), &Value::from("low")));
     assert_eq!(fs::read_to_string(folder.path().join("proc/sys/net/core/busy_read")).unwrap(), "0\n");
     let refused = run(&["tune", "apply", "--root", text(folder.path())]);
     assert!(refused.code == 2 && refused.stderr.contains("copy of a host"), "{}", refused.stderr);

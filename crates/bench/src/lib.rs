@@ -21,3 +21,4 @@ pub mod scenario;
 pub mod stats;
 mod surroundings;
 pub mod transport;
+pub mod verify;

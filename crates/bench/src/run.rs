@@ -109,6 +109,15 @@ pub struct Outcome {
 /// Measures `scenarios` in order. Err: nothing was measured.
 pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     scenarios.iter().try_for_each(Scenario::check)?;
+    between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
+}
+
+/// Has two ends, and what stands around a run, for `what` is measured between them.
+pub(crate) fn between_two_ends(
+    setting: &Setting,
+    progress: &mut dyn Progress,
+    what: impl FnOnce(&mut Bench, &mut dyn Progress) -> Findings + Send,
+) -> Result<Outcome, Problem> {
     if setting.service_time > crate::peer::SERVICE_TIME_MAX {
         let limit = crate::peer::SERVICE_TIME_MAX;
         return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}")));
@@ -118,13 +127,17 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             own_descriptors().map_err(|error| Problem::failed("cannot measure on a thread of its own", error))?;
-            measure(setting, scenarios, progress)
+            measure(setting, progress, what)
         });
         thread.join().unwrap_or_else(|_| Err(Problem::failed("cannot measure", "the measuring thread died")))
     })
 }
 
-fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
+fn measure(
+    setting: &Setting,
+    progress: &mut dyn Progress,
+    what: impl FnOnce(&mut Bench, &mut dyn Progress) -> Findings,
+) -> Result<Outcome, Problem> {
     let same_host = is_same_host(setting);
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, same_host)?;
     let mut around = Surroundings::begin(setting.clock, both(cpus, same_host))?;
@@ -133,7 +146,7 @@ fn measure(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
     bench.service_time_ns = setting.service_time.as_nanos() as u64;
     let meter = around.meter();
-    let findings = measure_all(&mut bench, scenarios, progress);
+    let findings = what(&mut bench, progress);
     around.host.noise.during = meter.stop();
     around.host.noise.yardstick = bench.yardstick();
     let paths = findings.paths();
@@ -197,7 +210,7 @@ impl Scenario {
 }
 
 /// Sets aside what these two ends cannot do.
-fn fit(arm: Arm, bench: &Bench) -> Arm {
+pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
     let ends = bench.ends();
     let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Shm | Transport::Memory);
     if arm.target.path.medium == Medium::Frames
@@ -246,7 +259,7 @@ pub(crate) fn stack_refusal(bench: &Bench, size: u32) -> Option<String> {
     (size > most).then(|| format!("a frame holds messages of up to {most} bytes; larger ones are the kernel's to cut"))
 }
 
-fn means(bench: &Bench, pin_irq: bool) -> Means {
+pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {
     let roots = Roots::default();
     let irqs = IrqPins::of(&roots, &bench.ends().interface).and_then(|irqs| {
         if pin_irq { Ok(irqs) } else { Err("add --pin-irq to have them moved to the measuring CPU, and back".into()) }

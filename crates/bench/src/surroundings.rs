@@ -67,6 +67,7 @@ impl Surroundings {
                 ratios: findings.ratios,
                 unavailable: findings.unavailable,
                 paths,
+                steps: findings.steps,
                 notes: self.notes,
             },
             problem: findings.problem,

@@ -2,6 +2,8 @@
 
 mod bench;
 pub(crate) mod tune;
+pub(crate) mod tune_run;
+pub(crate) mod tune_verify;
 
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -6,7 +6,7 @@ mod realistic;
 use std::sync::OnceLock;
 
 use crate::{histogram, schema};
-use schema::{Distribution, Document, Ratio, Row, Unavailable};
+use schema::{Distribution, Document, Ratio, Row, Step, Unavailable};
 
 /// Text that would break a page or a terminal that lets it through.
 pub(crate) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m\u{202e}\0]]><!--<script>";
@@ -39,6 +39,8 @@ pub(crate) fn hostile() -> Document {
         (ratio.of, ratio.stat, ratio.scenario) = (h(), h(), h());
     }
     document.unavailable.iter_mut().for_each(|missing| missing.reason.push_str(HOSTILE));
+    let ratios = document.ratios.clone();
+    document.steps = vec![Step { name: h(), what: h(), decision: h(), reason: h(), ratios, ..Step::default() }];
     document.paths.iter_mut().for_each(|path| path.description.push_str(HOSTILE));
     document.results.push(Row { scenario: h(), ..document.results[0].clone() });
     document

@@ -42,9 +42,31 @@ pub struct Document {
     /// What each path in `results` is, in the order of the rows.
     #[serde(default)]
     pub paths: Vec<PathInfo>,
+    /// What was tried, in this order, and what it did here (`tune verify`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
     /// Remarks on the run as a whole.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// One change to host or program, measured with and without on top of the steps kept before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name ("CPU pinned", "busy-read").
+    pub name: String,
+    /// What is changed, in words.
+    pub what: String,
+    /// `kept`, `dropped`, or `impossible`.
+    pub decision: String,
+    /// Why.
+    pub reason: String,
+    /// With it against without it, in one interleaved run: `p50`, and `p99` where there are samples enough.
+    #[serde(default)]
+    pub ratios: Vec<Ratio>,
+    /// Hiccups of the measuring CPU without it, then with it; none where it changes nothing that could hold a CPU up.
+    #[serde(default)]
+    pub hiccups: Vec<Hiccups>,
 }
 
 /// The program that wrote the file.

@@ -2,7 +2,8 @@
 //!
 //! [`table`] has every check as a row of data; [`profile`] what is wished of each. [`audit::Audit`] reads and judges a
 //! [`host::Host`], which is the running one or a copy of its files. [`plan::Plan`] is what would be changed, [`apply`](apply::apply)
-//! changes it, [`revert`](revert::revert) puts it back.
+//! changes it, [`revert`](revert::revert) puts it back. [`trial`] does both while something is measured; [`run`] is what a program
+//! is put under.
 #![forbid(unsafe_code)]
 
 pub mod apply;
@@ -17,10 +18,12 @@ pub mod plan;
 pub mod policy;
 pub mod profile;
 pub mod revert;
+pub mod run;
 pub mod scope;
 pub mod show;
 pub mod snapshot;
 pub mod table;
+pub mod trial;
 pub mod want;
 
 pub use netlink::decode_any;

@@ -51,7 +51,7 @@ pub struct Choice {
 }
 
 /// What would be changed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The profile that asks for it.
     pub profile: String,
@@ -103,7 +103,7 @@ impl Plan {
         for reading in finding.deciding() {
             match change(scope, finding, reading) {
                 Some(change) if self.changes.iter().all(|known| known.place != change.place) => {
-                    self.changes.push(change)
+                    self.changes.push(change);
                 }
                 Some(_) => {}
                 None => left_over = true,

@@ -45,7 +45,9 @@ pub struct Store {
 
 /// Held while settings are changed, so that two do not do it at once.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code)] File);
+pub struct Lock {
+    _file: File,
+}
 
 impl Store {
     /// In `$SIDESTEP_STATE_DIR/tune`, or `/var/lib/sidestep/tune`: it must outlive a reboot.
@@ -70,7 +72,7 @@ impl Store {
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.folder.join("lock"));
         let file = file.map_err(failed)?;
         sidestep_sys::lock::exclusive(&file).map_err(failed)?;
-        Ok(Lock(file))
+        Ok(Lock { _file: file })
     }
 
     /// The snapshots, oldest first. One that cannot be read is an error: it may be the only way back.

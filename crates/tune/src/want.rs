@@ -50,11 +50,6 @@ impl Want {
         Ok(Self { text: text.to_owned(), alternatives })
     }
 
-    /// Exactly this value.
-    pub fn exactly(value: &str) -> Result<Self, String> {
-        Self::parse(value)
-    }
-
     /// Whether it wishes nothing.
     pub fn is_any(&self) -> bool {
         self.alternatives.contains(&Alternative::Any)

@@ -30,6 +30,11 @@ public:
         logons_++;
     }
 
+    void toAdmin(FIX::Message &message, const FIX::SessionID &) override {
+        if (message.getHeader().getField(FIX::FIELD::MsgType) == FIX::MsgType_Logon && reset_.exchange(false))
+            message.setField(FIX::ResetSeqNumFlag(true));
+    }
+
     void fromApp(const FIX::Message &report, const FIX::SessionID &)
         throw(FIX::FieldNotFound, FIX::IncorrectDataFormat, FIX::IncorrectTagValue, FIX::UnsupportedMessageType) override {
         if (report.getField(FIX::FIELD::ExecType) != "F")
@@ -59,6 +64,7 @@ public:
         send();
         if (!step("sequence reset", [this] { return all_filled(); }))
             return false;
+        reset_ = true;
         own->reset();
         if (!step("logon with reset", [this, own] { return logons_ == 3 && own->isLoggedOn(); }))
             return false;
@@ -99,6 +105,8 @@ private:
     std::set<std::string> filled_;
     FIX::SessionID session_;
     std::atomic<int> logons_{0};
+    // The next Logon is to reset both sequence numbers.
+    std::atomic<bool> reset_{false};
     int sent_ = 0;
 };
 

@@ -101,6 +101,7 @@ impl<'a> Contest<'a> {
             ratios: (0..part.workload.answers().len()).rev().flat_map(|at| ratios(&arms, at)).collect(),
             unavailable: arms.iter().filter_map(|arm| arm.records[0].unavailable()).collect(),
             problem,
+            ..Findings::default()
         }
     }
 

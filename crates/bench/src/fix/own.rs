@@ -3,6 +3,7 @@
 use super::{Acceptor, Reach};
 use sidestep_sys::Problem;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,47 +30,41 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    /// Starts `program` once for each store, on `cpu`.
+    /// Starts `program` on `cpu`, once for each store over each transport: a journal belongs to one session of one process,
+    /// and each transport has sessions of its own.
     pub(super) fn start(own: &Own, program: &Path, cpu: u32) -> Result<Self, Problem> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
         let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new() };
         for store in &own.stores {
-            exchanges.start_one(own, store, program, cpu)?;
+            for transport in &own.transports {
+                exchanges.start_one(transport, store, own.spin, program, cpu)?;
+            }
         }
         Ok(exchanges)
     }
 
-    fn start_one(&mut self, own: &Own, store: &str, program: &Path, cpu: u32) -> Result<(), Problem> {
+    fn start_one(&mut self, transport: &str, store: &str, spin: bool, program: &Path, cpu: u32) -> Result<(), Problem> {
         let failed = |why: String| Problem::failed("cannot start our own acceptor", why);
-        let folder = self.folder.join(store);
+        let folder = self.folder.join(format!("{transport}-{store}"));
+        let listen = listen(transport, &folder)?;
         std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(program);
-        command
-            .args(["fix", "exchange", "--cpu", &cpu.to_string(), "--store", store])
-            .args(own.spin.then_some("--spin"));
-        command.arg("--store-path").arg(folder.join("store"));
-        for transport in &own.transports {
-            command.args(["--listen", &listen(transport, &folder)?]);
-        }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = child.map_err(|error| failed(error.to_string()))?;
+        command.args(["fix", "exchange", "--listen", &listen, "--store", store]).args(spin.then_some("--spin"));
+        command.args(["--cpu", &cpu.to_string(), "--store-path"]).arg(folder.join("store"));
+        // Ctrl-C is for the client alone, which then ends its acceptors.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let output = child.stdout.take().map(BufReader::new);
-        let pid = child.id();
+        let pid = Some(child.id());
         self.children.push(child);
-        let mut lines = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-        for transport in &own.transports {
-            let line = lines.next().ok_or_else(|| failed("it ended early".into()))?;
-            let address = line.strip_prefix("listening on ").ok_or_else(|| failed(format!("it says {line:?}")))?;
-            let reach: Reach = address.parse().map_err(failed)?;
-            self.acceptors.push(Acceptor {
-                name: name(transport, store, own.spin),
-                description: description(&reach, store, own.spin),
-                reach,
-                pid: Some(pid),
-            });
-        }
+        let line = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok).next();
+        let line = line.ok_or_else(|| failed("it ended early".into()))?;
+        let address = line.strip_prefix("listening on ").ok_or_else(|| failed(format!("it says {line:?}")))?;
+        let reach: Reach = address.parse().map_err(failed)?;
+        let (name, description) = (name(transport, store, spin), description(&reach, store, spin));
+        self.acceptors.push(Acceptor { name, reach, pid, description });
         Ok(())
     }
 }

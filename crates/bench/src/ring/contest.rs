@@ -69,6 +69,7 @@ impl Contest<'_> {
             ratios: ratios(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
+            ..Findings::default()
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Rung {
     pub irq: bool,
     /// CPU of the measuring end, where the rung wants another one.
     pub cpu: Option<u32>,
+    /// Changes of the host that are made on it, by their place in the list of [`Interleave`](super::Interleave).
+    pub switches: Vec<usize>,
 }
 
 /// One thing measured.

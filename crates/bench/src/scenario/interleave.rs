@@ -6,7 +6,7 @@
 use super::arm::{Arm, Rung};
 use super::irq::IrqPins;
 use super::record::Direction;
-use super::{Findings, Progress, ratio};
+use super::{Findings, Progress, Switch, ratio};
 use crate::measure::{Bench, settling_time};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
@@ -50,6 +50,7 @@ pub struct Interleave<'a> {
     bench: &'a mut Bench,
     progress: &'a mut dyn Progress,
     irqs: Option<IrqPins>,
+    switches: &'a mut [Switch],
     /// CPU of the measuring end, where no rung wants another.
     client_cpu: u32,
 }
@@ -58,7 +59,14 @@ impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
     pub fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
-        Self { bench, progress, irqs, client_cpu }
+        Self { bench, progress, irqs, switches: &mut [], client_cpu }
+    }
+
+    /// With changes of the host that rungs name by their place in this list.
+    #[must_use]
+    pub fn switching(mut self, switches: &'a mut [Switch]) -> Self {
+        self.switches = switches;
+        self
     }
 
     /// Measures `arms` and gives their rows.
@@ -74,6 +82,7 @@ impl<'a> Interleave<'a> {
             ratios: ratio::of_arms(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
+            ..Findings::default()
         }
     }
 
@@ -127,8 +136,11 @@ impl<'a> Interleave<'a> {
         Ok(())
     }
 
-    /// Puts CPU and interrupts where the arm's rung wants them, or where they belong.
+    /// Puts CPU, interrupts and settings where the arm's rung wants them, or where they belong.
     fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
+        for (place, switch) in self.switches.iter_mut().enumerate() {
+            switch.turn(rung.is_some_and(|rung| rung.switches.contains(&place)))?;
+        }
         let cpu = rung.and_then(|rung| rung.cpu).unwrap_or(self.client_cpu);
         self.bench.cpus.client = cpu;
         match &mut self.irqs {

@@ -21,7 +21,7 @@ pub struct Means {
 /// The rungs as arms over `transport`.
 pub fn ladder(transport: Transport, size: u32, means: &Means) -> Result<Vec<Arm>, Problem> {
     let arm = |path: &str, name: &str| -> Result<Arm, Problem> {
-        let rung = Rung { name: name.into(), irq: false, cpu: Some(means.cpu) };
+        let rung = Rung { name: name.into(), cpu: Some(means.cpu), ..Rung::default() };
         Ok(Arm::new("rr", Path::named(path)?, transport, size, "rtt").on_rung(rung))
     };
     let mut irq = arm("kernel-pinned", "3 IRQ pinned")?;

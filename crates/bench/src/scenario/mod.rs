@@ -7,15 +7,17 @@ mod ladder;
 mod rates;
 mod ratio;
 pub(crate) mod record;
+mod switch;
 
 pub use arm::{Arm, Rung};
 pub use interleave::{Interleave, Pace};
 pub use irq::IrqPins;
 pub use ladder::{Means, first_isolated, ladder};
 pub use rates::{Rates, sweep};
+pub use switch::{Change, Switch};
 
 use crate::transport::Transport;
-use sidestep_report::schema::{PathInfo, Ratio, Row, Unavailable};
+use sidestep_report::schema::{PathInfo, Ratio, Row, Step, Unavailable};
 use sidestep_sys::Problem;
 use std::collections::HashSet;
 
@@ -28,6 +30,8 @@ pub struct Findings {
     pub ratios: Vec<Ratio>,
     /// Could not be had.
     pub unavailable: Vec<Unavailable>,
+    /// What was tried, and what it did.
+    pub steps: Vec<Step>,
     /// What ended it early, if something did.
     pub problem: Option<Problem>,
 }
@@ -38,6 +42,7 @@ impl Findings {
         self.rows.append(&mut other.rows);
         self.ratios.append(&mut other.ratios);
         self.unavailable.append(&mut other.unavailable);
+        self.steps.append(&mut other.steps);
         self.problem = self.problem.take().or(other.problem);
     }
 

@@ -1,5 +1,6 @@
 //! The flags of `sidestep bench`, and what every measuring command shares: where to measure, where the result goes.
 
+use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
@@ -53,6 +54,8 @@ pub(crate) struct Place {
     /// Work the peer does before each answer
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
     pub(crate) service_time: Duration,
+    #[command(flatten, next_help_heading = "Both ends on this machine run under")]
+    pub(crate) under: Under,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

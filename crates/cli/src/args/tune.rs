@@ -34,6 +34,10 @@ pub(crate) enum Tune {
     },
     /// Make a policy from this host, to check others against
     Policy(Policy),
+    /// Try the ladder step by step, and keep what helps on this host: everything is put back in the end
+    Verify(super::tune_verify::Verify),
+    /// Run a command pinned to CPUs, and under what else a trading path wants
+    Run(super::tune_run::TuneRun),
 }
 
 /// What is looked at.
@@ -127,7 +131,7 @@ pub(crate) struct Policy {
     pub(crate) name: Option<String>,
 }
 
-fn cpu_list(text: &str) -> Result<CpuSet, String> {
+pub(super) fn cpu_list(text: &str) -> Result<CpuSet, String> {
     match CpuSet::list(text) {
         Some(set) if !set.is_empty() => Ok(set),
         _ => Err("give a list of CPUs like 2-3,8".into()),

@@ -72,6 +72,8 @@ fn rates(args: Rates) -> Result<u8, Problem> {
 /// Measures and tells.
 pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
     let setting = setting(place)?;
+    // Threads and processes started from here on inherit it.
+    let _held = place.under.on(Vec::new()).enter()?;
     tell(run::run(&setting, scenarios, &mut Bar::new())?, outputs)
 }
 
@@ -89,7 +91,7 @@ pub(super) fn tell(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
     }
 }
 
-fn setting(place: &Place) -> Result<Setting, Problem> {
+pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
     Ok(Setting {
         place: match (place.to, place.place) {
             (Some(target), _) => Where::Remote(target.0),
@@ -125,7 +127,7 @@ pub(super) fn command_line() -> String {
     std::iter::once("sidestep".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
+pub(super) fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
     let transport = |kind: &StreamKind| match kind {
         StreamKind::Tcp => Transport::Tcp,
         StreamKind::Udp => Transport::Udp,

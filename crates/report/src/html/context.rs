@@ -5,8 +5,8 @@ use crate::json;
 use crate::markup::escape;
 use crate::schema::{Document, Host};
 use crate::svg::palette::Palette;
-use crate::tables::{hiccups, ratios, unavailable};
-use crate::view::facts as about;
+use crate::tables::{hiccups, ratios, steps, unavailable};
+use crate::view::{facts as about, words};
 
 /// Most bytes of the result that the page carries: with the charts it stays below 1 MB, which mail lets through.
 const DATA_LIMIT_BYTES: usize = 640 << 10;
@@ -48,6 +48,15 @@ pub(super) fn compared(document: &Document, palette: &Palette) -> String {
                  last column speaks of the first statistic.";
     let table = ratios::table(document).map(|ratios| table(&ratios, palette));
     table.map(|table| section("ratios", "Ratios", &(paragraph(words) + &table))).unwrap_or_default()
+}
+
+pub(super) fn tried(document: &Document, palette: &Palette) -> String {
+    let Some(steps) = steps::table(document) else { return String::new() };
+    let text = "Each step with and without it in one interleaved run, on top of those kept before it. It is kept if the median or \
+                the 99th percentile is better, beyond the noise floor, and neither is worse. Time lost is that of a loop on \
+                the measuring CPU that only reads the clock.";
+    let summary = steps::summary(document).unwrap_or_default();
+    section("steps", words::STEPS, &(paragraph(text) + &table(&steps, palette) + &paragraph(&summary)))
 }
 
 pub(super) fn missing(document: &Document, palette: &Palette) -> String {

@@ -37,6 +37,7 @@ fn body(document: &Document, palette: &Palette) -> String {
     let sections = view::latency_sections(document);
     let mut body = head::header(document);
     body += &head::overview(document, palette);
+    body += &context::tried(document, palette);
     for (i, section) in sections.iter().enumerate() {
         body += &measured::distributions(document, section, palette, i + 1);
     }

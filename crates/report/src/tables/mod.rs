@@ -7,6 +7,7 @@ pub(crate) mod latency;
 pub(crate) mod rates;
 pub(crate) mod ratios;
 pub(crate) mod sizes;
+pub(crate) mod steps;
 pub(crate) mod streams;
 pub(crate) mod unavailable;
 

@@ -3,7 +3,7 @@
 mod layout;
 
 use crate::schema::{Document, Host};
-use crate::tables::{cycles, latency, rates, ratios, sizes, streams, unavailable};
+use crate::tables::{cycles, latency, rates, ratios, sizes, steps, streams, unavailable};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -30,6 +30,7 @@ pub fn render(document: &Document, style: Style) -> String {
     }
     measured(document, &mut page);
     compared(document, &mut page);
+    tried(document, &mut page);
     missing(document, &mut page);
     machines(document, &mut page);
     words(document, &mut page);
@@ -62,6 +63,14 @@ fn compared(document: &Document, page: &mut Page) {
     if let Some(table) = ratios::table(document) {
         page.title("Ratios");
         page.table(&table);
+    }
+}
+
+fn tried(document: &Document, page: &mut Page) {
+    if let Some(table) = steps::table(document) {
+        page.title(view::words::STEPS);
+        page.table(&table);
+        steps::summary(document).iter().for_each(|summary| page.line(summary));
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) fn scenario(scenario: &str) -> String {
     .into()
 }
 
+/// The heading of what was tried.
+pub(crate) const STEPS: &str = "What helped here and what did not";
+
 /// The heading of what streams.
 pub(crate) const STREAMS: &str = "Throughput through memory";
 

@@ -73,7 +73,7 @@ fn read_file(path: &Path) -> Result<String, Absence> {
 fn list_folder(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable_by(|a, b| natural(a).cmp(&natural(b)));
+    names.sort_by_cached_key(|name| natural(name));
     names
 }
 

@@ -34,7 +34,7 @@ impl Attributes {
     }
 
     pub(crate) fn nest(self, kind: u16, inner: Self) -> Self {
-        self.bytes(kind | NESTED, &inner.0)
+        self.bytes(kind | NESTED, &inner.into_bytes())
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {

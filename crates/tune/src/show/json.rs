@@ -2,6 +2,8 @@
 
 use crate::audit::{Audit, Finding, Judged, Verdict};
 use crate::check::{Effect, Group, Risk};
+use crate::plan::{ByHand, Change, Plan};
+use crate::table;
 use serde::Serialize;
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ struct Tool {
     name: &'static str,
     version: &'static str,
 }
+
+const TOOL: Tool = Tool { name: "sidestep", version: env!("CARGO_PKG_VERSION") };
 
 #[derive(Serialize)]
 struct InterfaceLine<'a> {
@@ -63,7 +67,7 @@ struct Value<'a> {
 pub fn audit(audit: &Audit) -> Result<String, Problem> {
     let document = Document {
         schema: SCHEMA,
-        tool: Tool { name: "sidestep", version: env!("CARGO_PKG_VERSION") },
+        tool: TOOL,
         profile: &audit.profile,
         interfaces: audit.interfaces.iter().map(|(name, driver)| InterfaceLine { name, driver }).collect(),
         hot_cpus: &audit.hot,
@@ -72,6 +76,56 @@ pub fn audit(audit: &Audit) -> Result<String, Problem> {
         findings: audit.findings.iter().map(line).collect(),
     };
     pretty(&document)
+}
+
+#[derive(Serialize)]
+struct PlanDocument<'a> {
+    schema: u32,
+    tool: Tool,
+    profile: &'a str,
+    changes: Vec<Step<'a>>,
+    boot: &'a [String],
+    by_hand: &'a [ByHand],
+    withheld: &'a [&'static str],
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    effect: Option<Effect>,
+    risk: Option<Risk>,
+    harm: &'a str,
+    source: &'a str,
+    reversible: bool,
+    needs_reboot: bool,
+}
+
+/// A plan, with what each change may cost.
+pub fn plan(plan: &Plan) -> Result<String, Problem> {
+    pretty(&PlanDocument {
+        schema: SCHEMA,
+        tool: TOOL,
+        profile: &plan.profile,
+        changes: plan.changes.iter().map(step).collect(),
+        boot: &plan.boot,
+        by_hand: &plan.by_hand,
+        withheld: &plan.withheld,
+    })
+}
+
+fn step(change: &Change) -> Step<'_> {
+    let check = table::named(&change.check).ok();
+    Step {
+        change,
+        effect: check.map(|check| check.effect),
+        risk: check.map(|check| check.risk),
+        harm: check.map_or("", |check| check.harm),
+        source: check.map_or("", |check| check.source),
+        // What is not is no change of a plan: it stands under `boot` and `by_hand`.
+        reversible: true,
+        needs_reboot: false,
+    }
 }
 
 /// Anything as JSON, with a line's end.

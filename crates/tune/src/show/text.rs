@@ -172,7 +172,12 @@ pub fn explain(check: &Check, page: Page) -> String {
 pub fn plan(plan: &Plan, page: Page) -> String {
     let mut text = String::new();
     page.wrapped(BOLD, 0, &format!("plan for profile {}: {} settings", plan.profile, plan.changes.len()), &mut text);
-    plan.changes.iter().for_each(|change| change_lines(change, page, &mut text));
+    for (change, next) in plan.changes.iter().zip(plan.changes.iter().skip(1).map(Some).chain([None])) {
+        let _ = writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.place.words(), change.before, change.after);
+        if next.is_none_or(|next| next.check != change.check) {
+            cost_lines(change, page, &mut text);
+        }
+    }
     if !plan.boot.is_empty() {
         page.wrapped(
             BOLD,
@@ -200,12 +205,11 @@ pub fn plan(plan: &Plan, page: Page) -> String {
     text
 }
 
-fn change_lines(change: &Change, page: Page, text: &mut String) {
-    let _ = writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.place.words(), change.before, change.after);
+/// What a change is worth and what it may cost, once for all changes of a check.
+fn cost_lines(change: &Change, page: Page, text: &mut String) {
     let Ok(check) = table::named(&change.check) else { return };
-    let reboot = if check.set.needs_reboot() { "after a reboot" } else { "at once" };
     let words = format!(
-        "{}; takes effect {reboot}, can be put back; risk {}: {} [{}]",
+        "{}; at once, and can be put back; risk {}: {} [{}]",
         check.effect.words(),
         check.risk.word(),
         check.harm,

@@ -49,6 +49,19 @@ pub(super) const ROWS: &[Check] = &[
         ..ROW_HERE
     },
     Check {
+        id: "irq-local",
+        title: "ticks and calls between CPUs on hot CPUs, per second since boot",
+        read: Read::Derived("rows LOC, RES, CAL, TLB of /proc/interrupts, over /proc/uptime", local),
+        absent: "the kernel does not count them (not x86), or not since when",
+        why: "What isolation has really kept away: timer ticks, reschedules, function calls, TLB shootdowns. An average since \
+              boot, which holds what came before the CPUs were isolated, too.",
+        source: "Linux filesystems/proc (interrupts)",
+        effect: Effect::Stalls,
+        set: Set::Never,
+        how: "iso-tick ends the ticks; fewer programs with threads on both sides the shootdowns",
+        ..ROW_HERE
+    },
+    Check {
         id: "nic-rps",
         title: "packets handed to other CPUs by software",
         read: Read::Setting("sys:class/net/{interface}/queues/rx-*/rps_cpus"),
@@ -175,6 +188,29 @@ fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// The kinds of interrupts that CPUs send each other, or themselves.
+const LOCAL: [&str; 4] = ["LOC", "RES", "CAL", "TLB"];
+
+fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    needs_hot(scope)?;
+    let (interrupts, uptime) = (scope.text("proc:interrupts"), scope.text("proc:uptime"));
+    let seconds = uptime.split('.').next().and_then(|whole| whole.parse::<u64>().ok()).filter(|seconds| *seconds > 0);
+    let header: Vec<&str> = interrupts.lines().next().unwrap_or_default().split_whitespace().collect();
+    let rate = |cpu: u32, seconds: u64| {
+        let column = header.iter().position(|name| *name == format!("CPU{cpu}"))?;
+        let count = |kind: &&str| -> Option<u64> {
+            let row = interrupts.lines().find_map(|line| line.trim_start().strip_prefix(kind)?.strip_prefix(':'))?;
+            row.split_whitespace().nth(column)?.parse().ok()
+        };
+        let counts: Vec<u64> = LOCAL.iter().filter_map(count).collect();
+        let total = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        let rate = (total / seconds).to_string();
+        (!counts.is_empty()).then(|| Reading::of(format!("cpu{cpu}"), rate))
+    };
+    let hot = scope.cpus.hot.iter();
+    Ok(seconds.map(|seconds| hot.filter_map(|cpu| rate(cpu, seconds)).collect()).unwrap_or_default())
 }
 
 /// Of each interface the vector that is on hot CPUs already; where none is, the busiest one.

@@ -22,7 +22,8 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/cgroup-v2 (cpuset.cpus.partition); Waskiewicz, Anatomy of Networking in HFT, benchmark 4",
         effect: Effect::Stalls,
         set: Set::Service,
-        how: "a cgroup with cpuset.cpus and cpuset.cpus.partition=isolated (taken back at run time); isolcpus= is deprecated",
+        how: "mkdir /sys/fs/cgroup/hot; there: echo HOT > cpuset.cpus, echo isolated > cpuset.cpus.partition, and the pids of \
+              what is to run on those CPUs to cgroup.procs. rmdir takes it back at run time; isolcpus= is deprecated",
         risk: Risk::Medium,
         harm: "tasks that nobody pins crowd on the other CPUs",
         ..ROW_HERE
@@ -204,7 +205,31 @@ pub(super) const ROWS: &[Check] = &[
         how: "boot with preempt=full or none, and measure",
         ..ROW_HERE
     },
+    Check {
+        id: "iso-kernel-config",
+        title: "what the kernel is built with",
+        read: Read::Derived("HZ, NO_HZ_FULL, NET_RX_BUSY_POLL, CPU_ISOLATION of /boot/config-RELEASE", kernel_config),
+        absent: "the kernel's configuration is not in /boot",
+        why: "Ticks per second, and whether nohz_full, busy polling and isolation can work at all. A fact for comparing hosts.",
+        source: "Linux timers/no_hz, Kconfig",
+        effect: Effect::Indirect,
+        set: Set::Never,
+        how: "choose a kernel of the distribution that has them (most server kernels do)",
+        ..ROW_HERE
+    },
 ];
+
+fn kernel_config(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let release = scope.text("proc:sys/kernel/osrelease");
+    let config = scope.text(&format!("boot:config-{release}"));
+    let value = |name: &&str| {
+        let line = config.lines().find_map(|line| line.strip_prefix("CONFIG_")?.strip_prefix(name)?.strip_prefix('='));
+        format!("{name}={}", line.unwrap_or("n"))
+    };
+    let names = ["HZ", "NO_HZ_FULL", "NET_RX_BUSY_POLL", "CPU_ISOLATION"];
+    let words = names.iter().map(value).collect::<Vec<_>>().join(" ");
+    Ok(if config.is_empty() { Vec::new() } else { vec![Reading::of("", words)] })
+}
 
 fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
     if scope.cpus.hot.is_empty() {

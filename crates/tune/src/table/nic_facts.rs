@@ -115,8 +115,8 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-squeezed",
-        title: "polls that ended before the queue was empty, in one of so many thousand",
-        read: Read::Derived("third column of /proc/net/softnet_stat against the first, in parts per million", squeezed),
+        title: "polls that used up their budget, per million packets",
+        read: Read::Derived("third column of /proc/net/softnet_stat against the first", squeezed),
         why: "The budget was used up: the rest waited for ksoftirqd, that is for the scheduler.",
         source: "Linux admin-guide/sysctl/net (netdev_budget)",
         effect: Effect::Stalls,

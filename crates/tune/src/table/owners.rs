@@ -107,8 +107,8 @@ fn irqbalance(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 /// The CPUs that irqbalance's configuration bans, as a list or as the older mask.
 fn banned(text: &str) -> CpuSet {
     let value = |name: &str| {
-        let lines = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
-        lines.last().map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
+        let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+        lines.next_back().map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
     };
     let list = value("IRQBALANCE_BANNED_CPULIST").and_then(|list| CpuSet::list(&list));
     list.or_else(|| CpuSet::mask(&value("IRQBALANCE_BANNED_CPUS")?)).unwrap_or_default()

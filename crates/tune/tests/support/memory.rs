@@ -52,7 +52,7 @@ impl Host for Babble<'_> {
     }
 
     fn resolve(&self, place: &Place) -> Option<Place> {
-        (self.pick(place) % 3 != 0).then(|| place.clone())
+        (!self.pick(place).is_multiple_of(3)).then(|| place.clone())
     }
 
     fn write(&self, _place: &Place, _value: &str) -> io::Result<()> {

@@ -6,7 +6,9 @@ mod explain;
 mod plan;
 mod policy;
 mod revert;
+mod run;
 mod status;
+mod verify;
 
 use crate::args::tune::{Subject, Tune};
 use crate::output;
@@ -25,6 +27,8 @@ pub(super) fn run(command: Tune) -> Result<u8, Problem> {
         Tune::Status { json } => status::run(json.as_deref()),
         Tune::Revert { all, forget } => revert::run(all, forget),
         Tune::Policy(args) => policy::run(&args),
+        Tune::Verify(args) => verify::run(&args),
+        Tune::Run(args) => run::run(&args),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         write_drop_in(path, &plan)?;
     }
     match &args.json {
-        Some(path) => output::write(path, &show::json::pretty(&plan)?)?,
+        Some(path) => output::write(path, &show::json::plan(&plan)?)?,
         None => output::print(&show::text::plan(&plan, super::page()))?,
     }
     Ok(exit::GOOD)

@@ -18,9 +18,11 @@ import quickfix.SocketInitiator;
 import quickfix.field.ClOrdID;
 import quickfix.field.ExecType;
 import quickfix.field.HandlInst;
+import quickfix.field.MsgType;
 import quickfix.field.NewSeqNo;
 import quickfix.field.OrdType;
 import quickfix.field.OrderQty;
+import quickfix.field.ResetSeqNumFlag;
 import quickfix.field.Side;
 import quickfix.field.Symbol;
 import quickfix.field.TransactTime;
@@ -39,6 +41,8 @@ final class Initiator extends ApplicationAdapter {
     private final Set<String> filled = ConcurrentHashMap.newKeySet();
     private volatile SessionID session;
     private volatile int logons;
+    /** The next Logon is to reset both sequence numbers. */
+    private volatile boolean isReset;
     private int sent;
 
     public static void main(String[] arguments) throws Exception {
@@ -75,6 +79,7 @@ final class Initiator extends ApplicationAdapter {
         if (!step("sequence reset", this::allFilled)) {
             return false;
         }
+        isReset = true;
         own.reset();
         if (!step("logon with reset", () -> logons == 3 && own.isLoggedOn())) {
             return false;
@@ -118,6 +123,18 @@ final class Initiator extends ApplicationAdapter {
     public void onLogon(SessionID session) {
         this.session = session;
         logons++;
+    }
+
+    @Override
+    public void toAdmin(Message message, SessionID session) {
+        try {
+            if (isReset && message.getHeader().getString(MsgType.FIELD).equals(MsgType.LOGON)) {
+                isReset = false;
+                message.setBoolean(ResetSeqNumFlag.FIELD, true);
+            }
+        } catch (FieldNotFound impossible) {
+            throw new IllegalStateException(impossible);
+        }
     }
 
     @Override

@@ -1,0 +1,123 @@
+//! Whether a step is kept.
+
+use crate::scenario::Findings;
+use sidestep_report::schema::Ratio;
+
+/// What was made of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    pub(super) is_kept: bool,
+    pub(super) was_measured: bool,
+    pub(super) reason: String,
+}
+
+/// One statistic with the step against the same without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Better,
+    Worse,
+    /// Inside its interval, or inside of what the arms differ by from themselves.
+    None,
+    /// Too few samples.
+    Unknown,
+}
+
+impl Judgement {
+    pub(super) const IMPOSSIBLE: &'static str = "impossible";
+
+    /// Of a run of two arms: without the step, with it.
+    pub(super) fn of(findings: &Findings, [without, with]: &[String; 2]) -> Self {
+        let is_it = |name: &Option<String>| name.as_ref() == Some(with);
+        if let Some(missing) = findings.unavailable.iter().find(|missing| is_it(&missing.rung)) {
+            return Self { is_kept: false, was_measured: false, reason: missing.reason.clone() };
+        }
+        let effect = |stat| effect(&findings.ratios, stat, without, with);
+        let (is_kept, reason) = match (effect("p50"), effect("p99")) {
+            (Effect::Unknown, _) => (false, "not enough data: measure for longer (--duration)"),
+            (Effect::Better, Effect::Worse) => (false, "the median is better here, and the 99th percentile worse"),
+            (Effect::None, Effect::Worse) => (false, "the 99th percentile is worse here"),
+            (Effect::Worse, Effect::Better) => {
+                (false, "the median is worse here, though the 99th percentile is better")
+            }
+            (Effect::Worse, _) => (false, "worse here"),
+            (Effect::Better, Effect::Better) => (true, "median and 99th percentile are better here"),
+            (Effect::Better, _) => (true, "the median is better here"),
+            (Effect::None, Effect::Better) => (true, "the 99th percentile is better here"),
+            (Effect::None, _) => (false, "no measurable difference here"),
+        };
+        Self { is_kept, was_measured: true, reason: reason.into() }
+    }
+
+    /// As the result file has it.
+    pub(super) fn word(&self) -> &'static str {
+        match (self.was_measured, self.is_kept) {
+            (false, _) => Self::IMPOSSIBLE,
+            (true, true) => "kept",
+            (true, false) => "dropped",
+        }
+    }
+}
+
+/// Better or worse only if the interval says so and the ratio lies farther from 1 than the noise floor: the interval of either
+/// arm against itself.
+fn effect(ratios: &[Ratio], stat: &str, without: &str, with: &str) -> Effect {
+    let find = |of: &str, against: &str| {
+        ratios.iter().find(|ratio| ratio.stat == stat && ratio.of == of && ratio.against == against)
+    };
+    let Some(ratio) = find(with, without) else { return Effect::Unknown };
+    let reach = |control: &Ratio| control.ci95.iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
+    let floor = [without, with].iter().filter_map(|arm| find(arm, arm)).map(reach).fold(0.0, f64::max);
+    let [low, high] = ratio.ci95;
+    match ratio.value.ln().abs() > floor {
+        true if high < 1.0 => Effect::Better,
+        true if low > 1.0 => Effect::Worse,
+        _ => Effect::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_report::schema::Unavailable;
+
+    fn ratio(stat: &str, of: &str, against: &str, value: f64, spread: f64) -> Ratio {
+        let ci95 = [value - spread, value + spread];
+        Ratio { stat: stat.into(), of: of.into(), against: against.into(), value, ci95, ..Ratio::default() }
+    }
+
+    /// Of a median, a 99th percentile (none: too few samples), and how far the control reaches.
+    fn judged(p50: f64, p99: Option<f64>, control: f64) -> Judgement {
+        let mut ratios = vec![ratio("p50", "b", "a", p50, 0.02), ratio("p50", "a", "a", 1.0, control)];
+        ratios.extend(p99.map(|p99| ratio("p99", "b", "a", p99, 0.02)));
+        Judgement::of(&Findings { ratios, ..Findings::default() }, &["a".into(), "b".into()])
+    }
+
+    #[test]
+    fn kept_where_something_is_better_and_nothing_worse() {
+        assert!(judged(0.9, None, 0.01).is_kept);
+        assert!(judged(0.9, Some(0.8), 0.01).is_kept);
+        assert!(judged(1.0, Some(0.8), 0.01).is_kept);
+        for (p50, p99) in [(0.9, 1.2), (1.0, 1.2), (1.1, 0.8), (1.1, 1.0)] {
+            let judgement = judged(p50, Some(p99), 0.01);
+            assert!(!judgement.is_kept && judgement.reason.contains("worse"), "{judgement:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_noise_can_explain_is_no_effect() {
+        assert_eq!(judged(0.99, None, 0.01).reason, "no measurable difference here");
+        assert_eq!(judged(0.9, None, 0.2).reason, "no measurable difference here", "inside the noise floor");
+        assert_eq!(judged(f64::NAN, None, 0.2).word(), "dropped");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let nothing = Judgement::of(&Findings::default(), &names);
+        assert!(nothing.reason.contains("not enough data") && nothing.word() == "dropped");
+        let unavailable =
+            vec![Unavailable { rung: Some("b".into()), reason: "no root".into(), ..Unavailable::default() }];
+        let refused = Judgement::of(&Findings { unavailable, ..Findings::default() }, &names);
+        assert_eq!((refused.word(), refused.reason.as_str()), ("impossible", "no root"));
+    }
+}

@@ -1,0 +1,254 @@
+//! The ladder of changes, each kept or left out by what it does on this host: with it and without it in one interleaved run, on
+//! top of what was kept before it. Common advice can lose; only measuring tells.
+
+mod judge;
+mod setting;
+mod step;
+
+pub use setting::{Consent, settings};
+pub use step::{Means, Step, ladder};
+
+use crate::measure::{Bench, hiccups};
+use crate::message;
+use crate::path::Path;
+use crate::run::{self, Outcome, Setting};
+use crate::scenario::{Arm, Findings, Interleave, Means as Here, Pace, Progress, Rung, Switch};
+use crate::transport::Transport;
+use judge::Judgement;
+use sidestep_report::schema::{Hiccups, Ratio, Step as Told};
+use sidestep_sys::Problem;
+use std::time::Duration;
+
+/// How long the measuring CPU is listened to at a time, without a step and with it, in turn.
+const LISTEN: Duration = Duration::from_millis(100);
+/// Turns of listening: A B B A, twice.
+const TURNS: [bool; 8] = [false, true, true, false, false, true, true, false];
+
+/// What every step is measured by.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// Message size, bytes.
+    pub size: u32,
+    /// Time for each side of each step.
+    pub duration: Duration,
+    /// Whether the interface's interrupts may be moved (and are put back).
+    pub pin_irq: bool,
+}
+
+/// Tries `steps` in order. Everything that a step changes is put back in the end.
+pub fn verify(
+    setting: &Setting,
+    load: &Load,
+    steps: Vec<Step>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Problem> {
+    message::check_size(load.size, load.transport.size_max())?;
+    run::check_duration(load.duration)?;
+    run::between_two_ends(setting, progress, |bench, progress| {
+        let mut climb = Climb::new(bench, *load);
+        let (mut findings, count) = (Findings::default(), steps.len());
+        for (number, step) in steps.into_iter().enumerate() {
+            let found = climb.step(&format!("{}/{count}", number + 1), step, progress);
+            findings.append(found);
+            if findings.problem.is_some() {
+                break;
+            }
+        }
+        findings
+    })
+}
+
+/// What is kept until now, and what carries it.
+struct Climb<'a> {
+    bench: &'a mut Bench,
+    load: Load,
+    path: &'static Path,
+    kept: Rung,
+    switches: Vec<Switch>,
+}
+
+impl<'a> Climb<'a> {
+    fn new(bench: &'a mut Bench, load: Load) -> Self {
+        // The first path is that of an untuned program.
+        let kept = Rung { cpu: Some(bench.cpus.client), ..Rung::default() };
+        Self { bench, load, path: &crate::path::PATHS[0], kept, switches: Vec::new() }
+    }
+
+    fn step(&mut self, number: &str, step: Step, progress: &mut dyn Progress) -> Findings {
+        let Step { name, what, means } = step;
+        let told = Told { name: name.clone(), what, ..Told::default() };
+        let here = run::means(self.bench, self.load.pin_irq);
+        let (path, rung) = match self.with(means, &here) {
+            Ok(with) => with,
+            Err(reason) => {
+                let steps = vec![Told { decision: Judgement::IMPOSSIBLE.into(), reason, ..told }];
+                return Findings { steps, ..Findings::default() };
+            }
+        };
+        let names = ["without", "with"].map(|side| format!("{number} {side}: {name}"));
+        let arms = vec![self.arm(self.path, &self.kept, &names[0]), self.arm(path, &rung, &names[1])];
+        let mut findings = Interleave::new(self.bench, progress, here.irqs.ok())
+            .switching(&mut self.switches)
+            .run(arms, Pace::of(self.load.duration));
+        let judgement = Judgement::of(&findings, &names);
+        let mut told = Told { decision: judgement.word().into(), reason: judgement.reason, ..told };
+        let is_of_both = |ratio: &&Ratio| ratio.of == names[1] && ratio.against == names[0];
+        told.ratios = findings.ratios.iter().filter(is_of_both).cloned().collect();
+        if judgement.was_measured && findings.problem.is_none() {
+            match self.listen(&rung) {
+                Ok(heard) => told.hiccups = heard,
+                Err(problem) => findings.problem = Some(problem),
+            }
+        }
+        if judgement.is_kept {
+            (self.path, self.kept) = (path, rung);
+        }
+        findings.steps.push(told);
+        findings
+    }
+
+    /// Path and rung with this step, too; Err says why there is no such thing here.
+    fn with(&mut self, means: Means, here: &Here) -> Result<(&'static Path, Rung), String> {
+        let (mut path, mut rung) = (self.path, self.kept.clone());
+        match means {
+            Means::Path(other) => path = other,
+            Means::Interrupts => {
+                here.irqs.as_ref().map_err(Clone::clone)?;
+                rung.irq = true;
+            }
+            Means::IsolatedCpu => {
+                let none = "no CPU is isolated from the scheduler (/sys/devices/system/cpu/isolated is empty)";
+                rung.cpu = Some(here.isolated_cpu.ok_or(none)?);
+            }
+            Means::Change(change) => {
+                rung.switches.push(self.switches.len());
+                self.switches.push(Switch::new(change));
+            }
+            Means::Impossible(reason) => return Err(reason),
+        }
+        Ok((path, rung))
+    }
+
+    /// The pauses of the measuring CPU without the step and with it, where it changes what that CPU meets.
+    fn listen(&mut self, with: &Rung) -> Result<Vec<Hiccups>, Problem> {
+        if (with.cpu, &with.switches) == (self.kept.cpu, &self.kept.switches) {
+            return Ok(Vec::new());
+        }
+        let mut heard = [Hiccups::default(), Hiccups::default()];
+        for turn in TURNS {
+            let rung = if turn { with } else { &self.kept };
+            for (place, switch) in self.switches.iter_mut().enumerate() {
+                switch.turn(rung.switches.contains(&place))?;
+            }
+            let cpu = rung.cpu.unwrap_or(self.bench.cpus.client);
+            for more in hiccups(&self.bench.clock, &[cpu], LISTEN)? {
+                add(&mut heard[usize::from(turn)], &more);
+            }
+        }
+        Ok(heard.into())
+    }
+
+    fn arm(&self, path: &'static Path, rung: &Rung, name: &str) -> Arm {
+        let rung = Rung { name: name.to_owned(), ..rung.clone() };
+        run::fit(Arm::new("rr", path, self.load.transport, self.load.size, "rtt").on_rung(rung), self.bench)
+    }
+}
+
+/// Adds up what was heard at several times.
+fn add(total: &mut Hiccups, more: &Hiccups) {
+    let lost = total.lost_share * total.watched_ms + more.lost_share * more.watched_ms;
+    total.watched_ms += more.watched_ms;
+    total.lost_share = if total.watched_ms > 0.0 { lost / total.watched_ms } else { 0.0 };
+    (total.cpu, total.threshold_ns) = (more.cpu, more.threshold_ns);
+    total.count += more.count;
+    total.max_ns = total.max_ns.max(more.max_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::PeerProgram;
+    use crate::run::Where;
+    use crate::scenario::{Change, Silent};
+    use sidestep_sys::clock::Choice;
+    use sidestep_sys::cpu;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Change for Counted {
+        fn turn(&mut self, on: bool) -> Result<(), Problem> {
+            if on {
+                self.0.fetch_add(1, Ordering::Relaxed)
+            } else {
+                self.0.fetch_sub(1, Ordering::Relaxed)
+            };
+            Ok(())
+        }
+    }
+
+    struct Refused;
+
+    impl Change for Refused {
+        fn turn(&mut self, on: bool) -> Result<(), Problem> {
+            if on { Err(Problem::failed("cannot write /sys/x", "read-only")) } else { Ok(()) }
+        }
+    }
+
+    fn setting() -> Setting {
+        Setting {
+            place: Where::Loopback,
+            ipv6: false,
+            program: PeerProgram::Thread,
+            clock: Choice::Auto,
+            client_cpu: None,
+            server_cpu: None,
+            service_time: Duration::ZERO,
+            stop: Arc::default(),
+            command: "sidestep tune verify".into(),
+        }
+    }
+
+    #[test]
+    fn every_step_is_judged_and_everything_is_put_back() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let change = |name: &str, means| Step { name: name.into(), what: "a test".into(), means };
+        let steps = vec![
+            change("pinned", Means::Path(Path::named("kernel-pinned").expect("it exists"))),
+            change("counted", Means::Change(Box::new(Counted(made.clone())))),
+            change("refused", Means::Change(Box::new(Refused))),
+            change("none", Means::Impossible("this host has none".into())),
+            change("interrupts", Means::Interrupts),
+        ];
+        let load = Load { transport: Transport::Tcp, size: 64, duration: Duration::from_millis(60), pin_irq: true };
+        let before = cpu::allowed();
+        let outcome = verify(&setting(), &load, steps, &mut Silent).expect("loopback is there");
+        assert!(outcome.problem.is_none(), "{:?}", outcome.problem);
+        let steps = &outcome.document.steps;
+        let decisions: Vec<&str> = steps.iter().map(|step| step.decision.as_str()).collect();
+        assert!(decisions[..2].iter().all(|word| ["kept", "dropped"].contains(word)), "{decisions:?}");
+        assert_eq!(decisions[2..], ["impossible"; 3]);
+        assert!(steps[2].reason.contains("/sys/x") && steps[4].reason.contains("lo"), "{steps:?}");
+        // On a busy machine so short a slice may have too few round trips.
+        assert!(!steps[0].ratios.is_empty() || steps[0].reason.contains("not enough data"), "{steps:?}");
+        assert!(steps[0].hiccups.is_empty());
+        assert_eq!(steps[1].hiccups.len(), 2, "{steps:?}");
+        assert!(steps[1].hiccups.iter().all(|heard| heard.watched_ms >= 400.0));
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        assert_eq!(cpu::allowed(), before);
+    }
+
+    #[test]
+    fn what_was_heard_adds_up() {
+        let one = Hiccups { watched_ms: 100.0, count: 2, max_ns: 5.0, lost_share: 0.1, ..Hiccups::default() };
+        let two = Hiccups { watched_ms: 300.0, count: 1, max_ns: 9.0, lost_share: 0.3, ..Hiccups::default() };
+        let mut total = Hiccups::default();
+        add(&mut total, &one);
+        add(&mut total, &two);
+        assert_eq!((total.count, total.max_ns, total.watched_ms), (3, 9.0, 400.0));
+        assert!((total.lost_share - 0.25).abs() < 1e-12);
+    }
+}

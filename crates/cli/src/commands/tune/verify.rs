@@ -1,0 +1,45 @@
+//! `sidestep tune verify`.
+
+use crate::args::tune_run::Under;
+use crate::args::tune_verify::Verify;
+use crate::args::{ClockKind, Place};
+use crate::commands::bench;
+use crate::output::Outputs;
+use crate::progress::Bar;
+use crate::values::Cpus;
+use sidestep_bench::verify::{Consent, Load, ladder, settings, verify};
+use sidestep_sys::Problem;
+use sidestep_tune::host::Live;
+use sidestep_tune::snapshot::Store;
+use sidestep_tune::trial::Trial;
+use std::time::Duration;
+
+pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
+    if args.subject.root.is_some() {
+        return Err(
+            Problem::usage("cannot measure a copy of a host", "--root is for looking").next("leave --root away")
+        );
+    }
+    let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone())?;
+    let setting = bench::setting(&place(args))?;
+    let plan = super::plan::make(&Live::new(), &args.subject, &args.choice)?;
+    let consent = if args.change_host { Consent::Given } else { Consent::Withheld };
+    let steps = ladder(settings(Trial::all_of(&plan, &Store::usual()), setting.place, consent))?;
+    let transport = bench::streams(&[args.transport])[0];
+    let load = Load { transport, size: args.size, duration: args.duration, pin_irq: args.pin_irq };
+    bench::tell(verify(&setting, &load, steps, &mut Bar::new())?, &outputs)
+}
+
+/// The measuring end goes to the first of the hot CPUs.
+fn place(args: &Verify) -> Place {
+    let first = args.subject.cpus.as_ref().and_then(|cpus| cpus.iter().next());
+    Place {
+        place: args.place,
+        to: args.to,
+        ipv6: false,
+        cpus: first.map(|client| Cpus { client, peer: None }),
+        clock: ClockKind::Auto,
+        service_time: Duration::ZERO,
+        under: Under::default(),
+    }
+}

@@ -1,0 +1,77 @@
+//! What was tried on the host, and what it did there.
+
+use super::{Line, Table, numbers, words};
+use crate::number::{self, MISSING};
+use crate::schema::{Document, Ratio, Step};
+
+/// The table of the steps, in the order of trying; none where nothing was tried.
+pub(crate) fn table(document: &Document) -> Option<Table> {
+    let columns = vec![
+        words("step"),
+        words("here"),
+        numbers("p50 ratio", 0),
+        numbers("interval", 1),
+        numbers("p99 ratio", 2),
+        numbers("time lost % without", 4),
+        numbers("with", 3),
+        words("why"),
+        words("what it is"),
+    ];
+    let lines: Vec<_> = document.steps.iter().map(line).collect();
+    (!lines.is_empty()).then_some(Table { columns, lines, notes: Vec::new() })
+}
+
+fn line(step: &Step) -> Line {
+    let ratio = |stat: &str| step.ratios.iter().find(|ratio| ratio.stat == stat);
+    let value = |ratio: Option<&Ratio>| ratio.map_or_else(|| MISSING.into(), |ratio| number::ratio(ratio.value));
+    let lost =
+        |side: usize| step.hiccups.get(side).map_or_else(|| "-".into(), |heard| number::percent(heard.lost_share));
+    Line::plain(vec![
+        step.name.clone(),
+        step.decision.clone(),
+        value(ratio("p50")),
+        ratio("p50").map_or_else(|| MISSING.into(), |ratio| number::ratio_interval(ratio.ci95)),
+        value(ratio("p99")),
+        lost(0),
+        lost(1),
+        step.reason.clone(),
+        step.what.clone(),
+    ])
+}
+
+/// The outcome in a sentence or two; none where nothing was tried.
+pub(crate) fn summary(document: &Document) -> Option<String> {
+    let names = |decision: &str| {
+        let of = document.steps.iter().filter(|step| step.decision == decision).map(|step| step.name.as_str());
+        of.collect::<Vec<_>>().join(", ")
+    };
+    let part = |decision: &str, words: &str| {
+        let names = names(decision);
+        if names.is_empty() { String::new() } else { format!("{words} {names}. ") }
+    };
+    let text = part("kept", "Helped here:") + &part("dropped", "Did not:") + &part("impossible", "Could not be tried:");
+    (!document.steps.is_empty()).then(|| text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Hiccups;
+
+    #[test]
+    fn every_step_has_its_line_and_the_summary_sorts_them() {
+        assert!(table(&Document::default()).is_none() && summary(&Document::default()).is_none());
+        let step =
+            |name: &str, decision: &str| Step { name: name.into(), decision: decision.into(), ..Step::default() };
+        let ratio = Ratio { stat: "p50".into(), value: 0.5, ci95: [0.4, 0.6], ..Ratio::default() };
+        let hiccups = vec![Hiccups { lost_share: 0.02, ..Hiccups::default() }, Hiccups::default()];
+        let helped = Step { ratios: vec![ratio], hiccups, ..step("pinned", "kept") };
+        let steps = vec![helped, step("polling", "kept"), step("busy-read", "dropped"), step("isolated", "impossible")];
+        let document = Document { steps, ..Document::default() };
+        assert_eq!(table(&document).map(|table| table.lines.len()), Some(4));
+        assert_eq!(
+            summary(&document).as_deref(),
+            Some("Helped here: pinned, polling. Did not: busy-read. Could not be tried: isolated.")
+        );
+    }
+}

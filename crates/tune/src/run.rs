@@ -1,0 +1,175 @@
+//! What a program of the trading path is to run under: CPUs, memory of one node, real-time priority, locked memory, no deep
+//! sleep of the CPUs.
+//!
+//! [`Conditions::exec`] puts a program in the place of this process, so that its signals, its exit code and its pid are its
+//! own. [`Conditions::enter`] is for this process and goes on; `sidestep bench` uses it.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sidestep_sys::{Problem, cpu, numa};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Holds the CPUs awake as long as it is open (Documentation/power/pm_qos_interface.rst).
+const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// What to run under. What is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The CPUs to run on; empty for those it may run on now.
+    pub cpus: Vec<u32>,
+    /// The NUMA node whose memory alone is taken.
+    pub node: Option<u32>,
+    /// Real-time priority, SCHED_FIFO, 1 to 99.
+    pub fifo: Option<u8>,
+    /// Locked memory: this process locks what it has and gets; a program may lock what it wants (RLIMIT_MEMLOCK), because
+    /// execve(2) takes every lock away.
+    pub memlock: bool,
+    /// The longest time that any CPU may take to wake up, us; 0 lets none of them sleep. The host's, not the program's alone.
+    pub latency_us: Option<u32>,
+}
+
+/// What ends with its owner. The rest lasts as long as the process.
+#[derive(Debug)]
+#[must_use = "the CPUs may sleep again when this is dropped"]
+pub struct Held {
+    _latency: Option<OwnedFd>,
+}
+
+impl Conditions {
+    /// Puts the calling thread, and the threads and processes it starts from now on, under these conditions.
+    pub fn enter(&self) -> Result<Held, Problem> {
+        let held = self.place(Path::new(LATENCY_DEVICE))?;
+        if self.memlock {
+            mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
+                Problem::failed("cannot lock this process's memory", error).next("run as root, or raise ulimit -l")
+            })?;
+        }
+        self.prefer()?;
+        Ok(held)
+    }
+
+    /// Becomes the program. Comes back only if that fails, with the reason.
+    ///
+    /// The program inherits one open file, [`LATENCY_DEVICE`], if a latency was asked for: it lasts until the program, and
+    /// whatever it has started, have ended or closed it.
+    pub fn exec(&self, command: &mut Command) -> Problem {
+        let ready = self.place(Path::new(LATENCY_DEVICE)).and_then(|held| {
+            held.survive_exec()?;
+            // Last: from here on this process is in the way of others.
+            self.prefer().map(|()| held)
+        });
+        let program = command.get_program().display().to_string();
+        match ready {
+            Err(problem) => problem,
+            Ok(_held) => {
+                Problem::failed(format!("cannot run {program}"), command.exec()).next("check its name and PATH")
+            }
+        }
+    }
+
+    /// Everything but the priority.
+    fn place(&self, latency_device: &Path) -> Result<Held, Problem> {
+        if !self.cpus.is_empty() {
+            // One that is missing is named, where the kernel would quietly take the others.
+            self.cpus.iter().try_for_each(|one| cpu::check(*one))?;
+            cpu::restrict(&self.cpus)?;
+        }
+        self.node.map_or(Ok(()), numa::bind)?;
+        if self.memlock {
+            unlimit_locked_memory()?;
+        }
+        let latency = self.latency_us.map(|latency_us| hold_latency(latency_device, latency_us)).transpose()?;
+        Ok(Held { _latency: latency })
+    }
+
+    fn prefer(&self) -> Result<(), Problem> {
+        self.fifo.map_or(Ok(()), cpu::run_fifo)
+    }
+}
+
+impl Held {
+    fn survive_exec(&self) -> Result<(), Problem> {
+        let Some(latency) = &self._latency else { return Ok(()) };
+        fcntl_setfd(latency.as_fd(), FdFlags::empty())
+            .map_err(|error| Problem::failed(format!("cannot hand on {LATENCY_DEVICE}"), error))
+    }
+}
+
+fn unlimit_locked_memory() -> Result<(), Problem> {
+    let unlimited = Rlimit { current: None, maximum: None };
+    if getrlimit(Resource::Memlock) == unlimited {
+        return Ok(());
+    }
+    setrlimit(Resource::Memlock, unlimited).map_err(|error| {
+        Problem::failed("cannot lift the limit on locked memory (RLIMIT_MEMLOCK)", error)
+            .next("run as root, or set LimitMEMLOCK=infinity in its systemd unit")
+    })
+}
+
+/// Keeps every CPU of the host from sleeping so deep that it takes longer than `latency_us` to wake up, until dropped.
+pub fn awake(latency_us: u32) -> Result<Held, Problem> {
+    Conditions { latency_us: Some(latency_us), ..Conditions::default() }.enter()
+}
+
+/// Opens the device and asks: the request is a signed 32-bit number, and lasts as long as the file is open.
+fn hold_latency(device: &Path, latency_us: u32) -> Result<OwnedFd, Problem> {
+    let what = || format!("cannot keep the CPUs from sleeping longer than {latency_us} us");
+    let request = i32::try_from(latency_us).map_err(|_| {
+        Problem::usage(what(), "the longest is 2147483647 us").next("leave --latency-qos away to let them sleep")
+    })?;
+    let failed = |error| {
+        Problem::failed(what(), format!("{}: {error}", device.display()))
+            .next("run as root; where there is no such file, the kernel has no CPU latency limit")
+    };
+    let mut file: File = OpenOptions::new().write(true).open(device).map_err(failed)?;
+    file.write_all(&request.to_ne_bytes()).map_err(failed)?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_request_is_four_bytes_and_errors_name_the_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("latency");
+        assert!(hold_latency(&device, 3).unwrap_err().to_string().contains("latency"), "it is missing");
+        std::fs::write(&device, b"").unwrap();
+        drop(hold_latency(&device, 3).unwrap());
+        assert_eq!(std::fs::read(&device).unwrap(), 3_i32.to_ne_bytes());
+        assert!(hold_latency(&device, u32::MAX).unwrap_err().to_string().contains("2147483647"));
+    }
+
+    #[test]
+    fn a_thread_runs_where_it_is_told() {
+        let last = *cpu::allowed().last().unwrap();
+        let conditions = Conditions { cpus: vec![last], ..Conditions::default() };
+        thread::spawn(move || {
+            let _held = conditions.enter().unwrap();
+            assert_eq!(cpu::allowed(), [last]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_cpu_or_node_that_is_missing_is_named() {
+        let enter = |conditions: Conditions| thread::spawn(move || conditions.enter().map(drop)).join().unwrap();
+        let mut cpus = cpu::allowed();
+        cpus.push(1021);
+        let problem = enter(Conditions { cpus, ..Conditions::default() }).unwrap_err().to_string();
+        assert!(problem.contains("CPU 1021"), "{problem}");
+        let problem = enter(Conditions { node: Some(999), ..Conditions::default() }).unwrap_err().to_string();
+        assert!(problem.contains("node 999"), "{problem}");
+        let problem = enter(Conditions { fifo: Some(100), ..Conditions::default() }).unwrap_err().to_string();
+        assert!(problem.contains("1 to 99"), "{problem}");
+    }
+}

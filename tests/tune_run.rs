@@ -1,0 +1,93 @@
+//! `sidestep tune run` as a user types it: what the command finds itself under.
+
+mod support;
+
+use std::io::Read;
+use support::{Finished, finish, is_root, run, send_signal, sidestep};
+
+/// Runs a shell's command under `options`.
+fn under(options: &[&str], shell: &str) -> Finished {
+    let arguments = ["tune", "run"].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", shell]);
+    run(&arguments.collect::<Vec<_>>())
+}
+
+/// A CPU that this test may run on, and not the only one if there are more.
+fn last_cpu() -> String {
+    sidestep_sys::cpu::allowed().last().expect("a thread runs somewhere").to_string()
+}
+
+#[test]
+fn the_command_is_pinned_and_its_exit_code_is_ours() {
+    let cpu = last_cpu();
+    let told = under(&["--cpu", &cpu], "grep Cpus_allowed_list /proc/self/status; exit 7");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (7, format!("Cpus_allowed_list:\t{cpu}\n").as_str()),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn signals_are_the_commands_own() {
+    let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child =
+        sidestep(&["tune", "run", "--cpu", &last_cpu(), "--", "sh", "-c", script]).spawn().expect("it starts");
+    let mut ready = [0; 6];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("it is ready");
+    send_signal(child.id(), "TERM");
+    let ended = finish(child);
+    assert_eq!((ended.code, ended.stdout.as_str()), (3, "caught\n"));
+}
+
+#[test]
+fn memory_comes_from_one_node() {
+    if std::fs::read_to_string("/proc/self/numa_maps").is_err() {
+        eprintln!("skipped: this kernel has no NUMA");
+        return;
+    }
+    let told = under(&["--node", "0"], "head -n 1 /proc/self/numa_maps");
+    assert!(told.stdout.contains(" bind:0 "), "{} {}", told.stdout, told.stderr);
+}
+
+#[test]
+fn priority_and_locked_memory() {
+    if !is_root() {
+        return;
+    }
+    // Fields 40 and 41 of proc_pid_stat(5): the priority, and the class, of which SCHED_FIFO is 1.
+    let told = under(&["--fifo", "5", "--memlock"], "cut -d' ' -f40,41 /proc/self/stat; ulimit -l");
+    assert_eq!(told.stdout, "5 1\nunlimited\n", "{}", told.stderr);
+}
+
+#[test]
+fn the_latency_limit_lasts_as_long_as_the_command() {
+    if !is_root() {
+        return;
+    }
+    if !std::path::Path::new("/dev/cpu_dma_latency").exists() {
+        eprintln!("skipped: this kernel has no CPU latency limit");
+        return;
+    }
+    // What is read there is the limit of the whole host: the least that anybody asks for.
+    let limit = "od -An -t d4 -N4 /dev/cpu_dma_latency";
+    let told = under(&["--latency-qos", "7"], &format!("ls -l /proc/self/fd; {limit}"));
+    assert!(told.stdout.contains("/dev/cpu_dma_latency"), "{} {}", told.stdout, told.stderr);
+    let least: i32 = told.stdout.lines().last().and_then(|line| line.trim().parse().ok()).expect("a number");
+    assert!(least <= 7, "{}", told.stdout);
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let told = under(&["--cpu", "1021"], "true");
+    assert_eq!(told.code, 2);
+    assert!(told.stderr.contains("CPU 1021") && told.stderr.contains("choose from"), "{}", told.stderr);
+    let told = under(&["--node", "999"], "true");
+    assert!(told.code == 2 && told.stderr.contains("node 999"), "{}", told.stderr);
+    let told = run(&["tune", "run", "--", "/no/such/program"]);
+    assert_eq!(told.code, 1);
+    assert!(told.stderr.contains("/no/such/program") && told.stderr.contains("next:"), "{}", told.stderr);
+    for bad in [&["--fifo", "0"], &["--fifo", "100"], &["--cpu", "x"], &["--latency-qos", "-1"], &["--node", "x"]] {
+        assert_eq!(under(bad, "true").code, 2, "{bad:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! The product on stock kernels of Debian, in virtual machines: what it promises for "Linux" holds for those that people run,
+//! not for the one at hand alone; and there is nobody there whom a changed setting could hurt.
+
+mod support;
+
+use serde_json::Value;
+use sidestep_testkit::{vm, vm_tests};
+use sidestep_tune::host::{Host, Live};
+use sidestep_tune::place::Place;
+use std::process::Command;
+use support::run;
+
+static PLAN: vm::Plan =
+    vm::Plan { modules: &["veth", "e1000e"], programs: &[env!("CARGO_BIN_EXE_sidestep")], devices: &["e1000e"] };
+
+vm_tests!(PLAN:
+    af_xdp_and_our_stack_carry_datagrams,
+    settings_of_a_device_are_read_and_set,
+    check_looks_at_all_of_the_host,
+    apply_and_revert_leave_every_byte_as_it_was,
+    verify_measures_and_puts_back,
+);
+
+/// The steering program passes the kernel's verifier, AF_XDP works on its veth, and messages come back, with the control plane
+/// between. No figure of an emulated CPU means anything: only that there are some.
+fn af_xdp_and_our_stack_carry_datagrams() {
+    let paths = ["kernel-pinned", "xdp-raw", "xdp"];
+    let arguments =
+        ["bench", "rr", "--place", "lab", "--transport", "udp", "--duration", "100ms", "--json", "-", "--paths"];
+    let told = run(&arguments.into_iter().chain([paths.join(",").as_str()]).collect::<Vec<_>>());
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let document = told.json();
+    let rows = document["results"].as_array().expect("there are rows");
+    for path in paths {
+        let row = rows.iter().find(|row| row["path"] == path);
+        let row = row.unwrap_or_else(|| panic!("no row of {path}: {}", document["unavailable"]));
+        assert!(row["n"].as_u64().is_some_and(|n| n > 0) && row["lost"] == 0, "{row}");
+    }
+}
+
+/// Coalescing and rings of an emulated Intel NIC, channels of a veth: over netlink, by the drivers' own code.
+fn settings_of_a_device_are_read_and_set() {
+    let veth =
+        ["link", "add", "many0", "numrxqueues", "4", "numtxqueues", "4", "type", "veth", "peer", "name", "many1"];
+    assert!(Command::new("ip").args(veth).status().expect("ip is in the machine").success());
+    for (name, value) in [
+        ("eth0/coalesce/rx-usecs", "50"),
+        ("eth0/coalesce/rx-usecs", "0"),
+        ("eth0/rings/rx", "512"),
+        ("eth0/rings/tx", "1024"),
+        ("many0/channels/rx", "3"),
+    ] {
+        let place = Place::parse(&format!("ethtool:{name}")).expect("a place");
+        let before = Live::new().read(&place).unwrap_or_else(|absence| panic!("{name}: {absence:?}"));
+        Live::new().write(&place, value).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(Live::new().read(&place).expect("it was there"), value, "{name}");
+        Live::new().write(&place, &before).unwrap_or_else(|error| panic!("{name} {before}: {error}"));
+    }
+    assert!(Command::new("ip").args(["link", "del", "many0"]).status().expect("ip is in the machine").success());
+}
+
+fn check_looks_at_all_of_the_host() {
+    let told = run(&["tune", "check", "--interface", "eth0", "--cpus", "1", "--json", "-"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let text = told.json().to_string();
+    for id in ["busy-read", "nic-rx-usecs", "cpu-governor", "mem-swap"] {
+        assert!(text.contains(id), "{id}: {text}");
+    }
+}
+
+/// What the plan is about, with its present values.
+fn plan() -> Value {
+    let told = run(&["tune", "plan", "--interface", "eth0", "--cpus", "1", "--json", "-"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    told.json()
+}
+
+fn apply_and_revert_leave_every_byte_as_it_was() {
+    let before = plan();
+    let wanted = before["changes"].as_array().expect("there are changes").len();
+    assert!(wanted > 10, "a stock host is not tuned: {before}");
+    let applied = run(&["tune", "apply", "--interface", "eth0", "--cpus", "1", "--keep-going"]);
+    assert!([0, 6].contains(&applied.code), "{} {}", applied.code, applied.stderr);
+    let left = plan()["changes"].as_array().expect("a list").len();
+    assert!(left < wanted / 2, "{left} of {wanted} are left: {}", applied.stderr);
+    let reverted = run(&["tune", "revert"]);
+    assert_eq!(reverted.code, 0, "{}", reverted.stderr);
+    assert_eq!(plan()["changes"], before["changes"]);
+}
+
+fn verify_measures_and_puts_back() {
+    let setting = "/proc/sys/net/core/busy_read";
+    let read = || std::fs::read_to_string(setting).expect("the kernel has it");
+    let before = read();
+    let arguments = "tune verify --only busy-read --change-host --place loopback --duration 60ms --json -";
+    let told = run(&arguments.split(' ').collect::<Vec<_>>());
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let document = told.json();
+    let steps = document["steps"].as_array().expect("there are steps");
+    let step =
+        |name: &str| steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no {name}: {document}"));
+    assert!(
+        ["kept", "dropped"].contains(&step("busy-read")["decision"].as_str().expect("a word")),
+        "{}",
+        step("busy-read")
+    );
+    assert!(
+        ["kept", "dropped"].contains(&step("polling")["decision"].as_str().expect("a word")),
+        "{}",
+        step("polling")
+    );
+    assert_eq!(step("CPU isolated")["decision"], "impossible");
+    assert_eq!(read(), before);
+    assert!(run(&["tune", "status", "--json", "-"]).stdout.trim().len() < 200, "nothing is left to revert");
+}
