@@ -5,11 +5,14 @@
 
 use crate::SOH;
 use data::DataFields;
+pub use group::{Entries, Entry};
 mod data;
+mod group;
+mod typed;
 
 use crate::frame::{Fault, Garbled, TRAILER_BYTES};
 use crate::tag;
-use crate::value::{self, Decimal, UtcTimestamp};
+use crate::value;
 
 /// Fields of one message by default: an order has 20, a list of 64 securities some 2,000.
 pub const FIELDS_MAX: usize = 4096;
@@ -287,45 +290,6 @@ impl<'a> Message<'a, '_> {
     /// MsgSeqNum (34).
     pub fn seq_num(&self) -> Result<u64, FieldError> {
         self.unsigned(tag::MSG_SEQ_NUM)
-    }
-
-    /// The value of a field that has to be there and not empty.
-    pub fn required(&self, tag: u32) -> Result<&'a [u8], FieldError> {
-        match self.get(tag) {
-            None => Err(FieldError::Missing(tag)),
-            Some([]) => Err(FieldError::Empty(tag)),
-            Some(value) => Ok(value),
-        }
-    }
-
-    /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
-    pub fn unsigned(&self, tag: u32) -> Result<u64, FieldError> {
-        value::unsigned(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// An `int`.
-    pub fn integer(&self, tag: u32) -> Result<i64, FieldError> {
-        value::integer(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `float`, `Price`, `Qty` or `Amt`.
-    pub fn decimal(&self, tag: u32) -> Result<Decimal, FieldError> {
-        Decimal::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `char`.
-    pub fn character(&self, tag: u32) -> Result<u8, FieldError> {
-        value::character(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `Boolean`.
-    pub fn boolean(&self, tag: u32) -> Result<bool, FieldError> {
-        value::boolean(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `UTCTimestamp`.
-    pub fn timestamp(&self, tag: u32) -> Result<UtcTimestamp, FieldError> {
-        UtcTimestamp::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
     }
 
     fn value(&self, field: &Field) -> &'a [u8] {

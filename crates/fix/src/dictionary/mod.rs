@@ -219,9 +219,11 @@ impl Dictionary {
         let mut fields = std::mem::take(&mut self.fields);
         let known: HashSet<u32> = fields.iter().map(|field| field.tag).collect();
         fields.extend(transport.fields.iter().filter(|field| !known.contains(&field.tag)).cloned());
-        let offset = self.groups.len() as u16;
+        // Groups beyond what a number holds are no longer known as groups; no dictionary comes near.
+        let offset = self.groups.len();
+        let number = |group: u16| u16::try_from(usize::from(group) + offset).ok();
         let moved = |section: &Section| {
-            let member = |one: &Member| Member { group: one.group.map(|group| group + offset), ..*one };
+            let member = |one: &Member| Member { group: one.group.and_then(number), ..*one };
             Section::new(section.members().iter().map(member))
         };
         let mut groups = std::mem::take(&mut self.groups);
