@@ -174,9 +174,11 @@ impl Encoder {
     /// Says that `count` bytes of [`output`](Self::output) have left.
     pub fn sent(&mut self, count: usize) {
         self.start = self.start.saturating_add(count).min(self.end);
+        let first = self.buffer.len() - WAITING_BYTES_MAX;
         if self.start == self.end {
-            let first = self.buffer.len() - WAITING_BYTES_MAX;
             (self.start, self.end) = (first, first);
+        } else if self.start.saturating_sub(first) > WAITING_BYTES_MAX / 4 {
+            self.move_to(first);
         }
     }
 
