@@ -16,7 +16,11 @@ fn percentile(samples: &mut [u64], share: f64) -> u64 {
 
 fn print(name: &str, samples: &mut [u64]) {
     let [half, high, higher] = [0.5, 0.99, 0.999].map(|share| percentile(samples, share));
-    println!("{name:<24} {half:>8} {high:>8} {higher:>8} {:>10}   {} samples", samples[samples.len() - 1], samples.len());
+    println!(
+        "{name:<24} {half:>8} {high:>8} {higher:>8} {:>10}   {} samples",
+        samples[samples.len() - 1],
+        samples.len()
+    );
 }
 
 fn record(store: &mut impl Store) {

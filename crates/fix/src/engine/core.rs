@@ -18,6 +18,7 @@ use crate::store::AnyStore;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -269,7 +270,7 @@ impl<A: Application> Engine<A> {
     fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
         let door = &self.doors[pending.door()];
         let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
-        let found = known.or_else(|| self.make_from_template(pending.door(), id));
+        let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer()));
         let Some(slot) = found else {
             self.refusals.unknown += 1;
             return pending.close(&mut self.io);
@@ -287,8 +288,8 @@ impl<A: Application> Engine<A> {
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
     }
 
-    fn make_from_template(&mut self, door: usize, id: &SessionId) -> Option<usize> {
-        let plan = self.doors[door].template_for(id).filter(|_| self.dynamic < DYNAMIC_MAX)?;
+    fn make_from_template(&mut self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<usize> {
+        let plan = self.doors[door].template_for(id, peer).filter(|_| self.dynamic < DYNAMIC_MAX)?;
         match self.add_acceptor(DoorId(door), plan) {
             Ok(handle) => {
                 self.dynamic += 1;

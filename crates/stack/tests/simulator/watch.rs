@@ -45,12 +45,13 @@ impl Watch {
             rule!(outgoing.payload_bytes() == 0, header, "a RST with payload");
             return Ok(());
         }
+        if self.may_begin_again && self.ack.is_some_and(|before| header.acknowledgement.is_before(before)) {
+            // A late SYN, or a handshake's last ACK that comes after the connection of its cookie was aborted, begins it
+            // once more with the same numbers: a listener that kept nothing cannot know (RFC 4987 section 3.6).
+            (self.ack, self.edge, self.finish, self.may_begin_again) = (None, None, None, false);
+        }
         if header.flags.has(Flags::SYN) {
             self.see_syn(header)?;
-        } else if self.may_begin_again && self.ack.is_some_and(|before| header.acknowledgement.is_before(before)) {
-            // A handshake's last ACK that comes late, after the connection of its cookie was aborted, makes it once more: a
-            // listener that kept nothing cannot know (RFC 4987 section 3.6).
-            (self.ack, self.edge, self.finish, self.may_begin_again) = (None, None, None, false);
         }
         self.see_payload(peer, outgoing, key)?;
         if header.flags.has(Flags::ACK) { self.see_ack(peer, header) } else { Ok(()) }
