@@ -1,0 +1,50 @@
+//! `sidestep bench fix` as a user runs it: our own acceptor, started for the run.
+
+mod support;
+
+use serde_json::Value;
+use support::{my_turn, run};
+
+fn rows(document: &Value) -> &[Value] {
+    document["results"].as_array().expect("results is a list")
+}
+
+#[test]
+fn our_acceptor_is_measured_over_every_transport_and_ends_with_the_run() {
+    let _turn = my_turn();
+    let finished = run(&[
+        "bench",
+        "fix",
+        "--own",
+        "tcp,uds,shm",
+        "--store",
+        "none,page-cache",
+        "--sessions",
+        "1,2",
+        "--duration",
+        "60ms",
+        "--warmup",
+        "0ms",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    for transport in ["tcp", "uds", "shm"] {
+        let of = rows(&document).iter().filter(|row| row["transport"] == transport);
+        // Two stores, one session and two, to the acknowledgement and to the fill.
+        assert_eq!(of.count(), 8, "{transport}: {}", document["unavailable"]);
+    }
+    assert!(rows(&document).iter().all(|row| row["scenario"] == "fix" && row["lost"] == 0));
+    assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 6));
+}
+
+#[test]
+fn acceptors_that_cannot_be_had_are_named() {
+    let strays = run(&["bench", "fix", "--own", "none", "--pid", "nobody=1"]);
+    assert_eq!(strays.code, 2);
+    assert!(strays.stderr.contains("nobody"), "{}", strays.stderr);
+    let unknown = run(&["bench", "fix", "--own", "pigeon"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("pigeon") && unknown.stderr.contains("tcp, uds, shm"), "{}", unknown.stderr);
+}
