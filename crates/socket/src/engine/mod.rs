@@ -40,6 +40,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// A stack that was lost, with its interface or to a control that came back without it, is opened again when it can be:
 /// sockets and listeners go past the kernel again, connections of TCP have ended. Frames that the program still holds of the
 /// old stack delay that.
+///
+/// A child of fork(2) may not use it: every call is refused, and dropping it there changes nothing for the parent. Like any
+/// kernel socket that a child has inherited, the twins keep their ports taken until the child ends or becomes another program.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) guard: ForkGuard,

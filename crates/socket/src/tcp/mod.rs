@@ -10,6 +10,10 @@
 //! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
 //! answer do so if the program polls, answers, and polls again.
 //!
+//! An engine that is dropped resets what is open. A process that is killed cannot: the kernel, which gets its packets from then
+//! on, answers the next one of each peer with a reset. A peer that only waits learns it by its keep-alive, as from a host that
+//! has lost its power.
+//!
 //! Dropping the engine aborts what is open: there is nobody left to send what was not acknowledged.
 //!
 //! ```no_run
