@@ -151,6 +151,7 @@ impl Encoder {
 
     /// Begins a message. What was begun and not finished is forgotten.
     pub fn message(&mut self, msg_type: &[u8]) -> Builder<'_> {
+        self.make_room();
         let body = self.end + self.header_bytes;
         let limit = self.buffer.len().saturating_sub(TRAILER_BYTES);
         let mut builder = Builder {
@@ -177,6 +178,16 @@ impl Encoder {
         if self.start == self.end {
             let first = self.buffer.len() - WAITING_BYTES_MAX;
             (self.start, self.end) = (first, first);
+        }
+    }
+
+    /// Moves what waits to the front when less than half of the buffer is left behind it, so that a counterparty that reads
+    /// slowly, but reads, does not fill it.
+    fn make_room(&mut self) {
+        let first = self.buffer.len() - WAITING_BYTES_MAX;
+        if self.start > first && self.buffer.len() - self.end < WAITING_BYTES_MAX / 2 {
+            self.buffer.copy_within(self.start..self.end, first);
+            (self.start, self.end) = (first, first + (self.end - self.start));
         }
     }
 
@@ -325,7 +336,7 @@ impl<'e> Builder<'e> {
         if is_ours(tag) {
             self.fail(Rejected::Tag(tag));
         }
-        if bytes > self.limit - self.at.min(self.limit) || self.limit - self.at - bytes < TAG_BYTES_MAX + 2 {
+        if self.limit.saturating_sub(self.at) < bytes.saturating_add(TAG_BYTES_MAX + 2) {
             self.fail(Rejected::TooLong);
             return self;
         }

@@ -5,6 +5,7 @@ use super::Encoder;
 impl Encoder {
     /// Puts finished messages behind those that wait to leave. `false` if there is no room; nothing was put then.
     pub(crate) fn append(&mut self, messages: &[u8]) -> bool {
+        self.make_room();
         let Some(room) = self.buffer.get_mut(self.end..self.end + messages.len()) else { return false };
         room.copy_from_slice(messages);
         self.end += messages.len();
