@@ -30,9 +30,12 @@ test: ## Run every test (as root also those that need namespaces)
 	@scripts/bootstrap test
 	$(CARGO) test --workspace --locked
 
-conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against the FIX session
+conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against session and engine
 	@scripts/bootstrap test
-	FIX_ACCEPTANCE="$$(scripts/fix-acceptance)" $(CARGO) test --locked -p sidestep-fix --test session conformance -- --nocapture
+	for over in memory tcp; do \
+		FIX_ACCEPTANCE="$$(scripts/fix-acceptance)" FIX_ACCEPTANCE_OVER=$$over \
+		$(CARGO) test --locked -p sidestep-fix --test session conformance -- --nocapture || exit 1; \
+	done
 
 lint: ## Formatting, clippy, documentation, scripts, licences; warnings are errors
 	@scripts/bootstrap test

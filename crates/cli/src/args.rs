@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Look into a ring in shared memory, without disturbing it
     #[command(subcommand)]
     Ring(Ring),
+    /// Speak FIX: an exchange to try clients with, a sender, a reader of messages, an operator's view
+    #[command(subcommand)]
+    Fix(crate::args_fix::Fix),
     /// Print shell completions
     Completions {
         /// For this shell

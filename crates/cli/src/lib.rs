@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod args_fix;
 mod commands;
 mod output;
 mod progress;

@@ -10,14 +10,19 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod config;
 pub mod decode;
 pub mod dictionary;
 pub mod encode;
+pub mod engine;
+pub mod exchange;
 pub mod frame;
+pub mod metrics;
 pub mod schedule;
 pub mod session;
 pub mod store;
 pub mod tag;
+pub mod transcript;
 pub mod validate;
 pub mod value;
 

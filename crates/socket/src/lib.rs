@@ -35,6 +35,7 @@ mod heart;
 mod keeper;
 mod options;
 mod reason;
+mod released;
 mod routes;
 pub mod tcp;
 mod twin;

@@ -1,7 +1,6 @@
 //! The kernel twin: a real socket of the same address and port.
 
 use crate::options::UdpOptions;
-use sidestep_sys::Problem;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,12 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Twin(UdpSocket);
 
 impl Twin {
-    /// Binds, under the kernel's own rules and with its own words for a refusal.
-    pub(crate) fn bind(address: SocketAddr, options: &UdpOptions) -> Result<Self, Problem> {
-        open(address, options).map_err(|error| {
-            Problem::failed(format!("cannot bind UDP {address}"), error)
-                .next(format!("see who has the port: ss -ulpn sport = :{}", address.port()))
-        })
+    /// Binds, under the kernel's own rules and with its own errors.
+    pub(crate) fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
+        let socket = open(address, options)?;
+        socket.bind(&address.into())?;
+        Ok(Self(socket.into()))
     }
 
     pub(crate) fn local(&self) -> io::Result<SocketAddr> {
@@ -93,7 +91,7 @@ impl AsFd for Twin {
     }
 }
 
-fn open(address: SocketAddr, options: &UdpOptions) -> io::Result<Twin> {
+fn open(address: SocketAddr, options: &UdpOptions) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(options.reuse_address)?;
@@ -122,8 +120,7 @@ fn open(address: SocketAddr, options: &UdpOptions) -> io::Result<Twin> {
     if !options.may_fragment {
         forbid_fragments(&socket, address)?;
     }
-    socket.bind(&address.into())?;
-    Ok(Twin(socket.into()))
+    Ok(socket)
 }
 
 fn forbid_fragments(socket: &Socket, address: SocketAddr) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod bench_ring;
 mod compare;
 mod control;
 mod demo;
+mod fix;
 mod lab;
 mod manual;
 mod ps;
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Top(args) => top::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
+        Command::Fix(args) => fix::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
     }

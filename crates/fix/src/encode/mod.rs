@@ -151,7 +151,6 @@ impl Encoder {
 
     /// Begins a message. What was begun and not finished is forgotten.
     pub fn message(&mut self, msg_type: &[u8]) -> Builder<'_> {
-        self.make_room();
         let body = self.end + self.header_bytes;
         let limit = self.buffer.len().saturating_sub(TRAILER_BYTES);
         let mut builder = Builder {
@@ -175,19 +174,11 @@ impl Encoder {
     /// Says that `count` bytes of [`output`](Self::output) have left.
     pub fn sent(&mut self, count: usize) {
         self.start = self.start.saturating_add(count).min(self.end);
-        if self.start == self.end {
-            let first = self.buffer.len() - WAITING_BYTES_MAX;
-            (self.start, self.end) = (first, first);
-        }
-    }
-
-    /// Moves what waits to the front when less than half of the buffer is left behind it, so that a counterparty that reads
-    /// slowly, but reads, does not fill it.
-    fn make_room(&mut self) {
         let first = self.buffer.len() - WAITING_BYTES_MAX;
-        if self.start > first && self.buffer.len() - self.end < WAITING_BYTES_MAX / 2 {
-            self.buffer.copy_within(self.start..self.end, first);
-            (self.start, self.end) = (first, first + (self.end - self.start));
+        if self.start == self.end {
+            (self.start, self.end) = (first, first);
+        } else if self.start.saturating_sub(first) > WAITING_BYTES_MAX / 4 {
+            self.move_to(first);
         }
     }
 

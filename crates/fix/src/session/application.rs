@@ -77,7 +77,8 @@ pub trait Outbox {
 /// A program's side of its sessions. Every method has a default that does nothing or agrees.
 ///
 /// Callbacks run on the thread that drives the session and must not block: whatever waits, waits for them.
-#[allow(unused_variables)]
+// The names are QuickFIX's, which are known.
+#[allow(unused_variables, clippy::wrong_self_convention)]
 pub trait Application {
     /// A session exists, before anything is connected.
     fn on_create(&mut self, id: &SessionId) {}

@@ -1,7 +1,7 @@
 //! What a message has to pass, in order, and who answers it.
 //!
-//! 1. the phase allows it; 2. MsgSeqNum is there; 3. BeginString; 4. the dictionary, if it is its turn; 5. SendingTime and
-//! CompIDs; 6. too low or too high; 7. its handler.
+//! The phase allows it; MsgSeqNum is there; BeginString; the dictionary, if it is the message's turn; SendingTime and
+//! CompIDs; too low or too high; its handler.
 
 use super::application::{Application, Refusal};
 use super::counters::End;
@@ -29,7 +29,9 @@ pub(super) enum Verdict {
     /// A Logout with this text; the counterparty may answer.
     Logout(&'static str),
     /// A Logout with this text and the end.
-    LogoutAndEnd(Phrase, End),
+    LogoutAndEnd(&'static str, End),
+    /// NextExpectedMsgSeqNum (789) asks for what was never sent.
+    NextExpectedTooHigh { expected: u64, received: u64 },
     /// The end, without a word.
     End(End),
     /// The application's own answer.
@@ -94,7 +96,7 @@ impl<S: Store> Session<S> {
     ) -> Result<(), Verdict> {
         self.check_phase(message, kind)?;
         self.timers.heard(self.now.mono_ns);
-        let without = || Verdict::LogoutAndEnd(Phrase::new().text(WITHOUT_MSG_SEQ_NUM), End::SequenceTooLow);
+        let without = || Verdict::LogoutAndEnd(WITHOUT_MSG_SEQ_NUM, End::SequenceTooLow);
         let seq = message.seq_num().map_err(|_| without())?;
         if message.begin_string() != self.settings.id.begin_string.as_bytes() {
             return Err(self.other_begin_string(kind));
@@ -192,7 +194,11 @@ impl<S: Store> Session<S> {
                 self.begin_logout(text.as_bytes(), app);
                 self.count_if_expected(message, app);
             }
-            Verdict::LogoutAndEnd(text, why) => self.logout_and_end(text, why, app),
+            Verdict::LogoutAndEnd(text, why) => self.logout_and_end(Phrase::new().text(text), why, app),
+            Verdict::NextExpectedTooHigh { expected, received } => {
+                let text = Phrase::next_expected_too_high(expected, received);
+                self.logout_and_end(text, End::LogonRefused, app);
+            }
             Verdict::End(why) => {
                 self.counters.logons_refused += u64::from(kind == Kind::Logon);
                 self.end(why);

@@ -5,7 +5,7 @@ use super::checks::missing_or_bad;
 use super::counters::End;
 use super::inbound::{Kind, Verdict};
 use super::settings::Role;
-use super::text::{HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG, Phrase};
+use super::text::{HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG};
 use super::{Phase, Session};
 use crate::decode::Message;
 use crate::store::Store;
@@ -87,7 +87,7 @@ impl<S: Store> Session<S> {
     }
 
     fn read_logon(&self, message: &Message<'_, '_>, seq: u64) -> Result<Logon, Verdict> {
-        let refuse = |text: &str| Verdict::LogoutAndEnd(Phrase::new().text(text), End::LogonRefused);
+        let refuse = |text| Verdict::LogoutAndEnd(text, End::LogonRefused);
         let seconds = message.integer(tag::HEART_BT_INT).map_err(missing_or_bad)?;
         if seconds < 0 {
             return Err(refuse(HEART_BT_INT_NEGATIVE));
@@ -146,10 +146,11 @@ impl<S: Store> Session<S> {
         }
         let answers_ours = self.phase == Phase::LogonSent;
         self.reset_store(app);
-        if answers_ours && self.ending.is_none() {
-            if let Err(problem) = self.store.set_next_outbound(2) {
-                self.fail(&problem, app);
-            }
+        if answers_ours
+            && self.ending.is_none()
+            && let Err(problem) = self.store.set_next_outbound(2)
+        {
+            self.fail(&problem, app);
         }
     }
 
@@ -158,7 +159,7 @@ impl<S: Store> Session<S> {
         let next = self.store.next_outbound();
         match logon.next_expected {
             Some(asked) if self.settings.next_expected_msg_seq_num && asked > next => {
-                Err(Verdict::LogoutAndEnd(Phrase::next_expected_too_high(next, asked), End::LogonRefused))
+                Err(Verdict::NextExpectedTooHigh { expected: next, received: asked })
             }
             _ => Ok(()),
         }
@@ -245,10 +246,8 @@ impl<S: Store> Session<S> {
 /// A refused Logon ends the connection, whatever kind of answer was meant.
 fn refused_logon(refusal: Refusal) -> Verdict {
     match refusal {
-        Refusal::Logout(text) => Verdict::LogoutAndEnd(Phrase::new().text(text), End::LogonRefused),
-        Refusal::Business { reason, text } => {
-            Verdict::LogoutAndEnd(Phrase::new().text(text.unwrap_or(reason.text())), End::LogonRefused)
-        }
-        Refusal::Session { reason, .. } => Verdict::LogoutAndEnd(Phrase::new().text(reason.text()), End::LogonRefused),
+        Refusal::Logout(text) => Verdict::LogoutAndEnd(text, End::LogonRefused),
+        Refusal::Business { reason, text } => Verdict::LogoutAndEnd(text.unwrap_or(reason.text()), End::LogonRefused),
+        Refusal::Session { reason, .. } => Verdict::LogoutAndEnd(reason.text(), End::LogonRefused),
     }
 }

@@ -176,6 +176,9 @@ impl<S: Store> Session<S> {
             }
             let rest = if range.live { self.send_live(range, app) } else { self.send_again(range, app) };
             self.replays.active = rest;
+            if rest == Some(range) {
+                return;
+            }
         }
     }
 

@@ -4,8 +4,11 @@
 //! anything that answers a message can leave. What a store promises beyond that (nothing, the page cache, the disk) is its
 //! own matter.
 
+mod any;
+pub mod journal;
 mod memory;
 
+pub use any::AnyStore;
 pub use memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 
 use sidestep_sys::Problem;

@@ -1,11 +1,14 @@
 //! The public acceptance suite of the QuickFIX family, run against our acceptor session in virtual time.
 //!
 //! The scripts are not in this repository. `make conformance` obtains them as the Go module of quickfixgo and names the folder
-//! in `FIX_ACCEPTANCE`; without it the test says so and is skipped.
+//! in `FIX_ACCEPTANCE`; without it the test says so and is skipped. With `FIX_ACCEPTANCE_OVER=tcp` it runs against the engine at
+//! the other end of a socket, which takes a minute.
 
 use super::scripting::compare::Mode;
+use super::scripting::socket::SocketHost;
 use super::scripting::{parse, run, world};
 use sidestep_fix::dictionary::Dictionary;
+use sidestep_fix::engine::SessionPlan;
 use sidestep_fix::session::{Role, Rules, Session, SessionId, SessionSettings};
 use sidestep_fix::store::MemoryStore;
 use std::collections::BTreeMap;
@@ -24,26 +27,46 @@ fn the_public_suite_passes() {
     let filter = std::env::var("FIX_SCRIPT").unwrap_or_default();
     let scripts = scripts_below(&root.join("_test/definitions"));
     assert!(scripts.len() >= SCRIPTS_MIN, "{}: {} scripts, not {SCRIPTS_MIN}", root.display(), scripts.len());
-    let mut passed: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
-    let mut failures = Vec::new();
-    let mut dictionaries = BTreeMap::new();
-    for path in scripts.iter().filter(|path| path.to_string_lossy().contains(&filter)) {
-        let (suite, version) = place(path);
-        let rules = dictionaries.entry(version.clone()).or_insert_with(|| rules(&version, &root)).clone();
-        let result = run_one(path, &suite, &version, rules);
-        let count = passed.entry((suite, version)).or_default();
-        count.1 += 1;
-        match result {
-            Ok(()) => count.0 += 1,
-            Err(reason) => failures.push(format!("{}: {reason}", path.display())),
-        }
+    let mut places: BTreeMap<(String, String), Vec<PathBuf>> = BTreeMap::new();
+    for path in scripts.into_iter().filter(|path| path.to_string_lossy().contains(&filter)) {
+        places.entry(place(&path)).or_default().push(path);
     }
+    let (passed, failures) = run_all(&places, &root);
     for ((suite, version), (good, all)) in &passed {
         println!("{suite:24} {version:9} {good:3} of {all:3}");
     }
     let (good, all) = passed.values().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
     println!("{:34} {good:3} of {all:3}", "all");
     assert!(failures.is_empty(), "{} scripts failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+type Passed = BTreeMap<(String, String), (usize, usize)>;
+
+/// One thread for each suite and version: over sockets most of the time is waiting for heartbeats.
+fn run_all(places: &BTreeMap<(String, String), Vec<PathBuf>>, root: &Path) -> (Passed, Vec<String>) {
+    let (mut passed, mut failures) = (Passed::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (place, paths) in places {
+            running.push((place, scope.spawn(move || run_place(place, paths, root))));
+        }
+        for (place, thread) in running {
+            let failed = thread.join().expect("it does not panic");
+            let all = places[place].len();
+            passed.insert(place.clone(), (all - failed.len(), all));
+            failures.extend(failed);
+        }
+    });
+    (passed, failures)
+}
+
+fn run_place((suite, version): &(String, String), paths: &[PathBuf], root: &Path) -> Vec<String> {
+    let rules = rules(version, root);
+    let one = |path: &PathBuf| {
+        let result = run_one(path, suite, version, rules.clone());
+        result.err().map(|reason| format!("{}: {reason}", path.display()))
+    };
+    paths.iter().filter_map(one).collect()
 }
 
 fn scripts_below(folder: &Path) -> Vec<PathBuf> {
@@ -70,13 +93,25 @@ fn place(path: &Path) -> (String, String) {
 fn run_one(path: &Path, suite: &str, version: &str, rules: Rules) -> Result<(), String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let steps = parse::script(&bytes).map_err(|bad| bad.to_string())?;
-    let session = session(suite, version, rules);
-    let mut world = world::World::new(vec![session]);
-    run::run(&steps, &mut world, Mode::Strict)
+    let settings = settings(suite, version);
+    if over_sockets() {
+        let mut plan = SessionPlan::new(settings);
+        plan.validator = Some(Arc::new(rules));
+        return run::run(&steps, &mut SocketHost::new(plan), Mode::Strict);
+    }
+    let now = world::start();
+    let store = MemoryStore::with_bytes(now.utc_ns, 1 << 20);
+    let session = Session::new(settings, store, Some(Arc::new(rules)), now).expect("the settings are good");
+    run::run(&steps, &mut world::World::new(vec![session]), Mode::Strict)
+}
+
+/// `FIX_ACCEPTANCE_OVER=tcp`: against an engine at the other end of a socket, in real time.
+fn over_sockets() -> bool {
+    std::env::var_os("FIX_ACCEPTANCE_OVER").is_some_and(|over| over == "tcp")
 }
 
 /// The acceptor that the suite expects, as its configuration files describe it.
-fn session(suite: &str, version: &str, rules: Rules) -> Session<MemoryStore> {
+fn settings(suite: &str, version: &str) -> SessionSettings {
     let (begin_string, appl_ver_id) = match version {
         "fix40" => ("FIX.4.0", ""),
         "fix41" => ("FIX.4.1", ""),
@@ -94,9 +129,7 @@ fn session(suite: &str, version: &str, rules: Rules) -> Session<MemoryStore> {
     settings.next_expected_msg_seq_num = suite == "nextexpectedseqnum";
     settings.last_msg_seq_num_processed = suite == "lastseqnumprocessed";
     settings.resend_request_chunk_size = if suite == "resendreqchunksize" { 5 } else { 0 };
-    let now = world::start();
-    let store = MemoryStore::with_bytes(now.utc_ns, 1 << 20);
-    Session::new(settings, store, Some(Arc::new(rules)), now).expect("the settings are good")
+    settings
 }
 
 /// The suite's own dictionaries, as the module brings them.

@@ -29,7 +29,7 @@ fn host() -> world::World {
     let now = world::start();
     let session = Session::new(settings, MemoryStore::with_bytes(now.utc_ns, 1 << 16), None, now);
     let mut host = world::World::new(vec![session.expect("the settings are good")]);
-    host.connect(1);
+    host.open(1);
     host
 }
 
@@ -37,8 +37,8 @@ fn host() -> world::World {
 fn answers(pieces: &[Vec<u8>]) -> (Vec<Vec<u8>>, String) {
     let mut host = host();
     for piece in pieces {
-        if host.is_open(1) {
-            host.send(1, piece);
+        if host.has_open(1) {
+            host.deliver_bytes(1, piece);
         }
     }
     let answers = std::iter::from_fn(|| host.next_message(1)).collect();
@@ -49,7 +49,7 @@ fn conversation() -> Vec<Vec<u8>> {
     let clock = host();
     let line = |text: &&str| {
         let message = format!("8=FIX.4.4|{text}").replace('|', "\x01");
-        parse::complete(message.as_bytes(), &|shift| clock.time(shift))
+        parse::complete(message.as_bytes(), &|shift| clock.clock(shift))
     };
     CONVERSATION.iter().map(line).collect()
 }
@@ -125,7 +125,7 @@ proptest! {
         }
         let line = |text: &String| {
             let message = format!("8=FIX.4.4|{text}").replace('|', "\x01");
-            parse::complete(message.as_bytes(), &|shift| clock.time(shift))
+            parse::complete(message.as_bytes(), &|shift| clock.clock(shift))
         };
         let pieces: Vec<Vec<u8>> = lines.iter().map(line).collect();
         let (answers, counted) = answers(&pieces);

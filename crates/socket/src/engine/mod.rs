@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::reason::{Path, Reason};
+use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
@@ -37,6 +38,8 @@ pub struct Engine {
     sockets: Sockets,
     pub(crate) streams: Streams,
     buffers: Buffers,
+    /// Ports of UDP that were closed a moment ago.
+    released: Released,
     pub(crate) counters: Counters,
     heart: Heart,
     timestamps: bool,

@@ -6,6 +6,7 @@ use crate::heart::Heart;
 use crate::keeper::{Held, Keeper, Start};
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
+use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::FrameLink;
@@ -42,8 +43,8 @@ impl Engine {
         };
         let (timestamps, buffers) = (options.timestamps, Buffers::new());
         let sockets = super::Sockets::default();
-        let streams = Streams::default();
-        Ok(Self { guard, sockets, streams, buffers, counters, heart, timestamps, fast, refusal, keeper })
+        let (streams, released) = (Streams::default(), Released::default());
+        Ok(Self { guard, sockets, streams, buffers, released, counters, heart, timestamps, fast, refusal, keeper })
     }
 }
 

@@ -27,7 +27,9 @@ impl Engine {
         if !self.guard.is_same_process() {
             return Err(failed(&Error::Forked));
         }
-        let twin = Twin::bind(address, options)?;
+        let twin = self.released.bind(address, || Twin::bind(address, options)).map_err(|error| {
+            failed(&error).next(format!("see who has the port: ss -ulpn sport = :{}", address.port()))
+        })?;
         let local = twin.local().map_err(|error| failed(&error))?;
         if options.multicast_out == MulticastOut::Engine
             && let Some(fast) = &self.fast
@@ -90,6 +92,7 @@ impl Engine {
             if let Some(keeper) = &self.keeper {
                 keeper.forget(std::os::fd::AsFd::as_fd(&socket.twin));
             }
+            self.released.note(socket.local.port());
             self.sockets.queued -= socket.queue.len();
             socket.queue.into_iter().for_each(|datagram| self.give_back(datagram.place));
         }

@@ -69,6 +69,9 @@ impl Keeping<'_> {
                 if done.is_ok() {
                     self.entries.insert(entry, twin);
                     self.owed.remove(&entry);
+                } else {
+                    // Before the owner hears of it: what it closes then is to be closed.
+                    drop(twin);
                 }
                 let _ = reply.send(done);
             }
@@ -194,5 +197,42 @@ impl Keeping<'_> {
             Ok(_) => {}
             Err(_) => self.lose(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use sidestep_plane::message::Protocol;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::sync_channel;
+
+    #[test]
+    fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let shared = Shared { news: false.into(), mailbox: std::sync::Mutex::default(), wake, twins };
+        let mut keeping = Keeping {
+            client: None,
+            retry_at: Instant::now(),
+            held: None,
+            entries: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            path: PathBuf::new(),
+            name: String::new(),
+            shared: &shared,
+        };
+        let (mut seen, twin) = UnixStream::pair().unwrap();
+        seen.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let entry = Entry::Listener { protocol: Protocol::Udp, local: "198.18.0.1:7".parse().unwrap(), vlan: None };
+        // No answer is taken before the descriptor is found closed.
+        let (reply, answer) = sync_channel(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| keeping.obey(Command::Steer(entry, twin.into(), reply)));
+            assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
+            assert_eq!(answer.recv().unwrap(), Err(Reason::Revoked));
+        });
     }
 }

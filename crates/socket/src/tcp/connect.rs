@@ -40,7 +40,9 @@ impl Tcp<'_> {
             },
             Err(reason) => reason,
         };
-        let connected = Twin::for_connection(local, remote).and_then(|twin| twin.connect(remote, &options));
+        let released = &self.engine.streams.released;
+        let bound = released.bind(local.unwrap_or(remote), || Twin::for_connection(local, remote));
+        let connected = bound.and_then(|twin| twin.connect(remote, &options));
         let socket =
             connected.map_err(|error| failed(&error).next(format!("see the way: ip route get {}", remote.ip())))?;
         let bound = socket.local_addr().map_err(|error| failed(&error))?.as_socket().unwrap_or(remote);
@@ -94,13 +96,17 @@ impl Tcp<'_> {
     ) -> Result<Result<TcpStream, Reason>, Problem> {
         let failed = |why: &dyn std::fmt::Display| failed("connect", remote, why);
         let wanted = SocketAddr::new(way.source, local.map_or(0, |local| local.port()));
-        let twin = Twin::for_connection(Some(wanted), remote).map_err(|error| failed(&error))?;
+        let released = &self.engine.streams.released;
+        let twin =
+            released.bind(wanted, || Twin::for_connection(Some(wanted), remote)).map_err(|error| failed(&error))?;
         let bound = twin.local().map_err(|error| failed(&error))?;
         let vlan = way.vlan.map(|vlan| vlan.number());
         // Without the scope of a link: what frames carry.
         let (here, there) = (SocketAddr::new(bound.ip(), bound.port()), SocketAddr::new(remote.ip(), remote.port()));
         let flow = Entry::Flow { protocol: Protocol::Tcp, local: here, remote: there, vlan };
         if let Err(reason) = self.steer(flow, &twin) {
+            // Control closes what it was shown a little later; the kernel's way needs the port at once.
+            self.engine.streams.released.note(bound.port());
             return Ok(Err(reason));
         }
         let begun = {

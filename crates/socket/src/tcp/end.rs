@@ -75,6 +75,7 @@ impl Engine {
                 continue;
             }
             let over = streams.lingering.swap_remove(streams.looked_at);
+            streams.released.note(over.steered.flow.local().port());
             if let (Some(entry), Some(keeper)) = (over.steered.entry, keeper.as_ref()) {
                 keeper.unsteer_later(entry);
             }

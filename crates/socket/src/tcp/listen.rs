@@ -22,7 +22,8 @@ impl Tcp<'_> {
             failed("listen on", local, why).next(format!("see who has the port: ss -ltnp sport = :{}", local.port()))
         };
         self.check().map_err(|error| refused(&error))?;
-        let twin = Twin::for_listener(local).map_err(|error| refused(&error))?;
+        let released = &self.engine.streams.released;
+        let twin = released.bind(local, || Twin::for_listener(local)).map_err(|error| refused(&error))?;
         let bound = twin.local().map_err(|error| refused(&error))?;
         let fast = self.listen_past_kernel(bound, backlog, options, &twin);
         let kernel = match twin.listen(backlog) {
@@ -194,6 +195,7 @@ impl Tcp<'_> {
                 keeper.forget(listener.kernel.as_fd());
             }
             listener.twin.unlisten();
+            self.engine.streams.released.note(local.port());
         }
         Ok(())
     }

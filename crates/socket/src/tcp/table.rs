@@ -3,6 +3,7 @@
 use super::twin::{KernelListener, Twin};
 use crate::error::Error;
 use crate::reason::Reason;
+use crate::released::Released;
 use sidestep_plane::message::Entry;
 use sidestep_stack::tcp::{ConnectionId, ListenerId, Options};
 use std::collections::VecDeque;
@@ -165,6 +166,8 @@ pub(crate) struct Streams {
     pub(super) looked_at: usize,
     /// Told by the thread beside us.
     pub(super) ready: VecDeque<TcpEvent>,
+    /// Ports that were given back a moment ago.
+    pub(super) released: Released,
     /// What the kernel's socket shows to who reads by reference.
     pub(super) shown: Vec<u8>,
 }

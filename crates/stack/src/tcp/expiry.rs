@@ -99,14 +99,27 @@ impl Connection {
 
     /// RFC 8985 section 7.3: a new segment if there is one and the peer's window has room, else the last one again.
     fn expire_tail_probe(&mut self, cx: &mut Context<'_>) {
-        let Some(last) = self.recovery.board.last_index() else { return };
+        if self.recovery.board.is_empty() {
+            return;
+        }
         let resent = !self.send_probe_of_new_data(cx);
-        if resent && self.resend(cx, last, u32::MAX) == Left::Refused {
+        if resent && self.resend_tail(cx) == Left::Refused {
             return self.arm_tail_probe(cx);
         }
         cx.counters.count(Counter::TailProbes);
         self.recovery.tail = Some(TailProbe { end: self.send.nxt, resent });
         self.arm_retransmit(cx);
+    }
+
+    /// The last segment again: as much of its end as fits now, beside options and on a path that may have been wider then.
+    fn resend_tail(&mut self, cx: &mut Context<'_>) -> Left {
+        let most = self.data_payload_bytes();
+        let board = &mut self.recovery.board;
+        if let Some((last, record)) = board.last_index().and_then(|last| Some((last, board.at(last)?))) {
+            board.split(last, record.bytes().saturating_sub(most));
+        }
+        let last = self.recovery.board.last_index().unwrap_or_default();
+        self.resend(cx, last, u32::MAX)
     }
 
     /// RFC 9293 section 3.8.6.1: at least one byte goes into a closed window; what the window has goes into one that is too

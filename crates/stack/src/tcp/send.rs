@@ -123,6 +123,10 @@ impl Send {
     /// the window is not what it was.
     #[inline]
     pub(super) fn update_window(&mut self, seq: SequenceNumber, ack: SequenceNumber, wnd: u32) -> bool {
+        // SND.UNA =< SEG.ACK: a late segment counts its window from a number that has moved on since.
+        if ack.is_before(self.una) {
+            return false;
+        }
         let is_newer = self.wl1.is_before(seq) || self.wl1 == seq && self.wl2.is_at_or_before(ack);
         // A retransmission that acknowledges more than we know of was sent later than all we have seen. The RFC's rule alone
         // would let its ACK move SND.UNA under the old window, and so the window's edge beyond what the peer gave.

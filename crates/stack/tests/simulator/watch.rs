@@ -20,6 +20,8 @@ pub struct Watch {
     segment_bytes: Option<u16>,
     pub segments: u64,
     resets: u64,
+    /// It has reset the connection since it began.
+    may_begin_again: bool,
     /// Behind the FIN.
     finish: Option<SequenceNumber>,
 }
@@ -39,11 +41,16 @@ impl Watch {
         self.segments += 1;
         if header.flags.has(Flags::RST) {
             self.resets += 1;
+            self.may_begin_again = true;
             rule!(outgoing.payload_bytes() == 0, header, "a RST with payload");
             return Ok(());
         }
         if header.flags.has(Flags::SYN) {
             self.see_syn(header)?;
+        } else if self.may_begin_again && self.ack.is_some_and(|before| header.acknowledgement.is_before(before)) {
+            // A handshake's last ACK that comes late, after the connection of its cookie was aborted, makes it once more: a
+            // listener that kept nothing cannot know (RFC 4987 section 3.6).
+            (self.ack, self.edge, self.finish, self.may_begin_again) = (None, None, None, false);
         }
         self.see_payload(peer, outgoing, key)?;
         if header.flags.has(Flags::ACK) { self.see_ack(peer, header) } else { Ok(()) }

@@ -19,6 +19,8 @@
 
 pub(crate) mod compare;
 pub(crate) mod echo;
+mod own;
 pub(crate) mod parse;
 pub(crate) mod run;
+pub(crate) mod socket;
 pub(crate) mod world;

@@ -37,7 +37,7 @@ impl World {
     }
 
     /// The script's clock, `shift` seconds away.
-    pub(crate) fn time(&self, shift: i64) -> String {
+    pub(crate) fn clock(&self, shift: i64) -> String {
         let mut text = [0; 27];
         let moment = UtcTimestamp { ns: self.now.utc_ns + shift * 1_000_000_000 };
         let length = moment.write(Precision::Seconds, &mut text);
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// The script connects. An initiator of ours takes the connection as its own.
-    pub(crate) fn connect(&mut self, id: u8) {
+    pub(crate) fn open(&mut self, id: u8) {
         let connection = Connection {
             framer: Framer::default(),
             session: None,
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// The script cuts the connection.
-    pub(crate) fn disconnect(&mut self, id: u8) {
+    pub(crate) fn cut(&mut self, id: u8) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.open = false;
             if let Some(session) = connection.session.take() {
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// The script sends.
-    pub(crate) fn send(&mut self, id: u8, bytes: &[u8]) {
+    pub(crate) fn deliver_bytes(&mut self, id: u8, bytes: &[u8]) {
         let Some(mut connection) = self.connections.remove(&id) else { panic!("connection {id} was never made") };
         let mut rest = bytes;
         loop {
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    pub(crate) fn is_open(&self, id: u8) -> bool {
+    pub(crate) fn has_open(&self, id: u8) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.open)
     }
 

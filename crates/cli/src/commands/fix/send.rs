@@ -1,0 +1,241 @@
+//! `sidestep fix send`.
+
+use super::settle;
+use crate::args_fix::{Send as Args, Side};
+use crate::{exit, output, signal};
+use sidestep_fix::decode::Message;
+use sidestep_fix::encode::Builder;
+use sidestep_fix::engine::{Destinations, Endpoint, Engine, Handle, Idle, SessionPlan, StorePlan, TlsSettings};
+use sidestep_fix::exchange::{is_session_field, readable};
+use sidestep_fix::session::{Application, End, Outbox, Phase, Refusal, Role, SendError, SessionId, SessionSettings};
+use sidestep_fix::store::journal::Options;
+use sidestep_fix::{Now, SOH};
+use sidestep_sys::Problem;
+use sidestep_sys::problem::{Kind, say};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest file of messages, bytes.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Between two looks while waiting.
+const NAP: Duration = Duration::from_millis(5);
+
+/// Shows what comes.
+#[derive(Debug, Default)]
+struct Printer {
+    received: u64,
+    refused: u64,
+    end: Option<End>,
+}
+
+impl Application for Printer {
+    fn from_app(&mut self, message: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
+        self.received += 1;
+        show("<", message.raw());
+        Ok(())
+    }
+
+    fn from_admin(&mut self, _: &SessionId, message: &Message<'_, '_>) -> Result<(), Refusal> {
+        if matches!(message.msg_type(), b"3" | b"5") {
+            self.refused += u64::from(message.msg_type() == b"3");
+            show("<", message.raw());
+        }
+        Ok(())
+    }
+
+    fn on_logout(&mut self, _: &SessionId, why: End) {
+        self.end = Some(why);
+    }
+
+    fn on_problem(&mut self, _: &SessionId, problem: &Problem) {
+        say(problem);
+    }
+}
+
+fn show(direction: &str, message: &[u8]) {
+    // A reader that went away is noticed by the next command.
+    let _ = output::print(&format!("{direction} {}\n", readable(message)));
+}
+
+/// One message to send: its MsgType and the fields of its body.
+struct Draft {
+    msg_type: Vec<u8>,
+    fields: Vec<(u32, Vec<u8>)>,
+}
+
+pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    let stop = signal::stop_flag()?;
+    let drafts = match &args.file {
+        Some(file) => read(file)?,
+        None => (1..=args.count).map(|number| order(args, number)).collect(),
+    };
+    let (idle, options) = settle(&args.thread)?;
+    let mut engine = Engine::new(Printer::default());
+    let handle = connect(args, &mut engine, options)?;
+    wait(&mut engine, idle, args.wait, &stop, |engine| engine.session(handle).is_logged_on())?;
+    if !engine.session(handle).is_logged_on() {
+        return Err(not_logged_on(&engine, handle, &stop));
+    }
+    for draft in &drafts {
+        send(&mut engine, handle, draft, idle, args.wait, &stop)?;
+    }
+    // Answers come for as long as there are some, and a while longer.
+    let expected = 2 * drafts.len() as u64;
+    wait(&mut engine, idle, args.wait, &stop, |engine| {
+        args.file.is_none() && engine.app().received >= expected || !engine.session(handle).is_logged_on()
+    })?;
+    engine.shut_down("", args.wait);
+    let app = engine.app();
+    say(format!("{} sent, {} received, {} rejected", drafts.len(), app.received, app.refused));
+    Ok(if app.refused == 0 { exit::GOOD } else { exit::FAILED })
+}
+
+fn connect(
+    args: &Args,
+    engine: &mut Engine<Printer>,
+    options: sidestep_fix::engine::SocketOptions,
+) -> Result<Handle, Problem> {
+    let mut settings = SessionSettings::new(Role::Initiator, SessionId::new(&args.begin, &args.sender, &args.target));
+    settings.reset_on_logon = args.reset || args.store_path.is_none();
+    let mut plan = SessionPlan::new(settings);
+    if let Some(folder) = &args.store_path {
+        plan.store = StorePlan::Journal { folder: folder.clone(), options: Options::default() };
+    }
+    let endpoints = args.to.iter().map(|text| Endpoint::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let tls = args.tls_ca.as_ref().map(|authorities| TlsSettings {
+        authorities: Some(authorities.clone()),
+        certificate: args.tls_cert.clone(),
+        key: args.tls_key.clone(),
+        server_name: args.tls_name.clone(),
+        ..TlsSettings::default()
+    });
+    let reconnect_interval = Duration::from_millis(100);
+    let connect_timeout = args.wait;
+    engine.add_initiator(&plan, Destinations { endpoints, reconnect_interval, connect_timeout, tls, options })
+}
+
+fn not_logged_on(engine: &Engine<Printer>, handle: Handle, stop: &AtomicBool) -> Problem {
+    if stop.load(Ordering::Relaxed) {
+        return Problem::new(Kind::Interrupted, "stopped", "there was no Logon yet");
+    }
+    let connect = engine.last_connect_error(handle);
+    let why = if engine.session(handle).phase() != Phase::Disconnected {
+        "connected, but the Logon is not answered"
+    } else if connect.is_empty() {
+        "no connection in time"
+    } else {
+        connect
+    };
+    Problem::failed(format!("cannot log on as {}", engine.session(handle).id()), why)
+        .next("check address, CompIDs and sequence numbers (--reset)")
+}
+
+/// Polls until `done`, for at most `limit`.
+fn wait(
+    engine: &mut Engine<Printer>,
+    idle: Idle,
+    limit: Duration,
+    stop: &AtomicBool,
+    done: impl Fn(&Engine<Printer>) -> bool,
+) -> Result<(), Problem> {
+    let end = Instant::now() + limit;
+    while !done(engine) && Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        if engine.poll() == 0 && idle == Idle::Block {
+            engine.sleep(NAP)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends one message; waits while the counterparty is slow to read.
+fn send(
+    engine: &mut Engine<Printer>,
+    handle: Handle,
+    draft: &Draft,
+    idle: Idle,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<(), Problem> {
+    let end = Instant::now() + limit;
+    loop {
+        let sent = engine.send(handle, &draft.msg_type, |builder| fill(builder, draft));
+        match sent {
+            Ok(_) => break,
+            Err(SendError::Full) if Instant::now() < end && !stop.load(Ordering::Relaxed) => {
+                wait(engine, idle, NAP, stop, |_| false)?;
+            }
+            Err(SendError::NotLoggedOn) => {
+                let why = engine.app().end.map_or_else(|| "nobody is logged on".to_owned(), |end| end.to_string());
+                return Err(Problem::failed("cannot send", why));
+            }
+            Err(SendError::Store(problem)) => return Err(problem),
+            Err(error) => return Err(Problem::failed("cannot send", format!("{error:?}"))),
+        }
+    }
+    engine.poll();
+    Ok(())
+}
+
+fn fill(builder: &mut Builder<'_>, draft: &Draft) {
+    for (tag, value) in &draft.fields {
+        if *tag == 60 && value.is_empty() {
+            builder.timestamp(60, Now::system().utc());
+        } else {
+            builder.bytes(*tag, value);
+        }
+    }
+}
+
+fn order(args: &Args, number: u64) -> Draft {
+    let side = if args.side == Side::Buy { "1" } else { "2" };
+    let text = |value: &str| value.as_bytes().to_vec();
+    let fields = vec![
+        (11, format!("{}-{number}", std::process::id()).into_bytes()),
+        (21, text("1")),
+        (38, text(&args.qty)),
+        (40, text("2")),
+        (44, text(&args.price)),
+        (54, text(side)),
+        (55, text(&args.symbol)),
+        // Filled in when it leaves.
+        (60, Vec::new()),
+    ];
+    Draft { msg_type: text("D"), fields }
+}
+
+fn read(file: &Path) -> Result<Vec<Draft>, Problem> {
+    let fail = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot read {}", file.display()), why);
+    let facts = std::fs::metadata(file).map_err(|error| fail(&error))?;
+    if facts.len() > FILE_BYTES_MAX {
+        return Err(fail(&"it is larger than 256 MiB"));
+    }
+    let bytes = std::fs::read(file).map_err(|error| fail(&error))?;
+    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
+    let messages = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+    messages
+        .map(|(number, line)| {
+            draft(line).ok_or_else(|| {
+                Problem::usage(format!("{}, line {}", file.display(), number + 1), "it is no message")
+                    .next("write 35=D|11=1|55=TEST|54=1|38=100|40=1")
+            })
+        })
+        .collect()
+}
+
+/// A message as somebody wrote it, without what the session writes itself.
+fn draft(line: &[u8]) -> Option<Draft> {
+    let mut found = Draft { msg_type: Vec::new(), fields: Vec::new() };
+    let separator = if line.contains(&SOH) { SOH } else { b'|' };
+    for field in line.split(|byte| *byte == separator).filter(|field| !field.is_empty()) {
+        let equals = field.iter().position(|byte| *byte == b'=')?;
+        let tag: u32 = std::str::from_utf8(&field[..equals]).ok()?.parse().ok()?;
+        let value = field[equals + 1..].to_vec();
+        match tag {
+            35 => found.msg_type = value,
+            tag if is_session_field(tag) => {}
+            tag => found.fields.push((tag, value)),
+        }
+    }
+    (!found.msg_type.is_empty()).then_some(found)
+}

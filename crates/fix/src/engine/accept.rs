@@ -1,0 +1,222 @@
+//! The acceptor's half: doors, connections that have not said who they are, sessions made when they are asked for.
+
+use super::channel::Channel;
+use super::plan::SessionPlan;
+use super::tls::Tls;
+use super::transport::Listening;
+use super::wire::{Io, is_retry};
+use crate::decode::{Index, Message};
+use crate::frame::Framer;
+use crate::session::SessionId;
+use crate::tag;
+use sidestep_sys::Problem;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Connections that have not yet logged on. More are closed at once: a flood of them must not take the memory of sessions.
+pub const PENDING_MAX: usize = 64;
+/// Sessions made from templates.
+pub const DYNAMIC_MAX: usize = 1000;
+/// How long a connection may take to say who it is, TLS included. QuickFIX's LogonTimeout.
+const LOGON_MAX: Duration = Duration::from_secs(10);
+/// Connections taken in one look.
+const ACCEPTS_PER_LOOK: usize = 16;
+/// A first message that is no Logon of usual size is not waited for.
+const LOGON_BYTES_MAX: usize = 8 << 10;
+
+/// Connections that did not become sessions' connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// From a host that may not connect.
+    pub address: u64,
+    /// There were [`PENDING_MAX`] others.
+    pub crowd: u64,
+    /// They said nothing in time, or ended first.
+    pub silent: u64,
+    /// What they said first was no Logon, or no TLS.
+    pub no_logon: u64,
+    /// No session has that name.
+    pub unknown: u64,
+    /// Their session is connected already, or cannot go on.
+    pub taken: u64,
+}
+
+/// One place where connections come in, with the sessions that are reached there.
+pub(super) struct Door {
+    pub(super) listening: Listening,
+    pub(super) tls: Option<Tls>,
+    pub(super) sessions: HashMap<SessionId, usize>,
+    pub(super) templates: Vec<SessionPlan>,
+    /// Plans of the sessions, for their hosts.
+    pub(super) plans: Vec<SessionPlan>,
+}
+
+impl Door {
+    fn lets_in(&self, peer: Option<IpAddr>) -> bool {
+        let mut plans = self.plans.iter().chain(&self.templates).peekable();
+        plans.peek().is_none() || plans.any(|plan| plan.allows(peer))
+    }
+
+    /// The first template that the session fits, with the session's name in it. `*` stands for any name.
+    pub(super) fn template_for(&self, id: &SessionId) -> Option<SessionPlan> {
+        let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
+        let found = self.templates.iter().find(|plan| {
+            let pattern = &plan.settings.id;
+            fits(&pattern.begin_string, &id.begin_string)
+                && fits(&pattern.sender_comp_id, &id.sender_comp_id)
+                && fits(&pattern.target_comp_id, &id.target_comp_id)
+                && fits(&pattern.sender_sub_id, &id.sender_sub_id)
+                && fits(&pattern.target_sub_id, &id.target_sub_id)
+        });
+        found.map(|plan| plan.for_session(id.clone()))
+    }
+}
+
+/// A connection that has not said who it is.
+pub(super) struct Pending {
+    door: usize,
+    channel: Channel,
+    framer: Framer,
+    peer: Option<IpAddr>,
+    cut_at: u64,
+}
+
+/// What has become of a pending connection.
+pub(super) enum Fate {
+    /// Nothing yet.
+    Waits,
+    /// It is closed.
+    Gone,
+    /// It has logged on as this session; the message is whole.
+    Logon(Box<SessionId>, Vec<u8>),
+}
+
+impl Pending {
+    pub(super) fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.channel.descriptor()
+    }
+
+    pub(super) fn door(&self) -> usize {
+        self.door
+    }
+
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    pub(super) fn into_parts(self) -> (Channel, Framer, String) {
+        (self.channel, self.framer, self.peer.map_or_else(|| "this host".to_owned(), |peer| peer.to_string()))
+    }
+
+    pub(super) fn close(mut self, io: &mut Io) {
+        self.channel.close(io);
+    }
+
+    /// Reads the first message.
+    pub(super) fn poll(&mut self, io: &mut Io, index: &mut Index, mono_ns: u64, refusals: &mut Refusals) -> Fate {
+        match self.channel.read(io, self.framer.spare()) {
+            Ok(0) => {
+                refusals.silent += 1;
+                return Fate::Gone;
+            }
+            Ok(count) => self.framer.filled(count),
+            Err(error) if is_retry(&error) => {
+                if mono_ns >= self.cut_at {
+                    refusals.silent += 1;
+                    return Fate::Gone;
+                }
+                let _ = self.channel.flush(io);
+                return Fate::Waits;
+            }
+            Err(_) => {
+                refusals.no_logon += 1;
+                return Fate::Gone;
+            }
+        }
+        self.first_message(index, refusals)
+    }
+
+    fn first_message(&mut self, index: &mut Index, refusals: &mut Refusals) -> Fate {
+        let pending = self.framer.pending();
+        let found = match self.framer.next() {
+            Ok(None) if pending <= LOGON_BYTES_MAX => return Fate::Waits,
+            Ok(Some(frame)) => match index.decode(frame) {
+                Ok(message) if message.msg_type() == b"A" => Some((of_logon(&message), frame.to_vec())),
+                _ => None,
+            },
+            // FIX session test case 1d: an invalid Logon ends the connection without an answer.
+            _ => None,
+        };
+        match found {
+            Some((id, frame)) => Fate::Logon(Box::new(id), frame),
+            None => {
+                refusals.no_logon += 1;
+                Fate::Gone
+            }
+        }
+    }
+}
+
+/// The session that a Logon is for, as we name it.
+fn of_logon(message: &Message<'_, '_>) -> SessionId {
+    let text = |tag: u32| String::from_utf8_lossy(message.get(tag).unwrap_or_default()).into_owned();
+    SessionId {
+        begin_string: String::from_utf8_lossy(message.begin_string()).into_owned(),
+        sender_comp_id: text(tag::TARGET_COMP_ID),
+        sender_sub_id: text(tag::TARGET_SUB_ID),
+        sender_location_id: text(tag::TARGET_LOCATION_ID),
+        target_comp_id: text(tag::SENDER_COMP_ID),
+        target_sub_id: text(tag::SENDER_SUB_ID),
+        target_location_id: text(tag::SENDER_LOCATION_ID),
+        qualifier: String::new(),
+    }
+}
+
+/// The names that a session may be kept under, the most exact one first.
+pub(super) fn candidates(id: &SessionId) -> [SessionId; 2] {
+    [id.clone(), SessionId::new(&id.begin_string, &id.sender_comp_id, &id.target_comp_id)]
+}
+
+/// Takes connections in at every door.
+pub(super) fn accept(
+    io: &mut Io,
+    doors: &mut [Door],
+    pending: &mut Vec<Pending>,
+    refusals: &mut Refusals,
+    mono_ns: u64,
+) -> Result<usize, Problem> {
+    let mut count = 0;
+    for (number, door) in doors.iter_mut().enumerate() {
+        for _ in 0..ACCEPTS_PER_LOOK {
+            let accepted = door
+                .listening
+                .accept(io)
+                .map_err(|error| Problem::failed(format!("cannot accept at {}", door.listening.endpoint()), error));
+            // Out of descriptors is no reason to end those who are connected: they are accepted later.
+            let Ok(Some((mut wire, peer))) = accepted else { break };
+            count += 1;
+            let refused = if !door.lets_in(peer) {
+                Some(&mut refusals.address)
+            } else if pending.len() >= PENDING_MAX {
+                Some(&mut refusals.crowd)
+            } else {
+                None
+            };
+            if let Some(counter) = refused {
+                *counter += 1;
+                wire.close(io);
+                continue;
+            }
+            let channel = match &door.tls {
+                Some(tls) => tls.channel(wire, None)?,
+                None => Channel::plain(wire),
+            };
+            let bytes = door.plans.iter().chain(&door.templates).map(|plan| plan.message_bytes_max).max();
+            let framer = Framer::new(bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX));
+            let cut_at = mono_ns + LOGON_MAX.as_nanos() as u64;
+            pending.push(Pending { door: number, channel, framer, peer, cut_at });
+        }
+    }
+    Ok(count)
+}

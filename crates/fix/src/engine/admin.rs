@@ -1,0 +1,312 @@
+//! What an operator may ask of a running engine, over a Unix socket: lists, numbers, a reset.
+//!
+//! A thread beside the engine talks to the operators, one request a connection, so that a slow one holds up nobody. The
+//! engine answers between two polls. Requests are lines:
+//!
+//! | line | answer |
+//! |---|---|
+//! | `sessions` | one line of JSON for each session |
+//! | `metrics` | Prometheus' text |
+//! | `reset SESSION` | both numbers become 1: by a Logon where one is connected |
+//! | `set SESSION OUT IN` | the next numbers, while nobody is connected |
+//! | `logout SESSION` | a Logout |
+//!
+//! An answer begins with `ok` or `error`, on a line of its own.
+
+use super::core::{Engine, Handle};
+use crate::metrics::{Snapshot, render};
+use crate::session::{Application, Phase};
+use crate::store::Store;
+use sidestep_sys::Problem;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+/// How long an operator may take to say what is wanted, and to read the answer.
+const TALK_MAX: Duration = Duration::from_secs(2);
+/// The longest request, bytes.
+const REQUEST_BYTES_MAX: u64 = 4096;
+/// The longest answer taken by [`ask`], bytes: metrics of a thousand sessions.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// A request on its way to the engine.
+#[derive(Debug)]
+pub(super) struct Request {
+    line: String,
+    answer: SyncSender<String>,
+}
+
+/// Where requests come in. Its thread lives as long as the process.
+#[derive(Debug)]
+pub struct AdminSocket {
+    requests: Receiver<Request>,
+    /// The address of an HTTP listener.
+    pub address: Option<SocketAddr>,
+}
+
+/// Asks an engine of the same process, from another thread.
+#[derive(Debug)]
+pub struct Asker(Sender<Request>);
+
+impl Asker {
+    /// The engine's answer, with its first line.
+    ///
+    /// # Errors
+    /// The engine is gone, or does not poll.
+    pub fn ask(&self, request: &str) -> io::Result<String> {
+        pass_on(&self.0, request)
+    }
+}
+
+impl AdminSocket {
+    /// For another thread of this process.
+    pub fn local() -> (Self, Asker) {
+        let (sender, requests) = channel();
+        (Self { requests, address: None }, Asker(sender))
+    }
+
+    /// Listens on a Unix socket that this user alone may connect to.
+    ///
+    /// # Errors
+    /// The path cannot be had.
+    pub fn unix(path: &Path) -> Result<Self, Problem> {
+        let fail = |error: io::Error| Problem::failed(format!("cannot listen on {}", path.display()), error);
+        if UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            // Nobody answers to the name any more.
+            std::fs::remove_file(path).map_err(fail)?;
+        }
+        let listener = UnixListener::bind(path).map_err(fail)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(fail)?;
+        let (sender, requests) = channel();
+        let owned: PathBuf = path.to_owned();
+        let work = move || {
+            for stream in listener.incoming().flatten() {
+                // An operator who has gone away needs no answer.
+                let _ = talk(&stream, &sender);
+            }
+            let _ = std::fs::remove_file(owned);
+        };
+        std::thread::Builder::new().name("fix-admin".into()).spawn(work).map_err(fail)?;
+        Ok(Self { requests, address: None })
+    }
+
+    /// Answers HTTP's GET with the metrics, whatever the path.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn http(address: SocketAddr) -> Result<Self, Problem> {
+        let fail = |error: io::Error| Problem::failed(format!("cannot listen on {address}"), error);
+        let listener = TcpListener::bind(address).map_err(fail)?;
+        let local = listener.local_addr().map_err(fail)?;
+        let (sender, requests) = channel();
+        let work = move || {
+            for stream in listener.incoming().flatten() {
+                let _ = stream.set_read_timeout(Some(TALK_MAX));
+                let _ = stream.set_write_timeout(Some(TALK_MAX));
+                let _ = serve_http(&stream, &sender);
+            }
+        };
+        std::thread::Builder::new().name("fix-metrics".into()).spawn(work).map_err(fail)?;
+        Ok(Self { requests, address: Some(local) })
+    }
+}
+
+fn talk(stream: &UnixStream, engine: &Sender<Request>) -> io::Result<()> {
+    stream.set_read_timeout(Some(TALK_MAX))?;
+    stream.set_write_timeout(Some(TALK_MAX))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
+    let answer = pass_on(engine, line.trim())?;
+    let mut stream = stream;
+    stream.write_all(answer.as_bytes())
+}
+
+fn serve_http(stream: &std::net::TcpStream, engine: &Sender<Request>) -> io::Result<()> {
+    let mut lines = BufReader::new(stream.take(REQUEST_BYTES_MAX)).lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    // The headers are read, so that closing the connection does not reset it.
+    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
+    let mut stream = stream;
+    if !first.starts_with("GET ") {
+        return stream.write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    }
+    let text = pass_on(engine, "metrics")?;
+    let body = text.strip_prefix("ok\n").unwrap_or(&text);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+fn pass_on(engine: &Sender<Request>, line: &str) -> io::Result<String> {
+    let (answer, answered) = sync_channel(1);
+    let request = Request { line: line.to_owned(), answer };
+    engine.send(request).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
+    answered.recv_timeout(TALK_MAX).map_err(|_| ErrorKind::TimedOut.into())
+}
+
+/// Asks the engine behind the Unix socket `path`; gives what follows `ok`.
+///
+/// # Errors
+/// Nobody answers there, or the engine refuses.
+pub fn ask(path: &Path, request: &str) -> Result<String, Problem> {
+    let fail = |error: io::Error| {
+        Problem::failed(format!("cannot ask {}", path.display()), error)
+            .next("check that `sidestep fix exchange --admin PATH` runs there and is yours")
+    };
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(fail)?;
+    socket.connect(&SockAddr::unix(path).map_err(fail)?).map_err(fail)?;
+    socket.set_read_timeout(Some(2 * TALK_MAX)).map_err(fail)?;
+    (&socket).write_all(format!("{request}\n").as_bytes()).map_err(fail)?;
+    let mut answer = String::new();
+    (&socket).take(ANSWER_BYTES_MAX).read_to_string(&mut answer).map_err(fail)?;
+    match answer.split_once('\n') {
+        Some(("ok", rest)) => Ok(rest.to_owned()),
+        Some(("error", why)) => Err(Problem::failed(format!("cannot {request}"), why.trim())),
+        _ => Err(fail(ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+impl<A: Application> Engine<A> {
+    /// Has requests that come in there answered.
+    pub fn serve(&mut self, admin: AdminSocket) {
+        self.requests.push(admin.requests);
+    }
+
+    pub(super) fn answer_requests(&mut self) -> usize {
+        let mut work = 0;
+        for place in 0..self.requests.len() {
+            while let Ok(request) = self.requests[place].try_recv() {
+                let answer = match self.operate(&request.line) {
+                    Ok(text) => format!("ok\n{text}"),
+                    Err(why) => format!("error\n{why}\n"),
+                };
+                let _ = request.answer.try_send(answer);
+                work += 1;
+            }
+        }
+        work
+    }
+
+    fn operate(&mut self, line: &str) -> Result<String, String> {
+        let mut words = line.split_whitespace();
+        let verb = words.next().unwrap_or_default();
+        match verb {
+            "sessions" => return Ok(self.list()),
+            "metrics" => return Ok(self.metrics()),
+            _ => {}
+        }
+        let name = words.next().ok_or("the request is not known, or names no session")?;
+        let handle = self.handles().find(|handle| self.session(*handle).id().to_string() == name);
+        let handle = handle.ok_or_else(|| format!("there is no session {name}"))?;
+        let rest: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        match (verb, rest.as_slice()) {
+            ("reset", []) => {
+                self.act(handle, |session, now, app| session.reset(now, app)).map_err(|problem| problem.to_string())
+            }
+            ("set", [outbound, inbound]) => self.set_numbers(handle, *outbound, *inbound),
+            ("logout", []) => {
+                self.log_out(handle, "");
+                Ok(())
+            }
+            _ => Err("the request is not known".to_owned()),
+        }?;
+        Ok(self.line(handle))
+    }
+
+    fn set_numbers(&mut self, handle: Handle, outbound: u64, inbound: u64) -> Result<(), String> {
+        if self.session(handle).phase() != Phase::Disconnected {
+            return Err("somebody is connected: log out first".to_owned());
+        }
+        if outbound == 0 || inbound == 0 {
+            return Err("sequence numbers begin at 1".to_owned());
+        }
+        let done = self.act(handle, |session, _, _| {
+            let store = session.store_mut();
+            store.set_next_outbound(outbound).and_then(|()| store.record_inbound(inbound)).and_then(|()| store.commit())
+        });
+        done.map_err(|problem| problem.to_string())
+    }
+
+    /// All sessions as Prometheus reads them.
+    pub fn metrics(&self) -> String {
+        let snapshots: Vec<Snapshot<'_>> = self
+            .slots
+            .iter()
+            .map(|slot| Snapshot {
+                session: slot.session.id().to_string(),
+                logged_on: slot.session.is_logged_on(),
+                next_outbound: slot.session.store().next_outbound(),
+                next_inbound: slot.session.store().next_inbound(),
+                counters: slot.session.counters(),
+                metrics: &slot.metrics,
+            })
+            .collect();
+        render(&snapshots)
+    }
+
+    /// One line of JSON for each session.
+    fn list(&self) -> String {
+        self.handles().map(|handle| self.line(handle)).collect()
+    }
+
+    fn line(&self, handle: Handle) -> String {
+        let slot = &self.slots[handle.0];
+        let (session, counters) = (&slot.session, slot.session.counters());
+        let mut line = String::new();
+        let _ = writeln!(
+            line,
+            "{{\"session\":{},\"phase\":\"{}\",\"peer\":{},\"next_outbound\":{},\"next_inbound\":{},\"sent\":{},\
+             \"received\":{},\"logons\":{},\"last_error\":{}}}",
+            quoted(&session.id().to_string()),
+            phase(session.phase()),
+            quoted(slot.peer()),
+            session.store().next_outbound(),
+            session.store().next_inbound(),
+            counters.sent,
+            counters.received,
+            counters.logons,
+            quoted(match slot.failure() {
+                Some(_) => &slot.metrics.last_error,
+                None if slot.metrics.last_error.is_empty() => self.last_connect_error(handle),
+                None => &slot.metrics.last_error,
+            }),
+        );
+        line
+    }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Disconnected => "disconnected",
+        Phase::LogonExpected => "logon expected",
+        Phase::LogonSent => "logon sent",
+        Phase::LoggedOn => "logged on",
+        Phase::LogoutSent => "logout sent",
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control < ' ' => {
+                let _ = write!(quoted, "\\u{:04x}", control as u32);
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

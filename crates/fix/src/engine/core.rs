@@ -1,0 +1,341 @@
+//! The engine itself: what it holds, what it does when polled.
+
+use super::accept::{DYNAMIC_MAX, Door, Fate, Pending, Refusals, accept, candidates};
+use super::admin::Request;
+use super::dial::{Destinations, Dialer};
+use super::endpoint::Endpoint;
+use super::plan::SessionPlan;
+use super::slot::Slot;
+use super::tls::{Tls, TlsSettings};
+use super::transport::{Listening, SocketOptions};
+use super::wire::Io;
+use crate::clock::Now;
+use crate::decode::Index;
+use crate::encode::Builder;
+use crate::frame::Framer;
+use crate::session::{Application, Phase, SendError, Session, SessionId};
+use crate::store::AnyStore;
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Between two looks at what is not urgent: new connections, requests. A look costs a system call for each door.
+const CHORES_EVERY: Duration = Duration::from_micros(500);
+/// Between two looks at the files of certificates.
+const FILES_EVERY: Duration = Duration::from_secs(1);
+
+/// A session of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle(pub(super) usize);
+
+/// A place where an engine listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DoorId(usize);
+
+/// Sessions, acceptors' and initiators', in the hands of one thread.
+pub struct Engine<A> {
+    app: A,
+    pub(super) io: Io,
+    index: Index,
+    pub(super) doors: Vec<Door>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) dialers: Vec<Dialer>,
+    /// The longest message of each slot, bytes.
+    message_bytes: Vec<usize>,
+    dynamic: usize,
+    refusals: Refusals,
+    chores_at: u64,
+    files_at: u64,
+    pub(super) requests: Vec<Receiver<Request>>,
+}
+
+impl<A: Application> Engine<A> {
+    /// An engine without sessions.
+    pub fn new(app: A) -> Self {
+        Self {
+            app,
+            io: Io::default(),
+            index: Index::default(),
+            doors: Vec::new(),
+            pending: Vec::new(),
+            slots: Vec::new(),
+            dialers: Vec::new(),
+            message_bytes: Vec::new(),
+            dynamic: 0,
+            refusals: Refusals::default(),
+            chores_at: 0,
+            files_at: 0,
+            requests: Vec::new(),
+        }
+    }
+
+    /// Listens on `endpoint`, with TLS or without.
+    ///
+    /// # Errors
+    /// The address cannot be had, or the certificates cannot be used.
+    pub fn listen(
+        &mut self,
+        endpoint: &Endpoint,
+        tls: Option<&TlsSettings>,
+        options: &SocketOptions,
+    ) -> Result<DoorId, Problem> {
+        let tls = tls.map(Tls::server).transpose()?;
+        let listening = Listening::bind(&mut self.io, endpoint, options)?;
+        let door = Door { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
+        self.doors.push(door);
+        Ok(DoorId(self.doors.len() - 1))
+    }
+
+    /// Where a door is, with the port that the kernel chose.
+    pub fn endpoint(&self, door: DoorId) -> &Endpoint {
+        self.doors[door.0].listening.endpoint()
+    }
+
+    /// A session that is reached at `door`.
+    ///
+    /// # Errors
+    /// Its settings are wrong, its store cannot be opened, or there is one of that name.
+    pub fn add_acceptor(&mut self, door: DoorId, plan: SessionPlan) -> Result<Handle, Problem> {
+        let id = plan.settings.id.clone();
+        if self.doors[door.0].sessions.contains_key(&id) {
+            return Err(Problem::usage(format!("session {id}"), "there are two of that name").next("remove one"));
+        }
+        let handle = self.add(&plan)?;
+        let door = &mut self.doors[door.0];
+        door.sessions.insert(id, handle.0);
+        door.plans.push(plan);
+        Ok(handle)
+    }
+
+    /// Sessions that are made when somebody logs on whose name fits: `*` in the plan's session stands for any name. At
+    /// most [`DYNAMIC_MAX`] are made.
+    pub fn add_template(&mut self, door: DoorId, plan: SessionPlan) {
+        self.doors[door.0].templates.push(plan);
+    }
+
+    /// A session that connects.
+    ///
+    /// # Errors
+    /// Its settings are wrong, its store cannot be opened, or there is nowhere to connect to.
+    pub fn add_initiator(&mut self, plan: &SessionPlan, destinations: Destinations) -> Result<Handle, Problem> {
+        let handle = self.add(plan)?;
+        self.dialers.push(Dialer::new(handle.0, destinations)?);
+        Ok(handle)
+    }
+
+    fn add(&mut self, plan: &SessionPlan) -> Result<Handle, Problem> {
+        let session = plan.open()?;
+        self.app.on_create(session.id());
+        self.slots.push(Slot::new(session));
+        self.message_bytes.push(plan.message_bytes_max);
+        Ok(Handle(self.slots.len() - 1))
+    }
+
+    /// The application.
+    pub fn app(&self) -> &A {
+        &self.app
+    }
+
+    /// The application, to be changed between polls.
+    pub fn app_mut(&mut self) -> &mut A {
+        &mut self.app
+    }
+
+    /// A session, to be looked at.
+    pub fn session(&self, handle: Handle) -> &Session<AnyStore> {
+        &self.slots[handle.0].session
+    }
+
+    /// All sessions, also those that templates have made.
+    pub fn handles(&self) -> impl Iterator<Item = Handle> + use<A> {
+        (0..self.slots.len()).map(Handle)
+    }
+
+    /// The session of this name.
+    pub fn find(&self, id: &SessionId) -> Option<Handle> {
+        self.slots.iter().position(|slot| slot.session.id() == id).map(Handle)
+    }
+
+    /// Connections that did not become a session's.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    /// Sends an application message; it leaves within this call, if the peer reads. Returns its MsgSeqNum (34).
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    pub fn send(
+        &mut self,
+        handle: Handle,
+        msg_type: &[u8],
+        fill: impl FnMut(&mut Builder<'_>),
+    ) -> Result<u64, SendError> {
+        self.act(handle, |session, now, _| session.send(msg_type, now, fill))
+    }
+
+    /// Does several things with a session, such as sending messages that are to leave in one write.
+    #[inline]
+    pub fn act<R>(&mut self, handle: Handle, act: impl FnOnce(&mut Session<AnyStore>, Now, &mut A) -> R) -> R {
+        self.slots[handle.0].act(&mut self.io, &mut self.app, act)
+    }
+
+    /// Ends a session's connection by a Logout.
+    pub fn log_out(&mut self, handle: Handle, text: &str) {
+        self.slots[handle.0].log_out(&mut self.io, text, &mut self.app);
+    }
+
+    /// Does all that can be done now. Returns how much that was; 0 for nothing.
+    #[inline]
+    pub fn poll(&mut self) -> usize {
+        let mono_ns = Now::system().mono_ns;
+        let mut work = 0;
+        if self.io.xdp.is_some() {
+            // Connections end by what their own calls say.
+            let _ = self.io.poll();
+        }
+        for slot in &mut self.slots {
+            if slot.is_connected() || mono_ns >= slot.deadline() {
+                work += slot.poll(&mut self.io, &mut self.index, mono_ns, &mut self.app);
+            }
+        }
+        if mono_ns >= self.chores_at {
+            work += self.chores(mono_ns);
+        }
+        work
+    }
+
+    /// What is not urgent.
+    #[cold]
+    pub(super) fn chores(&mut self, mono_ns: u64) -> usize {
+        self.chores_at = mono_ns + CHORES_EVERY.as_nanos() as u64;
+        let accepted = accept(&mut self.io, &mut self.doors, &mut self.pending, &mut self.refusals, mono_ns);
+        let accepted = accepted.unwrap_or_else(|problem| {
+            say(problem);
+            0
+        });
+        let work = accepted + self.poll_pending(mono_ns) + self.dial(mono_ns);
+        if mono_ns >= self.files_at {
+            self.files_at = mono_ns + FILES_EVERY.as_nanos() as u64;
+            self.reload_certificates();
+        }
+        work + self.answer_requests()
+    }
+
+    fn poll_pending(&mut self, mono_ns: u64) -> usize {
+        let mut work = 0;
+        let mut at = 0;
+        while at < self.pending.len() {
+            let fate = self.pending[at].poll(&mut self.io, &mut self.index, mono_ns, &mut self.refusals);
+            match fate {
+                Fate::Waits => at += 1,
+                Fate::Gone => self.pending.swap_remove(at).close(&mut self.io),
+                Fate::Logon(id, first) => {
+                    let pending = self.pending.swap_remove(at);
+                    self.take_up(pending, &id, &first);
+                    work += 1;
+                }
+            }
+        }
+        work
+    }
+
+    /// Gives a connection to the session that it has logged on to.
+    fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
+        let door = &self.doors[pending.door()];
+        let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
+        let found = known.or_else(|| self.make_from_template(pending.door(), id));
+        let Some(slot) = found else {
+            self.refusals.unknown += 1;
+            return pending.close(&mut self.io);
+        };
+        let door = &self.doors[pending.door()];
+        let plan = door.plans.iter().find(|plan| plan.settings.id == *self.slots[slot].session.id());
+        if plan.is_some_and(|plan| !plan.allows(pending.peer())) {
+            self.refusals.address += 1;
+            return pending.close(&mut self.io);
+        }
+        if self.slots[slot].is_connected() || self.slots[slot].failure().is_some() {
+            self.refusals.taken += 1;
+            return pending.close(&mut self.io);
+        }
+        self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
+    }
+
+    fn make_from_template(&mut self, door: usize, id: &SessionId) -> Option<usize> {
+        let plan = self.doors[door].template_for(id).filter(|_| self.dynamic < DYNAMIC_MAX)?;
+        match self.add_acceptor(DoorId(door), plan) {
+            Ok(handle) => {
+                self.dynamic += 1;
+                Some(handle.0)
+            }
+            Err(problem) => {
+                say(problem);
+                None
+            }
+        }
+    }
+
+    fn dial(&mut self, mono_ns: u64) -> usize {
+        let mut work = 0;
+        for dialer in &mut self.dialers {
+            let slot = &mut self.slots[dialer.slot];
+            if slot.failure().is_some() {
+                continue;
+            }
+            let now = (mono_ns, if dialer.deadline() <= mono_ns { Now::system().utc_ns } else { 0 });
+            let state = (slot.is_connected(), slot.session.counters().logons);
+            if let Some((channel, peer)) = dialer.poll(&mut self.io, slot.session.settings(), state, now) {
+                let framer = Framer::new(self.message_bytes[dialer.slot]);
+                slot.connect(&mut self.io, &mut self.index, (channel, framer, peer), None, &mut self.app);
+                work += 1;
+            }
+        }
+        work
+    }
+
+    /// Has initiators connect now, whatever their intervals say.
+    pub fn reconnect_now(&mut self) {
+        self.dialers.iter_mut().for_each(Dialer::hurry);
+        self.chores_at = 0;
+    }
+
+    /// Why an initiator's last attempt to connect failed; empty if none did.
+    pub fn last_connect_error(&self, handle: Handle) -> &str {
+        self.dialers.iter().find(|dialer| dialer.slot == handle.0).map_or("", |dialer| &dialer.last_error)
+    }
+
+    fn reload_certificates(&mut self) {
+        let doors = self.doors.iter_mut().filter_map(|door| door.tls.as_mut());
+        for tls in doors.chain(self.dialers.iter_mut().filter_map(|dialer| dialer.tls.as_mut())) {
+            match tls.reload_if_changed() {
+                Ok(true) => say("the certificates have changed and are used from now on"),
+                Ok(false) => {}
+                // Half-written files are read again at the next look.
+                Err(problem) => say(problem),
+            }
+        }
+    }
+
+    /// Logs everybody out and waits for their answers, for at most `timeout`; then ends what is left.
+    pub fn shut_down(&mut self, text: &str, timeout: Duration) {
+        for number in 0..self.slots.len() {
+            self.log_out(Handle(number), text);
+        }
+        self.dialers.clear();
+        self.doors.clear();
+        let end = Now::system().mono_ns + timeout.as_nanos() as u64;
+        while self.slots.iter().any(|slot| slot.is_connected() && slot.session.phase() != Phase::Disconnected) {
+            if self.poll() == 0 {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            if Now::system().mono_ns >= end {
+                break;
+            }
+        }
+    }
+}

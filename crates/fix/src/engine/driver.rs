@@ -1,0 +1,92 @@
+//! How the thread of an engine idles.
+
+use super::core::Engine;
+use crate::clock::Now;
+use crate::session::Application;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use sidestep_sys::Problem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The longest sleep: how late a stop, or a request of the operator, may be seen.
+const NAP_MAX: Duration = Duration::from_millis(50);
+/// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, doors in shared memory.
+const NAP_SHORT: Duration = Duration::from_micros(200);
+/// How long a shutdown waits for the counterparties' Logouts.
+const LOGOUT_MAX: Duration = Duration::from_secs(2);
+
+/// What a thread does when there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// Sleeps until something comes, or is due.
+    #[default]
+    Block,
+    /// Never sleeps: a CPU of its own for the shortest time.
+    Spin,
+}
+
+impl<A: Application> Engine<A> {
+    /// Polls until `stop` is set, then logs everybody out.
+    ///
+    /// # Errors
+    /// Sleeping failed.
+    pub fn run(&mut self, stop: &AtomicBool, idle: Idle) -> Result<(), Problem> {
+        while !stop.load(Ordering::Relaxed) {
+            match (self.poll(), idle) {
+                (0, Idle::Spin) => std::hint::spin_loop(),
+                (0, Idle::Block) => {
+                    self.sleep(NAP_MAX)?;
+                    // Who knocks at a door has woken us.
+                    self.chores(Now::system().mono_ns);
+                }
+                _ => {}
+            }
+        }
+        self.shut_down("", LOGOUT_MAX);
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do, for at most `limit`.
+    ///
+    /// # Errors
+    /// The kernel refused to.
+    pub fn sleep(&self, limit: Duration) -> Result<(), Problem> {
+        let now_ns = Now::system().mono_ns;
+        let due =
+            self.slots.iter().map(|slot| slot.deadline()).chain(self.dialers.iter().map(|dialer| dialer.deadline()));
+        let left_ns = due.min().unwrap_or(u64::MAX).saturating_sub(now_ns);
+        let nap = if self.waits_unseen() { limit.min(NAP_SHORT) } else { limit };
+        let nap = nap.min(Duration::from_nanos(left_ns).max(NAP_SHORT));
+        let mut fds = self.descriptors();
+        let timeout = Timespec::try_from(nap).ok();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Problem::failed("cannot wait for connections", error)),
+        }
+    }
+
+    /// Whether something is waited for that no descriptor tells of.
+    fn waits_unseen(&self) -> bool {
+        let unseen = |slot: &super::slot::Slot| {
+            slot.waits_for_disk() || slot.channel().is_some_and(|channel| channel.descriptor().is_none())
+        };
+        self.io.xdp.is_some()
+            || self.slots.iter().any(unseen)
+            || self.doors.iter().any(|door| door.listening.descriptor().is_none())
+    }
+
+    fn descriptors(&self) -> Vec<PollFd<'_>> {
+        let doors = self.doors.iter().filter_map(|door| door.listening.descriptor());
+        let pending = self.pending.iter().filter_map(|pending| pending.descriptor());
+        let mut fds: Vec<PollFd<'_>> =
+            doors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        for slot in &self.slots {
+            if let Some(fd) = slot.channel().and_then(|channel| channel.descriptor()) {
+                let flags = if slot.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+                fds.push(PollFd::from_borrowed_fd(fd, flags));
+            }
+        }
+        fds
+    }
+}

@@ -1,0 +1,95 @@
+//! Where sessions meet: addresses and how they are written.
+
+use sidestep_sys::Problem;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where an acceptor listens or an initiator connects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A TCP port of a host; the host may be a name.
+    Tcp {
+        /// Name or address; empty for every address of this host.
+        host: String,
+        /// 0 lets the kernel choose.
+        port: u16,
+    },
+    /// A Unix socket's path.
+    Unix(PathBuf),
+    /// Two rings in shared memory, opened through a Unix socket of this path (`sidestep_link::shm`).
+    Shm(PathBuf),
+    /// A TCP port past the kernel (`sidestep_socket`), on this interface.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// An address, no name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Endpoint {
+    /// Reads `HOST:PORT`, `[V6]:PORT`, `unix:PATH`, `shm:PATH` or `xdp:INTERFACE:HOST:PORT`.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        let wrong = || {
+            Problem::usage(format!("cannot use the address {text}"), "it is none")
+                .next("write HOST:PORT, unix:PATH, shm:PATH or xdp:INTERFACE:ADDRESS:PORT")
+        };
+        let tcp = |text: &str| {
+            let (host, port) = text.rsplit_once(':')?;
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Some((host, port.parse().ok()?))
+        };
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("shm", path)) if !path.is_empty() => Ok(Self::Shm(path.into())),
+            Some(("xdp", rest)) => {
+                let (interface, address) = rest.split_once(':').ok_or_else(wrong)?;
+                let (host, port) = tcp(address).ok_or_else(wrong)?;
+                Ok(Self::Xdp { interface: interface.to_owned(), host, port })
+            }
+            _ => tcp(text).map(|(host, port)| Self::Tcp { host, port }).ok_or_else(wrong),
+        }
+    }
+
+    /// The name that a certificate has to be for, if the endpoint has one.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Tcp { host, .. } | Self::Xdp { host, .. } => Some(host),
+            Self::Unix(_) | Self::Shm(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        match self {
+            Self::Tcp { host: name, port } => write!(f, "{}:{port}", host(name)),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Shm(path) => write!(f, "shm:{}", path.display()),
+            Self::Xdp { interface, host: name, port } => write!(f, "xdp:{interface}:{}:{port}", host(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_reads_back() {
+        for text in
+            ["127.0.0.1:9876", "fix.example:1", "[::1]:7", ":0", "unix:/tmp/a", "shm:/tmp/b", "xdp:eth1:10.0.0.1:9"]
+        {
+            assert_eq!(Endpoint::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "host", "host:x", "unix:", "xdp:eth1", "1.2.3.4:70000"] {
+            assert!(Endpoint::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Sessions with their transports, stores and timers: acceptor and initiator.
+//!
+//! An [`Engine`] is an agent: one thread owns and polls it, and everything happens within [`Engine::poll`]. How that thread
+//! idles is its choice ([`Engine::run`]): spinning, where microseconds count, or asleep until there is something to do.
+//!
+//! ```text
+//! poll ─┬ each session:  read ─ Framer ─ Index ─ Session ─ Application
+//!       │                commit what was recorded ─ write what it covers, all messages of the poll at once
+//!       └ now and then:  accept, connect, certificates, requests of the operator
+//! ```
+//!
+//! Nothing leaves before it is kept: bytes go out after the commit that covers them, and with
+//! [`Durability::Disk`](crate::store::journal::Durability::Disk) after the disk has them.
+
+mod accept;
+mod admin;
+mod channel;
+mod configured;
+mod core;
+mod dial;
+mod driver;
+mod endpoint;
+mod plan;
+mod slot;
+mod tls;
+mod transport;
+mod wire;
+
+pub use accept::{DYNAMIC_MAX, PENDING_MAX, Refusals};
+pub use admin::{AdminSocket, Asker, ask};
+pub use configured::Validators;
+pub use core::{DoorId, Engine, Handle};
+pub use dial::Destinations;
+pub use driver::Idle;
+pub use endpoint::Endpoint;
+pub use plan::{AllowedAddress, SessionPlan, StorePlan, session_folder};
+pub use tls::TlsSettings;
+pub use transport::SocketOptions;

@@ -1,0 +1,160 @@
+//! What a session is made of: its settings, where it is kept, who may connect to it.
+
+use crate::clock::Now;
+use crate::session::{Session, SessionId, SessionSettings, Validate};
+use crate::store::journal::{Journal, Options};
+use crate::store::{AnyStore, MemoryStore};
+use sidestep_sys::Problem;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a session's numbers and messages are kept.
+#[derive(Clone, Debug, Default)]
+pub enum StorePlan {
+    /// In this process only.
+    #[default]
+    Memory,
+    /// In a journal; each session has a folder of its own below this one.
+    Journal {
+        /// The folder of all sessions. "FileStorePath"
+        folder: PathBuf,
+        /// What a commit promises, and how large segments are.
+        options: Options,
+    },
+}
+
+/// Everything that a session of an engine is made of.
+#[derive(Clone)]
+pub struct SessionPlan {
+    /// The session's own settings.
+    pub settings: SessionSettings,
+    /// Where it is kept.
+    pub store: StorePlan,
+    /// Checks messages by a dictionary; `None` for the session layer's rules alone.
+    pub validator: Option<Arc<dyn Validate>>,
+    /// Hosts that may connect; empty for all. "AllowedRemoteAddresses"
+    pub allowed: Vec<AllowedAddress>,
+    /// The longest message taken, bytes.
+    pub message_bytes_max: usize,
+}
+
+impl SessionPlan {
+    /// A session kept in memory, with every other setting as it is by default.
+    pub fn new(settings: SessionSettings) -> Self {
+        Self {
+            settings,
+            store: StorePlan::Memory,
+            validator: None,
+            allowed: Vec::new(),
+            message_bytes_max: crate::frame::MESSAGE_BYTES_MAX,
+        }
+    }
+
+    /// The same for another counterparty.
+    pub(super) fn for_session(&self, id: SessionId) -> Self {
+        let mut settings = SessionSettings { id, ..self.settings.clone() };
+        if settings.id.is_fixt() && settings.default_appl_ver_id.is_empty() {
+            settings.default_appl_ver_id = SessionSettings::new(settings.role, settings.id.clone()).default_appl_ver_id;
+        }
+        Self { settings, ..self.clone() }
+    }
+
+    /// Opens the store and makes the session.
+    pub(super) fn open(&self) -> Result<Session<AnyStore>, Problem> {
+        let now = Now::system();
+        let store = match &self.store {
+            StorePlan::Memory => AnyStore::Memory(MemoryStore::new(now.utc_ns)),
+            StorePlan::Journal { folder, options } => {
+                let folder = session_folder(folder, &self.settings.id);
+                let name = self.settings.id.to_string();
+                let (journal, recovery) = Journal::open(&folder, &name, *options, now.utc_ns)?;
+                if recovery.torn_bytes > 0 {
+                    let torn = recovery.torn_bytes;
+                    sidestep_sys::problem::say(format!("{name}: {torn} bytes of a torn write were dropped"));
+                }
+                AnyStore::Journal(Box::new(journal))
+            }
+        };
+        Session::new(self.settings.clone(), store, self.validator.clone(), now)
+    }
+
+    pub(super) fn allows(&self, peer: Option<IpAddr>) -> bool {
+        peer.is_none_or(|peer| self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.holds(peer)))
+    }
+}
+
+/// The folder of one session. What may not stand in a file's name is written as `%XX`.
+pub fn session_folder(folder: &Path, id: &SessionId) -> PathBuf {
+    let mut name = String::new();
+    for byte in id.to_string().replace("->", "-").replace(':', "-").bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' => name.push(byte as char),
+            _ => {
+                let _ = write!(name, "%{byte:02X}");
+            }
+        }
+    }
+    folder.join(name)
+}
+
+/// A host, or all hosts of a network: `192.0.2.7` or `192.0.2.0/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllowedAddress {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl AllowedAddress {
+    /// Reads `192.0.2.7`, `192.0.2.0/24` or the same of IPv6.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.trim().split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+            None => (text.trim(), None),
+        };
+        let address: IpAddr = address.trim_start_matches('/').parse().ok()?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(longest);
+        (bits <= longest).then_some(Self { address: address.to_canonical(), bits })
+    }
+
+    /// Whether the host is meant.
+    pub fn holds(&self, host: IpAddr) -> bool {
+        match (self.address, host.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                let mask = u32::MAX.checked_shl(32 - self.bits).unwrap_or(0);
+                ours.to_bits() & mask == theirs.to_bits() & mask
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
+                let mask = u128::MAX.checked_shl(128 - self.bits).unwrap_or(0);
+                ours.to_bits() & mask == theirs.to_bits() & mask
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_networks() {
+        let holds = |network: &str, host: &str| AllowedAddress::parse(network).unwrap().holds(host.parse().unwrap());
+        assert!(holds("192.0.2.7", "192.0.2.7") && !holds("192.0.2.7", "192.0.2.8"));
+        assert!(holds("192.0.2.7", "::ffff:192.0.2.7"), "IPv4 that came to a socket of IPv6");
+        assert!(holds("192.0.2.0/24", "192.0.2.99") && !holds("192.0.2.0/24", "192.0.3.1"));
+        assert!(holds("0.0.0.0/0", "8.8.8.8") && !holds("0.0.0.0/0", "::1"));
+        assert!(holds("2001:db8::/32", "2001:db8:1::5"));
+        assert!(AllowedAddress::parse("192.0.2.0/33").is_none() && AllowedAddress::parse("host").is_none());
+    }
+
+    #[test]
+    fn sessions_have_folders_of_their_own() {
+        let mut id = SessionId::new("FIX.4.4", "A/..", "B B");
+        id.qualifier = "Q".into();
+        let folder = session_folder(Path::new("/store"), &id);
+        assert_eq!(folder, Path::new("/store/FIX.4.4-A%2F..-B%20B-Q"));
+    }
+}

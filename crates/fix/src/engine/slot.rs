@@ -1,0 +1,353 @@
+//! One session and its connection: bytes in, bytes out, and nothing leaves before it is kept.
+
+use super::channel::Channel;
+use super::wire::{Io, is_retry};
+use crate::clock::Now;
+use crate::decode::Index;
+use crate::frame::Framer;
+use crate::metrics::Metrics;
+use crate::session::{Application, Phase, Session};
+use crate::store::AnyStore;
+use sidestep_sys::Problem;
+use std::io;
+use std::time::Duration;
+
+/// How long a connection that ends may take to have its last bytes read.
+const LINGER: Duration = Duration::from_secs(2);
+/// Between two looks whether the store is nearly full.
+const STORE_LOOK: Duration = Duration::from_millis(100);
+
+/// What is connected.
+struct Line {
+    channel: Channel,
+    framer: Framer,
+    peer: String,
+    /// When a connection that is ending is cut.
+    cut_at: Option<u64>,
+}
+
+/// How much of the output may leave: what is committed, and durable where that was asked for.
+#[derive(Default)]
+struct Gate {
+    /// Bytes of the output that the last commit covers.
+    committed: usize,
+    /// Bytes that may leave.
+    open: usize,
+    /// A commit waits for the disk.
+    waits: bool,
+}
+
+/// A session as the engine holds it.
+pub(super) struct Slot {
+    pub(super) session: Session<AnyStore>,
+    line: Option<Line>,
+    gate: Gate,
+    /// When the session's timers want to be called, ns.
+    deadline: u64,
+    store_look_at: u64,
+    /// Why the store can no longer be written; the session stays stopped.
+    failed: Option<Problem>,
+    pub(super) metrics: Metrics,
+}
+
+impl Slot {
+    pub(super) fn new(session: Session<AnyStore>) -> Self {
+        Self {
+            session,
+            line: None,
+            gate: Gate::default(),
+            deadline: 0,
+            store_look_at: 0,
+            failed: None,
+            metrics: Metrics::default(),
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Why the session cannot go on, if it cannot.
+    pub(super) fn failure(&self) -> Option<&Problem> {
+        self.failed.as_ref()
+    }
+
+    pub(super) fn peer(&self) -> &str {
+        self.line.as_ref().map_or("", |line| &line.peer)
+    }
+
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        self.line.as_ref().map(|line| &line.channel)
+    }
+
+    /// Whether bytes wait for the peer to read.
+    pub(super) fn wants_write(&self) -> bool {
+        let Some(line) = &self.line else { return false };
+        line.channel.wants_write() || (self.gate.open > 0 && !line.channel.is_handshaking())
+    }
+
+    /// Whether something waits that no descriptor tells of.
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.gate.waits
+    }
+
+    pub(super) fn deadline(&self) -> u64 {
+        self.line.as_ref().and_then(|line| line.cut_at).map_or(self.deadline, |cut| cut.min(self.deadline))
+    }
+
+    /// Takes a connection up; `first` is a message that was already read.
+    pub(super) fn connect<A: Application + ?Sized>(
+        &mut self,
+        io: &mut Io,
+        index: &mut Index,
+        (channel, framer, peer): (Channel, Framer, String),
+        first: Option<&[u8]>,
+        app: &mut A,
+    ) {
+        let now = Now::system();
+        self.gate = Gate::default();
+        self.line = Some(Line { channel, framer, peer, cut_at: None });
+        self.metrics.connections += 1;
+        self.session.connected(now, app);
+        if let Some(first) = first {
+            match index.decode(first) {
+                Ok(message) => self.session.on_message(&message, now, app),
+                Err(garbled) => self.session.on_garbled(garbled, now, app),
+            }
+        }
+        self.process(index, now, app);
+        self.settle(io, now, app);
+    }
+
+    /// Receives, answers, does what is due. Returns how much was done.
+    #[inline]
+    pub(super) fn poll<A: Application + ?Sized>(
+        &mut self,
+        io: &mut Io,
+        index: &mut Index,
+        mono_ns: u64,
+        app: &mut A,
+    ) -> usize {
+        let mut work = 0;
+        if let Some(line) = &mut self.line {
+            let buffer = line.framer.spare();
+            if buffer.is_empty() {
+                // The session has stopped reading: it is about to end.
+                return self.attend(io, mono_ns, app);
+            }
+            match line.channel.read(io, buffer) {
+                Ok(0) => {
+                    self.hang_up(io, app);
+                    return 1;
+                }
+                Ok(count) => {
+                    let now = Now::system();
+                    line.framer.filled(count);
+                    self.metrics.bytes_in += count as u64;
+                    work += self.process(index, now, app);
+                    self.settle(io, now, app);
+                    self.metrics.turnaround(now.mono_ns);
+                    work += 1;
+                }
+                Err(error) if is_retry(&error) => {}
+                Err(error) => {
+                    self.cut(&error, io, app);
+                    return 1;
+                }
+            }
+        }
+        work + self.attend(io, mono_ns, app)
+    }
+
+    /// Hands over every whole message.
+    #[inline]
+    fn process<A: Application + ?Sized>(&mut self, index: &mut Index, now: Now, app: &mut A) -> usize {
+        let Some(line) = &mut self.line else { return 0 };
+        let mut count = 0;
+        while self.session.ending().is_none() {
+            match line.framer.next() {
+                Ok(None) => break,
+                Ok(Some(frame)) => match index.decode(frame) {
+                    Ok(message) => self.session.on_message(&message, now, app),
+                    Err(garbled) => self.session.on_garbled(garbled, now, app),
+                },
+                Err(garbled) => self.session.on_garbled(garbled, now, app),
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// What needs attention although nothing came: timers, the disk, a peer that reads again, an end.
+    #[inline]
+    fn attend<A: Application + ?Sized>(&mut self, io: &mut Io, mono_ns: u64, app: &mut A) -> usize {
+        let is_due = mono_ns >= self.deadline;
+        if is_due {
+            let now = Now::system();
+            self.session.on_timer(now, app);
+            self.look_at_store(now, app);
+        }
+        let idle = self.session.output().is_empty() && self.session.ending().is_none() && !self.gate.waits;
+        if !is_due && idle && !self.session.store().is_dirty() {
+            return 0;
+        }
+        self.settle(io, Now::system(), app);
+        usize::from(is_due)
+    }
+
+    /// Sends an application message by `send` and has it leave.
+    pub(super) fn act<A: Application + ?Sized, R>(
+        &mut self,
+        io: &mut Io,
+        app: &mut A,
+        act: impl FnOnce(&mut Session<AnyStore>, Now, &mut A) -> R,
+    ) -> R {
+        let now = Now::system();
+        let result = act(&mut self.session, now, app);
+        self.settle(io, now, app);
+        result
+    }
+
+    /// Keeps what was recorded, lets what is kept leave, ends what is to end.
+    #[inline]
+    fn settle<A: Application + ?Sized>(&mut self, io: &mut Io, now: Now, app: &mut A) {
+        if let Err(problem) = self.keep() {
+            self.stop(problem, io, app);
+            return;
+        }
+        match self.write(io, now) {
+            Ok(moved) if moved && self.session.is_resending() => {
+                self.session.on_timer(now, app);
+                // The rest of the resend leaves with the next poll.
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.cut(&error, io, app);
+                return;
+            }
+        }
+        if self.session.ending().is_some() {
+            self.end(io, now, app);
+        }
+        self.deadline = self.session.next_deadline().unwrap_or(u64::MAX);
+    }
+
+    /// Commits what is recorded and opens the gate for what is kept.
+    #[inline]
+    fn keep(&mut self) -> Result<(), Problem> {
+        let output = self.session.output().len();
+        self.gate.committed = self.gate.committed.min(output);
+        self.gate.open = self.gate.open.min(output);
+        let store = self.session.store_mut();
+        if self.gate.waits {
+            if !store.is_durable()? {
+                return Ok(());
+            }
+            self.gate.waits = false;
+            self.gate.open = self.gate.committed;
+        }
+        if store.is_dirty() {
+            store.commit()?;
+            self.gate.waits = !store.is_durable()?;
+        }
+        self.gate.committed = output;
+        if !self.gate.waits {
+            self.gate.open = output;
+        }
+        Ok(())
+    }
+
+    /// Writes what may leave; whether any of it did.
+    #[inline]
+    fn write(&mut self, io: &mut Io, now: Now) -> io::Result<bool> {
+        let Some(line) = &mut self.line else { return Ok(false) };
+        let mut moved = false;
+        while self.gate.open > 0 {
+            let bytes = &self.session.output()[..self.gate.open];
+            match line.channel.write(io, bytes) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.session.sent(count, now);
+                    self.gate.open -= count;
+                    self.gate.committed -= count;
+                    self.metrics.bytes_out += count as u64;
+                    self.metrics.writes += 1;
+                    moved = true;
+                }
+                Err(error) if is_retry(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if !moved && line.channel.wants_write() {
+            line.channel.flush(io)?;
+        }
+        Ok(moved)
+    }
+
+    /// The connection is to end: at once when everything has left, else when the peer has had time to read it.
+    #[cold]
+    fn end<A: Application + ?Sized>(&mut self, io: &mut Io, now: Now, app: &mut A) {
+        let Some(line) = &mut self.line else { return };
+        let cut_at = *line.cut_at.get_or_insert(now.mono_ns + LINGER.as_nanos() as u64);
+        let is_written = self.session.output().is_empty() && !line.channel.wants_write();
+        if is_written || now.mono_ns >= cut_at {
+            self.hang_up(io, app);
+        }
+    }
+
+    /// Ends the connection and tells the session.
+    #[cold]
+    fn hang_up<A: Application + ?Sized>(&mut self, io: &mut Io, app: &mut A) {
+        if let Some(mut line) = self.line.take() {
+            line.channel.close(io);
+            self.metrics.garbled_bytes += line.framer.counters().garbled_bytes;
+        }
+        self.session.disconnected(Now::system(), app);
+        self.gate = Gate::default();
+        self.deadline = self.session.next_deadline().unwrap_or(u64::MAX);
+        if self.failed.is_none()
+            && let Err(problem) = self.session.store_mut().commit()
+        {
+            self.stop(problem, io, app);
+        }
+    }
+
+    #[cold]
+    fn cut<A: Application + ?Sized>(&mut self, error: &io::Error, io: &mut Io, app: &mut A) {
+        self.metrics.last_error = error.to_string();
+        self.hang_up(io, app);
+    }
+
+    /// The store failed: what is not kept does not leave, and the session stays stopped.
+    #[cold]
+    fn stop<A: Application + ?Sized>(&mut self, problem: Problem, io: &mut Io, app: &mut A) {
+        if self.failed.is_none() {
+            app.on_problem(self.session.id(), &problem);
+            self.metrics.last_error = problem.brief();
+            self.failed = Some(problem);
+        }
+        self.hang_up(io, app);
+    }
+
+    /// A store that will soon be full ends the session while there is room for a Logout.
+    fn look_at_store<A: Application + ?Sized>(&mut self, now: Now, app: &mut A) {
+        if now.mono_ns < self.store_look_at || self.failed.is_some() {
+            return;
+        }
+        self.store_look_at = now.mono_ns + STORE_LOOK.as_nanos() as u64;
+        if let Some(problem) = self.session.store_mut().nearly_full()
+            && self.session.phase() == Phase::LoggedOn
+        {
+            app.on_problem(self.session.id(), &problem);
+            self.metrics.last_error = problem.brief();
+            self.session.logout("store is full", now, app);
+        }
+    }
+
+    /// Ends the connection in order, by a Logout.
+    pub(super) fn log_out<A: Application + ?Sized>(&mut self, io: &mut Io, text: &str, app: &mut A) {
+        if self.session.phase() == Phase::LoggedOn {
+            self.act(io, app, |session, now, app| session.logout(text, now, app));
+        }
+    }
+}

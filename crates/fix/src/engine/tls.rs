@@ -1,0 +1,250 @@
+//! TLS and mutual TLS: certificates from PEM files, read again when the files change.
+
+use super::channel::Channel;
+use super::wire::Wire;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{SignatureScheme, SupportedProtocolVersion, version};
+use sidestep_sys::Problem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How connections are encrypted. Paths are PEM files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Our certificate and those that vouch for it. An acceptor needs one; an initiator for mutual TLS.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// Whom to trust. An initiator needs it; an acceptor that has it asks for the counterparty's certificate.
+    pub authorities: Option<PathBuf>,
+    /// Certificates no longer valid.
+    pub revocations: Option<PathBuf>,
+    /// Whether an acceptor refuses who has no certificate; else one is only checked if there is one.
+    pub require_client_certificate: bool,
+    /// The name that the acceptor's certificate must be for, sent as SNI too; the host connected to if none is given.
+    pub server_name: Option<String>,
+    /// Whether only TLS 1.3 will do.
+    pub only_tls13: bool,
+    /// Accepts whatever certificate the acceptor shows: for tests alone.
+    pub insecure_skip_verify: bool,
+}
+
+impl TlsSettings {
+    fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
+        const ALL: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+        if self.only_tls13 { &ALL[..1] } else { ALL }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.certificate, &self.key, &self.authorities, &self.revocations].into_iter().flatten()
+    }
+
+    /// When each file was last written; none for a file that cannot be looked at.
+    fn stamps(&self) -> Vec<Option<SystemTime>> {
+        self.files().map(|path| std::fs::metadata(path).and_then(|facts| facts.modified()).ok()).collect()
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Our side of TLS, for every connection of an endpoint.
+pub(super) struct Tls {
+    settings: TlsSettings,
+    config: Side,
+    stamps: Vec<Option<SystemTime>>,
+}
+
+enum Side {
+    Server(Arc<ServerConfig>),
+    Client(Arc<ClientConfig>),
+}
+
+impl Tls {
+    pub(super) fn server(settings: &TlsSettings) -> Result<Self, Problem> {
+        let stamps = settings.stamps();
+        Ok(Self { config: Side::Server(server_config(settings)?), settings: settings.clone(), stamps })
+    }
+
+    pub(super) fn client(settings: &TlsSettings) -> Result<Self, Problem> {
+        let stamps = settings.stamps();
+        Ok(Self { config: Side::Client(client_config(settings)?), settings: settings.clone(), stamps })
+    }
+
+    /// Reads the files again if any has changed; whether it did. Connections that exist keep what they have.
+    ///
+    /// # Errors
+    /// They cannot be used: the old ones stay in use.
+    pub(super) fn reload_if_changed(&mut self) -> Result<bool, Problem> {
+        let stamps = self.settings.stamps();
+        if stamps == self.stamps {
+            return Ok(false);
+        }
+        let config = match self.config {
+            Side::Server(_) => Side::Server(server_config(&self.settings)?),
+            Side::Client(_) => Side::Client(client_config(&self.settings)?),
+        };
+        (self.config, self.stamps) = (config, stamps);
+        Ok(true)
+    }
+
+    /// A channel over a new connection; `host` is whom an initiator has connected to.
+    pub(super) fn channel(&self, wire: Wire, host: Option<&str>) -> Result<Channel, Problem> {
+        let what = "cannot begin TLS";
+        match &self.config {
+            Side::Server(config) => {
+                let connection = ServerConnection::new(Arc::clone(config));
+                Ok(Channel::server(wire, connection.map_err(|error| Problem::failed(what, error))?))
+            }
+            Side::Client(config) => {
+                let name = self.settings.server_name.as_deref().or(host).unwrap_or("localhost");
+                let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+                    Problem::usage(what, format!("{name} is no name of a server")).next("set SNIHostName")
+                })?;
+                let connection = ClientConnection::new(Arc::clone(config), name);
+                Ok(Channel::client(wire, connection.map_err(|error| Problem::failed(what, error))?))
+            }
+        }
+    }
+}
+
+fn unusable(path: &Path, why: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot use {} for TLS", path.display()), why).next("name a PEM file")
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = read.map_err(|error| unusable(path, error))?;
+    if found.is_empty() { Err(unusable(path, "there is no certificate in it")) } else { Ok(found) }
+}
+
+fn identity(settings: &TlsSettings) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, Problem> {
+    match (&settings.certificate, &settings.key) {
+        (None, None) => Ok(None),
+        (Some(certificate), key) => {
+            // Some keep both in one file.
+            let key = key.as_ref().unwrap_or(certificate);
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
+            Ok(Some((certificates(certificate)?, secret)))
+        }
+        (None, Some(key)) => Err(unusable(key, "there is a key, but no certificate for it")),
+    }
+}
+
+fn authorities(path: &Path) -> Result<Arc<RootCertStore>, Problem> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| unusable(path, error))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn revocations(settings: &TlsSettings) -> Result<Vec<CertificateRevocationListDer<'static>>, Problem> {
+    let Some(path) = &settings.revocations else { return Ok(Vec::new()) };
+    let read = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|error| unusable(path, error))
+}
+
+fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Problem> {
+    let what = "cannot accept TLS";
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_protocol_versions(settings.versions()).map_err(|error| Problem::failed(what, error))?;
+    let builder = match &settings.authorities {
+        Some(path) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(authorities(path)?, provider());
+            let verifier = verifier.with_crls(revocations(settings)?);
+            let verifier =
+                if settings.require_client_certificate { verifier } else { verifier.allow_unauthenticated() };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| unusable(path, error))?)
+        }
+        None if settings.require_client_certificate => {
+            return Err(Problem::usage(
+                what,
+                "counterparties must have a certificate, but nobody is trusted to sign it",
+            )
+            .next("set CertificationAuthoritiesFile"));
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let (chain, key) = identity(settings)?.ok_or_else(|| {
+        Problem::usage(what, "an acceptor needs a certificate")
+            .next("set ServerCertificateFile and ServerCertificateKeyFile")
+    })?;
+    let config = builder.with_single_cert(chain, key).map_err(|error| Problem::failed(what, error))?;
+    Ok(Arc::new(config))
+}
+
+fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Problem> {
+    let what = "cannot connect by TLS";
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_protocol_versions(settings.versions()).map_err(|error| Problem::failed(what, error))?;
+    let builder = match &settings.authorities {
+        _ if settings.insecure_skip_verify => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider())))
+        }
+        Some(path) => {
+            let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(authorities(path)?, provider());
+            let verifier = verifier.with_crls(revocations(settings)?).build();
+            builder.with_webpki_verifier(verifier.map_err(|error| unusable(path, error))?)
+        }
+        None => {
+            return Err(Problem::usage(what, "nobody is trusted to sign the acceptor's certificate")
+                .next("set CertificationAuthoritiesFile"));
+        }
+    };
+    let config = match identity(settings)? {
+        Some((chain, key)) => {
+            builder.with_client_auth_cert(chain, key).map_err(|error| Problem::failed(what, error))?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+/// Believes whoever answers; `SocketInsecureSkipVerify=Y` asks for it by name.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

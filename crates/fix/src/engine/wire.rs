@@ -1,0 +1,92 @@
+//! A connected byte stream of any kind, never waiting.
+
+use sidestep_link::Link;
+use sidestep_socket::tcp::{TcpError, TcpStream};
+use socket2::Socket;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// What connections share: the engine past the kernel, where one is used.
+#[derive(Debug, Default)]
+pub(super) struct Io {
+    pub(super) xdp: Option<sidestep_socket::Engine>,
+}
+
+impl Io {
+    /// Moves what is past the kernel; a no-op without it.
+    pub(super) fn poll(&mut self) -> io::Result<()> {
+        match &mut self.xdp {
+            Some(engine) => engine.poll().map(drop).map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+
+    fn engine(&mut self) -> io::Result<&mut sidestep_socket::Engine> {
+        self.xdp.as_mut().ok_or_else(|| ErrorKind::NotConnected.into())
+    }
+}
+
+/// One connected stream.
+pub(super) enum Wire {
+    /// TCP or Unix by the kernel, non-blocking.
+    Socket(Socket),
+    /// Rings in shared memory.
+    Shm(Box<dyn Link>),
+    /// TCP past the kernel.
+    Xdp(TcpStream),
+}
+
+impl Wire {
+    /// Reads what is there; 0 when the peer has finished.
+    #[inline]
+    pub(super) fn read(&mut self, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Socket(socket) => (&*socket).read(buffer),
+            Self::Shm(link) => link.recv(buffer),
+            Self::Xdp(stream) => io.engine()?.tcp().read(*stream, buffer).map_err(of_tcp),
+        }
+    }
+
+    /// Hands over what is taken now.
+    #[inline]
+    pub(super) fn write(&mut self, io: &mut Io, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Socket(socket) => (&*socket).write(bytes),
+            Self::Shm(link) => link.send(bytes),
+            Self::Xdp(stream) => io.engine()?.tcp().send(*stream, bytes).map_err(of_tcp),
+        }
+    }
+
+    /// Ends both directions after what was written has left.
+    pub(super) fn close(&mut self, io: &mut Io) {
+        match self {
+            // Not an error of ours if the peer was first.
+            Self::Socket(socket) => drop(socket.shutdown(std::net::Shutdown::Write)),
+            Self::Shm(link) => drop(link.shutdown()),
+            Self::Xdp(stream) => {
+                if let Ok(engine) = io.engine() {
+                    let _ = engine.tcp().close(*stream);
+                }
+            }
+        }
+    }
+
+    /// What becomes readable when there is something to read; nothing past the kernel.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Socket(socket) => Some(socket.as_fd()),
+            Self::Shm(link) => Some(link.socket()),
+            Self::Xdp(_) => None,
+        }
+    }
+}
+
+pub(super) fn of_tcp(error: TcpError) -> io::Error {
+    if error.is_would_block() { ErrorKind::WouldBlock.into() } else { io::Error::from_raw_os_error(error.errno()) }
+}
+
+/// Whether an error only says "not now".
+#[inline]
+pub(super) fn is_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

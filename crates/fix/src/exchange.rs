@@ -1,0 +1,180 @@
+//! An exchange that takes every order and fills it at once: for trying a client, for measuring, for learning.
+//!
+//! A NewOrderSingle (35=D) is answered by two ExecutionReports (35=8), New and Filled, which leave in one write. Anything else
+//! is refused as unsupported.
+
+use crate::SOH;
+use crate::decode::Message;
+use crate::encode::Builder;
+use crate::session::{Application, Outbox, Refusal, SendError, SessionId};
+use crate::tag;
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+
+const ACCOUNT: u32 = 1;
+const AVG_PX: u32 = 6;
+const CL_ORD_ID: u32 = 11;
+const CUM_QTY: u32 = 14;
+const EXEC_ID: u32 = 17;
+const EXEC_TRANS_TYPE: u32 = 20;
+const LAST_PX: u32 = 31;
+const LAST_QTY: u32 = 32;
+const ORDER_ID: u32 = 37;
+const ORDER_QTY: u32 = 38;
+const ORD_STATUS: u32 = 39;
+const PRICE: u32 = 44;
+const SIDE: u32 = 54;
+const SYMBOL: u32 = 55;
+const TRANSACT_TIME: u32 = 60;
+const EXEC_TYPE: u32 = 150;
+const LEAVES_QTY: u32 = 151;
+
+/// The price of an order that names none.
+const MARKET_PRICE: &[u8] = b"100";
+
+/// Takes orders and fills them.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    orders: u64,
+    /// Orders whose answers could not be sent.
+    unanswered: u64,
+}
+
+impl Exchange {
+    /// Orders taken so far.
+    pub fn orders(&self) -> u64 {
+        self.orders
+    }
+
+    /// Orders whose answers could not be sent, because the counterparty did not read them.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+}
+
+/// What an order says, where it stands.
+struct Order<'a> {
+    number: u64,
+    begin_string: &'a [u8],
+    account: Option<&'a [u8]>,
+    cl_ord_id: &'a [u8],
+    symbol: &'a [u8],
+    side: &'a [u8],
+    quantity: &'a [u8],
+    price: &'a [u8],
+    time: Option<&'a [u8]>,
+}
+
+impl<'a> Order<'a> {
+    fn read(message: &Message<'a, '_>, number: u64) -> Result<Self, Refusal> {
+        Ok(Self {
+            number,
+            begin_string: message.begin_string(),
+            account: message.get(ACCOUNT),
+            cl_ord_id: message.required(CL_ORD_ID)?,
+            symbol: message.required(SYMBOL)?,
+            side: message.required(SIDE)?,
+            quantity: message.required(ORDER_QTY)?,
+            price: message.get(PRICE).unwrap_or(MARKET_PRICE),
+            time: message.get(TRANSACT_TIME),
+        })
+    }
+
+    /// ExecTransType (20) went, and fills became trades, with FIX 4.3.
+    fn is_old(&self) -> bool {
+        self.begin_string < b"FIX.4.3".as_slice()
+    }
+
+    fn report(&self, builder: &mut Builder<'_>, is_fill: bool) {
+        let (status, kind) = match (is_fill, self.is_old()) {
+            (false, _) => (b'0', b'0'),
+            (true, true) => (b'2', b'2'),
+            (true, false) => (b'2', b'F'),
+        };
+        let (done, left, price) =
+            if is_fill { (self.quantity, &b"0"[..], self.price) } else { (&b"0"[..], self.quantity, &b"0"[..]) };
+        if let Some(account) = self.account {
+            builder.bytes(ACCOUNT, account);
+        }
+        builder.bytes(AVG_PX, price).bytes(CL_ORD_ID, self.cl_ord_id).bytes(CUM_QTY, done);
+        builder.unsigned(EXEC_ID, 2 * self.number + u64::from(is_fill));
+        if self.is_old() {
+            builder.char(EXEC_TRANS_TYPE, b'0');
+        }
+        if is_fill {
+            builder.bytes(LAST_PX, self.price).bytes(LAST_QTY, self.quantity);
+        }
+        builder.unsigned(ORDER_ID, self.number).bytes(ORDER_QTY, self.quantity).char(ORD_STATUS, status);
+        builder.bytes(SIDE, self.side).bytes(SYMBOL, self.symbol);
+        if let Some(time) = self.time {
+            builder.bytes(TRANSACT_TIME, time);
+        }
+        // FIX 4.0 knows neither.
+        if self.begin_string != b"FIX.4.0" {
+            builder.char(EXEC_TYPE, kind).bytes(LEAVES_QTY, left);
+        }
+    }
+}
+
+impl Application for Exchange {
+    fn on_problem(&mut self, id: &SessionId, problem: &Problem) {
+        say(format!("{id}: {problem}"));
+    }
+
+    fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal> {
+        if message.msg_type() != b"D" {
+            return Err(Refusal::UNSUPPORTED);
+        }
+        let order = Order::read(message, self.orders + 1)?;
+        self.orders += 1;
+        for is_fill in [false, true] {
+            match out.send(b"8", &mut |builder| order.report(builder, is_fill)) {
+                Ok(_) => {}
+                Err(SendError::Rejected(_)) => return Err(Refusal::UNSUPPORTED),
+                Err(_) => {
+                    self.unanswered += 1;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message for people: `|` instead of SOH.
+pub fn readable(message: &[u8]) -> String {
+    let bytes: Vec<u8> = message.iter().map(|byte| if *byte == SOH { b'|' } else { *byte }).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Fields that a session writes itself: those of a message that is sent anew are left out.
+pub fn is_session_field(number: u32) -> bool {
+    use tag::{
+        BEGIN_STRING, BODY_LENGTH, CHECK_SUM, LAST_MSG_SEQ_NUM_PROCESSED, MSG_SEQ_NUM, MSG_TYPE, ORIG_SENDING_TIME,
+        POSS_DUP_FLAG, SENDER_COMP_ID, SENDER_LOCATION_ID, SENDER_SUB_ID, SENDING_TIME, TARGET_COMP_ID,
+        TARGET_LOCATION_ID, TARGET_SUB_ID,
+    };
+    [
+        BEGIN_STRING,
+        BODY_LENGTH,
+        CHECK_SUM,
+        LAST_MSG_SEQ_NUM_PROCESSED,
+        MSG_SEQ_NUM,
+        MSG_TYPE,
+        ORIG_SENDING_TIME,
+        POSS_DUP_FLAG,
+        SENDER_COMP_ID,
+        SENDER_LOCATION_ID,
+        SENDER_SUB_ID,
+        SENDING_TIME,
+        TARGET_COMP_ID,
+        TARGET_LOCATION_ID,
+        TARGET_SUB_ID,
+    ]
+    .contains(&number)
+}
+
+/// The session of `sidestep fix exchange` without a file: whoever asks for any name.
+pub fn anyone() -> SessionId {
+    SessionId { sender_sub_id: "*".into(), target_sub_id: "*".into(), ..SessionId::new("*", "*", "*") }
+}

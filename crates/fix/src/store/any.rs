@@ -1,0 +1,115 @@
+//! The stores that an engine's sessions can have, behind one type.
+
+use super::journal::Journal;
+use super::{MemoryStore, Store, Visit};
+use sidestep_sys::Problem;
+
+/// A store chosen by configuration.
+#[derive(Debug)]
+pub enum AnyStore {
+    /// Forgotten with the process.
+    Memory(MemoryStore),
+    /// Kept in files.
+    Journal(Box<Journal>),
+}
+
+impl AnyStore {
+    /// Writes what was recorded since the last commit, before the bytes of those messages leave.
+    ///
+    /// # Errors
+    /// It could not be written: nothing that was recorded since may leave.
+    #[inline]
+    pub fn commit(&mut self) -> Result<(), Problem> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Journal(journal) => journal.commit(),
+        }
+    }
+
+    /// Whether something was recorded since the last commit.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Journal(journal) => journal.is_dirty(),
+        }
+    }
+
+    /// Whether what was committed is kept as promised.
+    ///
+    /// # Errors
+    /// The disk refused.
+    #[inline]
+    pub fn is_durable(&mut self) -> Result<bool, Problem> {
+        match self {
+            Self::Memory(_) => Ok(true),
+            Self::Journal(journal) => journal.is_durable(),
+        }
+    }
+
+    /// Why the store will soon be full, while there is room for a Logout.
+    pub fn nearly_full(&mut self) -> Option<Problem> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Journal(journal) => journal.nearly_full(),
+        }
+    }
+
+    fn inner(&self) -> &dyn Store {
+        match self {
+            Self::Memory(store) => store,
+            Self::Journal(store) => &**store,
+        }
+    }
+}
+
+impl Store for AnyStore {
+    fn next_outbound(&self) -> u64 {
+        self.inner().next_outbound()
+    }
+
+    fn next_inbound(&self) -> u64 {
+        self.inner().next_inbound()
+    }
+
+    #[inline]
+    fn record_outbound(&mut self, seq: u64, message: &[u8]) -> Result<(), Problem> {
+        match self {
+            Self::Memory(store) => store.record_outbound(seq, message),
+            Self::Journal(store) => store.record_outbound(seq, message),
+        }
+    }
+
+    #[inline]
+    fn record_inbound(&mut self, next: u64) -> Result<(), Problem> {
+        match self {
+            Self::Memory(store) => store.record_inbound(next),
+            Self::Journal(store) => store.record_inbound(next),
+        }
+    }
+
+    fn set_next_outbound(&mut self, next: u64) -> Result<(), Problem> {
+        match self {
+            Self::Memory(store) => store.set_next_outbound(next),
+            Self::Journal(store) => store.set_next_outbound(next),
+        }
+    }
+
+    fn outbound(&mut self, from: u64, to: u64, visit: &mut Visit<'_>) -> Result<(), Problem> {
+        match self {
+            Self::Memory(store) => store.outbound(from, to, visit),
+            Self::Journal(store) => store.outbound(from, to, visit),
+        }
+    }
+
+    fn reset(&mut self, utc_ns: i64) -> Result<(), Problem> {
+        match self {
+            Self::Memory(store) => store.reset(utc_ns),
+            Self::Journal(store) => store.reset(utc_ns),
+        }
+    }
+
+    fn created_utc_ns(&self) -> i64 {
+        self.inner().created_utc_ns()
+    }
+}

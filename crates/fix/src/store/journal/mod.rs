@@ -1,0 +1,156 @@
+//! One append-only journal for a session: what was sent, admin messages included, and both sequence numbers.
+//!
+//! Records are gathered in memory and written by [`Journal::commit`], one pwrite(2) for all that a poll has brought; whoever
+//! drives the session calls it before the bytes of those messages leave. What has been committed survives the death of the
+//! process; with [`Durability::Disk`] it survives the death of the machine, once [`Journal::is_durable`] says so.
+//!
+//! Segments are made, zeroed and removed by a thread beside the writer. A reset begins a new generation in the same file. The
+//! index takes four bytes of memory a message of the generation, and finds any of them in one step per segment.
+//!
+//! What a crash leaves is read back up to the last whole record. Bytes after it that no intact record follows are a torn
+//! write and are dropped, and [`Recovery`] says how many. An intact record behind a damaged one that vouches for it is no torn
+//! write: such a journal is refused.
+
+mod format;
+mod helper;
+mod index;
+mod reader;
+mod recover;
+mod write;
+
+pub use format::Kind;
+pub use reader::{Entry, read_segment};
+pub use recover::Recovery;
+
+use format::{HEADER_BYTES, NAME_MAX};
+use helper::{Roller, Syncer};
+use index::Index;
+use sidestep_sys::Problem;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a segment unless told otherwise: some 10 000 orders with their acknowledgements.
+pub const SEGMENT_BYTES_DEFAULT: u64 = 4 << 20;
+/// The smallest segment, bytes.
+pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// The largest segment, bytes: positions are 32 bits, and one is zeroed in the background while the last is written.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// What a commit promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The bytes are the kernel's: they survive this process, not a power cut.
+    #[default]
+    PageCache,
+    /// The bytes are on the disk (fdatasync(2)), soon after: [`Journal::is_durable`] says when. Commits made while the disk
+    /// is busy are synced together.
+    Disk,
+}
+
+/// How a journal is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What a commit promises.
+    pub durability: Durability,
+    /// Bytes of a segment, from [`SEGMENT_BYTES_MIN`] to [`SEGMENT_BYTES_MAX`].
+    pub segment_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { durability: Durability::default(), segment_bytes: SEGMENT_BYTES_DEFAULT }
+    }
+}
+
+/// The store of one session in one folder, held by one process.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    session: String,
+    options: Options,
+    generation: u64,
+    created_ns: i64,
+    next_outbound: u64,
+    next_inbound: u64,
+    index: Index,
+    /// The segment that is written.
+    segment: u64,
+    file: Arc<File>,
+    salt: u32,
+    /// Where the buffer goes in the segment.
+    written: u64,
+    /// Records not yet written.
+    buffer: Vec<u8>,
+    /// Whether anything was added since the last commit.
+    dirty: bool,
+    /// The last commit, and the last one known to be on the disk.
+    ticket: u64,
+    /// Removed once what makes them superfluous is durable.
+    oldest: u64,
+    roller: Roller,
+    syncer: Option<Syncer>,
+    /// What stopped the journal; it stays stopped.
+    failure: Option<Problem>,
+    rolls_waited: u64,
+    scratch: Vec<u8>,
+    /// Held until the end; the kernel gives it back when the process dies.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the journal of `session` in `folder`, or makes one created at `utc_ns` (since 1970).
+    ///
+    /// # Errors
+    /// Another process has it open; the folder cannot be written; the disk is full; a file is not a journal, is another
+    /// session's, of another version, or damaged.
+    pub fn open(folder: &Path, session: &str, options: Options, utc_ns: i64) -> Result<(Self, Recovery), Problem> {
+        if session.len() > NAME_MAX {
+            return Err(Problem::usage(
+                "cannot open a journal",
+                format!("a session's name has at most {NAME_MAX} bytes"),
+            ));
+        }
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes) {
+            let range = format!("a segment has {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes");
+            return Err(Problem::usage("cannot open a journal", range));
+        }
+        recover::open(folder, session, options, utc_ns)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How often the session was reset.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// How often a writer had to wait for a segment that was still being prepared.
+    pub fn rolls_waited(&self) -> u64 {
+        self.rolls_waited
+    }
+
+    /// Why the journal will soon be full, while there is still room for a Logout: the next segment could not be made, and
+    /// of this one less than an eighth is left.
+    pub fn nearly_full(&mut self) -> Option<Problem> {
+        let left = self.options.segment_bytes.saturating_sub(self.position());
+        if left > self.options.segment_bytes / 8 {
+            return None;
+        }
+        let failure = self.roller.failure().cloned();
+        self.roller.ask_again(self.segment + 1);
+        failure
+    }
+
+    /// Where the next record goes.
+    fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+}
+
+fn is_header(position: u64) -> bool {
+    position <= HEADER_BYTES as u64
+}

@@ -1,0 +1,7 @@
+//! The engine against itself: every transport, and what goes wrong between two sides.
+
+mod recovery;
+mod refusals;
+mod support;
+mod tls;
+mod transports;

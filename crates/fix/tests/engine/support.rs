@@ -1,0 +1,104 @@
+//! Two engines in one thread, and what they say to each other.
+
+use sidestep_fix::decode::Message;
+use sidestep_fix::engine::{
+    Destinations, DoorId, Endpoint, Engine, Handle, SessionPlan, SocketOptions, StorePlan, TlsSettings,
+};
+use sidestep_fix::exchange::Exchange;
+use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SessionId, SessionSettings};
+use sidestep_fix::store::journal::{Durability, Options, SEGMENT_BYTES_MIN};
+use sidestep_sys::Problem;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a client saw.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// Application messages: MsgSeqNum, PossDupFlag, ExecType or nothing.
+    pub(crate) seen: Vec<(u64, bool, String)>,
+    pub(crate) resets: u64,
+    pub(crate) ends: Vec<End>,
+    pub(crate) problems: Vec<String>,
+}
+
+impl Application for Client {
+    fn from_app(&mut self, message: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
+        let text = |tag| String::from_utf8_lossy(message.get(tag).unwrap_or_default()).into_owned();
+        self.seen.push((message.seq_num()?, text(43) == "Y", text(150)));
+        Ok(())
+    }
+
+    fn on_reset(&mut self, _: &SessionId) {
+        self.resets += 1;
+    }
+
+    fn on_logout(&mut self, _: &SessionId, why: End) {
+        self.ends.push(why);
+    }
+
+    fn on_problem(&mut self, _: &SessionId, problem: &Problem) {
+        self.problems.push(problem.to_string());
+    }
+}
+
+pub(crate) fn plan(role: Role, store: Option<&Path>) -> SessionPlan {
+    let (ours, theirs) = if role == Role::Acceptor { ("EXCHANGE", "CLIENT") } else { ("CLIENT", "EXCHANGE") };
+    let settings = SessionSettings::new(role, SessionId::new("FIX.4.4", ours, theirs));
+    let mut plan = SessionPlan::new(settings);
+    if let Some(folder) = store {
+        let options = Options { durability: Durability::PageCache, segment_bytes: SEGMENT_BYTES_MIN };
+        plan.store = StorePlan::Journal { folder: folder.to_owned(), options };
+    }
+    plan
+}
+
+pub(crate) fn exchange(
+    endpoint: &Endpoint,
+    tls: Option<&TlsSettings>,
+    plan: SessionPlan,
+) -> (Engine<Exchange>, DoorId, Handle) {
+    let mut engine = Engine::new(Exchange::default());
+    let door = engine.listen(endpoint, tls, &SocketOptions::default()).unwrap();
+    let handle = engine.add_acceptor(door, plan).unwrap();
+    (engine, door, handle)
+}
+
+pub(crate) fn client(destinations: Destinations, plan: &SessionPlan) -> (Engine<Client>, Handle) {
+    let mut engine = Engine::new(Client::default());
+    let destinations = Destinations { reconnect_interval: Duration::from_millis(20), ..destinations };
+    let handle = engine.add_initiator(plan, destinations).unwrap();
+    (engine, handle)
+}
+
+/// Polls both until `done`.
+pub(crate) fn until<A: Application, B: Application>(
+    one: &mut Engine<A>,
+    other: &mut Engine<B>,
+    mut done: impl FnMut(&Engine<A>, &Engine<B>) -> bool,
+) {
+    let end = Instant::now() + PATIENCE;
+    while !done(one, other) {
+        if one.poll() + other.poll() == 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        assert!(Instant::now() < end, "it takes too long");
+    }
+}
+
+pub(crate) fn order(client: &mut Engine<Client>, handle: Handle, number: u64) {
+    let sent = client.send(handle, b"D", |builder| {
+        builder.unsigned(11, number).str(38, "100").str(40, "2").str(44, "10.25").str(54, "1").str(55, "TEST");
+        builder.timestamp(60, sidestep_fix::Now::system().utc());
+    });
+    sent.unwrap();
+}
+
+/// One number out of an engine's metrics.
+pub(crate) fn metric<A: Application>(engine: &Engine<A>, name: &str) -> f64 {
+    let text = engine.metrics();
+    let line = text.lines().find(|line| line.starts_with(&format!("sidestep_fix_{name}{{"))).expect("it is there");
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}

@@ -1,0 +1,201 @@
+//! The commands of FIX: an exchange as a process, a client, an operator, a full disk, a kill.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Finished, finish, is_root, run, send_signal, sidestep};
+use tempfile::tempdir;
+
+/// A running exchange, ended when the test ends.
+struct Exchange {
+    child: Option<Child>,
+    address: String,
+}
+
+impl Exchange {
+    fn start(arguments: &[&str]) -> Self {
+        let mut all = vec!["fix", "exchange"];
+        all.extend(arguments);
+        Self::of(sidestep(&all))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary is built");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
+        let Some(address) = line.trim().strip_prefix("listening on ").map(str::to_owned) else {
+            panic!("{}", finish(child).stderr);
+        };
+        Self { child: Some(child), address }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    fn stop(mut self, signal: &str) -> Finished {
+        let child = self.child.take().expect("it runs");
+        send_signal(child.id(), signal);
+        finish(child)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn send(to: &str, more: &[&str]) -> Finished {
+    let mut all = vec!["fix", "send", "--to", to, "--wait", "20s"];
+    all.extend(more);
+    run(&all)
+}
+
+#[test]
+fn orders_are_filled_and_the_operator_sees_and_resets_the_numbers() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (admin, metrics, store) = (path("admin.sock"), path("metrics.prom"), path("store"));
+    let exchange = Exchange::start(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "page-cache",
+        "--store-path",
+        &store,
+        "--admin",
+        &admin,
+        "--metrics",
+        &metrics,
+    ]);
+    let sent = send(&exchange.address, &["--count", "3"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(sent.stdout.lines().filter(|line| line.contains("|35=8|")).count(), 6, "{}", sent.stdout);
+    assert!(sent.stderr.contains("3 sent, 6 received, 0 rejected"), "{}", sent.stderr);
+    let listed = run(&["fix", "sessions", "--admin", &admin, "--json"]);
+    let row: serde_json::Value = serde_json::from_str(listed.stdout.trim()).unwrap();
+    assert_eq!((row["session"].as_str(), row["next_outbound"].as_u64()), (Some("FIX.4.4:EXCHANGE->CLIENT"), Some(9)));
+    let reset = run(&["fix", "reset", "FIX.4.4:EXCHANGE->CLIENT", "--admin", &admin]);
+    assert_eq!(reset.code, 0, "{}", reset.stderr);
+    assert!(run(&["fix", "sessions", "--admin", &admin]).stdout.contains("disconnected"));
+    assert_eq!(run(&["fix", "reset", "NOBODY", "--admin", &admin]).code, 1);
+    let end = Instant::now() + Duration::from_secs(10);
+    while !std::fs::read_to_string(&metrics).is_ok_and(|text| text.contains("sidestep_fix_logons_total")) {
+        assert!(Instant::now() < end, "the file of metrics is not written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let stopped = exchange.stop("TERM");
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("3 orders"), "{}", stopped.stderr);
+}
+
+#[test]
+fn settings_of_quickfix_are_taken_and_their_notes_are_said() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("exchange.cfg");
+    let socket = folder.path().join("fix.sock");
+    let text = format!(
+        "[DEFAULT]\nConnectionType=acceptor\nTransport=unix\nSocketAcceptPath={}\nFileLogPath=log\n[SESSION]\n\
+         BeginString=FIX.4.2\nSenderCompID=EXCHANGE\nTargetCompID=CLIENT\n",
+        socket.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let exchange = Exchange::start(&["--cfg", file.to_str().unwrap()]);
+    let sent = send(&exchange.address, &["--begin", "FIX.4.2"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stdout.contains("|20=0|"), "FIX 4.2 has ExecTransType: {}", sent.stdout);
+    assert!(exchange.stop("INT").stderr.contains("line 5: FileLogPath has no effect"));
+}
+
+#[test]
+fn nobody_to_talk_to_is_said_with_the_reason() {
+    let sent = run(&["fix", "send", "--to", "127.0.0.1:1", "--wait", "300ms"]);
+    assert_eq!(sent.code, 1);
+    assert!(sent.stderr.contains("cannot log on") && sent.stderr.contains("refused"), "{}", sent.stderr);
+    assert_eq!(run(&["fix", "send", "--to", "nonsense"]).code, 2);
+    assert_eq!(run(&["fix", "exchange"]).code, 2);
+}
+
+/// What the client has got acknowledged is in the exchange's journal, whenever that is killed.
+#[test]
+fn an_exchange_that_is_killed_goes_on_with_its_numbers() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (ours, theirs) = (path("exchange"), path("client"));
+    for store in ["page-cache", "group-commit"] {
+        let mut orders = 0;
+        for _ in 0..3 {
+            let exchange = Exchange::start(&[
+                "--listen",
+                "127.0.0.1:0",
+                "--store",
+                store,
+                "--store-path",
+                &format!("{ours}-{store}"),
+            ]);
+            let client = format!("{theirs}-{store}");
+            let sent = send(&exchange.address, &["--count", "20", "--store-path", &client]);
+            assert_eq!(sent.code, 0, "{store}: {}", sent.stderr);
+            orders += 20;
+            let reports = sent.stdout.lines().filter(|line| line.contains("|35=8|")).count();
+            assert_eq!(reports, 40, "{store} after {orders} orders: {}\n{}", sent.stdout, sent.stderr);
+            assert!(!sent.stdout.contains("|43=Y|"), "{store}: nothing is sent twice: {}", sent.stdout);
+            exchange.stop("KILL");
+        }
+    }
+}
+
+/// An exchange in a mount namespace of its own, its store on a tmpfs of this kind.
+fn on_tmpfs(folder: &Path, options: &str) -> Command {
+    let script = format!(
+        "mount -t tmpfs -o {options} none {0} && exec {1} fix exchange --listen unix:{0}.sock --store page-cache \
+         --store-path {0}/store",
+        folder.display(),
+        env!("CARGO_BIN_EXE_sidestep")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_full_disk_ends_the_session_in_order() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let store = folder.path().join("disk");
+    std::fs::create_dir(&store).unwrap();
+    // Room for one segment, not for the next one.
+    let exchange = Exchange::of(on_tmpfs(&store, "size=6m"));
+    let sent =
+        send(&exchange.address, &["--count", "30000", "--store-path", folder.path().join("client").to_str().unwrap()]);
+    let logout = sent.stdout.lines().find(|line| line.contains("|35=5|"));
+    assert!(logout.is_some_and(|line| line.contains("store is full")), "{}: {logout:?}", sent.stderr);
+    assert!(exchange.pid() > 0);
+    let stopped = exchange.stop("TERM");
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("No space left"), "{}", stopped.stderr);
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_refuses_the_session_by_name() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let store = folder.path().join("disk");
+    std::fs::create_dir(&store).unwrap();
+    let exchange = Exchange::of(on_tmpfs(&store, "ro"));
+    let sent = run(&["fix", "send", "--to", &exchange.address, "--wait", "500ms"]);
+    assert_eq!(sent.code, 1);
+    let stopped = exchange.stop("TERM");
+    assert!(stopped.stderr.contains("Read-only file system"), "{}", stopped.stderr);
+}
