@@ -34,25 +34,25 @@ pub struct FieldDefinition {
 struct Values {
     /// Bit n: the value is the single byte n.
     single: u128,
-    longer: Option<Box<HashSet<Box<[u8]>>>>,
+    longer: HashSet<Box<[u8]>>,
 }
 
 impl Values {
     fn insert(&mut self, value: &[u8]) {
         match value {
             [byte] if byte.is_ascii() => self.single |= 1 << byte,
-            _ => _ = self.longer.get_or_insert_default().insert(value.into()),
+            _ => _ = self.longer.insert(value.into()),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.single == 0 && self.longer.is_none()
+        self.single == 0 && self.longer.is_empty()
     }
 
     fn holds(&self, value: &[u8]) -> bool {
         match value {
             [byte] if byte.is_ascii() => self.single >> byte & 1 == 1,
-            _ => self.longer.as_ref().is_some_and(|longer| longer.contains(value)),
+            _ => self.longer.contains(value),
         }
     }
 }

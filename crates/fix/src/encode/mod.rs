@@ -327,7 +327,7 @@ impl<'e> Builder<'e> {
         if is_ours(tag) {
             self.fail(Rejected::Tag(tag));
         }
-        if bytes > self.limit - self.at.min(self.limit) || self.limit - self.at - bytes < TAG_BYTES_MAX + 2 {
+        if self.limit.saturating_sub(self.at) < bytes.saturating_add(TAG_BYTES_MAX + 2) {
             self.fail(Rejected::TooLong);
             return self;
         }
