@@ -106,10 +106,23 @@ fn unlimit_locked_memory() -> Result<(), Problem> {
     if getrlimit(Resource::Memlock) == unlimited {
         return Ok(());
     }
-    setrlimit(Resource::Memlock, unlimited).map_err(|error| {
+    let lifted = setrlimit(Resource::Memlock, unlimited);
+    if lifted.is_err() && has_capability(IPC_LOCK) {
+        return Ok(()); // No limit holds for such a process, and a program of root's has it, too.
+    }
+    lifted.map_err(|error| {
         Problem::failed("cannot lift the limit on locked memory (RLIMIT_MEMLOCK)", error)
             .next("run as root, or set LimitMEMLOCK=infinity in its systemd unit")
     })
+}
+
+/// CAP_IPC_LOCK of capabilities(7).
+const IPC_LOCK: u32 = 14;
+
+fn has_capability(bit: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
+    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & (1 << bit) != 0)
 }
 
 /// Keeps every CPU of the host from sleeping so deep that it takes longer than `latency_us` to wake up, until dropped.
