@@ -121,7 +121,7 @@ fn names_stand_in_the_order_of_their_tags() {
 fn who_reads_slowly_does_not_fill_the_buffer() {
     let mut encoder = encoder();
     let text = "x".repeat(1000);
-    let (mut written, mut read) = (Vec::new(), Vec::new());
+    let (mut written, mut read) = (Vec::<u8>::new(), Vec::<u8>::new());
     for seq_num in 1..=2000 {
         let mut message = encoder.message(b"B");
         message.str(58, &text);

@@ -126,7 +126,7 @@ impl Host {
             _ => drop(self.session.reset(self.now, &mut self.app)),
         }
         // Sometimes the counterparty does not read.
-        if choices.byte() % 4 != 0 {
+        if !choices.byte().is_multiple_of(4) {
             let waiting = self.session.output().len();
             self.session.sent(waiting, self.now);
         }

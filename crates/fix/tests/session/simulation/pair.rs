@@ -60,14 +60,14 @@ impl Pair {
     pub(crate) fn step(&mut self, random: &mut Rng) -> Result<(), String> {
         let side = random.usize(..2);
         match random.u8(..100) {
-            0..30 => (0..random.usize(1..6)).for_each(|_| drop(self.sides[side].send(self.now))),
+            0..30 => (0..random.usize(1..6)).for_each(|_| _ = self.sides[side].send(self.now)),
             30..60 => self.carry(side, random.usize(1..700)),
             60..72 => (0..2).for_each(|side| self.carry(side, usize::MAX)),
             72..84 => self.pass(random.u64(1..4000) * MS),
             84..90 => self.cut(),
             90..97 => self.connect(),
             97..99 => self.sides[side].session.logout("", self.now, &mut self.sides[side].app),
-            _ => (0..300).for_each(|_| drop(self.sides[side].send(self.now))),
+            _ => (0..300).for_each(|_| _ = self.sides[side].send(self.now)),
         }
         self.end_what_ends();
         self.check()
