@@ -50,6 +50,8 @@ fn settings_of_a_namespace_are_changed_and_put_back() {
         let values = |changes: &[Change]| -> Vec<String> {
             changes.iter().map(|change| host.read(&change.place).unwrap()).collect()
         };
+        let too_many = host.write(&place(&format!("ethtool:{link}/channels/rx")), "1000").unwrap_err().to_string();
+        assert!(too_many.contains("exceeds maximum"), "{too_many}");
         let before = values(&changes);
         let plan = Plan { profile: "test".into(), changes, ..Plan::default() };
         let outcome = apply(&host, &store, &plan, false, &mut |_| ())?;

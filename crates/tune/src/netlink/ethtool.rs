@@ -124,7 +124,7 @@ pub(super) fn write(interface: &str, name: &str, setting: &str, value: &str) -> 
     let group = group(name)?;
     let command = group.write.ok_or(ErrorKind::Unsupported)?;
     let request = encode(group, header(interface), setting, value).ok_or(ErrorKind::InvalidInput)?;
-    Family::open("ethtool")?.ask(command, request).map(|_| ())
+    Family::open("ethtool")?.tell(command, request)
 }
 
 fn decode(group: &Group, answer: &[u8]) -> Settings {

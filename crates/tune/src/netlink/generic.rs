@@ -16,6 +16,11 @@ const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 const DUMP: u16 = 0x300;
 
+/// NLM_F_CAPPED and NLM_F_ACK_TLVS: of the request there is only the header, and attributes come after it.
+const WORDS_FOLLOW: u16 = 0x100 | 0x200;
+/// NLMSGERR_ATTR_MSG
+const MESSAGE: u16 = 1;
+
 const NETLINK_HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 /// The most packets of one dump: a NIC with thousands of NAPI instances needs some hundred.
@@ -44,6 +49,13 @@ impl Family {
     /// One request; the attributes of each answer.
     pub(crate) fn ask(&mut self, command: u8, attributes: Attributes) -> io::Result<Vec<Vec<u8>>> {
         self.transact(command, REQUEST | ACK, attributes)
+    }
+
+    /// A request to change something; a refusal is told in the kernel's own words, where it has any.
+    pub(crate) fn tell(&mut self, command: u8, attributes: Attributes) -> io::Result<()> {
+        self.socket.set_cap_ack(true)?;
+        self.socket.set_ext_ack(true)?;
+        self.transact(command, REQUEST | ACK, attributes).map(|_| ())
     }
 
     /// A request whose answer is a list.
@@ -94,17 +106,27 @@ fn collect(packet: &[u8], sequence: u32, answers: &mut Vec<Vec<u8>>) -> io::Resu
             // An answer to an earlier request that was given up.
             _ if word(8) != sequence => {}
             NLMSG_DONE => return Ok(true),
-            NLMSG_ERROR => return outcome(body).map(|()| true),
+            NLMSG_ERROR => return outcome(u16::from_ne_bytes([header[6], header[7]]), body).map(|()| true),
             _ => answers.extend(body.get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
         }
     }
     Ok(false)
 }
 
-/// The negated errno at the start of an error message; zero is an acknowledgement.
-fn outcome(body: &[u8]) -> io::Result<()> {
+/// The negated errno at the start of an error message; zero is an acknowledgement. Behind the header of the request, which follows
+/// it, there may be a sentence.
+fn outcome(flags: u16, body: &[u8]) -> io::Result<()> {
     let code = body.first_chunk().map_or(i32::MIN, |bytes| i32::from_ne_bytes(*bytes));
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code.saturating_neg())) }
+    if code == 0 {
+        return Ok(());
+    }
+    let error = io::Error::from_raw_os_error(code.saturating_neg());
+    let has_words = flags & WORDS_FOLLOW == WORDS_FOLLOW;
+    let words = body.get(4 + NETLINK_HEADER..).filter(|_| has_words).and_then(|rest| find(rest, MESSAGE));
+    Err(match words.map(|words| words.text()) {
+        Some(words) => io::Error::new(error.kind(), format!("{error}: {words}")),
+        None => error,
+    })
 }
 
 #[cfg(test)]
@@ -134,13 +156,22 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_may_have_words() {
+        let words = Attributes::default().text(MESSAGE, "requested channel count exceeds maximum").into_bytes();
+        let body = [&(-22_i32).to_ne_bytes()[..], &[0; NETLINK_HEADER], &words].concat();
+        let refused = outcome(WORDS_FOLLOW, &body).unwrap_err();
+        assert!(refused.to_string().ends_with("requested channel count exceeds maximum"), "{refused}");
+        assert_eq!(outcome(0, &body).unwrap_err().raw_os_error(), Some(22), "without the flag these are no attributes");
+    }
+
+    #[test]
     fn garbage_ends() {
         let mut cut = message(0x14, 7, &[0; 8]);
         cut.truncate(20);
         assert!(collect(&cut, 7, &mut Vec::new()).is_err());
         assert!(collect(&[0; 16], 7, &mut Vec::new()).is_err(), "a length of nothing must not loop");
         assert!(!collect(&[1; 7], 7, &mut Vec::new()).unwrap());
-        assert!(outcome(&[]).is_err());
+        assert!(outcome(0, &[]).is_err() && outcome(WORDS_FOLLOW, &[1; 9]).is_err());
     }
 
     #[test]

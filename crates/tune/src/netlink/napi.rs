@@ -46,7 +46,7 @@ pub(super) fn write(id: &str, name: &str, value: &str) -> io::Result<()> {
         Ok(value) => request.u32(*kind, value),
         Err(_) => request.bytes(*kind, &value.to_ne_bytes()),
     };
-    Family::open("netdev")?.ask(NAPI_SET, request).map(|_| ())
+    Family::open("netdev")?.tell(NAPI_SET, request)
 }
 
 /// An answer as it would be read, for whoever feeds it garbage.
