@@ -6,10 +6,10 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo install test conformance lint bench peers fuzz models tsan clean
+.PHONY: help build demo install test conformance lint bench peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the binary: target/release/sidestep
 	@scripts/bootstrap build
@@ -42,7 +42,8 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/fix-acceptance .ci/run peers/lib peers/*/run
+	shellcheck -x scripts/bootstrap scripts/fix-acceptance .ci/run peers/lib peers/*/run peers/fix/lib peers/fix/interop \
+		peers/fix/cost
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
@@ -61,6 +62,12 @@ peers: build ## Measure against other rings, sockperf, a C loop, and the verdict
 	peers/sockperf/run
 	peers/self/run
 
+peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelphia, Artio; talk to QuickFIX both ways
+	@scripts/bootstrap peers-fix
+	peers/fix/run
+	peers/fix/interop
+	peers/fix/cost
+
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
 	for target in $$($(CARGO) +nightly fuzz list); do \
@@ -78,4 +85,4 @@ tsan: ## The threads of rings and shared-memory links under ThreadSanitizer (nee
 
 clean: ## Remove what was built and measured
 	$(CARGO) clean
-	rm -rf $(OUT) fuzz/target peers/ring/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/fix/*/target

@@ -199,3 +199,29 @@ fn a_disk_that_cannot_be_written_refuses_the_session_by_name() {
     let stopped = exchange.stop("TERM");
     assert!(stopped.stderr.contains("Read-only file system"), "{}", stopped.stderr);
 }
+
+#[test]
+fn messages_are_explained_wherever_they_stand() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (client, log) = (path("client"), path("messages.log"));
+    let exchange = Exchange::start(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(send(&exchange.address, &["--store-path", &client]).code, 0);
+    exchange.stop("TERM");
+    let journal = run(&["fix", "decode", &client]);
+    assert_eq!(journal.code, 0, "{}", journal.stderr);
+    assert!(journal.stdout.contains("sent NewOrderSingle (D) CLIENT -> EXCHANGE, 2"), "{}", journal.stdout);
+    assert!(journal.stdout.contains("-- next inbound 5"), "{}", journal.stdout);
+    std::fs::write(&log, "20261121-10:00:00.000 : 8=FIX.4.2|9=49|35=8|34=2|49=A|56=B|150=2|55=IBM|10=000|\nnoise\n")
+        .unwrap();
+    let explained = run(&["fix", "decode", &log]).stdout;
+    assert!(explained.starts_with("20261121-10:00:00.000 ExecutionReport (8) A -> B, 2\n"), "{explained}");
+    assert!(explained.contains("   55 Symbol                   IBM\n"), "{explained}");
+    let line: serde_json::Value = serde_json::from_str(run(&["fix", "decode", "--json", &log]).stdout.trim()).unwrap();
+    assert_eq!(
+        (line["name"].as_str(), line["fields"][6]["name"].as_str()),
+        (Some("ExecutionReport"), Some("ExecType"))
+    );
+    std::fs::write(&log, "nothing of the kind").unwrap();
+    assert_eq!(run(&["fix", "decode", &log]).code, 1);
+}

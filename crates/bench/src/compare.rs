@@ -108,8 +108,15 @@ impl Comparison {
 fn name(row: &Row) -> String {
     let rate = row.rate_offered.map_or_else(String::new, |rate| format!(" at {rate}/s"));
     let rung = row.rung.as_ref().map_or_else(String::new, |rung| format!(" (rung {rung})"));
-    let measure = if row.measure == PER_MESSAGE { ", time per message" } else { "" };
-    format!("{} {} {} {} B{rate}{rung}{measure}", row.scenario, row.transport, row.path, row.size)
+    let measure = match row.measure.as_str() {
+        PER_MESSAGE => ", time per message",
+        "rtt_fill" => ", order to ack and fill",
+        "rtt_ack" => ", order to ack",
+        "rtt_heartbeat" => ", test request to heartbeat",
+        _ => "",
+    };
+    let sessions = row.sessions.map_or_else(String::new, |sessions| format!(", sessions: {sessions}"));
+    format!("{} {} {} {} B{rate}{rung}{measure}{sessions}", row.scenario, row.transport, row.path, row.size)
 }
 
 fn compare(before: &Row, after: &Row, first: &Document, second: &Document) -> Compared {
@@ -178,7 +185,8 @@ fn control(row: &Row, document: &Document) -> f64 {
     let controls = document.ratios.iter().filter(|ratio| {
         let is_control = ratio.of == ratio.against && &ratio.of == this && ratio.stat == statistic(row);
         // Only a scenario with several measures or paces names them in its ratios.
-        let same = ratio.measure.is_empty() || ratio.measure == row.measure && ratio.rate_offered == row.rate_offered;
+        let same = ratio.measure.is_empty()
+            || (&ratio.measure, ratio.rate_offered, ratio.sessions) == (&row.measure, row.rate_offered, row.sessions);
         let alike = ratio.scenario == row.scenario && ratio.transport == row.transport && ratio.size == row.size;
         is_control && same && alike
     });

@@ -7,6 +7,7 @@
 
 mod bypass;
 pub mod compare;
+pub mod fix;
 mod frames;
 mod host;
 pub mod measure;

@@ -13,6 +13,8 @@ pub enum Transport {
     Udp,
     /// UDP to a group, upstream.
     Multicast,
+    /// TLS over TCP.
+    Tls,
     /// A Unix stream socket.
     Uds,
     /// A byte stream in memory that both processes share.
@@ -28,6 +30,7 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Multicast => "multicast",
+            Self::Tls => "tls",
             Self::Uds => "uds",
             Self::Shm => "shm",
             Self::Memory => "memory",

@@ -1,7 +1,8 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
-use crate::values::{Cpus, LoadList, PathList, RateList, Target};
+use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sidestep_bench::fix::Reach;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub(crate) enum Bench {
     Rates(Rates),
     /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
     Ring(BenchRing),
+    /// FIX acceptors: order to acknowledgement and fill, test request to heartbeat
+    Fix(Box<BenchFix>),
     /// Be the peer of a measuring end on another machine
     Serve(Serve),
     /// Be the peer of a measuring end on this machine, told over standard input
@@ -262,6 +265,81 @@ pub(crate) struct BenchRing {
     pub(crate) clock: ClockKind,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchFix {
+    /// An acceptor of another kind that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH
+    /// or shm:PATH. Again for each further one; NAME is what it is called in the report
+    #[arg(long, value_name = "NAME=ADDRESS")]
+    pub(crate) acceptor: Vec<Named<Reach>>,
+    /// The process of an acceptor, to be stopped while others are measured
+    #[arg(long, value_name = "NAME=PID")]
+    pub(crate) pid: Vec<Named<u32>>,
+    /// What an acceptor is, for the report
+    #[arg(long, value_name = "NAME=TEXT")]
+    pub(crate) about: Vec<Named<String>>,
+    /// Our own acceptor over these, started for the run: tcp, uds, shm; `none` to measure others alone. All acceptors
+    /// are held against the first one
+    #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
+    pub(crate) own: Vec<String>,
+    /// Its stores, each measured: none, page-cache, group-commit
+    #[arg(long, value_delimiter = ',', default_value = "page-cache", value_name = "LIST")]
+    pub(crate) store: Vec<String>,
+    /// Whether it spins or sleeps
+    #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
+    pub(crate) own_waiting: WaitingKind,
+    /// What is asked of them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "orders")]
+    pub(crate) workload: Vec<WorkloadKind>,
+    /// When messages leave: `hot` (when the last one is answered), or one due in every such time (100us, 1ms)
+    #[arg(long, default_value = "hot", value_name = "LIST")]
+    pub(crate) pace: FixLoadList,
+    /// Sessions that take turns
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N")]
+    pub(crate) sessions: Vec<u32>,
+    /// How the client waits for an answer
+    #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
+    pub(crate) waiting: WaitingKind,
+    /// Time for each acceptor under each load
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Duration,
+    /// Messages for so long before anything of an acceptor is counted
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) warmup: Duration,
+    /// BeginString of the client
+    #[arg(long, default_value = "FIX.4.4", value_name = "VERSION")]
+    pub(crate) begin_string: String,
+    /// SenderCompID of the client, to which the number of the session is added: BENCH001
+    #[arg(long, default_value = "BENCH", value_name = "ID")]
+    pub(crate) sender: String,
+    /// TargetCompID of the client
+    #[arg(long, default_value = "EXCHANGE", value_name = "ID")]
+    pub(crate) target: String,
+    /// CPUs of the client and of our own acceptor
+    #[arg(long, value_name = "CLIENT[,ACCEPTORS]")]
+    pub(crate) cpus: Option<Cpus>,
+    /// The clock: the TSC where it can be trusted, or the kernel's
+    #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
+    pub(crate) clock: ClockKind,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadKind {
+    /// NewOrderSingle, to its acknowledgement and to its fill
+    Orders,
+    /// TestRequest, to its Heartbeat
+    Heartbeats,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitingKind {
+    /// Asks again and again
+    Spin,
+    /// Sleeps until the kernel wakes it
+    Block,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,8 @@ pub(crate) enum Fix {
     Exchange(Exchange),
     /// Log on, send orders or the messages of a file, show what comes back
     Send(Box<Send>),
+    /// Explain messages: journals, logs of QuickFIX, raw FIX from a file or standard input
+    Decode(Decode),
     /// List the sessions of a running engine
     Sessions(Sessions),
     /// Set the sequence numbers of a session of a running engine
@@ -130,6 +132,18 @@ pub(crate) struct Send {
 pub(crate) enum Side {
     Buy,
     Sell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Decode {
+    /// Journal segments, folders of journals, logs or files of messages; standard input if there is none
+    pub(crate) files: Vec<PathBuf>,
+    /// Names from this dictionary (QuickFIX's XML) instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dictionary: Option<PathBuf>,
+    /// As JSON, a line per message
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

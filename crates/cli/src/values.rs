@@ -1,5 +1,6 @@
 //! Values of flags that clap does not know.
 
+use sidestep_bench::fix;
 use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::ring::Load;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -63,6 +64,47 @@ impl FromStr for LoadList {
                 .map_err(|error| format!("{time:?} is neither `hot` nor a time like 1us: {error}")),
         };
         text.split(',').map(load).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// When orders leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FixLoadList(pub(crate) Vec<fix::Load>);
+
+impl FromStr for FixLoadList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let load = |load: Load| match load {
+            Load::ClosedLoop => Ok(fix::Load::ClosedLoop),
+            Load::Paced(interval) => Ok(fix::Load::Paced(interval)),
+            Load::Stream => Err("orders do not stream".into()),
+        };
+        match text.parse::<LoadList>()?.0 {
+            loads if loads.is_empty() => Err("give `hot`, or times like 100us".into()),
+            loads => loads.into_iter().map(load).collect::<Result<_, _>>().map(Self),
+        }
+    }
+}
+
+/// `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named<T> {
+    pub(crate) name: String,
+    pub(crate) value: T,
+}
+
+impl<T: FromStr<Err: std::fmt::Display>> FromStr for Named<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                let value = value.parse().map_err(|error: T::Err| error.to_string())?;
+                Ok(Self { name: name.into(), value })
+            }
+            _ => Err(format!("{text:?} is not of the form NAME=...")),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod engine;
 pub mod exchange;
 pub mod frame;
 pub mod metrics;
+pub mod names;
 pub mod schedule;
 pub mod session;
 pub mod store;

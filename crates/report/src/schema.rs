@@ -174,9 +174,9 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, later `ring`, `fix`, `tick`.
+    /// `rr`, `sizes`, `rates`, `ring`, `fix`, later `tick`.
     pub scenario: String,
-    /// `tcp`, `udp`, `multicast`, `uds`, `shm`, `memory`; later `tls`.
+    /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`.
     pub transport: String,
     /// `kernel-default`, `kernel-pinned`, ... (see [`PathInfo`]).
     pub path: String,
@@ -185,6 +185,9 @@ pub struct Row {
     pub rung: Option<String>,
     /// Message size in bytes.
     pub size: u32,
+    /// Sessions that took turns (`fix`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u32>,
     /// Messages per second asked for.
     pub rate_offered: Option<f64>,
     /// Messages per second that arrived.
@@ -192,7 +195,8 @@ pub struct Row {
     /// `ns`.
     pub unit: String,
     /// `rtt`, `half_rtt`, `one_way`, or `per_message`: time per message at full speed, its mean the inverse of
-    /// `rate_achieved`.
+    /// `rate_achieved`. Of FIX: `rtt_fill` (order to second report), `rtt_ack` (order to first report), `rtt_heartbeat`
+    /// (test request to heartbeat).
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]
@@ -327,12 +331,15 @@ pub struct Ratio {
     pub value: f64,
     /// Its 95 % interval (bootstrap over slices).
     pub ci95: [f64; 2],
-    /// Measure of both, where a path has rows of several (`ring`); else empty.
+    /// Measure of both, where a path has rows of several (`ring`, `fix`); else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub measure: String,
     /// Messages per second asked of both, where they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_offered: Option<f64>,
+    /// Sessions of both (`fix`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u32>,
 }
 
 /// Something asked for that this host or device cannot give, and why.

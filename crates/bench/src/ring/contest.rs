@@ -159,7 +159,7 @@ impl<'a> Arm<'a> {
         let size = u32::try_from(shape.size).unwrap_or(u32::MAX);
         let measure = if load == Load::Stream { PER_MESSAGE } else { "rtt" };
         let (path, rate_offered) = (contestant.name().into(), rate(load));
-        let key = Key { scenario: "ring", transport: "memory", path, size, rate_offered, measure, rung: None };
+        let key = Key { scenario: "ring", transport: "memory", path, size, rate_offered, measure, ..Key::default() };
         let mut record = Record::new(key);
         record.refusal = contestant.refusal(size, load);
         let job = Job {

@@ -19,6 +19,7 @@ pub(crate) struct Key {
     pub(crate) rung: Option<String>,
     pub(crate) size: u32,
     pub(crate) rate_offered: Option<f64>,
+    pub(crate) sessions: Option<u32>,
     pub(crate) measure: &'static str,
 }
 
@@ -136,6 +137,7 @@ impl Record {
             rung: self.key.rung.clone(),
             size: self.key.size,
             rate_offered: self.key.rate_offered,
+            sessions: self.key.sessions,
             unit: "ns".into(),
             measure: self.key.measure.into(),
             distribution: self.samples.distribution(divisor),
@@ -203,9 +205,10 @@ impl Record {
             stat: stat.name.into(),
             value: estimate.value,
             ci95: estimate.ci95,
-            // Only rings have rows that these two alone tell apart.
-            measure: if self.key.scenario == "ring" { self.key.measure.into() } else { String::new() },
+            // Only rings and FIX have rows that the measure alone tells apart.
+            measure: if matches!(self.key.scenario, "ring" | "fix") { self.key.measure.into() } else { String::new() },
             rate_offered: self.key.rate_offered,
+            sessions: self.key.sessions,
         })
     }
 }

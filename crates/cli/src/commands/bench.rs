@@ -1,6 +1,6 @@
 //! `sidestep bench`.
 
-use super::bench_ring;
+use super::{bench_fix, bench_ring};
 use crate::args::{Bench, CastKind, ClockKind, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind};
 use crate::output::Outputs;
 use crate::progress::Bar;
@@ -23,6 +23,7 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Sizes(args) => sizes(args),
         Bench::Rates(args) => rates(args),
         Bench::Ring(args) => bench_ring::run(args),
+        Bench::Fix(args) => bench_fix::run(*args),
         Bench::RingPeer { job } => bench_ring::far(&job),
         Bench::Serve(args) => serve_others(&args),
         Bench::Peer(args) => peer_of_parent(&args),

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod bench;
+mod bench_fix;
 mod bench_ring;
 mod compare;
 mod control;

@@ -18,10 +18,13 @@
 
 mod build;
 mod cfg;
+mod dictionaries;
 mod fields;
 pub mod keys;
 mod place;
 mod toml;
+
+pub use dictionaries::{Dictionaries, read as read_dictionary};
 
 use crate::engine::{Destinations, Endpoint, SessionPlan, SocketOptions, TlsSettings};
 use sidestep_sys::Problem;

@@ -5,11 +5,14 @@
 
 use crate::SOH;
 use data::DataFields;
+pub use group::{Entries, Entry};
 mod data;
+mod group;
+mod typed;
 
 use crate::frame::{Fault, Garbled, TRAILER_BYTES};
 use crate::tag;
-use crate::value::{self, Decimal, UtcTimestamp};
+use crate::value;
 
 /// Fields of one message by default: an order has 20, a list of 64 securities some 2,000.
 pub const FIELDS_MAX: usize = 4096;
@@ -83,35 +86,37 @@ impl Index {
         }
         check_sum(raw, body_end)?;
         let (mut at, mut count) = (0, 0);
+        // The data field that the field before announced, and how long it is to be.
+        let (mut data_tag, mut data_bytes) = (0, 0);
         while at < body_end {
-            let mut field = word_field(raw, at)?;
-            if count > 0
-                && let Some(end) = self.data_end(raw, count - 1, field)
-            {
-                field.end = end;
+            let (tag, start, mut end) = word_field(raw, at)?;
+            if tag == data_tag && tag != 0 {
+                end = data_end(raw, start, data_bytes).unwrap_or(end);
             }
-            *self.fields.get_mut(count).ok_or(Fault::Fields)? = field;
+            data_tag = 0;
+            if let Some(announced) = self.data.announced_by(tag) {
+                (data_tag, data_bytes) = (announced, value::unsigned(&raw[start..end]).unwrap_or(u64::MAX));
+            }
+            let slot = self.fields.get_mut(count).ok_or(Fault::Fields)?;
+            // One by one: a store of the whole would wait for its parts.
+            slot.tag = tag;
+            slot.start = start as u32;
+            slot.end = end as u32;
             count += 1;
-            at = field.end as usize + 1;
+            at = end + 1;
         }
         let trailer = Field { tag: tag::CHECK_SUM, start: body_end as u32 + 3, end: raw.len() as u32 - 1 };
         *self.fields.get_mut(count).ok_or(Fault::Fields)? = trailer;
         check_front(raw, &self.fields[..=count], body_end)?;
         Ok(count + 1)
     }
+}
 
-    /// Where the value of a data field ends, if the field before says so, and if there is a delimiter in that place. A length
-    /// that cannot be is passed over: the field then ends like any other, and what follows is held against the dictionary.
-    #[inline]
-    fn data_end(&self, raw: &[u8], before: usize, field: Field) -> Option<u32> {
-        let before = self.fields.get(before)?;
-        if self.data.announced_by(before.tag)? != field.tag {
-            return None;
-        }
-        let length = value::unsigned(&raw[before.start as usize..before.end as usize])?;
-        let end = usize::try_from(length).ok()?.checked_add(field.start as usize)?;
-        (end < raw.len() - TRAILER_BYTES && raw[end] == SOH).then_some(end as u32)
-    }
+/// Where the value of a data field ends, if there is a delimiter in that place. A length that cannot be is passed over: the
+/// field then ends like any other, and what follows is held against the dictionary.
+fn data_end(raw: &[u8], start: usize, bytes: u64) -> Option<usize> {
+    let end = usize::try_from(bytes).ok()?.checked_add(start)?;
+    (end < raw.len() - TRAILER_BYTES && raw[end] == SOH).then_some(end)
 }
 
 fn is_logon(raw: &[u8]) -> bool {
@@ -133,9 +138,10 @@ pub(crate) fn sum(bytes: &[u8]) -> u8 {
 }
 
 /// The field at `at`, up to its first delimiter. Looks at eight bytes at once: most fields are no longer. `at` is before the
-/// trailer and there is a delimiter right before that, so that no look goes beyond the message.
-#[inline]
-fn word_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+/// trailer and there is a delimiter right before that, so that no look goes beyond the message. Returns the tag, and where the
+/// value starts and ends.
+#[inline(always)]
+fn word_field(raw: &[u8], at: usize) -> Result<(u32, usize, usize), Fault> {
     let word = load(raw, at).ok_or(Fault::Field)?;
     let equals = first(word, b'=');
     let digits = (equals / 8) as usize;
@@ -151,7 +157,7 @@ fn word_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
         from += 8;
         found = first(load(raw, from).ok_or(Fault::Field)?, SOH);
     }
-    Ok(Field { tag, start: start as u32, end: (from + (found / 8) as usize) as u32 })
+    Ok((tag, start, from + (found / 8) as usize))
 }
 
 /// Tags of up to this many digits are read by one multiplication.
@@ -200,7 +206,7 @@ fn signed_tag(raw: &[u8], at: usize, digits: usize) -> Result<u32, Fault> {
 
 /// A field with a long tag, byte by byte.
 #[cold]
-fn long_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
+fn long_field(raw: &[u8], at: usize) -> Result<(u32, usize, usize), Fault> {
     let digits = raw[at..].iter().take(TAG_DIGITS_MAX + 2).position(|byte| *byte == b'=').ok_or(Fault::Field)?;
     let text = &raw[at..at + digits];
     let tag = match text.strip_prefix(b"-") {
@@ -210,7 +216,7 @@ fn long_field(raw: &[u8], at: usize) -> Result<Field, Fault> {
     };
     let start = at + digits + 1;
     let length = raw[start..].iter().position(|byte| *byte == SOH).ok_or(Fault::Field)?;
-    Ok(Field { tag: tag.ok_or(Fault::Field)?, start: start as u32, end: (start + length) as u32 })
+    Ok((tag.ok_or(Fault::Field)?, start, start + length))
 }
 
 /// The first three fields (FIX session layer: what is otherwise is garbled).
@@ -284,45 +290,6 @@ impl<'a> Message<'a, '_> {
     /// MsgSeqNum (34).
     pub fn seq_num(&self) -> Result<u64, FieldError> {
         self.unsigned(tag::MSG_SEQ_NUM)
-    }
-
-    /// The value of a field that has to be there and not empty.
-    pub fn required(&self, tag: u32) -> Result<&'a [u8], FieldError> {
-        match self.get(tag) {
-            None => Err(FieldError::Missing(tag)),
-            Some([]) => Err(FieldError::Empty(tag)),
-            Some(value) => Ok(value),
-        }
-    }
-
-    /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
-    pub fn unsigned(&self, tag: u32) -> Result<u64, FieldError> {
-        value::unsigned(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// An `int`.
-    pub fn integer(&self, tag: u32) -> Result<i64, FieldError> {
-        value::integer(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `float`, `Price`, `Qty` or `Amt`.
-    pub fn decimal(&self, tag: u32) -> Result<Decimal, FieldError> {
-        Decimal::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `char`.
-    pub fn character(&self, tag: u32) -> Result<u8, FieldError> {
-        value::character(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `Boolean`.
-    pub fn boolean(&self, tag: u32) -> Result<bool, FieldError> {
-        value::boolean(self.required(tag)?).ok_or(FieldError::Format(tag))
-    }
-
-    /// A `UTCTimestamp`.
-    pub fn timestamp(&self, tag: u32) -> Result<UtcTimestamp, FieldError> {
-        UtcTimestamp::parse(self.required(tag)?).ok_or(FieldError::Format(tag))
     }
 
     fn value(&self, field: &Field) -> &'a [u8] {

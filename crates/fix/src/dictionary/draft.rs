@@ -122,7 +122,7 @@ impl<'d> Expansion<'d> {
         for item in items {
             match item {
                 Item::Field { tag, required } => {
-                    into.push(Member { tag: *tag, required: all && *required, group: None })
+                    into.push(Member { tag: *tag, required: all && *required, group: None });
                 }
                 Item::Group { number, required } => {
                     let group = u16::try_from(*number).ok();

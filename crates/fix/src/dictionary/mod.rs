@@ -34,25 +34,25 @@ pub struct FieldDefinition {
 struct Values {
     /// Bit n: the value is the single byte n.
     single: u128,
-    longer: Option<Box<HashSet<Box<[u8]>>>>,
+    longer: HashSet<Box<[u8]>>,
 }
 
 impl Values {
     fn insert(&mut self, value: &[u8]) {
         match value {
             [byte] if byte.is_ascii() => self.single |= 1 << byte,
-            _ => _ = self.longer.get_or_insert_default().insert(value.into()),
+            _ => _ = self.longer.insert(value.into()),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.single == 0 && self.longer.is_none()
+        self.single == 0 && self.longer.is_empty()
     }
 
     fn holds(&self, value: &[u8]) -> bool {
         match value {
             [byte] if byte.is_ascii() => self.single >> byte & 1 == 1,
-            _ => self.longer.as_ref().is_some_and(|longer| longer.contains(value)),
+            _ => self.longer.contains(value),
         }
     }
 }
@@ -219,9 +219,11 @@ impl Dictionary {
         let mut fields = std::mem::take(&mut self.fields);
         let known: HashSet<u32> = fields.iter().map(|field| field.tag).collect();
         fields.extend(transport.fields.iter().filter(|field| !known.contains(&field.tag)).cloned());
-        let offset = self.groups.len() as u16;
+        // Groups beyond what a number holds are no longer known as groups; no dictionary comes near.
+        let offset = self.groups.len();
+        let number = |group: u16| u16::try_from(usize::from(group) + offset).ok();
         let moved = |section: &Section| {
-            let member = |one: &Member| Member { group: one.group.map(|group| group + offset), ..*one };
+            let member = |one: &Member| Member { group: one.group.and_then(number), ..*one };
             Section::new(section.members().iter().map(member))
         };
         let mut groups = std::mem::take(&mut self.groups);

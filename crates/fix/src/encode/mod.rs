@@ -13,10 +13,13 @@
 //! behind them in the order given.
 
 use crate::SOH;
+mod text;
+
 use crate::clock::Now;
 use crate::decode::sum;
 use crate::tag;
-use crate::value::{CachedTime, Decimal, Digits, Precision, UtcTimestamp, two_digits, write_left};
+use crate::value::{CachedTime, Decimal, Digits, Precision, TIMESTAMP_BYTES_MAX, UtcTimestamp, two_digits, write_left};
+use text::{TAG_BYTES_MAX, copy, has_control, write_tag};
 
 /// Largest message written, unless said otherwise: what a counterparty's framer takes by default.
 pub const MESSAGE_BYTES_MAX: usize = crate::frame::MESSAGE_BYTES_MAX;
@@ -190,19 +193,14 @@ fn text_field(into: &mut Vec<u8>, tag: u32, value: &str) -> Result<(), Rejected>
     if value.is_empty() {
         return Ok(());
     }
-    check_text(tag, value.as_bytes())?;
+    if has_control(value.as_bytes()) {
+        return Err(Rejected::ControlByte(tag));
+    }
     into.extend_from_slice(Digits::of(u64::from(tag)).as_bytes());
     into.push(b'=');
     into.extend_from_slice(value.as_bytes());
     into.push(SOH);
     Ok(())
-}
-
-/// No control bytes: SOH ends a field, and the others have no place in a text either. Bytes beyond ASCII pass.
-fn check_text(tag: u32, value: &[u8]) -> Result<(), Rejected> {
-    // Without an early end the compiler looks at many bytes at once.
-    let control = value.iter().fold(false, |found, byte| found | (*byte < b' ') | (*byte == 0x7f));
-    if control { Err(Rejected::ControlByte(tag)) } else { Ok(()) }
 }
 
 impl<'e> Builder<'e> {
@@ -213,9 +211,10 @@ impl<'e> Builder<'e> {
     }
 
     /// A text: `String`, `char`, `MultipleValueString`, or any value already in FIX's form. Not empty, no control bytes.
+    #[inline]
     pub fn bytes(&mut self, tag: u32, value: &[u8]) -> &mut Self {
-        if let Err(fault) = check_text(tag, value) {
-            self.fail(fault);
+        if has_control(value) {
+            self.fail(Rejected::ControlByte(tag));
         }
         self.raw(tag, value)
     }
@@ -236,20 +235,21 @@ impl<'e> Builder<'e> {
     }
 
     /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
+    #[inline]
     pub fn unsigned(&mut self, tag: u32, value: u64) -> &mut Self {
-        self.raw(tag, Digits::of(value).as_bytes())
+        let digits = decimal_digits(value);
+        self.field(tag, digits, |to| _ = write_left(to, digits, value))
     }
 
     /// An `int`.
+    #[inline]
     pub fn int(&mut self, tag: u32, value: i64) -> &mut Self {
-        let digits = Digits::of(value.unsigned_abs());
-        if value < 0 {
-            let mut text = [b'-'; 20];
-            let length = digits.as_bytes().len();
-            text[1..=length].copy_from_slice(digits.as_bytes());
-            return self.raw(tag, &text[..=length]);
-        }
-        self.raw(tag, digits.as_bytes())
+        let digits = decimal_digits(value.unsigned_abs());
+        let length = digits + usize::from(value < 0);
+        self.field(tag, length, |to| {
+            to[0] = b'-';
+            write_left(to, length, value.unsigned_abs());
+        })
     }
 
     /// A `float`, `Price`, `Qty` or `Amt`.
@@ -261,8 +261,9 @@ impl<'e> Builder<'e> {
 
     /// A `UTCTimestamp` with this precision.
     pub fn timestamp_with(&mut self, tag: u32, value: UtcTimestamp, precision: Precision) -> &mut Self {
-        let mut time = self.encoder.time;
-        self.raw(tag, time.text(value, precision))
+        let mut text = [0; TIMESTAMP_BYTES_MAX];
+        let length = self.encoder.time.write(value, precision, &mut text);
+        self.raw(tag, &text[..length])
     }
 
     /// A `UTCTimestamp` with the session's precision.
@@ -298,8 +299,8 @@ impl<'e> Builder<'e> {
     fn set_type(&mut self, msg_type: &[u8]) {
         if msg_type.is_empty() || msg_type.len() > MSG_TYPE_BYTES_MAX {
             self.fail(Rejected::Empty(tag::MSG_TYPE));
-        } else if let Err(fault) = check_text(tag::MSG_TYPE, msg_type) {
-            self.fail(fault);
+        } else if has_control(msg_type) {
+            self.fail(Rejected::ControlByte(tag::MSG_TYPE));
         } else {
             self.msg_type.text[..msg_type.len()].copy_from_slice(msg_type);
             self.msg_type.length = msg_type.len() as u8;
@@ -312,27 +313,29 @@ impl<'e> Builder<'e> {
     }
 
     /// `tag=value␁`, whatever the value holds.
+    #[inline]
     fn raw(&mut self, tag: u32, value: &[u8]) -> &mut Self {
-        if value.is_empty() {
+        self.field(tag, value.len(), |to| copy(to, value))
+    }
+
+    /// `tag=value␁` with a value of that many bytes, which `write` writes.
+    #[inline]
+    fn field(&mut self, tag: u32, bytes: usize, write: impl FnOnce(&mut [u8])) -> &mut Self {
+        if bytes == 0 {
             self.fail(Rejected::Empty(tag));
         }
         if is_ours(tag) {
             self.fail(Rejected::Tag(tag));
         }
-        let digits = Digits::of(u64::from(tag));
-        let digits = digits.as_bytes();
-        let value_at = self.at + digits.len() + 1;
-        let end = value_at.saturating_add(value.len()).saturating_add(1);
-        if end > self.limit {
+        if self.limit.saturating_sub(self.at) < bytes.saturating_add(TAG_BYTES_MAX + 2) {
             self.fail(Rejected::TooLong);
             return self;
         }
-        let field = &mut self.encoder.buffer[self.at..end];
-        field[..digits.len()].copy_from_slice(digits);
-        field[digits.len()] = b'=';
-        field[digits.len() + 1..digits.len() + 1 + value.len()].copy_from_slice(value);
-        field[end - self.at - 1] = SOH;
-        self.at = end;
+        let at = write_tag(&mut self.encoder.buffer, self.at, tag);
+        let value = &mut self.encoder.buffer[at..at + bytes + 1];
+        write(&mut value[..bytes]);
+        value[bytes] = SOH;
+        self.at = at + bytes + 1;
         self
     }
 }
@@ -391,7 +394,9 @@ impl Encoder {
         let mut at = body;
         put_left(buffer, &mut at, &self.target);
         put_left(buffer, &mut at, &[SOH]);
-        put_left(buffer, &mut at, self.time.text(header.now.utc(), self.precision));
+        let mut text = [0; TIMESTAMP_BYTES_MAX];
+        let length = self.time.write(header.now.utc(), self.precision, &mut text);
+        put_left(buffer, &mut at, &text[..length]);
         put_left(buffer, &mut at, &self.sender);
         if header.poss_dup {
             put_left(buffer, &mut at, POSS_DUP);
@@ -426,6 +431,7 @@ const POSS_DUP: &[u8] = b"43=Y\x01";
 /// Bytes of SendingTime by precision.
 const TIME_BYTES: [usize; 4] = [17, 21, 24, 27];
 
+#[inline]
 fn decimal_digits(value: u64) -> usize {
     value.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
@@ -433,7 +439,7 @@ fn decimal_digits(value: u64) -> usize {
 fn put_left(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     let end = *at;
     *at -= bytes.len();
-    buffer[*at..end].copy_from_slice(bytes);
+    copy(&mut buffer[*at..end], bytes);
 }
 
 mod queue;

@@ -116,3 +116,30 @@ fn names_stand_in_the_order_of_their_tags() {
     let forged = Parties { sender: "S\x0156=X".to_owned(), ..parties() };
     assert_eq!(Encoder::new(&forged, Precision::Millis).err(), Some(Rejected::ControlByte(49)));
 }
+
+#[test]
+fn who_reads_slowly_does_not_fill_the_buffer() {
+    let mut encoder = encoder();
+    let text = "x".repeat(1000);
+    let (mut written, mut read) = (Vec::new(), Vec::new());
+    for seq_num in 1..=2000 {
+        let mut message = encoder.message(b"B");
+        message.str(58, &text);
+        written.extend(message.finish(seq_num, NOW).expect("room for one more"));
+        // Always some bytes behind, and never at the end of a message.
+        let count = if seq_num < 50 { 500 } else { encoder.output().len() - 40_001 + (seq_num as usize % 7) };
+        read.extend(&encoder.output()[..count]);
+        encoder.sent(count);
+    }
+    read.extend(encoder.output());
+    assert!(read == written);
+}
+
+#[test]
+fn a_full_buffer_refuses_whatever_is_written() {
+    let mut encoder = encoder();
+    while encoder.append(&[b'x'; 1000]) {}
+    let mut message = encoder.message(b"B");
+    message.str(58, "").str(58, "x").int(1, -5).data(95, 96, &[1; 5000]);
+    assert!(message.finish(1, NOW).is_err());
+}

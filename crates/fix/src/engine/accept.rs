@@ -58,12 +58,13 @@ impl Door {
         plans.peek().is_none() || plans.any(|plan| plan.allows(peer))
     }
 
-    /// The first template that the session fits, with the session's name in it. `*` stands for any name.
-    pub(super) fn template_for(&self, id: &SessionId) -> Option<SessionPlan> {
+    /// The first template that the session fits and the host may use, with the session's name in it. `*` stands for any name.
+    pub(super) fn template_for(&self, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         let found = self.templates.iter().find(|plan| {
             let pattern = &plan.settings.id;
-            fits(&pattern.begin_string, &id.begin_string)
+            plan.allows(peer)
+                && fits(&pattern.begin_string, &id.begin_string)
                 && fits(&pattern.sender_comp_id, &id.sender_comp_id)
                 && fits(&pattern.target_comp_id, &id.target_comp_id)
                 && fits(&pattern.sender_sub_id, &id.sender_sub_id)

@@ -5,14 +5,10 @@ use super::driver::Idle;
 use super::endpoint::Endpoint;
 use super::tls::TlsSettings;
 use super::transport::SocketOptions;
-use crate::config::{Config, DictionaryConfig, Place, SessionConfig};
-use crate::session::{Application, SessionId, Validate};
+use crate::config::{Config, Dictionaries, Place, SessionConfig};
+use crate::session::Application;
 use sidestep_link::Waiting;
 use sidestep_sys::Problem;
-use std::sync::Arc;
-
-/// Makes the validator of a session, or none.
-pub type Validators<'a> = dyn FnMut(&SessionId, &DictionaryConfig) -> Result<Option<Arc<dyn Validate>>, Problem> + 'a;
 
 /// The doors that settings have asked for so far.
 type Doors = Vec<(Endpoint, Option<TlsSettings>, DoorId)>;
@@ -21,11 +17,11 @@ impl<A: Application> Engine<A> {
     /// Adds every session of the settings; those of one address share a door. `idle` is how the engine will be run.
     ///
     /// # Errors
-    /// An address, a certificate, a store or a name cannot be had.
-    pub fn configure(&mut self, config: &Config, idle: Idle, validators: &mut Validators<'_>) -> Result<(), Problem> {
-        let mut doors = Doors::new();
+    /// An address, a certificate, a dictionary, a store or a name cannot be had.
+    pub fn configure(&mut self, config: &Config, idle: Idle) -> Result<(), Problem> {
+        let (mut doors, mut dictionaries) = (Doors::new(), Dictionaries::default());
         for session in &config.sessions {
-            self.add_configured(session, idle, validators, &mut doors)?;
+            self.add_configured(session, idle, &mut dictionaries, &mut doors)?;
         }
         Ok(())
     }
@@ -34,11 +30,12 @@ impl<A: Application> Engine<A> {
         &mut self,
         session: &SessionConfig,
         idle: Idle,
-        validators: &mut Validators<'_>,
+        dictionaries: &mut Dictionaries,
         doors: &mut Doors,
     ) -> Result<(), Problem> {
         let mut plan = session.plan.clone();
-        plan.validator = validators(&plan.settings.id, &session.dictionary)?;
+        let settings = &plan.settings;
+        plan.validator = dictionaries.validator(&settings.id, &settings.default_appl_ver_id, &session.dictionary)?;
         match &session.place {
             Place::Listen { endpoint, tls, options } => {
                 let door = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), doors)?;

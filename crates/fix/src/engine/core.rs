@@ -18,6 +18,7 @@ use crate::store::AnyStore;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ use std::time::Duration;
 const CHORES_EVERY: Duration = Duration::from_micros(500);
 /// Between two looks at the files of certificates.
 const FILES_EVERY: Duration = Duration::from_secs(1);
+
+/// Polls that bring nothing between two readings of the clock: it costs as much as a third of such a poll, and no timer is
+/// as fine as eight of them.
+const POLLS_PER_READING: u32 = 8;
 
 /// A session of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +54,9 @@ pub struct Engine<A> {
     refusals: Refusals,
     chores_at: u64,
     files_at: u64,
+    /// When the clock was last read, and polls since.
+    mono_ns: u64,
+    idle_polls: u32,
     pub(super) requests: Vec<Receiver<Request>>,
 }
 
@@ -68,6 +76,8 @@ impl<A: Application> Engine<A> {
             refusals: Refusals::default(),
             chores_at: 0,
             files_at: 0,
+            mono_ns: 0,
+            idle_polls: POLLS_PER_READING,
             requests: Vec::new(),
         }
     }
@@ -192,8 +202,12 @@ impl<A: Application> Engine<A> {
     /// Does all that can be done now. Returns how much that was; 0 for nothing.
     #[inline]
     pub fn poll(&mut self) -> usize {
-        let mono_ns = Now::system().mono_ns;
-        let mut work = 0;
+        self.idle_polls += 1;
+        if self.idle_polls >= POLLS_PER_READING {
+            self.idle_polls = 0;
+            self.mono_ns = Now::system().mono_ns;
+        }
+        let (mono_ns, mut work) = (self.mono_ns, 0);
         if self.io.xdp.is_some() {
             // Connections end by what their own calls say.
             let _ = self.io.poll();
@@ -206,7 +220,15 @@ impl<A: Application> Engine<A> {
         if mono_ns >= self.chores_at {
             work += self.chores(mono_ns);
         }
+        if work > 0 {
+            self.idle_polls = POLLS_PER_READING;
+        }
         work
+    }
+
+    /// Has the next poll read the clock: time has passed since the last one.
+    pub(super) fn has_slept(&mut self) {
+        self.idle_polls = POLLS_PER_READING;
     }
 
     /// What is not urgent.
@@ -248,7 +270,7 @@ impl<A: Application> Engine<A> {
     fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
         let door = &self.doors[pending.door()];
         let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
-        let found = known.or_else(|| self.make_from_template(pending.door(), id));
+        let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer()));
         let Some(slot) = found else {
             self.refusals.unknown += 1;
             return pending.close(&mut self.io);
@@ -266,8 +288,8 @@ impl<A: Application> Engine<A> {
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
     }
 
-    fn make_from_template(&mut self, door: usize, id: &SessionId) -> Option<usize> {
-        let plan = self.doors[door].template_for(id).filter(|_| self.dynamic < DYNAMIC_MAX)?;
+    fn make_from_template(&mut self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<usize> {
+        let plan = self.doors[door].template_for(id, peer).filter(|_| self.dynamic < DYNAMIC_MAX)?;
         match self.add_acceptor(DoorId(door), plan) {
             Ok(handle) => {
                 self.dynamic += 1;

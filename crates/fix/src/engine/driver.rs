@@ -51,7 +51,7 @@ impl<A: Application> Engine<A> {
     ///
     /// # Errors
     /// The kernel refused to.
-    pub fn sleep(&self, limit: Duration) -> Result<(), Problem> {
+    pub fn sleep(&mut self, limit: Duration) -> Result<(), Problem> {
         let now_ns = Now::system().mono_ns;
         let due =
             self.slots.iter().map(|slot| slot.deadline()).chain(self.dialers.iter().map(|dialer| dialer.deadline()));
@@ -60,7 +60,10 @@ impl<A: Application> Engine<A> {
         let nap = nap.min(Duration::from_nanos(left_ns).max(NAP_SHORT));
         let mut fds = self.descriptors();
         let timeout = Timespec::try_from(nap).ok();
-        match poll(&mut fds, timeout.as_ref()) {
+        let slept = poll(&mut fds, timeout.as_ref());
+        drop(fds);
+        self.has_slept();
+        match slept {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(Problem::failed("cannot wait for connections", error)),
         }

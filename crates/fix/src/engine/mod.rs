@@ -28,7 +28,6 @@ mod wire;
 
 pub use accept::{DYNAMIC_MAX, PENDING_MAX, Refusals};
 pub use admin::{AdminSocket, Asker, ask};
-pub use configured::Validators;
 pub use core::{DoorId, Engine, Handle};
 pub use dial::Destinations;
 pub use driver::Idle;

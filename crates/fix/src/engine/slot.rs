@@ -14,8 +14,6 @@ use std::time::Duration;
 
 /// How long a connection that ends may take to have its last bytes read.
 const LINGER: Duration = Duration::from_secs(2);
-/// Between two looks whether the store is nearly full.
-const STORE_LOOK: Duration = Duration::from_millis(100);
 
 /// What is connected.
 struct Line {
@@ -44,7 +42,6 @@ pub(super) struct Slot {
     gate: Gate,
     /// When the session's timers want to be called, ns.
     deadline: u64,
-    store_look_at: u64,
     /// Why the store can no longer be written; the session stays stopped.
     failed: Option<Problem>,
     pub(super) metrics: Metrics,
@@ -52,15 +49,7 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new(session: Session<AnyStore>) -> Self {
-        Self {
-            session,
-            line: None,
-            gate: Gate::default(),
-            deadline: 0,
-            store_look_at: 0,
-            failed: None,
-            metrics: Metrics::default(),
-        }
+        Self { session, line: None, gate: Gate::default(), deadline: 0, failed: None, metrics: Metrics::default() }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -92,6 +81,9 @@ impl Slot {
     }
 
     pub(super) fn deadline(&self) -> u64 {
+        if self.failed.is_some() {
+            return u64::MAX;
+        }
         self.line.as_ref().and_then(|line| line.cut_at).map_or(self.deadline, |cut| cut.min(self.deadline))
     }
 
@@ -185,7 +177,6 @@ impl Slot {
         if is_due {
             let now = Now::system();
             self.session.on_timer(now, app);
-            self.look_at_store(now, app);
         }
         let idle = self.session.output().is_empty() && self.session.ending().is_none() && !self.gate.waits;
         if !is_due && idle && !self.session.store().is_dirty() {
@@ -211,6 +202,7 @@ impl Slot {
     /// Keeps what was recorded, lets what is kept leave, ends what is to end.
     #[inline]
     fn settle<A: Application + ?Sized>(&mut self, io: &mut Io, now: Now, app: &mut A) {
+        self.look_at_store(now, app);
         if let Err(problem) = self.keep() {
             self.stop(problem, io, app);
             return;
@@ -330,13 +322,10 @@ impl Slot {
     }
 
     /// A store that will soon be full ends the session while there is room for a Logout.
+    #[inline]
     fn look_at_store<A: Application + ?Sized>(&mut self, now: Now, app: &mut A) {
-        if now.mono_ns < self.store_look_at || self.failed.is_some() {
-            return;
-        }
-        self.store_look_at = now.mono_ns + STORE_LOOK.as_nanos() as u64;
-        if let Some(problem) = self.session.store_mut().nearly_full()
-            && self.session.phase() == Phase::LoggedOn
+        if self.session.phase() == Phase::LoggedOn
+            && let Some(problem) = self.session.store_mut().nearly_full()
         {
             app.on_problem(self.session.id(), &problem);
             self.metrics.last_error = problem.brief();

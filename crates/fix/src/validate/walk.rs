@@ -9,12 +9,9 @@ use crate::value;
 const DEPTH_MAX: usize = 16;
 
 /// The parts of a message, in the order in which they have to come.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Header,
-    Body,
-    Trailer,
-}
+const HEADER: usize = 0;
+const BODY: usize = 1;
+const TRAILER: usize = 2;
 
 pub(super) struct Walk<'w, 'a, 'i> {
     message: &'w Message<'a, 'i>,
@@ -38,9 +35,6 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
     pub(super) fn run(mut self) -> Result<(), Rejection> {
         if !self.options.use_data_dictionary {
             return self.without_dictionary();
-        }
-        if self.options.validate_fields_out_of_order {
-            self.order()?;
         }
         let dictionary = self.dictionary;
         let definition = dictionary.message(self.message.msg_type());
@@ -68,57 +62,20 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
         Rejection { reason: Reason::InvalidTagNumber, tag: self.message.written_tag(place) }
     }
 
-    fn part(&self, tag: u32) -> Part {
-        if self.dictionary.header().place(tag).is_some() {
-            Part::Header
-        } else if self.dictionary.trailer().place(tag).is_some() {
-            Part::Trailer
-        } else {
-            Part::Body
-        }
-    }
-
-    /// Header before body before trailer. Entries of the header's groups are in no section of their own: they are passed
-    /// over as long as the header lasts.
-    fn order(&self) -> Result<(), Rejection> {
-        let mut reached = Part::Header;
-        let mut place = 0;
-        while let Some((tag, value)) = self.message.field(place) {
-            let part = self.part(tag);
-            if part < reached {
-                return Err(Rejection::of(Reason::TagOutOfOrder, tag));
-            }
-            reached = part;
-            place += 1;
-            let group = self.dictionary.header().member(tag).and_then(|member| member.group);
-            if let Some(entry) = group.and_then(|group| self.dictionary.group(group)).filter(|_| !value.is_empty()) {
-                place = self.behind_entries(place, entry, 0);
-            }
-        }
-        Ok(())
-    }
-
-    /// The first place that belongs to no entry of the group.
-    fn behind_entries(&self, mut place: usize, entry: &Section, depth: usize) -> usize {
-        while let Some(member) = self.message.field(place).and_then(|(tag, _)| entry.member(tag)) {
-            place += 1;
-            let inner = member.group.and_then(|group| self.dictionary.group(group)).filter(|_| depth < DEPTH_MAX);
-            if let Some(inner) = inner {
-                place = self.behind_entries(place, inner, depth + 1);
-            }
-        }
-        place
-    }
-
     fn parts(&mut self, body: &Section) -> Result<(), Rejection> {
         let dictionary = self.dictionary;
         let sections = [dictionary.header(), body, dictionary.trailer()];
         let bases = sections.map(|section| self.open(section));
-        let mut place = 0;
+        let (mut place, mut reached) = (0, HEADER);
         while let Some((tag, value)) = self.message.field(place) {
-            let part = self.part(tag) as usize;
-            place = match sections[part].place(tag) {
-                Some(at) => self.known(place, sections[part], bases[part], at),
+            let found = (HEADER..=TRAILER).find_map(|part| Some((part, sections[part].place(tag)?)));
+            let part = found.map_or(BODY, |(part, _)| part);
+            if part < reached && self.options.validate_fields_out_of_order {
+                return Err(Rejection::of(Reason::TagOutOfOrder, tag));
+            }
+            reached = part;
+            place = match found {
+                Some((_, at)) => self.known(place, sections[part], bases[part], at),
                 None => {
                     self.unknown(place, tag, value);
                     place + 1

@@ -13,4 +13,4 @@ pub use time::{Precision, UtcDate, UtcTime, UtcTimestamp};
 
 pub(crate) use decimal::{is_float, is_int};
 pub(crate) use number::{Digits, two_digits, write_left};
-pub(crate) use time::CachedTime;
+pub(crate) use time::{CachedTime, TIMESTAMP_BYTES_MAX};

@@ -16,12 +16,14 @@ static PAIRS: [u8; 200] = {
 };
 
 /// Both digits of a number below 100.
+#[inline]
 pub(crate) fn two_digits(value: usize) -> [u8; 2] {
     let at = 2 * (value % 100);
     [PAIRS[at], PAIRS[at + 1]]
 }
 
 /// Reads digits only: a `SeqNum`, `Length`, `NumInGroup`. Leading zeros are allowed, a sign is not; `None` beyond a `u64`.
+#[inline]
 pub fn unsigned(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -90,7 +92,8 @@ impl Digits {
     }
 }
 
-/// Writes a number so that it ends before `end`; returns where it starts. `buffer[..end]` holds 20 bytes at least.
+/// Writes a number so that it ends before `end`; returns where it starts. There is room for its digits before that.
+#[inline]
 pub(crate) fn write_left(buffer: &mut [u8], end: usize, mut value: u64) -> usize {
     let mut at = end;
     while value >= 100 {

@@ -169,25 +169,29 @@ fn write_fraction(ns: i64, precision: Precision, buffer: &mut [u8]) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedTime {
     second: i64,
-    text: [u8; TIMESTAMP_BYTES_MAX],
+    text: [u8; 17],
 }
 
 impl CachedTime {
     pub(crate) fn new() -> Self {
-        let mut text = [0; TIMESTAMP_BYTES_MAX];
-        text[..17].copy_from_slice(&seconds_text(0));
-        Self { second: 0, text }
+        Self { second: 0, text: seconds_text(0) }
     }
 
-    /// The moment as FIX writes it.
-    pub(crate) fn text(&mut self, moment: UtcTimestamp, precision: Precision) -> &[u8] {
+    /// Writes the moment as FIX does; returns the bytes used.
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        moment: UtcTimestamp,
+        precision: Precision,
+        to: &mut [u8; TIMESTAMP_BYTES_MAX],
+    ) -> usize {
         let second = moment.ns.div_euclid(NS_PER_SECOND);
         if second != self.second {
             self.second = second;
-            self.text[..17].copy_from_slice(&seconds_text(second));
+            self.text = seconds_text(second);
         }
-        let length = 17 + write_fraction(moment.ns, precision, &mut self.text[17..]);
-        &self.text[..length]
+        to[..17].copy_from_slice(&self.text);
+        17 + write_fraction(moment.ns, precision, &mut to[17..])
     }
 }
 
@@ -268,7 +272,9 @@ mod tests {
             for precision in [Precision::Seconds, Precision::Millis, Precision::Micros, Precision::Nanos] {
                 let mut buffer = [0; TIMESTAMP_BYTES_MAX];
                 let length = UtcTimestamp { ns }.write(precision, &mut buffer);
-                assert_eq!(cache.text(UtcTimestamp { ns }, precision), &buffer[..length]);
+                let mut cached = [0; TIMESTAMP_BYTES_MAX];
+                assert_eq!(cache.write(UtcTimestamp { ns }, precision, &mut cached), length);
+                assert_eq!(cached[..length], buffer[..length]);
             }
         }
     }

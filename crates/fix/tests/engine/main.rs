@@ -5,3 +5,4 @@ mod refusals;
 mod support;
 mod tls;
 mod transports;
+mod xdp;

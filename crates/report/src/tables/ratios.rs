@@ -47,7 +47,8 @@ fn heading(ratio: &Ratio) -> String {
         parts.push(number::bytes(ratio.size));
     }
     if !ratio.measure.is_empty() {
-        parts.push(format!("{}{}", names::measure(&ratio.measure), names::pace(ratio.rate_offered)));
+        let (pace, sessions) = (names::pace(ratio.rate_offered), names::sessions(ratio.sessions));
+        parts.push(format!("{}{pace}{sessions}", names::measure(&ratio.measure)));
     }
     parts.join(", ")
 }

@@ -95,7 +95,7 @@ mod tests {
         let (scenario, transport) = ("ring".into(), "memory".into());
         let (against, size, ci95) = ("ring".into(), 64, [value - 0.1, value + 0.1]);
         let (of, measure, stat) = (of.into(), measure.into(), stat.into());
-        Ratio { scenario, transport, size, of, against, stat, value, ci95, measure, rate_offered: None }
+        Ratio { scenario, transport, size, of, against, stat, value, ci95, measure, ..Ratio::default() }
     }
 
     fn document() -> Document {

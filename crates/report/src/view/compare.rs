@@ -46,7 +46,8 @@ fn belongs(ratio: &Ratio, row: &Row, stat: &str) -> bool {
     let scenario = ratio.scenario.is_empty() || ratio.scenario == row.scenario;
     let transport = ratio.transport.is_empty() || ratio.transport == row.transport;
     // Only a scenario with several measures or paces names them in its ratios.
-    let same = ratio.measure.is_empty() || ratio.measure == row.measure && ratio.rate_offered == row.rate_offered;
+    let same = ratio.measure.is_empty()
+        || (&ratio.measure, ratio.rate_offered, ratio.sessions) == (&row.measure, row.rate_offered, row.sessions);
     scenario
         && transport
         && same

@@ -71,12 +71,12 @@ fn section_title(scenario: &str, ladder: bool) -> String {
     if ladder { "The ladder of set-ups".into() } else { words::scenario(scenario) }
 }
 
-/// Rows of one transport, size, measure and pace together, in the order of their first appearance.
+/// Rows of one transport, size, measure, pace and number of sessions together, in the order of their first appearance.
 pub(crate) fn by_circumstance<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     group(rows, |row| {
         let transport = words::transport(&row.transport);
-        let pace = words::pace(row.rate_offered);
-        format!("{transport}, {}, {}{pace}", number::bytes(row.size), words::measure(&row.measure))
+        let (pace, sessions) = (words::pace(row.rate_offered), words::sessions(row.sessions));
+        format!("{transport}, {}, {}{pace}{sessions}", number::bytes(row.size), words::measure(&row.measure))
     })
 }
 

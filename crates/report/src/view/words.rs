@@ -9,7 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
         "ring" => "Messages through memory",
-        "fix" => "FIX order to ack and fill",
+        "fix" => "FIX acceptors",
         "tick" => "Tick to trade",
         other => other,
     }
@@ -40,6 +40,9 @@ pub(crate) fn measure(measure: &str) -> &str {
         "half_rtt" => "half-RTT",
         "one_way" => "one way",
         "per_message" => "time per message at full speed",
+        "rtt_fill" => "order to ack and fill",
+        "rtt_ack" => "order to ack",
+        "rtt_heartbeat" => "test request to heartbeat",
         other => other,
     }
 }
@@ -48,6 +51,14 @@ pub(crate) fn measure(measure: &str) -> &str {
 pub(crate) fn pace(per_second: Option<f64>) -> String {
     match per_second {
         Some(rate) if rate > 0.0 => format!(", one due every {}", number::time(1e9 / rate)),
+        _ => String::new(),
+    }
+}
+
+/// How many sessions took turns; nothing where it was one, or where there are none.
+pub(crate) fn sessions(sessions: Option<u32>) -> String {
+    match sessions {
+        Some(count) if count > 1 => format!(", {count} sessions"),
         _ => String::new(),
     }
 }

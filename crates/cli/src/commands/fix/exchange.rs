@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
 fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: Idle) -> Result<(), Problem> {
     let config = Config::read(file)?;
     config.notes.iter().for_each(say);
-    engine.configure(&config, idle, &mut |_, _| Ok(None))
+    engine.configure(&config, idle)
 }
 
 fn listen(engine: &mut Engine<Exchange>, args: &Args, options: &SocketOptions) -> Result<(), Problem> {

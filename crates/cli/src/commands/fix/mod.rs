@@ -1,6 +1,7 @@
 //! `sidestep fix`.
 
 mod admin;
+mod decode;
 mod exchange;
 mod send;
 
@@ -12,6 +13,7 @@ pub(super) fn run(args: Fix) -> Result<u8, Problem> {
     match args {
         Fix::Exchange(args) => exchange::run(&args),
         Fix::Send(args) => send::run(&args),
+        Fix::Decode(args) => decode::run(&args),
         Fix::Sessions(args) => admin::sessions(&args),
         Fix::Reset(args) => admin::reset(&args),
     }

@@ -1,0 +1,112 @@
+//! FIX acceptors, driven by a neutral client: order to acknowledgement and fill, test request to heartbeat.
+//!
+//! The client's messages are encoded once and patched ([`message`]); it reads no more of an answer inside a sample than
+//! where it ends. So what is measured is the acceptor and the transport, and every acceptor is driven alike: ours, and
+//! those of `peers/fix`. What was answered is checked after the sample: type, order, sequence number, checksum.
+//!
+//! Acceptors take turns, A B B A, each slice on sessions of its own. One whose process is known is stopped (SIGSTOP) while
+//! others are measured, because two that spin on one CPU would measure each other.
+
+mod contest;
+mod inbox;
+mod message;
+mod own;
+mod pause;
+mod reach;
+mod run;
+mod session;
+mod slice;
+mod tls;
+#[cfg(test)]
+mod toy;
+
+pub use own::Own;
+pub use reach::Reach;
+pub use run::{Request, Setting, run};
+pub use sidestep_link::Waiting;
+
+use message::Header;
+use session::Answer;
+use std::time::Duration;
+
+/// An acceptor: it answers each NewOrderSingle with two ExecutionReports, one that acknowledges it and one that fills it.
+#[derive(Clone, Debug)]
+pub struct Acceptor {
+    /// Its name: the path of its rows.
+    pub name: String,
+    /// Where it is reached.
+    pub reach: Reach,
+    /// Its process, to be stopped while others are measured.
+    pub pid: Option<u32>,
+    /// What it is, for the report.
+    pub description: String,
+}
+
+/// What is asked of an acceptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// NewOrderSingle; the acknowledgement and the fill.
+    Orders,
+    /// TestRequest; the Heartbeat.
+    TestRequests,
+}
+
+/// When messages leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// The next one when all answers to the last one are there.
+    ClosedLoop,
+    /// One due in every such interval, whether the others are answered or not.
+    Paced(Duration),
+}
+
+impl Workload {
+    /// What a message is answered with, in this order.
+    fn answers(self) -> &'static [Answer] {
+        match self {
+            Self::Orders => &[Answer::Ack, Answer::Fill],
+            Self::TestRequests => &[Answer::Heartbeat],
+        }
+    }
+
+    /// MsgType of every answer.
+    fn answer_type(self) -> u8 {
+        match self {
+            Self::Orders => b'8',
+            Self::TestRequests => b'0',
+        }
+    }
+}
+
+impl Answer {
+    /// The measure of a row: the time to this answer.
+    fn measure(self) -> &'static str {
+        match self {
+            Self::Ack => "rtt_ack",
+            Self::Fill => "rtt_fill",
+            Self::Heartbeat => "rtt_heartbeat",
+        }
+    }
+}
+
+/// Who speaks to whom, and in which version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// BeginString.
+    pub begin_string: String,
+    /// SenderCompID.
+    pub sender: String,
+    /// TargetCompID.
+    pub target: String,
+}
+
+impl Identity {
+    /// That of session `number` of several: SenderCompID is followed by three digits, from 001.
+    fn numbered(&self, number: u32) -> Self {
+        Self { sender: format!("{}{number:03}", self.sender), ..self.clone() }
+    }
+
+    fn header(&self) -> Header<'_> {
+        Header { begin_string: &self.begin_string, sender: &self.sender, target: &self.target }
+    }
+}

@@ -1,0 +1,128 @@
+//! Our own acceptor, started for the run: `sidestep fix exchange` as a process of its own.
+
+use super::{Acceptor, Reach};
+use sidestep_sys::Problem;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Our acceptors to be measured: each store over each transport.
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    /// `tcp`, `uds`, `shm`.
+    pub transports: Vec<String>,
+    /// Stores, as `sidestep fix exchange --store` knows them.
+    pub stores: Vec<String>,
+    /// Whether it spins; else it sleeps until something comes.
+    pub spin: bool,
+}
+
+/// The store that has no suffix in the name of a path: the one that is the default of an engine.
+const USUAL_STORE: &str = "page-cache";
+
+/// The processes of our acceptors; they end with it, and their files go away.
+pub(super) struct Exchanges {
+    children: Vec<Child>,
+    folder: PathBuf,
+    pub(super) acceptors: Vec<Acceptor>,
+}
+
+impl Exchanges {
+    /// Starts `program` on `cpu`, once for each store over each transport: a journal belongs to one session of one process,
+    /// and each transport has sessions of its own.
+    pub(super) fn start(own: &Own, program: &Path, cpu: u32) -> Result<Self, Problem> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
+        let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new() };
+        for store in &own.stores {
+            for transport in &own.transports {
+                exchanges.start_one(transport, store, own.spin, program, cpu)?;
+            }
+        }
+        Ok(exchanges)
+    }
+
+    fn start_one(&mut self, transport: &str, store: &str, spin: bool, program: &Path, cpu: u32) -> Result<(), Problem> {
+        let failed = |why: String| Problem::failed("cannot start our own acceptor", why);
+        let folder = self.folder.join(format!("{transport}-{store}"));
+        let listen = listen(transport, &folder)?;
+        std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
+        let mut command = Command::new(program);
+        command.args(["fix", "exchange", "--listen", &listen, "--store", store]).args(spin.then_some("--spin"));
+        command.args(["--cpu", &cpu.to_string(), "--store-path"]).arg(folder.join("store"));
+        // Ctrl-C is for the client alone, which then ends its acceptors.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let output = child.stdout.take().map(BufReader::new);
+        let pid = Some(child.id());
+        self.children.push(child);
+        let line = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok).next();
+        let line = line.ok_or_else(|| failed("it ended early".into()))?;
+        let address = line.strip_prefix("listening on ").ok_or_else(|| failed(format!("it says {line:?}")))?;
+        let reach: Reach = address.parse().map_err(failed)?;
+        let (name, description) = (name(transport, store, spin), description(&reach, store, spin));
+        self.acceptors.push(Acceptor { name, reach, pid, description });
+        Ok(())
+    }
+}
+
+impl Drop for Exchanges {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn listen(transport: &str, folder: &Path) -> Result<String, Problem> {
+    match transport {
+        "tcp" => Ok("127.0.0.1:0".into()),
+        "uds" => Ok(format!("unix:{}", folder.join("uds").display())),
+        "shm" => Ok(format!("shm:{}", folder.join("shm").display())),
+        _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is not known")
+            .next("choose from: tcp, uds, shm; start another yourself and name it by --acceptor")),
+    }
+}
+
+fn name(transport: &str, store: &str, spin: bool) -> String {
+    let parts = [
+        Some("sidestep"),
+        (transport != "tcp").then_some(transport),
+        (store != USUAL_STORE).then_some(store),
+        (!spin).then_some("block"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+}
+
+fn description(reach: &Reach, store: &str, spin: bool) -> String {
+    let waits = if spin { "spins" } else { "sleeps until something comes" };
+    format!("sidestep fix exchange over {}: it {waits}; its store is {store}.", reach.transport())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_is_not_usual() {
+        assert_eq!(name("tcp", "page-cache", true), "sidestep");
+        assert_eq!(name("uds", "none", true), "sidestep-uds-none");
+        assert_eq!(name("tcp", "page-cache", false), "sidestep-block");
+    }
+
+    #[test]
+    fn a_program_that_is_no_exchange_is_refused_and_nothing_is_left() {
+        let own = Own { transports: vec!["tcp".into()], stores: vec!["none".into()], spin: true };
+        for (program, why) in [("true", "ended early"), ("echo", "it says"), ("/no/such/program", "No such file")] {
+            let problem = Exchanges::start(&own, Path::new(program), 0).err().expect("it is none").to_string();
+            assert!(problem.contains(why), "{problem}");
+        }
+        let other = Own { transports: vec!["carrier-pigeon".into()], ..own };
+        assert!(Exchanges::start(&other, Path::new("true"), 0).err().expect("unknown").to_string().contains("pigeon"));
+    }
+}

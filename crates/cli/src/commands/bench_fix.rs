@@ -1,0 +1,72 @@
+//! `sidestep bench fix`.
+
+use super::bench::{clock, command_line, tell};
+use crate::args::{BenchFix, WaitingKind, WorkloadKind};
+use crate::output::Outputs;
+use crate::progress::Bar;
+use crate::signal;
+use crate::values::Named;
+use sidestep_bench::fix::{self, Acceptor, Identity, Own, Reach, Request, Setting, Waiting, Workload};
+use sidestep_bench::run::this_program;
+use sidestep_sys::Problem;
+
+pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
+    let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone())?;
+    let setting = Setting {
+        clock: clock(args.clock),
+        client_cpu: args.cpus.map(|cpus| cpus.client),
+        server_cpu: args.cpus.and_then(|cpus| cpus.peer),
+        program: this_program(),
+        stop: signal::stop_flag()?,
+        command: command_line(),
+    };
+    tell(fix::run(&setting, &request(args)?, &mut Bar::new())?, &outputs)
+}
+
+fn request(args: BenchFix) -> Result<Request, Problem> {
+    let strays = args.pid.iter().map(|pid| &pid.name).chain(args.about.iter().map(|about| &about.name));
+    for name in strays {
+        if !args.acceptor.iter().any(|acceptor| acceptor.name == *name) {
+            return Err(Problem::usage(
+                format!("no acceptor is called {name}"),
+                "--pid and --about belong to an --acceptor",
+            ));
+        }
+    }
+    let acceptor = |Named { name, value: reach }: &Named<Reach>| Acceptor {
+        name: name.clone(),
+        reach: reach.clone(),
+        pid: args.pid.iter().find(|pid| pid.name == *name).map(|pid| pid.value),
+        description: match args.about.iter().find(|about| about.name == *name) {
+            Some(about) => about.value.clone(),
+            None => format!("The acceptor at {reach}."),
+        },
+    };
+    let is_alone = args.own == ["none"];
+    let own = Own {
+        transports: if is_alone { Vec::new() } else { args.own },
+        stores: if is_alone { Vec::new() } else { args.store },
+        spin: args.own_waiting == WaitingKind::Spin,
+    };
+    Ok(Request {
+        own,
+        acceptors: args.acceptor.iter().map(acceptor).collect(),
+        identity: Identity { begin_string: args.begin_string, sender: args.sender, target: args.target },
+        workloads: args.workload.iter().map(|kind| workload(*kind)).collect(),
+        loads: args.pace.0,
+        sessions: args.sessions,
+        waiting: match args.waiting {
+            WaitingKind::Spin => Waiting::Spin,
+            WaitingKind::Block => Waiting::Block,
+        },
+        duration: args.duration,
+        warmup: args.warmup,
+    })
+}
+
+fn workload(kind: WorkloadKind) -> Workload {
+    match kind {
+        WorkloadKind::Orders => Workload::Orders,
+        WorkloadKind::Heartbeats => Workload::TestRequests,
+    }
+}

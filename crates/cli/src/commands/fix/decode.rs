@@ -1,0 +1,163 @@
+//! `sidestep fix decode`.
+
+use crate::args_fix::Decode as Args;
+use crate::{exit, output};
+use serde_json::json;
+use sidestep_fix::names::Names;
+use sidestep_fix::store::journal::{Kind, read_segment};
+use sidestep_fix::transcript::{fields, messages};
+use sidestep_sys::Problem;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Read at a time.
+const CHUNK: usize = 256 << 10;
+
+pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    let names = match &args.dictionary {
+        Some(path) => Names::read(path)?,
+        None => Names::default(),
+    };
+    let mut printer = Printer { names, json: args.json, messages: 0 };
+    if args.files.is_empty() {
+        printer.stream("standard input", io::stdin().lock())?;
+    }
+    for path in &args.files {
+        printer.path(path)?;
+    }
+    if printer.messages == 0 {
+        return Err(Problem::failed("cannot decode", "there is no FIX message").next("messages begin with 8=FIX"));
+    }
+    Ok(exit::GOOD)
+}
+
+struct Printer {
+    names: Names,
+    json: bool,
+    messages: u64,
+}
+
+impl Printer {
+    fn path(&mut self, path: &Path) -> Result<(), Problem> {
+        let fail = |error: io::Error| Problem::failed(format!("cannot read {}", path.display()), error);
+        if path.is_dir() {
+            return self.folder(path);
+        }
+        if path.extension().is_some_and(|ending| ending == "journal") {
+            return self.journal(path);
+        }
+        self.stream(&path.display().to_string(), File::open(path).map_err(fail)?)
+    }
+
+    /// Every segment of every journal below, in order.
+    fn folder(&mut self, folder: &Path) -> Result<(), Problem> {
+        let entries = std::fs::read_dir(folder);
+        let entries = entries.map_err(|error| Problem::failed(format!("cannot read {}", folder.display()), error))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                self.folder(&path)?;
+            } else if path.extension().is_some_and(|ending| ending == "journal") && !is_unused(&path) {
+                self.journal(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn journal(&mut self, path: &Path) -> Result<(), Problem> {
+        let mut result = Ok(());
+        read_segment(path, &mut |entry| {
+            let printed = match entry.kind {
+                Kind::Outbound => self.message("sent", entry.payload),
+                Kind::NextInbound => self.event("next inbound", entry.number),
+                Kind::NextOutbound => self.event("next outbound set", entry.number),
+                Kind::Reset => self.event("reset, generation", entry.number),
+            };
+            if result.is_ok() {
+                result = printed;
+            }
+        })?;
+        result
+    }
+
+    fn stream(&mut self, name: &str, mut source: impl Read) -> Result<(), Problem> {
+        let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+        loop {
+            let count =
+                source.read(&mut chunk).map_err(|error| Problem::failed(format!("cannot read {name}"), error))?;
+            text.extend_from_slice(&chunk[..count]);
+            let mut result = Ok(());
+            let decided = messages(&text, count == 0, &mut |prefix, message| {
+                let printed = self.message(prefix, message);
+                if result.is_ok() {
+                    result = printed;
+                }
+            });
+            result?;
+            text.drain(..decided);
+            if count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What a journal has besides messages: said only to people.
+    fn event(&mut self, what: &str, number: u64) -> Result<(), Problem> {
+        if self.json {
+            return output::print(&format!("{}\n", json!({ "event": what, "number": number })));
+        }
+        output::print(&format!("-- {what} {number}\n"))
+    }
+
+    fn message(&mut self, prefix: &str, message: &[u8]) -> Result<(), Problem> {
+        self.messages += 1;
+        let field = |wanted: u32| fields(message).find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
+        let begin = field(8).unwrap_or_default().to_vec();
+        let msg_type = field(35).unwrap_or_default().to_vec();
+        self.names.prepare(&begin);
+        if self.json {
+            return self.as_json(prefix, message, &begin, &msg_type);
+        }
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let show = |tag| text(field(tag).unwrap_or_default());
+        let name = self.names.message(&begin, &msg_type);
+        let mut out = String::new();
+        let space = if prefix.is_empty() { "" } else { " " };
+        let _ = writeln!(
+            out,
+            "{prefix}{space}{} ({}) {} -> {}, {}",
+            name.unwrap_or("message"),
+            text(&msg_type),
+            show(49),
+            show(56),
+            show(34)
+        );
+        for (tag, value) in fields(message) {
+            let name = self.names.field(&begin, tag).unwrap_or("?");
+            let _ = writeln!(out, "  {tag:>5} {name:<24} {}", text(value));
+        }
+        output::print(&out)
+    }
+
+    fn as_json(&mut self, prefix: &str, message: &[u8], begin: &[u8], msg_type: &[u8]) -> Result<(), Problem> {
+        let name = self.names.message(begin, msg_type).map(str::to_owned);
+        let list: Vec<_> = fields(message)
+            .map(|(tag, value)| {
+                let name = self.names.field(begin, tag);
+                json!({ "tag": tag, "name": name, "value": String::from_utf8_lossy(value) })
+            })
+            .collect();
+        let msg_type = String::from_utf8_lossy(msg_type);
+        let line = json!({ "prefix": prefix, "msg_type": msg_type, "name": name, "fields": list });
+        output::print(&format!("{line}\n"))
+    }
+}
+
+/// Whether a segment is prepared and nothing more.
+fn is_unused(path: &Path) -> bool {
+    let mut first = [0; 8];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_err() || first == [0; 8]
+}

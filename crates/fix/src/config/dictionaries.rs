@@ -1,0 +1,121 @@
+//! From the settings of a dictionary to what checks a session's messages.
+
+use super::DictionaryConfig;
+use crate::dictionary::{Dictionary, Version};
+use crate::session::{Rules, SessionId, Validate};
+use crate::validate::ValidationOptions;
+use sidestep_sys::Problem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The longest file of a dictionary, bytes: that of FIX 5.0 SP2 has 1.5 MB.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Dictionaries that are already read: sessions of one version share theirs.
+#[derive(Default)]
+pub struct Dictionaries {
+    files: Vec<(PathBuf, Arc<Dictionary>)>,
+    fixed: Vec<(Version, Arc<Dictionary>)>,
+    joined: Vec<Joined>,
+}
+
+/// An application's dictionary, a transport's, and one of both.
+type Joined = (Arc<Dictionary>, Arc<Dictionary>, Arc<Dictionary>);
+
+/// What checks application messages, and session messages where another dictionary does.
+type Pair = (Arc<Dictionary>, Option<Arc<Dictionary>>);
+
+impl Dictionaries {
+    /// What checks the messages of a session as its settings say; `None` where nothing is to be checked.
+    ///
+    /// # Errors
+    /// A file cannot be read or is no dictionary.
+    pub fn validator(
+        &mut self,
+        id: &SessionId,
+        default_appl_ver_id: &str,
+        config: &DictionaryConfig,
+    ) -> Result<Option<Arc<dyn Validate>>, Problem> {
+        if !config.incoming {
+            return Ok(None);
+        }
+        let (dictionary, transport) = self.dictionary(id, default_appl_ver_id, config)?;
+        let options = ValidationOptions {
+            use_data_dictionary: config.use_dictionary,
+            validate_fields_out_of_order: config.fields_out_of_order,
+            validate_fields_have_values: config.fields_have_values,
+            validate_user_defined_fields: config.user_defined_fields,
+            validate_unordered_group_fields: config.unordered_group_fields,
+            allow_unknown_msg_fields: config.allow_unknown_fields,
+            ..ValidationOptions::default()
+        };
+        Ok(Some(Arc::new(Rules { dictionary, transport, options })))
+    }
+
+    fn dictionary(
+        &mut self,
+        id: &SessionId,
+        default_appl_ver_id: &str,
+        config: &DictionaryConfig,
+    ) -> Result<Pair, Problem> {
+        if !id.is_fixt() {
+            let dictionary = match &config.data {
+                Some(path) if config.use_dictionary => self.file(path)?,
+                _ => self.fixed(Version::by_name(&id.begin_string).unwrap_or(Version::Fix44)),
+            };
+            return Ok((dictionary, None));
+        }
+        let application = match config.application.as_ref().or(config.data.as_ref()) {
+            Some(path) if config.use_dictionary => self.file(path)?,
+            _ => {
+                let named = Version::ALL.iter().find(|version| version.appl_ver_id() == Some(default_appl_ver_id));
+                self.fixed(named.copied().unwrap_or(Version::Latest))
+            }
+        };
+        let transport = match &config.transport {
+            Some(path) if config.use_dictionary => self.file(path)?,
+            _ => self.fixed(Version::Fixt11),
+        };
+        let same = |one: &Arc<Dictionary>, other: &Arc<Dictionary>| Arc::ptr_eq(one, other);
+        if let Some((.., both)) = self.joined.iter().find(|(a, t, _)| same(a, &application) && same(t, &transport)) {
+            return Ok((Arc::clone(both), Some(transport)));
+        }
+        let both = Arc::new(Dictionary::clone(&application).with_transport(&transport));
+        self.joined.push((application, Arc::clone(&transport), Arc::clone(&both)));
+        Ok((both, Some(transport)))
+    }
+
+    fn fixed(&mut self, version: Version) -> Arc<Dictionary> {
+        if let Some((_, known)) = self.fixed.iter().find(|(known, _)| *known == version) {
+            return Arc::clone(known);
+        }
+        let dictionary = Arc::new(Dictionary::fixed(version));
+        self.fixed.push((version, Arc::clone(&dictionary)));
+        dictionary
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Arc<Dictionary>, Problem> {
+        if let Some((_, known)) = self.files.iter().find(|(known, _)| known == path) {
+            return Ok(Arc::clone(known));
+        }
+        let dictionary = Arc::new(read(path)?);
+        self.files.push((path.to_owned(), Arc::clone(&dictionary)));
+        Ok(dictionary)
+    }
+}
+
+/// Reads a dictionary in QuickFIX's format.
+///
+/// # Errors
+/// The file cannot be read or is no dictionary.
+pub fn read(path: &Path) -> Result<Dictionary, Problem> {
+    let fail = |why: &dyn std::fmt::Display| {
+        Problem::failed(format!("cannot use the dictionary {}", path.display()), why).next("set DataDictionary")
+    };
+    let facts = std::fs::metadata(path).map_err(|error| fail(&error))?;
+    if facts.len() > FILE_BYTES_MAX {
+        return Err(fail(&"it is larger than any dictionary"));
+    }
+    let xml = std::fs::read(path).map_err(|error| fail(&error))?;
+    Dictionary::from_quickfix_xml(&xml).map_err(|problem| fail(&problem.brief()))
+}

@@ -1,0 +1,36 @@
+import java.io.FileInputStream;
+import quickfix.DefaultMessageFactory;
+import quickfix.FileStoreFactory;
+import quickfix.MemoryStoreFactory;
+import quickfix.MessageFactory;
+import quickfix.MessageStoreFactory;
+import quickfix.NoopStoreFactory;
+import quickfix.SessionSettings;
+import quickfix.SocketAcceptor;
+import quickfix.ThreadedSocketAcceptor;
+
+/**
+ * Acceptor CFG STORE THREADS: store noop, memory or file; threads one (SocketAcceptor: one for all sessions) or many
+ * (ThreadedSocketAcceptor: one for each session). Nothing is logged.
+ */
+final class Acceptor {
+    private Acceptor() {}
+
+    public static void main(String[] arguments) throws Exception {
+        SessionSettings settings = new SessionSettings(new FileInputStream(arguments[0]));
+        MessageStoreFactory stores = switch (arguments[1]) {
+            case "noop" -> new NoopStoreFactory();
+            case "memory" -> new MemoryStoreFactory();
+            case "file" -> new FileStoreFactory(settings);
+            default -> throw new IllegalArgumentException(arguments[1]);
+        };
+        MessageFactory messages = new DefaultMessageFactory();
+        Exchange exchange = new Exchange();
+        quickfix.Acceptor acceptor = arguments[2].equals("one")
+                ? new SocketAcceptor(exchange, stores, settings, null, messages)
+                : new ThreadedSocketAcceptor(exchange, stores, settings, null, messages);
+        acceptor.start();
+        System.out.println("ready");
+        Thread.currentThread().join();
+    }
+}
