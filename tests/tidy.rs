@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("socket", &["sys", "wire", "link", "stack", "plane"]),
     ("fix", &["sys", "ring", "wire", "link", "stack", "plane", "socket"]),
     ("control", &["sys", "plane", "steer"]),
-    ("capi", &["sys", "ring", "plane", "socket"]),
+    ("capi", &["sys", "ring", "plane", "socket", "fix"]),
     ("report", &["sys"]),
     ("testkit", &["sys"]),
     ("bench", &["sys", "ring", "plane", "link", "socket", "fix", "control", "report", "testkit"]),

@@ -1,9 +1,9 @@
-//! L3: the C ABI of the rings and of the sockets past the kernel. What callers may rely on stands in
-//! `include/sidestep/{error,ring,socket}.h`; a test holds every prototype, structure and number there against this crate.
+//! L3: the C ABI of the rings, of the sockets past the kernel and of the FIX engine. What callers may rely on stands in
+//! `include/sidestep/{error,ring,socket,fix}.h`; a test holds every prototype, structure and number there against this crate.
 //!
 //! Every call checks its pointers for null, catches what might unwind, returns 0 or a negative code, and leaves the
-//! reason of a failure in the calling thread. Nothing here decides anything: a call is one call of `sidestep_ring` or of
-//! `sidestep_socket`.
+//! reason of a failure in the calling thread. Nothing here decides anything: a call is one call of `sidestep_ring`,
+//! `sidestep_socket` or `sidestep_fix`.
 //!
 //! # Safety
 //!
@@ -16,6 +16,7 @@
 
 pub mod codes;
 pub mod consumer;
+pub mod fix;
 pub mod producer;
 pub mod publisher;
 pub mod segment;

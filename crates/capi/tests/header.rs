@@ -3,6 +3,7 @@
 mod support;
 
 use sidestep_c::codes;
+use sidestep_c::fix;
 use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
 use sidestep_c::socket::{send::CReservation, udp::CCounts};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
@@ -15,7 +16,7 @@ use std::process::Command;
 use support::{C99, CXX11, compile, differences, header, include, library_folder};
 
 /// Those that declare calls.
-const HEADERS: [&str; 3] = ["error.h", "ring.h", "socket.h"];
+const HEADERS: [&str; 4] = ["error.h", "ring.h", "socket.h", "fix.h"];
 
 macro_rules! structure {
     ($all:ident, $rust:ty, $c:literal, $($field:ident),+) => {
@@ -105,6 +106,20 @@ fn socket_h() -> BTreeMap<String, u64> {
     all
 }
 
+fn fix_h() -> BTreeMap<String, u64> {
+    let mut all = named([
+        ("FIX_MESSAGE", fix::FIX_MESSAGE),
+        ("FIX_LOGON", fix::FIX_LOGON),
+        ("FIX_LOGOUT", fix::FIX_LOGOUT),
+        ("FIX_RESET", fix::FIX_RESET),
+        ("FIX_PROBLEM", fix::FIX_PROBLEM),
+    ]);
+    structure!(all, fix::CFixEvent, "sidestep_fix_event", bytes, length, sequence, kind, session);
+    structure!(all, fix::CFixState, "sidestep_fix_state", next_outbound, next_inbound, sent, received);
+    structure!(all, fix::CFixState, "sidestep_fix_state", logged_on, connected);
+    all
+}
+
 fn socket_structures(all: &mut BTreeMap<String, u64>) {
     use options::{CEngineOptions, CUdpOptions};
     use path::CPath;
@@ -128,7 +143,7 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
 #[test]
 fn numbers_and_structures_are_those_of_rust() {
     let none: Vec<String> = Vec::new();
-    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h()]) {
+    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h(), fix_h()]) {
         assert_eq!(differences(&include(), name, expected, |_, _| true), none, "{name}");
     }
 }
@@ -241,6 +256,9 @@ fn declare(kind: &str, name: &str) -> String {
         "i64" => "int64_t",
         "sockaddr" => "struct sockaddr",
         "socklen_t" => "socklen_t",
+        "FixEngine" => "sidestep_fix_engine",
+        "CFixEvent" => "sidestep_fix_event",
+        "CFixState" => "sidestep_fix_state",
         "Udp" => "sidestep_udp",
         "Engine" => "sidestep_engine",
         "CAddress" => "sidestep_address",

@@ -1,0 +1,338 @@
+//! The C ABI of the FIX engine: `include/sidestep/fix.h`. What happens is queued while the engine is polled, and fetched
+//! event by event: no call of C runs inside one of ours.
+
+use crate::arguments::{give, handle, limit, look, message, out, path, take_back, text};
+use crate::failure::{Failure, call};
+use crate::views::fill;
+use sidestep_fix::config::Config;
+use sidestep_fix::decode::Message;
+use sidestep_fix::encode::Builder;
+use sidestep_fix::engine::{Handle, Idle};
+use sidestep_fix::exchange::is_session_field;
+use sidestep_fix::session::{Application, BusinessReason, End, Outbox, Phase, Refusal, SendError, SessionId};
+use sidestep_fix::store::Store;
+use sidestep_fix::transcript::fields;
+use sidestep_sys::Problem;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_char, c_int, c_void};
+use std::time::{Duration, Instant};
+
+/// An application message came.
+pub const FIX_MESSAGE: u32 = 1;
+/// A session is logged on.
+pub const FIX_LOGON: u32 = 2;
+/// A session is no longer logged on; the bytes say why.
+pub const FIX_LOGOUT: u32 = 3;
+/// Both numbers of a session became 1.
+pub const FIX_RESET: u32 = 4;
+/// A session cannot go on; the bytes say why.
+pub const FIX_PROBLEM: u32 = 5;
+
+/// Bytes of events that may wait: then polling is refused until they are fetched.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// Bytes at which messages are refused within a poll, so that one poll stays bounded, too.
+const EVENT_BYTES_MAX: usize = 64 << 20;
+
+/// `sidestep_fix_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CFixEvent {
+    /// The message, or words; valid until the next poll.
+    pub bytes: *const c_void,
+    /// How many.
+    pub length: usize,
+    /// MsgSeqNum (34) of a message.
+    pub sequence: u64,
+    /// One of `FIX_*`.
+    pub kind: u32,
+    /// The session's number.
+    pub session: u32,
+}
+
+/// `sidestep_fix_state`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CFixState {
+    /// The next MsgSeqNum (34) that is sent.
+    pub next_outbound: u64,
+    /// The next one expected.
+    pub next_inbound: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// 1 while messages can be sent.
+    pub logged_on: u32,
+    /// 1 while there is a connection.
+    pub connected: u32,
+}
+
+/// One event in the queue; its bytes are a range of the queue's.
+struct Event {
+    kind: u32,
+    session: SessionId,
+    sequence: u64,
+    start: usize,
+    end: usize,
+}
+
+/// What has happened and is not yet fetched.
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    bytes: Vec<u8>,
+}
+
+impl Queue {
+    fn push(&mut self, kind: u32, session: &SessionId, sequence: u64, bytes: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        let end = self.bytes.len();
+        self.events.push_back(Event { kind, session: session.clone(), sequence, start, end });
+    }
+}
+
+impl Application for Queue {
+    fn on_logon(&mut self, out: &mut dyn Outbox) {
+        let id = out.id().clone();
+        self.push(FIX_LOGON, &id, 0, b"");
+    }
+
+    fn on_logout(&mut self, id: &SessionId, why: End) {
+        self.push(FIX_LOGOUT, id, 0, why.to_string().as_bytes());
+    }
+
+    fn on_reset(&mut self, id: &SessionId) {
+        self.push(FIX_RESET, id, 0, b"");
+    }
+
+    fn on_problem(&mut self, id: &SessionId, problem: &Problem) {
+        self.push(FIX_PROBLEM, id, 0, problem.to_string().as_bytes());
+    }
+
+    fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal> {
+        if self.bytes.len() >= EVENT_BYTES_MAX {
+            return Err(Refusal::Business { reason: BusinessReason::ApplicationNotAvailable, text: None });
+        }
+        let sequence = message.seq_num()?;
+        self.push(FIX_MESSAGE, out.id(), sequence, message.raw());
+        Ok(())
+    }
+}
+
+/// `sidestep_fix_engine`.
+pub struct FixEngine {
+    inner: sidestep_fix::engine::Engine<Queue>,
+    /// Numbers of sessions by their names.
+    numbers: HashMap<SessionId, Handle>,
+}
+
+impl FixEngine {
+    fn session(&self, number: u32) -> Result<Handle, Failure> {
+        let place = (number as usize).checked_sub(1);
+        let found = place.and_then(|place| self.inner.handles().nth(place));
+        found.ok_or(Failure::Usage("there is no session of this number"))
+    }
+
+    /// The number of a session, from 1.
+    fn number(&mut self, id: &SessionId) -> u32 {
+        if !self.numbers.contains_key(id) {
+            // Templates make sessions while the engine is polled.
+            let inner = &self.inner;
+            self.numbers.extend(inner.handles().map(|handle| (inner.session(handle).id().clone(), handle)));
+        }
+        self.numbers.get(id).map_or(0, |wanted| {
+            self.inner.handles().position(|handle| handle == *wanted).map_or(0, |place| place as u32 + 1)
+        })
+    }
+}
+
+/// An engine with the sessions of a file of settings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_open(settings: *const c_char, spin: c_int, engine: *mut *mut FixEngine) -> c_int {
+    call("sidestep_fix_open", || {
+        // SAFETY: as the crate's text says.
+        let (settings, engine) = unsafe { (path(settings)?, out(engine, "engine")?) };
+        let config = Config::read(settings)?;
+        let mut inner = sidestep_fix::engine::Engine::new(Queue::default());
+        inner.configure(&config, if spin == 0 { Idle::Block } else { Idle::Spin })?;
+        give(&engine, FixEngine { inner, numbers: HashMap::new() });
+        Ok(())
+    })
+}
+
+/// Ends the engine and its connections, without a Logout; null is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_free(engine: *mut FixEngine) {
+    // SAFETY: as the crate's text says.
+    unsafe { take_back(engine) };
+}
+
+/// [`sidestep_fix::engine::Engine::poll`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_poll(engine: *mut FixEngine, work: *mut usize) -> c_int {
+    call("sidestep_fix_poll", || {
+        // SAFETY: as the crate's text says.
+        let (engine, work) = unsafe { (handle(engine, "engine")?, out(work, "work")?) };
+        let queue = engine.inner.app_mut();
+        if queue.events.is_empty() {
+            queue.bytes.clear();
+        } else if queue.bytes.len() >= WAITING_BYTES_MAX {
+            return Err(Failure::Usage("fetch the events that wait with sidestep_fix_next before polling again"));
+        }
+        work.set(engine.inner.poll());
+        Ok(())
+    })
+}
+
+/// [`sidestep_fix::engine::Engine::sleep`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_sleep(engine: *mut FixEngine, timeout_ns: i64) -> c_int {
+    call("sidestep_fix_sleep", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { handle(engine, "engine")? };
+        let longest = Duration::from_secs(1);
+        let timeout = u64::try_from(timeout_ns).map_or(longest, |ns| Duration::from_nanos(ns).min(longest));
+        Ok(engine.inner.sleep(timeout)?)
+    })
+}
+
+/// The next event.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_next(engine: *mut FixEngine, event: *mut CFixEvent, event_bytes: usize) -> c_int {
+    call("sidestep_fix_next", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { handle(engine, "engine")? };
+        let Some(next) = engine.inner.app_mut().events.pop_front() else { return Err(Failure::NothingCame) };
+        let session = engine.number(&next.session);
+        let bytes = &engine.inner.app().bytes[next.start..next.end];
+        let found = CFixEvent {
+            bytes: bytes.as_ptr().cast(),
+            length: bytes.len(),
+            sequence: next.sequence,
+            kind: next.kind,
+            session,
+        };
+        // SAFETY: as the crate's text says.
+        unsafe { fill(&found, event, event_bytes, "event") }
+    })
+}
+
+/// The number of the session of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_find(engine: *mut FixEngine, name: *const c_char, session: *mut u32) -> c_int {
+    call("sidestep_fix_find", || {
+        // SAFETY: as the crate's text says.
+        let (engine, name, session) =
+            unsafe { (handle(engine, "engine")?, text(name, "name")?, out(session, "session")?) };
+        let inner = &engine.inner;
+        let place = inner.handles().position(|handle| inner.session(handle).id().to_string() == name);
+        let place = place.ok_or_else(|| Problem::usage(format!("session {name}"), "there is none of this name"))?;
+        session.set(place as u32 + 1);
+        Ok(())
+    })
+}
+
+/// What a session is doing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_look(
+    engine: *const FixEngine,
+    session: u32,
+    state: *mut CFixState,
+    state_bytes: usize,
+) -> c_int {
+    call("sidestep_fix_look", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { look(engine, "engine")? };
+        let found = engine.inner.session(engine.session(session)?);
+        let counters = found.counters();
+        let view = CFixState {
+            next_outbound: found.store().next_outbound(),
+            next_inbound: found.store().next_inbound(),
+            sent: counters.sent,
+            received: counters.received,
+            logged_on: u32::from(found.is_logged_on()),
+            connected: u32::from(found.phase() != Phase::Disconnected),
+        };
+        // SAFETY: as the crate's text says.
+        unsafe { fill(&view, state, state_bytes, "state") }
+    })
+}
+
+/// Sends a message; the body is fields of `tag=value`, each ended by SOH.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_send(
+    engine: *mut FixEngine,
+    session: u32,
+    msg_type: *const c_char,
+    body: *const c_void,
+    length: usize,
+    sequence: *mut u64,
+) -> c_int {
+    call("sidestep_fix_send", || {
+        // SAFETY: as the crate's text says.
+        let (engine, msg_type, body, sequence) = unsafe {
+            (handle(engine, "engine")?, text(msg_type, "msg_type")?, message(body, length)?, out(sequence, "sequence")?)
+        };
+        if fields(body).any(|(tag, _)| is_session_field(tag)) {
+            return Err(Failure::Usage("the body has a field that the session writes itself"));
+        }
+        let handle = engine.session(session)?;
+        let write = |builder: &mut Builder<'_>| {
+            for (tag, value) in fields(body) {
+                builder.bytes(tag, value);
+            }
+        };
+        let sent = engine.inner.send(handle, msg_type.as_bytes(), write);
+        sequence.set(sent.map_err(send_failure)?);
+        Ok(())
+    })
+}
+
+fn send_failure(error: SendError) -> Failure {
+    match error {
+        SendError::NotLoggedOn => {
+            Problem::failed("cannot send", "nobody is logged on").next("wait for FIX_LOGON").into()
+        }
+        SendError::Full => Failure::Claim(sidestep_ring::ClaimError::Full),
+        SendError::Rejected(why) => Problem::usage("cannot send", format!("{why:?}")).next("check the body").into(),
+        SendError::Store(problem) => problem.into(),
+    }
+}
+
+/// [`sidestep_fix::engine::Engine::log_out`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_logout(engine: *mut FixEngine, session: u32, words: *const c_char) -> c_int {
+    call("sidestep_fix_logout", || {
+        // SAFETY: as the crate's text says.
+        let (engine, words) = unsafe { (handle(engine, "engine")?, text(words, "words")?) };
+        let handle = engine.session(session)?;
+        engine.inner.log_out(handle, words);
+        Ok(())
+    })
+}
+
+/// Both numbers of a session become 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_reset(engine: *mut FixEngine, session: u32) -> c_int {
+    call("sidestep_fix_reset", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { handle(engine, "engine")? };
+        let handle = engine.session(session)?;
+        Ok(engine.inner.act(handle, |session, now, app| session.reset(now, app))?)
+    })
+}
+
+/// Logs everybody out and waits for their answers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_fix_shut_down(engine: *mut FixEngine, timeout_ns: i64) -> c_int {
+    call("sidestep_fix_shut_down", || {
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { handle(engine, "engine")? };
+        let longest = Duration::from_secs(60);
+        let timeout =
+            limit(timeout_ns).map_or(longest, |end| end.saturating_duration_since(Instant::now()).min(longest));
+        engine.inner.shut_down("", timeout);
+        Ok(())
+    })
+}
