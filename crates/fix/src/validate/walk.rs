@@ -213,10 +213,10 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
                 None => place + 1,
             };
         }
-        if self.options.check_required_tags {
-            if let Err(missing) = self.required(entry, base) {
-                self.fail(missing);
-            }
+        if self.options.check_required_tags
+            && let Err(missing) = self.required(entry, base)
+        {
+            self.fail(missing);
         }
         self.seen.truncate(base);
         place
