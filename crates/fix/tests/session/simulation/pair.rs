@@ -60,14 +60,14 @@ impl Pair {
     pub(crate) fn step(&mut self, random: &mut Rng) -> Result<(), String> {
         let side = random.usize(..2);
         match random.u8(..100) {
-            0..30 => (0..random.usize(1..6)).for_each(|_| _ = self.sides[side].send(self.now)),
+            0..30 => self.send(side, random.usize(1..6)),
             30..60 => self.carry(side, random.usize(1..700)),
             60..72 => (0..2).for_each(|side| self.carry(side, usize::MAX)),
             72..84 => self.pass(random.u64(1..4000) * MS),
             84..90 => self.cut(),
             90..97 => self.connect(),
             97..99 => self.sides[side].session.logout("", self.now, &mut self.sides[side].app),
-            _ => (0..300).for_each(|_| _ = self.sides[side].send(self.now)),
+            _ => self.send(side, 300),
         }
         self.end_what_ends();
         self.check()
@@ -114,6 +114,13 @@ impl Pair {
             total.resend_requests += counters.resend_requests;
             total.gap_fills += counters.gap_fills_sent;
             total.logons += counters.logons;
+        }
+    }
+
+    /// Orders; those that are refused were never sent.
+    fn send(&mut self, side: usize, count: usize) {
+        for _ in 0..count {
+            self.sides[side].send(self.now);
         }
     }
 
