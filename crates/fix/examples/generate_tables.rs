@@ -19,7 +19,7 @@ use std::fmt::Write;
 struct Element {
     tag: String,
     attributes: HashMap<String, String>,
-    children: Vec<Element>,
+    children: Vec<Self>,
 }
 
 impl Element {
