@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::{Bench, Meter, SAMPLES_MAX, floor};
-use crate::bypass::{Load, StackLink};
+use crate::bypass::{Load, StackLink, StackStream, engine};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
@@ -141,6 +141,9 @@ impl Bench {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
         self.need_plane()?;
+        if target.transport == Transport::Tcp {
+            return self.open_stream(target);
+        }
         let mut link = StackLink::open(self.ends.client, Load::RoundTrips)?;
         self.place_thread(true)?;
         let (port, note) = (link.port()?, link.note());
@@ -152,10 +155,23 @@ impl Bench {
         Ok((Box::new(link), note))
     }
 
+    /// The same, with a connection between the engines.
+    fn open_stream(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
+        let engine = engine(self.ends.client, Load::RoundTrips)?;
+        self.place_thread(true)?;
+        let ready = self.ask_echo(target, 0, None)?;
+        let link = StackStream::connect(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
+            // As in `open`: the peer's word about the slice that it gives up.
+            let _ = self.control().reply();
+        })?;
+        let note = link.note();
+        Ok((Box::new(link), note))
+    }
+
     fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
-            path: target.path.name.into(),
+            path: target.path.at_peer().into(),
             size: target.size,
             cpu: self.cpus.server,
             port,

@@ -3,7 +3,7 @@
 use super::control::Control;
 use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::{echo, frames, sink};
-use crate::bypass::{Load, Plane, StackLink};
+use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
@@ -113,6 +113,12 @@ impl Session {
         if path.medium == Medium::Frames {
             return self.echo_frames(request, path, service);
         }
+        if path.medium == Medium::Stack && request.transport == Transport::Tcp {
+            let mut link = self.accept_past_kernel(Load::RoundTrips)?;
+            self.place_thread(path, request.cpu)?;
+            let watch = self.watch(path);
+            return echo::run(&mut link, request, service, watch).map(Reply::Done);
+        }
         if path.medium == Medium::Stack {
             let mut link = self.open_stack(Load::RoundTrips)?;
             let ready = Ready { port: link.port()?, ..Ready::default() };
@@ -145,9 +151,22 @@ impl Session {
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
-    /// An engine, with a control plane beside it. This thread may go anywhere meanwhile: the threads that are started here
-    /// shall not be where it spins later.
     fn open_stack(&mut self, load: Load) -> Result<StackLink, Problem> {
+        self.need_plane()?;
+        StackLink::open(self.origin.local, load)
+    }
+
+    /// The measuring end's connection for one slice, past the kernel.
+    fn accept_past_kernel(&mut self, load: Load) -> Result<StackStream, Problem> {
+        self.need_plane()?;
+        let mut listener = StackListener::open(self.origin.local, load)?;
+        self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+        listener.accept(CONNECT_MAX, self.origin.remote)
+    }
+
+    /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
+    /// for them shall not be where it spins later.
+    fn need_plane(&mut self) -> Result<(), Problem> {
         if !self.origin.in_lab {
             return Err(Problem::usage("cannot answer past the kernel", "this end's interface is not one of a lab"));
         }
@@ -155,7 +174,7 @@ impl Session {
         if self.plane.is_none() {
             self.plane = Some(Plane::start(&self.cpus)?);
         }
-        StackLink::open(self.origin.local, load)
+        Ok(())
     }
 
     /// Accepts the measuring end's connection for one slice.

@@ -47,6 +47,7 @@ mod twin;
 
 pub use error::TcpError;
 pub use profile::profile;
+pub use sidestep_stack::tcp::{Config, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
 pub(crate) use segments::Segments;
@@ -54,7 +55,6 @@ pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use sidestep_stack::tcp::{Config, Options};
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
 
