@@ -174,7 +174,7 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, later `ring`, `fix`, `tick`.
+    /// `rr`, `sizes`, `rates`, `ring`, `bulk` (to the peer), `bulk-back` (from it), `connect`, later `fix`, `tick`.
     pub scenario: String,
     /// `tcp`, `udp`, `multicast`, `uds`, `shm`, `memory`; later `tls`.
     pub transport: String,
@@ -191,8 +191,8 @@ pub struct Row {
     pub rate_achieved: Option<f64>,
     /// `ns`.
     pub unit: String,
-    /// `rtt`, `half_rtt`, `one_way`, or `per_message`: time per message at full speed, its mean the inverse of
-    /// `rate_achieved`.
+    /// `rtt`, `half_rtt`, `one_way`, or at full speed `per_message` and `per_connection`: time for each, its mean the
+    /// inverse of `rate_achieved`.
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]

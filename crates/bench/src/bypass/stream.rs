@@ -15,7 +15,7 @@ const BACKLOG: usize = 16;
 
 /// One end of a connection: an engine with this stream alone.
 pub(crate) struct StackStream {
-    engine: Engine,
+    engine: Box<Engine>,
     stream: TcpStream,
     /// The engine holds bytes that did not fit the reader's buffer.
     has_more: bool,
@@ -23,7 +23,7 @@ pub(crate) struct StackStream {
 
 impl StackStream {
     /// Connects from the interface that has `local`, and waits until the connection is made, past the kernel.
-    pub(crate) fn connect(mut engine: Engine, remote: SocketAddr) -> Result<Self, Problem> {
+    pub(crate) fn connect(mut engine: Box<Engine>, remote: SocketAddr) -> Result<Self, Problem> {
         let options = engine.tcp().defaults();
         let stream = engine.tcp().connect(remote, None, options)?;
         let mut link = Self { engine, stream, has_more: false };
@@ -51,6 +51,12 @@ impl StackStream {
                 return Err(failed(&"nobody answers"));
             }
         }
+    }
+
+    /// Ends it, and gives the engine back for another one.
+    pub(crate) fn close(mut self) -> Result<Box<Engine>, Problem> {
+        self.engine.tcp().close(self.stream).map_err(|error| Problem::failed("cannot end a connection", error))?;
+        Ok(self.engine)
     }
 
     /// What a reader of the results must know.
@@ -118,14 +124,14 @@ impl Link for StackStream {
 
 /// A listening engine.
 pub(crate) struct StackListener {
-    engine: Engine,
+    engine: Box<Engine>,
     listener: TcpListener,
 }
 
 impl StackListener {
     /// Opens an engine on the interface that has `local`, and listens at a port of the kernel's choice.
     pub(crate) fn open(local: IpAddr, load: Load) -> Result<Self, Problem> {
-        let mut engine = engine(local, load)?;
+        let mut engine = Box::new(engine(local, load)?);
         let options = engine.tcp().defaults();
         let listener = engine.tcp().listen(SocketAddr::new(local, 0), BACKLOG, options)?;
         Ok(Self { engine, listener })
@@ -139,23 +145,40 @@ impl StackListener {
 
     /// The connection of the only host that may have one.
     pub(crate) fn accept(mut self, wait: Duration, remote: IpAddr) -> Result<StackStream, Problem> {
-        let failed = |why: &dyn std::fmt::Display| Problem::failed("nobody connected for the slice", why);
         let deadline = Instant::now() + wait;
         while Instant::now() < deadline {
-            self.engine.poll().map_err(|error| failed(&error))?;
-            let Some(stream) = self.engine.tcp().accept(self.listener).map_err(|error| failed(&error))? else {
-                continue;
-            };
-            let (_, from) = self.engine.tcp().ends(stream).map_err(|error| failed(&error))?;
-            let path = self.engine.tcp().path(stream).map_err(|error| failed(&error))?;
-            match path {
-                Path::Accelerated { .. } if from.ip() == remote => {
-                    return Ok(StackStream { engine: self.engine, stream, has_more: false });
-                }
-                // A stranger's, or one that came by the kernel.
-                _ => self.engine.tcp().abort(stream).map_err(|error| failed(&error))?,
+            if let Some(stream) = self.poll(remote)? {
+                return Ok(StackStream { engine: self.engine, stream, has_more: false });
             }
         }
-        Err(failed(&"the time is over"))
+        Err(Problem::failed("nobody connected for the slice", "the time is over"))
+    }
+
+    /// The next connection of that host, if there is one.
+    pub(crate) fn poll(&mut self, remote: IpAddr) -> Result<Option<TcpStream>, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed("cannot accept", why);
+        self.engine.poll().map_err(|error| failed(&error))?;
+        let accepted = self.engine.tcp().accept(self.listener).map_err(|error| failed(&error))?;
+        let Some(stream) = accepted else { return Ok(None) };
+        let (_, from) = self.engine.tcp().ends(stream).map_err(|error| failed(&error))?;
+        let path = self.engine.tcp().path(stream).map_err(|error| failed(&error))?;
+        if path.is_accelerated() && from.ip() == remote {
+            return Ok(Some(stream));
+        }
+        // A stranger's, or one that came by the kernel.
+        self.engine.tcp().abort(stream).map_err(|error| failed(&error))?;
+        Ok(None)
+    }
+
+    /// Lends the engine to a connection of its own, and takes it back when that is over.
+    pub(crate) fn with<T>(
+        self,
+        stream: TcpStream,
+        work: impl FnOnce(&mut dyn Link) -> Result<T, Problem>,
+    ) -> Result<(Self, T), Problem> {
+        let Self { engine, listener } = self;
+        let mut link = StackStream { engine, stream, has_more: false };
+        let done = work(&mut link)?;
+        Ok((Self { engine: link.close()?, listener }, done))
     }
 }

@@ -1,8 +1,8 @@
 //! The peer's side of one control connection.
 
 use super::control::Control;
-use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
-use super::{echo, frames, sink};
+use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
@@ -88,6 +88,8 @@ impl Session {
             Some(Request::Hello { .. }) => Err(Problem::failed("a second greeting", "there is one")),
             Some(Request::Echo(request)) => self.echo(&request),
             Some(Request::Sink(request)) => self.sink(&request),
+            Some(Request::Bulk(request)) => self.bulk(&request),
+            Some(Request::Accept(request)) => self.accept_many(&request),
         };
         let reply =
             done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
@@ -136,6 +138,51 @@ impl Session {
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
+    }
+
+    fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, Transport::Tcp.size_max())?;
+        if request.send_for_ns.is_some_and(|ns| Duration::from_nanos(ns) > SLICE_MAX) {
+            return Err(Problem::usage("cannot send that long", format!("the limit is {SLICE_MAX:?}")));
+        }
+        let mut link: Box<dyn Link> = match path.medium {
+            Medium::Stack => Box::new(self.accept_past_kernel(Load::Stream)?),
+            Medium::Inet => self.accept(path)?,
+            _ => return Err(Problem::usage(format!("cannot stream over {}", path.name), "it is no connection")),
+        };
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        let done = bulk::run(link.as_mut(), request, watch)?;
+        if request.send_for_ns.is_some() {
+            // What our own stack still has to send, it sends while it is asked to receive.
+            let mut watch = self.watch(path);
+            while link.recv(&mut [0; 64]).is_err_and(|error| sidestep_link::is_retry(&error)) {
+                watch.waited()?;
+            }
+        }
+        Ok(Reply::Done(done))
+    }
+
+    fn accept_many(&mut self, request: &Accept) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, Transport::Tcp.size_max())?;
+        let remote = self.origin.remote;
+        if path.medium == Medium::Stack {
+            self.need_plane()?;
+            let mut listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
+            self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+            self.place_thread(path, request.cpu)?;
+            let watch = self.watch(path);
+            return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
+        }
+        let failed = |error| Problem::failed("cannot listen", error);
+        let listener = accept::listen(self.origin.local, &options(path)).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.as_socket().map_or(0, |local| local.port());
+        self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        accept::run(&listener, &options(path), remote, request.size, watch).map(Reply::Done)
     }
 
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.

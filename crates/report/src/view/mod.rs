@@ -75,8 +75,8 @@ fn section_title(scenario: &str, ladder: bool) -> String {
 pub(crate) fn by_circumstance<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     group(rows, |row| {
         let transport = words::transport(&row.transport);
-        let pace = words::pace(row.rate_offered);
-        format!("{transport}, {}, {}{pace}", number::bytes(row.size), words::measure(&row.measure))
+        let (pace, direction) = (words::pace(row.rate_offered), words::direction(&row.scenario));
+        format!("{transport}, {}, {}{direction}{pace}", number::bytes(row.size), words::measure(&row.measure))
     })
 }
 

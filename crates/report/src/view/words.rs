@@ -9,6 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
         "ring" => "Messages through memory",
+        "connect" => "Connections one after the other",
         "fix" => "FIX order to ack and fill",
         "tick" => "Tick to trade",
         other => other,
@@ -17,7 +18,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
 }
 
 /// The heading of what streams.
-pub(crate) const STREAMS: &str = "Throughput through memory";
+pub(crate) const STREAMS: &str = "Throughput";
 
 /// A transport.
 pub(crate) fn transport(transport: &str) -> &str {
@@ -40,7 +41,17 @@ pub(crate) fn measure(measure: &str) -> &str {
         "half_rtt" => "half-RTT",
         "one_way" => "one way",
         "per_message" => "time per message at full speed",
+        "per_connection" => "connect, one message and its answer, end",
         other => other,
+    }
+}
+
+/// Which way a stream goes, where both are measured.
+pub(crate) fn direction(scenario: &str) -> &'static str {
+    match scenario {
+        "bulk" => ", to the peer",
+        "bulk-back" => ", from the peer",
+        _ => "",
     }
 }
 
