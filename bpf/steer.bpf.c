@@ -28,8 +28,7 @@
 #endif
 
 static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
-/* CLOCK_MONOTONIC as of the last tick, a few milliseconds at most; it costs a load where the exact time costs 20 ns. */
-static __u64 (*const coarse_ns)(void) = (void *)BPF_FUNC_ktime_get_coarse_ns;
+static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
 	(void *)BPF_FUNC_fib_lookup;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
@@ -355,8 +354,8 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 	return REDIRECT_LISTENER;
 }
 
-/* Stale: further away from now than the deadline. The time is that of the last tick, so a beat may lie a little ahead; one
- * that lies far ahead was not taken from the clock. */
+/* Stale: further away from now than the deadline. Clocks of two processors may differ a little, so a beat may lie ahead;
+ * one that lies far ahead was not taken from the clock. */
 INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 {
 	const struct heartbeat *heartbeat;
@@ -370,7 +369,7 @@ INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 	if (!heartbeat)
 		return 1;
 	beat_ns = *(const volatile __u64 *)&heartbeat->beat_ns;
-	now_ns = coarse_ns();
+	now_ns = monotonic_ns();
 	return now_ns - beat_ns > deadline_ns && beat_ns - now_ns > deadline_ns;
 }
 

@@ -12,7 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ring", &["sys"]),
     ("wire", &[]),
     ("link", &["sys", "ring"]),
-    ("stack", &["sys", "wire"]),
+    ("stack", &["wire"]),
     ("plane", &["sys", "wire", "stack"]),
     ("steer", &["sys"]),
     ("socket", &["sys", "wire", "link", "stack", "plane"]),

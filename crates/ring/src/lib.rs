@@ -28,6 +28,7 @@ mod memory;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
+mod prefetch;
 mod record;
 mod ring;
 mod role;

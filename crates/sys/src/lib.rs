@@ -14,7 +14,6 @@ pub mod memory;
 pub mod netns;
 pub mod offload;
 pub mod packet;
-pub mod prefetch;
 pub mod problem;
 pub mod proc;
 pub mod process;

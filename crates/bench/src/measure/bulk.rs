@@ -31,7 +31,7 @@ impl Bench {
             self.drain(link.as_mut(), target.size, duration)
         };
         let noise = meter.stop();
-        let ended = self.end_bulk(link, sends);
+        let ended = self.end_bulk(link);
         let (settling, done) = (streamed?, ended?);
         Ok(Trips {
             slice: self.take_slice(),
@@ -127,13 +127,11 @@ impl Bench {
     }
 
     /// Finishes sending and hears that the peer has everything, or that it has sent everything.
-    fn end_bulk(&mut self, mut link: Box<dyn Link>, sends: bool) -> Result<Done, Problem> {
-        if sends {
-            // A connection that is broken cannot be ended in order; the peer then sees it break.
-            let _ = link.shutdown();
-        }
+    fn end_bulk(&mut self, mut link: Box<dyn Link>) -> Result<Done, Problem> {
+        // A connection that is broken cannot be ended in order; the peer then sees it break.
+        let _ = link.shutdown();
         // Our own stack sends and hears only while it is asked to.
-        while !self.control().has_word(Duration::ZERO) && !self.control().is_closed() {
+        while !self.control().has_word_now() {
             let _ = link.recv(&mut [0; 64]);
         }
         drop(link);

@@ -1,8 +1,8 @@
 //! The machine's memory: a mapping, of this process alone or shared.
 
+use crate::prefetch;
 use crate::sync::{Flag, Word};
 use sidestep_sys::memory::Mapping;
-use sidestep_sys::prefetch;
 use std::ptr::NonNull;
 
 /// The memory of a ring: a mapping, of this process alone or shared.

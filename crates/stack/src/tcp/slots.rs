@@ -3,7 +3,6 @@
 use super::connection::Connection;
 use super::flow::Flow;
 use super::time_wait::TimeWait;
-use sidestep_sys::prefetch;
 
 /// A handle of a connection. It stays wrong for ever once the connection is closed, also when its place is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,17 +99,6 @@ impl Slots {
     #[inline]
     pub(super) fn slot(&self, index: u32) -> &Slot {
         self.slots.get(index as usize).map_or(&Slot::Free, |slot| &slot.1)
-    }
-
-    /// The same, with what a segment will touch of a connection on its way to the cache: with ten thousand connections it is
-    /// not there, and its lines are missed one after the other.
-    #[inline]
-    pub(super) fn fetch(&self, index: u32) -> &Slot {
-        let slot = self.slot(index);
-        if let Slot::Open(connection) = slot {
-            prefetch::value_to_write(&**connection);
-        }
-        slot
     }
 
     #[inline]

@@ -9,7 +9,6 @@
 //! current tick enters a slot of a higher level, its entries move down.
 
 use super::time::Instant;
-use sidestep_sys::prefetch;
 
 /// A tick is 2^16 ns = 65.5 us. An entry fires at its very deadline: within the current tick deadlines are compared.
 const TICK_SHIFT: u32 = 16;
@@ -56,14 +55,6 @@ impl Wheel {
     #[inline]
     pub(super) fn deadline(&self, index: u32) -> Instant {
         self.nodes.get(index as usize).map_or(Instant::NEVER, |node| node.deadline)
-    }
-
-    /// Has the entry of `index` on its way to the cache.
-    #[inline]
-    pub(super) fn fetch(&self, index: u32) {
-        if let Some(node) = self.nodes.get(index as usize) {
-            prefetch::value_to_write(node);
-        }
     }
 
     /// Sets the deadline of `index` in place of the one it had.

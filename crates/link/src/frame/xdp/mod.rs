@@ -14,16 +14,13 @@ pub use sending::Sending;
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
 use kick::Kicker;
+use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, Umem, Xsk, XskFacts, kick as call, take_error};
-use sidestep_sys::{Problem, prefetch};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Frames lent to the kernel at a time: one store of the index, one cache line of addresses, for eight of them.
 const FILL_BATCH: u32 = 8;
-
-/// Bytes of a received frame that are fetched while it is accounted for: headers, and a short message.
-const FETCHED_BYTES: usize = 192;
 
 /// How a link over AF_XDP is driven.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,9 +189,6 @@ impl FrameLink for XdpLink {
     #[inline]
     fn receive(&mut self) -> Option<Received> {
         let descriptor = self.rx.pop()?;
-        if let Some(place) = self.umem.locate(descriptor.address, FETCHED_BYTES) {
-            prefetch::bytes_to_read(place.as_ptr(), FETCHED_BYTES);
-        }
         self.rx.release();
         let frame = self.frames.receive(descriptor, None);
         self.received += u64::from(frame.is_some());

@@ -85,9 +85,6 @@ impl Tcp {
 
     #[inline]
     fn index_of(&self, flow: &Flow) -> Option<u32> {
-        self.demux.find(flow, |index| {
-            self.wheel.fetch(index);
-            self.slots.fetch(index).flow() == Some(flow)
-        })
+        self.demux.find(flow, |index| self.slots.slot(index).flow() == Some(flow))
     }
 }
