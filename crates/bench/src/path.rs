@@ -19,7 +19,7 @@ pub enum Medium {
     SharedMemory,
     /// Whole frames over AF_XDP, UDP whatever transport is asked for.
     Frames,
-    /// Our own stack over AF_XDP, UDP whatever transport is asked for.
+    /// Our own stack over AF_XDP; the peer's, too, unless [`Path::peer`] names another path.
     Stack,
     /// One cache line in the memory of one process.
     CacheLine,
@@ -38,6 +38,8 @@ pub struct Path {
     pub waiting: Waiting,
     /// Who talks to the kernel.
     pub backend: Backend,
+    /// The peer's path, where it is another one.
+    pub peer: Option<&'static str>,
     /// What it is, for people.
     pub description: &'static str,
 }
@@ -50,6 +52,7 @@ pub const PATHS: &[Path] = &[
         pinned: false,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        peer: None,
         description: "Kernel socket, blocking recv(2), threads wherever the scheduler puts them: an untuned program.",
     },
     Path {
@@ -58,6 +61,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        peer: None,
         description: "Kernel socket, blocking recv(2), each end pinned to a CPU of its own. Every message wakes a \
                       sleeping thread.",
     },
@@ -67,6 +71,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::BusyPoll { microseconds: BUSY_POLL_US },
         backend: Backend::Kernel,
+        peer: None,
         description: "As kernel-pinned with SO_BUSY_POLL = 50 us: recv(2) polls the device queue before it sleeps, \
                       where the device has a NAPI instance to poll.",
     },
@@ -76,6 +81,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Epoll,
         backend: Backend::Kernel,
+        peer: None,
         description: "Kernel socket, epoll_wait(2) and then recv(2), pinned: an event loop.",
     },
     Path {
@@ -84,6 +90,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        peer: None,
         description: "Kernel socket, non-blocking recv(2) in a loop that never sleeps, pinned: one CPU per end burnt, no \
                       wake-up.",
     },
@@ -93,6 +100,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Uring,
+        peer: None,
         description: "io_uring, send and the next receive in one io_uring_enter(2) that sleeps, pinned.",
     },
     Path {
@@ -101,6 +109,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Uring,
+        peer: None,
         description: "io_uring, io_uring_enter(2) in a loop that never sleeps, pinned.",
     },
     Path {
@@ -109,6 +118,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        peer: None,
         description: "Unix stream socket, blocking recv(2), pinned. Both ends on one host.",
     },
     Path {
@@ -117,6 +127,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        peer: None,
         description: "Unix stream socket, non-blocking recv(2) in a loop, pinned. Both ends on one host.",
     },
     Path {
@@ -125,6 +136,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        peer: None,
         description: "Two rings in memory that both processes share, looked at in a loop, pinned: no system call while \
                       messages come and go. Both ends on one host.",
     },
@@ -134,6 +146,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        peer: None,
         description: "Two rings in memory that both processes share; a receive sleeps and is woken by one byte \
                       through a Unix socket, pinned. Both ends on one host.",
     },
@@ -143,6 +156,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        peer: None,
         description: "Bare AF_XDP: UDP frames written and answered in place, no stack; each end spins on its ring and sends \
                       by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
     },
@@ -152,9 +166,20 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
-        description: "Our own stack over AF_XDP at both ends, native API: UDP past the kernel, steered by XDP, beside a \
-                      control plane in each namespace; each end spins on its ring and sends by one sendto(2), pinned. In \
-                      the lab only, as root.",
+        peer: None,
+        description: "Our own stack over AF_XDP at both ends, native API: UDP or TCP past the kernel, steered by XDP, \
+                      beside a control plane in each namespace; each end spins on its ring and sends by one sendto(2), \
+                      pinned. In the lab only, as root.",
+    },
+    Path {
+        name: "xdp-one-end",
+        medium: Medium::Stack,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        peer: Some("kernel-spin"),
+        description: "As xdp at the measuring end, and kernel-spin at the peer's: what a host gains whose counterpart is \
+                      not ours. In the lab only, as root.",
     },
     Path {
         name: "floor",
@@ -162,6 +187,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        peer: None,
         description: "Two CPUs bouncing one cache line, no system call: the physical limit between two cores of this \
                       machine.",
     },
@@ -180,13 +206,17 @@ impl Path {
     /// The transport that this path really uses when `asked` is asked for.
     pub fn transport(&self, asked: Transport) -> Transport {
         match self.medium {
-            Medium::Inet => asked,
+            Medium::Inet | Medium::Stack => asked,
             Medium::Unix => Transport::Uds,
             Medium::SharedMemory => Transport::Shm,
-            Medium::Stack if asked == Transport::Multicast => Transport::Multicast,
-            Medium::Frames | Medium::Stack => Transport::Udp,
+            Medium::Frames => Transport::Udp,
             Medium::CacheLine => Transport::Memory,
         }
+    }
+
+    /// What the peer's path is called.
+    pub(crate) fn at_peer(&self) -> &'static str {
+        self.peer.unwrap_or(self.name)
     }
 
     /// For the result file.
@@ -209,6 +239,7 @@ mod tests {
     fn every_path_is_found_by_its_name_and_no_name_stands_twice() {
         for path in PATHS {
             assert_eq!(Path::named(path.name).expect("it is in the table"), path);
+            assert!(Path::named(path.at_peer()).is_ok_and(|theirs| theirs.peer.is_none()), "{}", path.name);
         }
         let unknown = Path::named("kernel").expect_err("not a path").to_string();
         assert!(unknown.contains("kernel-spin"), "{unknown}");

@@ -1,6 +1,6 @@
 //! A run: a place, two ends, scenarios one after the other, a document.
 
-use crate::measure::{Bench, Cpus};
+use crate::measure::{Bench, Cpus, Work};
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
@@ -9,6 +9,7 @@ use crate::scenario::{
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
 use crate::{bypass, frames, message};
+use sidestep_link::Backend;
 use sidestep_report::schema::{Document, Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
@@ -80,6 +81,10 @@ pub enum Scenario {
     },
     /// Messages upstream at rising rates.
     Rates(Rates),
+    /// A stream over TCP, each way.
+    Bulk(RoundTrips),
+    /// Connections one after the other.
+    Connections(RoundTrips),
 }
 
 /// Request and response, at one size or many.
@@ -169,7 +174,7 @@ impl Scenario {
     /// Refuses what cannot be measured anywhere, before anything is set up.
     fn check(&self) -> Result<(), Problem> {
         match self {
-            Self::RoundTrips(trips) => {
+            Self::RoundTrips(trips) | Self::Bulk(trips) | Self::Connections(trips) => {
                 let limit = trips.transports.iter().map(|transport| transport.size_max()).min().unwrap_or(u32::MAX);
                 trips.sizes.iter().try_for_each(|size| message::check_size(*size, limit))?;
                 check_duration(trips.duration)
@@ -205,8 +210,37 @@ impl Scenario {
                 }
             }
             Self::Rates(rates) => sweep(bench, rates, progress),
+            Self::Bulk(trips) => streams(bench, trips, progress),
+            Self::Connections(trips) => {
+                let arms = full_speed(bench, trips, "connect", "per_connection", Work::Connect);
+                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
+            }
         }
     }
+}
+
+/// Both directions, interleaved with each other.
+fn streams(bench: &mut Bench, trips: &RoundTrips, progress: &mut dyn Progress) -> Findings {
+    let mut arms = full_speed(bench, trips, "bulk", "per_message", Work::Send);
+    arms.extend(full_speed(bench, trips, "bulk-back", "per_message", Work::Receive));
+    Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
+}
+
+/// Arms that are done as fast as they go, over TCP.
+fn full_speed(
+    bench: &Bench,
+    trips: &RoundTrips,
+    scenario: &'static str,
+    measure: &'static str,
+    work: Work,
+) -> Vec<Arm> {
+    let arms = arms(scenario, &trips.paths, &[Transport::Tcp], &trips.sizes, measure);
+    let possible = |arm: Arm| match arm.target.path {
+        path if !matches!(path.medium, Medium::Inet | Medium::Stack) => arm.refused("it is measured over TCP"),
+        path if work == Work::Connect && path.backend != Backend::Kernel => arm.refused("its links are made by others"),
+        _ => fit(arm, bench),
+    };
+    arms.into_iter().map(|arm| possible(arm.doing(work))).collect()
 }
 
 /// Sets aside what these two ends cannot do.
@@ -219,7 +253,7 @@ pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
         return arm.refused(reason);
     }
     if arm.target.path.medium == Medium::Stack
-        && let Some(reason) = stack_refusal(bench, arm.target.size)
+        && let Some(reason) = stack_refusal(bench, arm.target.transport, arm.target.size)
     {
         return arm.refused(reason);
     }
@@ -248,7 +282,7 @@ fn frames_refusal(bench: &Bench, size: u32) -> Option<String> {
 }
 
 /// Why our stack cannot go between these ends.
-pub(crate) fn stack_refusal(bench: &Bench, size: u32) -> Option<String> {
+pub(crate) fn stack_refusal(bench: &Bench, transport: Transport, size: u32) -> Option<String> {
     let ends = bench.ends();
     if ends.place != "lab" {
         return Some(
@@ -256,7 +290,9 @@ pub(crate) fn stack_refusal(bench: &Bench, size: u32) -> Option<String> {
         );
     }
     let most = if ends.client.is_ipv6() { bypass::SIZE_MAX_V6 } else { bypass::SIZE_MAX_V4 };
-    (size > most).then(|| format!("a frame holds messages of up to {most} bytes; larger ones are the kernel's to cut"))
+    let is_stream = transport == Transport::Tcp;
+    (size > most && !is_stream)
+        .then(|| format!("a frame holds messages of up to {most} bytes; larger ones are the kernel's to cut"))
 }
 
 pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {

@@ -196,7 +196,7 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, `ring`, `fix`, later `tick`.
+    /// `rr`, `sizes`, `rates`, `ring`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
     pub scenario: String,
     /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`.
     pub transport: String,
@@ -216,9 +216,9 @@ pub struct Row {
     pub rate_achieved: Option<f64>,
     /// `ns`.
     pub unit: String,
-    /// `rtt`, `half_rtt`, `one_way`, or `per_message`: time per message at full speed, its mean the inverse of
-    /// `rate_achieved`. Of FIX: `rtt_fill` (order to second report), `rtt_ack` (order to first report), `rtt_heartbeat`
-    /// (test request to heartbeat).
+    /// `rtt`, `half_rtt`, `one_way`, or at full speed `per_message` and `per_connection`: time for each, its mean the
+    /// inverse of `rate_achieved`. Of FIX: `rtt_fill` (order to second report), `rtt_ack` (order to first report),
+    /// `rtt_heartbeat` (test request to heartbeat).
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]

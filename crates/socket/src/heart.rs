@@ -3,12 +3,17 @@
 use rustix::time::{ClockId, clock_gettime};
 use sidestep_plane::heartbeat::{Heartbeat, monotonic_ns};
 
-/// Turns between two readings of the clock, at the most: a program that polls every 10 ms still beats in time for a deadline
-/// of a second, and one that spins pays half a nanosecond a turn.
-const TURNS_MAX: u32 = 64;
+/// Turns between two readings of the clock, at the most: a program that suddenly polls every 10 ms still beats in time for a
+/// deadline of a second, and one that spins pays a nanosecond a turn.
+const TURNS_MAX: u32 = 32;
 
-/// A turn that takes longer than this counts as slow polling: the clock is then read in every turn.
-const SLOW_TURN_NS: u64 = 1_000_000;
+/// A turn that takes longer than this counts as slow polling: the clock is then read in every turn. TCP's timers are looked
+/// at with the clock just read, so this and the turns say how late they can be: 64 us.
+const SLOW_TURN_NS: u64 = 2_000;
+
+/// Between two stores of the sign of life, at the least. The steering program reads its cache line for each frame, on
+/// another processor: each store costs the next frame a miss.
+const BEAT_NS: u64 = 100_000;
 
 /// Beats when it is time.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(crate) struct Heart {
     left: u32,
     stride: u32,
     now_ns: u64,
+    /// When it was told last.
+    told_ns: u64,
 }
 
 impl Heart {
@@ -30,7 +37,7 @@ impl Heart {
 
     /// A clock without anybody to tell.
     pub(crate) fn without() -> Self {
-        Self { heartbeat: None, left: 0, stride: 1, now_ns: monotonic_ns() }
+        Self { heartbeat: None, left: 0, stride: 1, now_ns: monotonic_ns(), told_ns: 0 }
     }
 
     /// One turn; true when the clock was read.
@@ -54,8 +61,9 @@ impl Heart {
         let turn_ns = now_ns.saturating_sub(self.now_ns) / u64::from(self.stride);
         self.stride = if turn_ns > SLOW_TURN_NS { 1 } else { (2 * self.stride).min(TURNS_MAX) };
         (self.left, self.now_ns) = (self.stride, now_ns);
-        if let Some(heartbeat) = &self.heartbeat {
-            heartbeat.beat_at(now_ns);
+        if now_ns.saturating_sub(self.told_ns) >= BEAT_NS {
+            self.told_ns = now_ns;
+            self.heartbeat.iter().for_each(|heartbeat| heartbeat.beat_at(now_ns));
         }
     }
 
@@ -81,6 +89,18 @@ mod tests {
         let mut heart = Heart::without();
         let readings = (0..64_000).filter(|_| heart.turn()).count();
         assert!((1000..4000).contains(&readings), "{readings}");
+    }
+
+    #[test]
+    fn the_sign_of_life_is_stored_seldom() {
+        let mut heart = Heart::without();
+        for _ in 0..64_000 {
+            let before_ns = heart.told_ns;
+            heart.turn();
+            let gap_ns = heart.told_ns - before_ns;
+            assert!(gap_ns == 0 || gap_ns >= BEAT_NS, "{gap_ns}");
+        }
+        assert_ne!(heart.told_ns, 0);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The measuring end: one slice at a time.
 
+mod bulk;
+mod connections;
 mod conversation;
 mod floor;
 mod loop_cost;
@@ -12,7 +14,7 @@ pub(crate) use loop_cost::loop_cost_ns;
 pub use noise::{Meter, hiccups};
 pub use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
-pub use round_trip::{Target, Trips};
+pub use round_trip::{Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::Plane;

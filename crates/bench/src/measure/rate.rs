@@ -120,7 +120,7 @@ impl Bench {
 
     fn ask_sink(&mut self, target: RateTarget, port: u16) -> Result<Ready, Problem> {
         let request = Request::Sink(Sink {
-            path: target.path.name.into(),
+            path: target.path.at_peer().into(),
             size: target.size,
             cpu: self.cpus.server,
             port,

@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::{Bench, Meter, SAMPLES_MAX, floor};
-use crate::bypass::{Load, StackLink};
+use crate::bypass::{Load, StackLink, StackStream, engine};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
@@ -26,7 +26,7 @@ const SETTLE_SLEEPING: Duration = Duration::from_millis(30);
 /// After this the messages need not be complete: a round trip may take milliseconds.
 const SETTLE_MAX: Duration = Duration::from_millis(50);
 /// How long a sleeping receive sleeps before it looks whether the answer is overdue.
-const LOOK_UP: Duration = Duration::from_millis(100);
+pub(super) const LOOK_UP: Duration = Duration::from_millis(100);
 /// How often the end of a slice over datagrams is told again, in case it gets lost.
 const FAREWELLS: u32 = 20;
 
@@ -35,9 +35,25 @@ pub(crate) fn settling_time(waiting: Waiting) -> Duration {
     if waiting == Waiting::Spin { SETTLE_SPINNING } else { SETTLE_SLEEPING }
 }
 
+/// What is done with messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    /// Each is sent when the answer to the one before it has come.
+    #[default]
+    RoundTrips,
+    /// They stream to the peer.
+    Send,
+    /// They stream from the peer.
+    Receive,
+    /// A connection for each: made, one message and its answer, ended.
+    Connect,
+}
+
 /// What a slice measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
+    /// What is done with messages.
+    pub work: Work,
     /// TCP, UDP, Unix or memory, shared or not.
     pub transport: Transport,
     /// The path.
@@ -67,8 +83,11 @@ impl Bench {
     /// Measures `target` for `duration`, over a connection made for it.
     pub fn round_trips(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
         self.place_thread(target.path.pinned)?;
-        if target.path.medium == Medium::CacheLine {
-            return self.floor(duration);
+        match target.work {
+            Work::RoundTrips if target.path.medium == Medium::CacheLine => return self.floor(duration),
+            Work::RoundTrips => {}
+            Work::Send | Work::Receive => return self.bulk(target, duration),
+            Work::Connect => return self.connections(target, duration),
         }
         let (link, note) = match target.path.medium {
             Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
@@ -141,6 +160,9 @@ impl Bench {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
         self.need_plane()?;
+        if target.transport == Transport::Tcp {
+            return self.open_stream(target);
+        }
         let mut link = StackLink::open(self.ends.client, Load::RoundTrips)?;
         self.place_thread(true)?;
         let (port, note) = (link.port()?, link.note());
@@ -152,10 +174,23 @@ impl Bench {
         Ok((Box::new(link), note))
     }
 
+    /// The same, with a connection between the engines.
+    fn open_stream(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
+        let engine = Box::new(engine(self.ends.client, Load::RoundTrips)?);
+        self.place_thread(true)?;
+        let ready = self.ask_echo(target, 0, None)?;
+        let link = StackStream::connect(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
+            // As in `open`: the peer's word about the slice that it gives up.
+            let _ = self.control().reply();
+        })?;
+        let note = link.note();
+        Ok((Box::new(link), note))
+    }
+
     fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
-            path: target.path.name.into(),
+            path: target.path.at_peer().into(),
             size: target.size,
             cpu: self.cpus.server,
             port,

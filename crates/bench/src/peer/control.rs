@@ -115,6 +115,17 @@ impl Control {
         self.socket.set_read_timeout(Some(timeout)).is_ok() && uninterrupted(|| self.socket.peek(&mut byte)).is_ok()
     }
 
+    /// The same, without waiting.
+    pub fn has_word_now(&self) -> bool {
+        if self.socket.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let mut byte = [std::mem::MaybeUninit::uninit(); 1];
+        // An end that has closed, or broken, is a word, too: whoever reads it learns of it.
+        let is_there = !self.socket.peek(&mut byte).is_err_and(|error| sidestep_link::is_retry(&error));
+        self.socket.set_nonblocking(false).is_err() || is_there
+    }
+
     /// Whether the other end has closed, without waiting.
     pub fn is_closed(&self) -> bool {
         if self.socket.set_nonblocking(true).is_err() {

@@ -1,10 +1,13 @@
-//! The other end: what it is told (`protocol`), how it is reached (`control`), what it does (`session`, `echo`, `sink`).
+//! The other end: what it is told (`protocol`), how it is reached (`control`), what it does (`session`, `echo`, `sink`, `bulk`,
+//! `accept`).
 //!
 //! The same peer serves every place: a child process in the lab's second namespace or on loopback, told over an inherited
 //! socket, and `sidestep bench serve` on another machine, told over TCP. Measured messages never travel on the control
 //! connection.
 
-pub mod control;
+mod accept;
+mod bulk;
+mod control;
 mod echo;
 mod frames;
 pub mod protocol;

@@ -6,7 +6,7 @@ use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Changes whenever a message here changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// First word of the first message, so that a stranger's connection is told apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message either end accepts: the facts about a host fit many times.
@@ -29,6 +29,34 @@ pub enum Request {
     Echo(Echo),
     /// Count what comes and reflect some of it, for one slice.
     Sink(Sink),
+    /// Take or give a stream, for one slice.
+    Bulk(Bulk),
+    /// Answer one message per connection, for one slice.
+    Accept(Accept),
+}
+
+/// One slice of a stream over TCP.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bulk {
+    /// The path, which says how the peer waits.
+    pub path: String,
+    /// Bytes handed over at a time.
+    pub size: u32,
+    /// CPU to pin to, if the path pins.
+    pub cpu: Option<u32>,
+    /// Send for so long, nanoseconds; receive if there is none.
+    pub send_for_ns: Option<u64>,
+}
+
+/// One slice of connections. The peer ends each after its answer; a message that says it is the last ends the slice.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Accept {
+    /// The path, which says how the peer waits.
+    pub path: String,
+    /// Message size, bytes.
+    pub size: u32,
+    /// CPU to pin to, if the path pins.
+    pub cpu: Option<u32>,
 }
 
 /// One slice of request and response.

@@ -1,9 +1,9 @@
 //! The peer's side of one control connection.
 
 use super::control::Control;
-use super::protocol::{Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
-use super::{echo, frames, sink};
-use crate::bypass::{Load, Plane, StackLink};
+use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::{accept, bulk, echo, frames, sink};
+use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
@@ -88,6 +88,8 @@ impl Session {
             Some(Request::Hello { .. }) => Err(Problem::failed("a second greeting", "there is one")),
             Some(Request::Echo(request)) => self.echo(&request),
             Some(Request::Sink(request)) => self.sink(&request),
+            Some(Request::Bulk(request)) => self.bulk(&request),
+            Some(Request::Accept(request)) => self.accept_many(&request),
         };
         let reply =
             done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
@@ -113,6 +115,12 @@ impl Session {
         if path.medium == Medium::Frames {
             return self.echo_frames(request, path, service);
         }
+        if path.medium == Medium::Stack && request.transport == Transport::Tcp {
+            let mut link = self.accept_past_kernel(Load::RoundTrips)?;
+            self.place_thread(path, request.cpu)?;
+            let watch = self.watch(path);
+            return echo::run(&mut link, request, service, watch).map(Reply::Done);
+        }
         if path.medium == Medium::Stack {
             let mut link = self.open_stack(Load::RoundTrips)?;
             let ready = Ready { port: link.port()?, ..Ready::default() };
@@ -132,6 +140,51 @@ impl Session {
         echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
     }
 
+    fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, Transport::Tcp.size_max())?;
+        if request.send_for_ns.is_some_and(|ns| Duration::from_nanos(ns) > SLICE_MAX) {
+            return Err(Problem::usage("cannot send that long", format!("the limit is {SLICE_MAX:?}")));
+        }
+        let mut link: Box<dyn Link> = match path.medium {
+            Medium::Stack => Box::new(self.accept_past_kernel(Load::Stream)?),
+            Medium::Inet => self.accept(path)?,
+            _ => return Err(Problem::usage(format!("cannot stream over {}", path.name), "it is no connection")),
+        };
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        let done = bulk::run(link.as_mut(), request, watch)?;
+        if request.send_for_ns.is_some() {
+            // What our own stack still has to send, it sends while it is asked to receive.
+            let mut watch = self.watch(path);
+            while link.recv(&mut [0; 64]).is_err_and(|error| sidestep_link::is_retry(&error)) {
+                watch.waited()?;
+            }
+        }
+        Ok(Reply::Done(done))
+    }
+
+    fn accept_many(&mut self, request: &Accept) -> Result<Reply, Problem> {
+        let path = Path::named(&request.path)?;
+        check_size(request.size, Transport::Tcp.size_max())?;
+        let remote = self.origin.remote;
+        if path.medium == Medium::Stack {
+            self.need_plane()?;
+            let mut listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
+            self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+            self.place_thread(path, request.cpu)?;
+            let watch = self.watch(path);
+            return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
+        }
+        let failed = |error| Problem::failed("cannot listen", error);
+        let listener = accept::listen(self.origin.local, &options(path)).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.as_socket().map_or(0, |local| local.port());
+        self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
+        self.place_thread(path, request.cpu)?;
+        let watch = self.watch(path);
+        accept::run(&listener, &options(path), remote, request.size, watch).map(Reply::Done)
+    }
+
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
     fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
         if !self.origin.in_lab {
@@ -145,9 +198,22 @@ impl Session {
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
-    /// An engine, with a control plane beside it. This thread may go anywhere meanwhile: the threads that are started here
-    /// shall not be where it spins later.
     fn open_stack(&mut self, load: Load) -> Result<StackLink, Problem> {
+        self.need_plane()?;
+        StackLink::open(self.origin.local, load)
+    }
+
+    /// The measuring end's connection for one slice, past the kernel.
+    fn accept_past_kernel(&mut self, load: Load) -> Result<StackStream, Problem> {
+        self.need_plane()?;
+        let mut listener = StackListener::open(self.origin.local, load)?;
+        self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+        listener.accept(CONNECT_MAX, self.origin.remote)
+    }
+
+    /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
+    /// for them shall not be where it spins later.
+    fn need_plane(&mut self) -> Result<(), Problem> {
         if !self.origin.in_lab {
             return Err(Problem::usage("cannot answer past the kernel", "this end's interface is not one of a lab"));
         }
@@ -155,7 +221,7 @@ impl Session {
         if self.plane.is_none() {
             self.plane = Some(Plane::start(&self.cpus)?);
         }
-        StackLink::open(self.origin.local, load)
+        Ok(())
     }
 
     /// Accepts the measuring end's connection for one slice.

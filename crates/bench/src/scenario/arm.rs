@@ -1,7 +1,7 @@
 //! One thing measured over the network: a path over a transport at a size, with all that its slices found.
 
 use super::record::{Direction, Key, Record};
-use crate::measure::{Target, Trips};
+use crate::measure::{Target, Trips, Work};
 use crate::path::Path;
 use crate::transport::Transport;
 use sidestep_link::Waiting;
@@ -45,12 +45,19 @@ impl Arm {
         let key =
             Key { scenario, transport: transport.name(), path: path.name.into(), size, measure, ..Key::default() };
         Self {
-            target: Target { transport, path, size },
+            target: Target { work: Work::RoundTrips, transport, path, size },
             rung: None,
             record: Record::new(key),
             napi: false,
             frames: None,
         }
+    }
+
+    /// The same with other work for the messages.
+    #[must_use]
+    pub fn doing(mut self, work: Work) -> Self {
+        self.target.work = work;
+        self
     }
 
     /// The same on a rung of the ladder.
@@ -82,7 +89,7 @@ impl Arm {
 
     /// For a progress bar.
     pub(super) fn label(&self) -> String {
-        let Target { transport, path, size } = self.target;
+        let Target { transport, path, size, .. } = self.target;
         format!("{transport} {} {size} B", path.name)
     }
 
@@ -99,6 +106,9 @@ impl Arm {
     pub(super) fn row(&self) -> Option<Row> {
         let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
         row.notes.extend(self.frames.clone());
+        if self.target.work != Work::RoundTrips {
+            row.rate_achieved = row.distribution.mean.filter(|mean| *mean > 0.0).map(|mean| 1e9 / mean);
+        }
         if matches!(self.target.path.waiting, Waiting::BusyPoll { .. }) && !self.napi {
             row.notes.push(
                 "SO_BUSY_POLL had nothing to poll: the device has no NAPI instance of its own (veth, loopback), so the \

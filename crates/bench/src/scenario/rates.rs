@@ -82,7 +82,7 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
         for &path in &rates.paths {
             let refused = refusal(path).map(str::to_owned).or_else(|| {
                 let is_stack = path.medium == Medium::Stack;
-                is_stack.then(|| stack_refusal(bench, rates.size)).flatten()
+                is_stack.then(|| stack_refusal(bench, transport, rates.size)).flatten()
             });
             match refused {
                 None => climbers.push(Climber { path, transport, keeps_up: true }),

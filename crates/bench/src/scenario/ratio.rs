@@ -20,7 +20,7 @@ pub(super) fn of_arms(arms: &[Arm]) -> Vec<Ratio> {
 /// A path that goes by another medium (Unix, memory) is compared with the first network path.
 fn is_baseline_of(candidate: &Arm, arm: &Arm) -> bool {
     let (one, two) = (&candidate.target, &arm.target);
-    let same_size = one.size == two.size || two.path.medium == Medium::CacheLine;
+    let same_size = (one.size == two.size && one.work == two.work) || two.path.medium == Medium::CacheLine;
     let comparable = one.transport == two.transport || matches!(two.path.medium, Medium::Unix | Medium::CacheLine);
     candidate.is_possible() && one.path.medium == Medium::Inet && same_size && comparable
 }

@@ -16,6 +16,10 @@ pub(crate) enum Bench {
     Sizes(Sizes),
     /// Messages upstream at rising rates, some reflected: achieved rate, loss, latency
     Rates(Rates),
+    /// A TCP stream at full speed, each way
+    Bulk(Bulk),
+    /// TCP connections one after the other: made, one message and its answer, ended
+    Connect(Connect),
     /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
     Ring(BenchRing),
     /// FIX acceptors: order to acknowledgement and fill, test request to heartbeat
@@ -168,6 +172,40 @@ pub(crate) struct Rates {
     /// The multicast group
     #[arg(long, default_value = "239.192.74.11", value_name = "ADDRESS")]
     pub(crate) group: Ipv4Addr,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bulk {
+    /// Paths, separated by commas
+    #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
+    pub(crate) paths: PathList,
+    /// Bytes handed over at a time
+    #[arg(long, value_delimiter = ',', default_value = "65536", value_name = "BYTES")]
+    pub(crate) size: Vec<u32>,
+    /// Time for each path in each direction
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Duration,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Connect {
+    /// Paths, separated by commas
+    #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
+    pub(crate) paths: PathList,
+    /// Size of the message and of its answer, in bytes
+    #[arg(long, value_delimiter = ',', default_value = "64", value_name = "BYTES")]
+    pub(crate) size: Vec<u32>,
+    /// Time for each path
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Duration,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

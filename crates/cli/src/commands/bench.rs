@@ -1,7 +1,9 @@
 //! `sidestep bench`.
 
 use super::{bench_fix, bench_ring};
-use crate::args::{Bench, CastKind, ClockKind, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind};
+use crate::args::{
+    Bench, Bulk, CastKind, ClockKind, Connect, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind,
+};
 use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::{exit, signal};
@@ -22,6 +24,8 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Rr(args) => rr(args),
         Bench::Sizes(args) => sizes(args),
         Bench::Rates(args) => rates(args),
+        Bench::Bulk(args) => bulk(args),
+        Bench::Connect(args) => connect(args),
         Bench::Ring(args) => bench_ring::run(args),
         Bench::Fix(args) => bench_fix::run(*args),
         Bench::RingPeer { job } => bench_ring::far(&job),
@@ -49,6 +53,20 @@ fn sizes(args: Sizes) -> Result<u8, Problem> {
     let transports = streams(&args.transport);
     let trips = RoundTrips { transports, paths: args.paths.0, sizes: args.sizes, duration: args.duration, half: true };
     measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
+}
+
+fn bulk(args: Bulk) -> Result<u8, Problem> {
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
+    let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    measure(&args.place, &[Scenario::Bulk(streams)], &outputs)
+}
+
+fn connect(args: Connect) -> Result<u8, Problem> {
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
+    let calls = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 
 fn rates(args: Rates) -> Result<u8, Problem> {

@@ -76,7 +76,8 @@ pub(crate) fn by_circumstance<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     group(rows, |row| {
         let transport = words::transport(&row.transport);
         let (pace, sessions) = (words::pace(row.rate_offered), words::sessions(row.sessions));
-        format!("{transport}, {}, {}{pace}{sessions}", number::bytes(row.size), words::measure(&row.measure))
+        let (measure, direction) = (words::measure(&row.measure), words::direction(&row.scenario));
+        format!("{transport}, {}, {measure}{direction}{pace}{sessions}", number::bytes(row.size))
     })
 }
 

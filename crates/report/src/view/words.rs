@@ -9,6 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
         "ring" => "Messages through memory",
+        "connect" => "Connections one after the other",
         "fix" => "FIX acceptors",
         "tick" => "Tick to trade",
         other => other,
@@ -20,7 +21,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
 pub(crate) const STEPS: &str = "What helped here and what did not";
 
 /// The heading of what streams.
-pub(crate) const STREAMS: &str = "Throughput through memory";
+pub(crate) const STREAMS: &str = "Throughput";
 
 /// A transport.
 pub(crate) fn transport(transport: &str) -> &str {
@@ -46,7 +47,17 @@ pub(crate) fn measure(measure: &str) -> &str {
         "rtt_fill" => "order to ack and fill",
         "rtt_ack" => "order to ack",
         "rtt_heartbeat" => "test request to heartbeat",
+        "per_connection" => "connect, one message and its answer, end",
         other => other,
+    }
+}
+
+/// Which way a stream goes, where both are measured.
+pub(crate) fn direction(scenario: &str) -> &'static str {
+    match scenario {
+        "bulk" => ", to the peer",
+        "bulk-back" => ", from the peer",
+        _ => "",
     }
 }
 

@@ -9,19 +9,21 @@ use sidestep_plane::counters::Counter;
 use sidestep_plane::message::{Entry, Protocol, Trouble, TroubleKind};
 
 impl Engine {
-    /// One turn of the owner: a decrement, and seldom more.
+    /// One turn of the owner: a decrement, and seldom more; true when the clock was read.
     #[inline]
-    pub(super) fn turn(&mut self) {
-        if self.heart.turn() {
+    pub(super) fn turn(&mut self) -> bool {
+        let has_time = self.heart.turn();
+        if has_time {
             self.look_around();
         }
+        has_time
     }
 
-    /// TCP's timers, and what could not leave before.
+    /// What could not leave before, and, when the clock has just been read, TCP's timers.
     #[inline]
-    pub(super) fn drive_streams(&mut self) {
+    pub(super) fn drive_streams(&mut self, has_time: bool) {
         let Self { fast: Some(fast @ Fast { lost: None, .. }), counters, .. } = self else { return };
-        if fast.segments.has_work() {
+        if fast.segments.has_work(has_time) {
             fast.poll_tcp(counters);
         }
     }

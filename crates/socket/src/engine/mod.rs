@@ -102,6 +102,11 @@ impl Engine {
         self.fast.as_ref().map_or(0, |fast| fast.link.counters().calls)
     }
 
+    /// The AF_XDP socket, to be slept on (poll(2), epoll(7)); `None` where there is none.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.fast.as_ref().map(|fast| fast.link.socket())
+    }
+
     /// Number of the engine's interface; 0 where there is none.
     pub fn interface(&self) -> u32 {
         let lost = self.remains.as_ref().map_or(0, |remains| remains.device);

@@ -29,7 +29,7 @@ impl Engine {
     #[inline]
     pub fn receive(&mut self, handle: Handle) -> Result<Option<Datagram>, Error> {
         let place = self.place(handle)?;
-        self.turn();
+        let has_time = self.turn();
         if self.sockets.queued != 0
             && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
         {
@@ -44,7 +44,7 @@ impl Engine {
                 None => {}
             }
         }
-        Ok(self.receive_seldom(place))
+        Ok(self.receive_seldom(place, has_time))
     }
 
     /// Takes what has come, for all sockets, into their queues; returns how many datagrams are unread. Everything else that
@@ -58,14 +58,19 @@ impl Engine {
         if !self.guard.is_same_process() {
             return Err(Error::Forked);
         }
-        self.turn();
+        let has_time = self.turn();
         // Before anything is received: what the program has answered to the last burst has taken its ACKs along.
-        self.drive_streams();
-        for _ in 0..FRAMES_PER_CALL {
+        self.drive_streams(has_time);
+        let mut frames = 0;
+        while frames < FRAMES_PER_CALL {
             let Some((owner, datagram)) = self.next_frame(deliver) else { break };
             datagram.into_iter().for_each(|datagram| self.queue(owner, datagram));
+            frames += 1;
         }
-        self.idle();
+        // What has come is answered first.
+        if frames == 0 || has_time {
+            self.idle();
+        }
         Ok(self.sockets.queued)
     }
 
@@ -122,8 +127,8 @@ impl Engine {
 
     /// When nothing has come past the kernel.
     #[inline]
-    fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
-        self.drive_streams();
+    fn receive_seldom(&mut self, place: usize, has_time: bool) -> Option<Datagram> {
+        self.drive_streams(has_time);
         self.idle();
         let socket = self.sockets.at(place)?;
         if !socket.is_twin_ready && socket.is_twin_watched {

@@ -7,6 +7,7 @@ use sidestep_plane::counters::{Counter, Counters};
 use sidestep_stack::PacketHeader;
 use sidestep_stack::route::Query;
 use sidestep_stack::tcp::{ConnectionId, NoRoom, Outgoing, Output};
+use sidestep_wire::tcp::Flags;
 use sidestep_wire::{Addresses, protocol};
 use std::net::IpAddr;
 
@@ -201,6 +202,10 @@ impl Output for Sink<'_> {
             self.counters.add(Counter::SendFull, 1);
             self.flush();
             return Err(NoRoom);
+        }
+        // The last of what the program gave leaves now; what is to be noted of it is noted while it is on its way.
+        if segment.header.flags.has(Flags::PSH) {
+            self.flush();
         }
         self.counters.add(Counter::SentFrames, 1);
         self.counters.add(Counter::SentBytes, len as u64);

@@ -52,6 +52,7 @@ mod twin;
 
 pub use error::TcpError;
 pub use profile::profile;
+pub use sidestep_stack::tcp::{Config, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
 pub(crate) use segments::Segments;

@@ -39,10 +39,10 @@ impl Segments {
         Ok(Self { tcp, headers: Headers::default(), owners, listeners, listening: 0 })
     }
 
-    /// Whether TCP needs to be polled at all.
+    /// Whether TCP has to be polled: for what waits to leave at once, for its timers when the time has been looked at.
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.listening != 0 || self.tcp.connections().0 != 0
+    pub(crate) fn has_work(&self, has_time: bool) -> bool {
+        self.tcp.has_due() || has_time && (self.listening != 0 || self.tcp.connections().0 != 0)
     }
 
     /// A segment that came.

@@ -167,6 +167,12 @@ impl Tcp {
         self.settle(now, index, output, false);
     }
 
+    /// Whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// When [`Tcp::poll`] has something to do, if nothing else happens: the earliest timer, or the clock's beginning if ACKs
     /// or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
     pub fn next_poll(&self) -> Option<Instant> {

@@ -1,0 +1,147 @@
+//! One slice of a stream: how long each message takes at full speed, as this end hands it over or has received it.
+
+use super::round_trip::{LOOK_UP, Target, Trips, Work};
+use super::{Bench, Meter, SAMPLES_MAX};
+use crate::bypass::{Load, StackStream, engine};
+use crate::message::filled;
+use crate::path::Medium;
+use crate::peer::protocol::{Bulk, Done, Ready, Reply, Request};
+use sidestep_link::{Address, Link, Options, connect, is_retry, send_all};
+use sidestep_report::schema::Noise;
+use sidestep_sys::Problem;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Streamed before counting begins: buffers are full and windows open then, so that what is handed over in a time is what
+/// arrives in it.
+const SETTLE: Duration = Duration::from_millis(10);
+
+impl Bench {
+    /// Streams for `duration`, over a connection made for it.
+    pub(super) fn bulk(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
+        let sends = target.work == Work::Send;
+        let send_for_ns = (!sends).then_some((SETTLE + duration).as_nanos() as u64);
+        let path = target.path.at_peer().into();
+        let request = Request::Bulk(Bulk { path, size: target.size, cpu: self.cpus.server, send_for_ns });
+        let (mut link, note) = self.open_bulk(target, &request)?;
+        let meter = Meter::start(self.watched_cpus());
+        let streamed = if sends {
+            self.pour(link.as_mut(), target.size, duration)
+        } else {
+            self.drain(link.as_mut(), target.size, duration)
+        };
+        let noise = meter.stop();
+        let ended = self.end_bulk(link);
+        let (settling, done) = (streamed?, ended?);
+        Ok(Trips {
+            slice: self.take_slice(),
+            settling,
+            note,
+            noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
+            ..Trips::default()
+        })
+    }
+
+    fn open_bulk(&mut self, target: Target, request: &Request) -> Result<(Box<dyn Link>, Option<String>), Problem> {
+        let server = self.ends.server;
+        let opened = match target.path.medium {
+            Medium::Stack => {
+                self.place_thread(false)?;
+                self.need_plane()?;
+                let engine = Box::new(engine(self.ends.client, Load::Stream)?);
+                self.place_thread(true)?;
+                let ready = self.ask_ready(request)?;
+                let link = StackStream::connect(engine, SocketAddr::new(server, ready.port));
+                link.map(|link| (link.note(), link)).map(|(note, link)| (Box::new(link) as Box<dyn Link>, Some(note)))
+            }
+            _ => {
+                let options = Options { waiting: target.path.waiting, backend: target.path.backend, timeout: LOOK_UP };
+                let ready = self.ask_ready(request)?;
+                connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options).map(|link| (link, None))
+            }
+        };
+        opened.inspect_err(|_| {
+            // The peer gives up the slice it was ready for: its word about that.
+            let _ = self.control().reply();
+        })
+    }
+
+    pub(super) fn ask_ready(&mut self, request: &Request) -> Result<Ready, Problem> {
+        match self.control().ask(request)? {
+            Reply::Ready(ready) => Ok(ready),
+            _ => Err(Problem::failed("lost the peer", "it did not get ready for a slice").next("restart the peer")),
+        }
+    }
+
+    /// Sends until the time is over; gives the messages before counting began.
+    fn pour(&mut self, link: &mut dyn Link, size: u32, duration: Duration) -> Result<u64, Problem> {
+        let message = filled(size);
+        let mut send = || send_all(link, &message).and_then(|()| link.flush()).map_err(broken);
+        let begin = self.clock.stop();
+        let (start, mut settling) = (begin + self.clock.ticks(SETTLE), 0);
+        while self.clock.stop() < start {
+            send()?;
+            settling += 1;
+        }
+        let mut last = self.clock.stop();
+        let end = last + self.clock.ticks(duration);
+        while last < end && self.samples.len() < SAMPLES_MAX && !self.is_stopped() {
+            send()?;
+            let now = self.clock.stop();
+            self.samples.push(now - last);
+            last = now;
+        }
+        Ok(settling)
+    }
+
+    /// Receives until the peer has finished; counts until the time is over.
+    fn drain(&mut self, link: &mut dyn Link, size: u32, duration: Duration) -> Result<u64, Problem> {
+        let mut buffer = vec![0; size as usize];
+        let begin = self.clock.stop();
+        let start = begin + self.clock.ticks(SETTLE);
+        let end = start + self.clock.ticks(duration);
+        let (mut filled, mut settling, mut last) = (0, 0, begin);
+        loop {
+            match link.recv(&mut buffer[filled..]) {
+                Ok(0) => return Ok(settling),
+                Ok(count) => filled += count,
+                Err(error) if is_retry(&error) && !self.is_overdue(last) => continue,
+                Err(error) => return Err(broken(error)),
+            }
+            if filled < buffer.len() {
+                continue;
+            }
+            filled = 0;
+            let now = self.clock.stop();
+            if now < start {
+                settling += 1;
+            } else if now < end && last >= start && self.samples.len() < SAMPLES_MAX {
+                self.samples.push(now - last);
+            }
+            last = now;
+        }
+    }
+
+    fn is_overdue(&self, last: u64) -> bool {
+        self.clock.stop() - last > self.clock.ticks(Duration::from_secs(3))
+    }
+
+    /// Finishes sending and hears that the peer has everything, or that it has sent everything.
+    fn end_bulk(&mut self, mut link: Box<dyn Link>) -> Result<Done, Problem> {
+        // A connection that is broken cannot be ended in order; the peer then sees it break.
+        let _ = link.shutdown();
+        // Our own stack sends and hears only while it is asked to.
+        while !self.control().has_word_now() {
+            let _ = link.recv(&mut [0; 64]);
+        }
+        drop(link);
+        match self.control().reply()? {
+            Reply::Done(done) => Ok(done),
+            _ => Err(Problem::failed("lost the peer", "it did not say that the slice is over")),
+        }
+    }
+}
+
+fn broken(why: impl std::fmt::Display) -> Problem {
+    Problem::failed("the stream broke", why).next("see what the peer printed, and whether its host is up")
+}

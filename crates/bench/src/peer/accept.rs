@@ -1,0 +1,100 @@
+//! Answers one message per connection, and ends it.
+
+use super::protocol::Done;
+use super::session::Watch;
+use crate::bypass::StackListener;
+use crate::message::Header;
+use sidestep_link::kernel::KernelLink;
+use sidestep_link::{Link, Options, Waiting, is_retry, send_all};
+use sidestep_sys::{Problem, cpu};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// Connections not yet accepted that the kernel keeps; one is made at a time.
+const BACKLOG: i32 = 16;
+
+/// The kernel's socket to accept from, which waits as the links will.
+pub(super) fn listen(local: IpAddr, options: &Options) -> io::Result<Socket> {
+    let local = SocketAddr::new(local, 0);
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, None)?;
+    socket.bind(&local.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(options.waiting == Waiting::Spin)?;
+    socket.set_read_timeout(Some(options.timeout))?;
+    Ok(socket)
+}
+
+/// Serves one slice of the kernel's connections.
+pub(super) fn run(
+    listener: &Socket,
+    options: &Options,
+    remote: IpAddr,
+    size: u32,
+    mut watch: Watch<'_>,
+) -> Result<Done, Problem> {
+    let (switches, mut message, mut received) = (cpu::involuntary_switches(), vec![0; size as usize], 0);
+    loop {
+        match listener.accept() {
+            // A stranger's is closed unread.
+            Ok((_, peer)) if peer.as_socket().is_none_or(|peer| peer.ip() != remote) => {}
+            Ok((socket, _)) => {
+                received += 1;
+                socket.set_tcp_nodelay(true).map_err(|error| Problem::failed("cannot set TCP_NODELAY", error))?;
+                if serve(&mut KernelLink::new(socket, options)?, &mut message, &mut watch)? {
+                    break;
+                }
+            }
+            Err(error) if is_retry(&error) => watch.waited()?,
+            Err(error) => return Err(Problem::failed("cannot accept", error)),
+        }
+    }
+    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+}
+
+/// The same past the kernel.
+pub(super) fn run_past_kernel(
+    mut listener: StackListener,
+    remote: IpAddr,
+    size: u32,
+    mut watch: Watch<'_>,
+) -> Result<Done, Problem> {
+    let (switches, mut message, mut received) = (cpu::involuntary_switches(), vec![0; size as usize], 0);
+    loop {
+        let Some(stream) = listener.poll(remote)? else {
+            watch.waited()?;
+            continue;
+        };
+        received += 1;
+        let (back, is_last) = listener.with(stream, |link| serve(link, &mut message, &mut watch))?;
+        listener = back;
+        if is_last {
+            break;
+        }
+    }
+    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+}
+
+/// One connection: a message, its answer, our end, the other's. True if it was the last one.
+fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Result<bool, Problem> {
+    let failed = |error| Problem::failed("a connection broke", error);
+    let mut filled = 0;
+    while filled < message.len() {
+        match link.recv(&mut message[filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => filled += count,
+            Err(error) if is_retry(&error) => watch.waited()?,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    watch.heard()?;
+    send_all(link, message).and_then(|()| link.flush()).and_then(|()| link.shutdown()).map_err(failed)?;
+    loop {
+        match link.recv(&mut [0; 1]) {
+            Err(error) if is_retry(&error) => watch.waited()?,
+            // However it ended: the answer has been sent.
+            _ => break,
+        }
+    }
+    Ok(Header::read(message).is_some_and(|header| header.last))
+}

@@ -1,0 +1,58 @@
+//! Takes a stream, or gives one.
+
+use super::protocol::{Bulk, Done};
+use super::session::Watch;
+use crate::message::filled;
+use sidestep_link::{Link, is_retry};
+use sidestep_sys::{Problem, cpu};
+use std::time::{Duration, Instant};
+
+/// Serves one slice over a connected link, until the stream's end.
+pub(super) fn run(link: &mut dyn Link, request: &Bulk, mut watch: Watch<'_>) -> Result<Done, Problem> {
+    let switches = cpu::involuntary_switches();
+    let received = match request.send_for_ns {
+        None => drain(link, request.size, &mut watch)?,
+        Some(ns) => {
+            pour(link, request.size, Duration::from_nanos(ns), &mut watch)?;
+            0
+        }
+    };
+    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+}
+
+/// Reads to the end; the whole messages that came.
+fn drain(link: &mut dyn Link, size: u32, watch: &mut Watch<'_>) -> Result<u64, Problem> {
+    let (mut buffer, mut bytes) = (vec![0; size as usize], 0);
+    loop {
+        match link.recv(&mut buffer) {
+            Ok(0) => return Ok(bytes / u64::from(size)),
+            Ok(count) => {
+                bytes += count as u64;
+                watch.heard()?;
+            }
+            Err(error) if is_retry(&error) => watch.waited()?,
+            Err(error) => return Err(Problem::failed("cannot receive", error)),
+        }
+    }
+}
+
+/// Sends for a while, finishes, and waits until the other end has, too: our own stack sends what is left while it is asked to
+/// receive.
+fn pour(link: &mut dyn Link, size: u32, length: Duration, watch: &mut Watch<'_>) -> Result<(), Problem> {
+    let failed = |error| Problem::failed("cannot send", error);
+    let (message, end) = (filled(size), Instant::now() + length);
+    while Instant::now() < end {
+        let mut sent = 0;
+        while sent < message.len() {
+            match link.send(&message[sent..]) {
+                Ok(count) => {
+                    sent += count;
+                    watch.heard()?;
+                }
+                Err(error) if is_retry(&error) => watch.waited()?,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    link.flush().and_then(|()| link.shutdown()).map_err(failed)
+}
