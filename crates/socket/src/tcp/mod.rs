@@ -60,7 +60,6 @@ pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use sidestep_stack::tcp::Options;
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
 
