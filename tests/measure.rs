@@ -67,7 +67,7 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 14, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 15, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
@@ -406,7 +406,7 @@ fn strangers_are_turned_away() {
     for greeting in [
         &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
         &[0xff; 64],
-        &frame(br#"{"request":"hello","magic":"other","protocol":1,"version":"1"}"#),
+        &frame(br#"{"request":"hello","magic":"other","protocol":2,"version":"1"}"#),
         &frame(br#"{"request":"echo"}"#),
     ] {
         let mut stranger = std::net::TcpStream::connect(&server.1).expect("it listens");
@@ -423,7 +423,7 @@ fn strangers_are_turned_away() {
         .expect("it reads");
     let mut answer = Vec::new();
     other.read_to_end(&mut answer).expect("it answers and closes");
-    assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":1"), "it says which protocol it speaks");
+    assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":2"), "it says which protocol it speaks");
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn a_busy_peer_says_so() {
     let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0"]);
     let mut first = std::net::TcpStream::connect(&server.1).expect("it listens");
     first
-        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":1,"version":"1"}"#))
+        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":2,"version":"1"}"#))
         .expect("it reads");
     assert_ne!(first.read(&mut [0; 4]).expect("it answers"), 0, "the first has the session");
     let second = run(&["bench", "rr", "--to", &server.1]);

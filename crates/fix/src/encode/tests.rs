@@ -127,7 +127,7 @@ fn who_reads_slowly_does_not_fill_the_buffer() {
         message.str(58, &text);
         written.extend(message.finish(seq_num, NOW).expect("room for one more"));
         // Always some bytes behind, and never at the end of a message.
-        let count = if seq_num < 50 { 500 } else { encoder.output().len() - 40_001 + (seq_num as usize % 7) };
+        let count = if seq_num < 50 { 500 } else { encoder.output().len() - 20_001 + (seq_num as usize % 7) };
         read.extend(&encoder.output()[..count]);
         encoder.sent(count);
     }
