@@ -1,6 +1,6 @@
 //! FIX acceptors, driven by a neutral client: order to acknowledgement and fill, test request to heartbeat.
 //!
-//! The client's messages are encoded once and patched ([`message`]); it reads no more of an answer inside a sample than
+//! The client's messages are encoded once and patched (`message`); it reads no more of an answer inside a sample than
 //! where it ends. So what is measured is the acceptor and the transport, and every acceptor is driven alike: ours, and
 //! those of `peers/fix`. What was answered is checked after the sample: type, order, sequence number, checksum.
 //!
