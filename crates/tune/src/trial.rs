@@ -1,5 +1,5 @@
 //! Settings of one check, made and taken back again and again while something is measured. Whenever they stand, the way back is
-//! on disk, as with [`apply`](crate::apply::apply): a process that is killed leaves them to `sidestep tune revert`.
+//! on disk, as with [`apply`]: a process that is killed leaves them to `sidestep tune revert`.
 
 use crate::apply::apply;
 use crate::host::{Host, Live};
