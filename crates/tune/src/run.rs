@@ -56,7 +56,7 @@ impl Conditions {
 
     /// Becomes the program. Comes back only if that fails, with the reason.
     ///
-    /// The program inherits one open file, [`LATENCY_DEVICE`], if a latency was asked for: it lasts until the program, and
+    /// The program inherits one open file, `/dev/cpu_dma_latency`, if a latency was asked for: it lasts until the program, and
     /// whatever it has started, have ended or closed it.
     pub fn exec(&self, command: &mut Command) -> Problem {
         let ready = self.place(Path::new(LATENCY_DEVICE)).and_then(|held| {
