@@ -294,7 +294,12 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("HttpAcceptPort", No("serves a page about the sessions; here `sidestep fix sessions` and --metrics do")),
     ("LogonTag", Full),
     ("LogonTag<n>", Full),
-    ("RefreshOnLogon", Full),
+    (
+        "RefreshOnLogon",
+        No(
+            "reads again what another process may have written; here a journal belongs to one process at a time, by a lock",
+        ),
+    ),
     ("ResetOnLogon", Full),
     ("SendResetSeqNumFlag", Full),
     ("ResetOnLogout", Full),

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 pub(super) const MODULES: &str = "/vm/modules";
 /// Tests in the order of running, a name a line.
 pub(super) const TESTS: &str = "/vm/tests";
-/// Where file systems will be mounted.
+/// Where file systems will be mounted, and /tmp.
 const MOUNTS: [&str; 5] = ["/dev", "/proc", "/sys", "/tmp", "/run"];
 
 /// Writes the image into `folder` and gives its path.
