@@ -91,7 +91,8 @@ mod tests {
         if let [first, .., last] = cpus[..] {
             cpu::restrict(&[first]).expect("it is allowed");
             bounce(&clock, last, Duration::from_millis(5), &mut samples).expect("both CPUs are there");
-            assert!(samples.len() > 100, "{} round trips", samples.len());
+            // How many depends on who else runs.
+            assert!(!samples.is_empty());
         }
     }
 }

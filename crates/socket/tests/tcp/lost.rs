@@ -1,6 +1,6 @@
 //! Owners that stop, fork or die, and stacks that go away, with connections open.
 
-use crate::peer::{accept, connect, kernel_connect, kernel_listen, listen, poll_until};
+use crate::peer::{accept, connect, kernel_connect, kernel_listen, listen, poll_until, receive};
 use crate::roles::start;
 use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
 use sidestep_plane::client::Client;
@@ -16,10 +16,7 @@ use std::time::Duration;
 fn ask(engine: &mut Engine, stream: TcpStream, peer: &mut KernelStream, text: &[u8]) {
     let mut buffer = [0; 64];
     peer.write_all(text).unwrap();
-    let count = wait("a question", || {
-        engine.poll().unwrap();
-        engine.tcp().read(stream, &mut buffer).ok()
-    });
+    let count = receive(engine, stream, &mut buffer);
     assert_eq!(engine.tcp().send(stream, &buffer[..count]), Ok(count));
     let mut answer = vec![0; text.len()];
     peer.read_exact(&mut answer).unwrap();
@@ -43,10 +40,7 @@ fn an_owner_that_was_stopped_for_a_while_keeps_its_connections() {
     peer.write_all(b"meanwhile ").unwrap();
     std::thread::sleep(Duration::from_millis(100));
     let mut buffer = [0; 64];
-    let count = wait("what was sent meanwhile", || {
-        engine.poll().unwrap();
-        engine.tcp().read(stream, &mut buffer).ok()
-    });
+    let count = receive(&mut engine, stream, &mut buffer);
     assert_eq!(&buffer[..count], b"meanwhile ");
     ask(&mut engine, stream, &mut peer, b"after");
 }
@@ -94,10 +88,7 @@ fn a_connection_outlives_an_address_that_comes_back() {
     }
     ip(b, &format!("address add {}/24 dev {}", b.ipv4, b.interface));
     let mut buffer = [0; 64];
-    let count = wait("what was sent meanwhile", || {
-        engine.poll().unwrap();
-        engine.tcp().read(stream, &mut buffer).ok()
-    });
+    let count = receive(&mut engine, stream, &mut buffer);
     assert_eq!(&buffer[..count], b"meanwhile");
     let reading = std::thread::spawn(move || {
         let mut heard = [0; 13];

@@ -133,6 +133,18 @@ pub(crate) fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
     })
 }
 
+/// What has come, once something has; an error of the connection ends the test by its name.
+pub(crate) fn receive(engine: &mut Engine, stream: TcpStream, buffer: &mut [u8]) -> usize {
+    wait("data", || {
+        engine.poll().expect("it is ours");
+        match engine.tcp().read(stream, buffer) {
+            Ok(count) => Some(count),
+            Err(error) if error.is_would_block() => None,
+            Err(error) => panic!("{stream:?}: {error}"),
+        }
+    })
+}
+
 /// Linux listening on a host.
 pub(crate) fn kernel_listen(host: &Host, local: SocketAddr) -> std::net::TcpListener {
     host.within(|| Ok(std::net::TcpListener::bind(local).expect("the port is free"))).expect("root can")
