@@ -151,6 +151,21 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
 }
 
 #[test]
+fn of_many_who_make_the_same_ring_one_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring");
+    fs::write(folder.path().join(format!("ring.{}.0.new", std::process::id())), "left by another").unwrap();
+    let make = || Segment::create(&path, &options(Kind::Spsc)).is_ok();
+    let made = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).filter(|is_made| *is_made).count()
+    });
+    assert_eq!(made, 1);
+    assert!(Segment::open(&path, Access::ReadWrite).is_ok());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the ring, and what was left before");
+}
+
+#[test]
 fn absurd_sizes_are_refused() {
     let huge = Options { bytes: usize::MAX, ..options(Kind::Spsc) };
     assert!(refusal(Segment::memfd(&huge)).contains("at most 4 GiB"));
