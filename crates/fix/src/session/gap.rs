@@ -112,7 +112,7 @@ impl<S: Store> Session<S> {
 
     /// When the missing messages should have come.
     pub(super) fn gap_deadline_ns(&self) -> Option<u64> {
-        let wait = self.timers.silence_ns(self.settings.heartbeat_timeout)?;
+        let wait = self.timers.patience_ns()?;
         self.gap.map(|gap| gap.since_ns.saturating_add(wait))
     }
 
