@@ -31,7 +31,7 @@ test: ## Run every test (as root also those that need namespaces)
 	$(CARGO) test --workspace --locked
 
 conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against session and engine
-	@scripts/bootstrap test
+	@scripts/bootstrap conformance
 	for over in memory tcp; do \
 		FIX_ACCEPTANCE="$$(scripts/fix-acceptance)" FIX_ACCEPTANCE_OVER=$$over \
 		$(CARGO) test --locked -p sidestep-fix --test session conformance -- --nocapture || exit 1; \

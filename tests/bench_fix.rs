@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{my_turn, run};
+use support::{is_root, my_turn, run};
 
 fn rows(document: &Value) -> &[Value] {
     document["results"].as_array().expect("results is a list")
@@ -47,4 +47,28 @@ fn acceptors_that_cannot_be_had_are_named() {
     let unknown = run(&["bench", "fix", "--own", "pigeon"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("pigeon") && unknown.stderr.contains("tcp, uds, shm"), "{}", unknown.stderr);
+}
+
+#[test]
+fn our_acceptor_is_measured_past_the_kernel_beside_the_kernels_tcp() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let _turn = my_turn();
+    let own = ["bench", "fix", "--own", "veth,xdp-one-end,xdp", "--store", "none", "--sessions", "1,2"];
+    let finished = run(&[&own[..], &["--duration", "60ms", "--warmup", "0ms", "--json", "-"]].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(document["setup"]["place"], "lab");
+    let unavailable = document["unavailable"].as_array().expect("it is a list");
+    for (path, sessions_max) in [("sidestep-veth-none", 2), ("sidestep-xdp-one-end-none", 2), ("sidestep-xdp-none", 1)]
+    {
+        let of = rows(&document).iter().filter(|row| row["path"] == path && row["transport"] == "tcp");
+        // To the acknowledgement and to the fill, for each number of sessions that the client can have.
+        assert_eq!(of.count(), 2 * sessions_max, "{path}: {unavailable:?}");
+    }
+    // What cannot be is named: past the kernel the client has one connection.
+    let [refused] = &unavailable[..] else { panic!("{unavailable:?}") };
+    assert_eq!(refused["path"], "sidestep-xdp-none");
+    assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("one connection")), "{refused}");
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-const OPTIONS: Options = Options { durability: Durability::PageCache, segment_bytes: SEGMENT_BYTES_MIN };
+const OPTIONS: Options = Options { segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT };
 
 fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("sidestep-fuzz-journal-{}", std::process::id()))

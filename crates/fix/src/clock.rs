@@ -1,8 +1,9 @@
 //! The two clocks that a session is told: one for what it writes, one for how long it waits.
 
 use crate::value::UtcTimestamp;
-use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// One moment on both clocks. The core never reads a clock: who drives it passes this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -14,21 +15,26 @@ pub struct Now {
 }
 
 impl Now {
-    /// Reads the system's clocks. For drivers that have no cheaper clock of their own.
+    /// Reads the system's clocks, CLOCK_REALTIME and CLOCK_MONOTONIC. For drivers that have no cheaper clock of their own.
     pub fn system() -> Self {
-        static START: OnceLock<Instant> = OnceLock::new();
-        let start = *START.get_or_init(Instant::now);
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            utc_ns: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
-            mono_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        }
+        Self { utc_ns: nanoseconds(clock_gettime(ClockId::Realtime)), mono_ns: Self::system_mono_ns() }
+    }
+
+    /// The second of them alone: half of the cost.
+    #[inline]
+    pub fn system_mono_ns() -> u64 {
+        nanoseconds(clock_gettime(ClockId::Monotonic)).cast_unsigned()
     }
 
     /// The wall clock as FIX writes it.
     pub fn utc(self) -> UtcTimestamp {
         UtcTimestamp { ns: self.utc_ns }
     }
+}
+
+/// Since the clock's beginning; 64 bits last until the year 2262.
+fn nanoseconds(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(NS_PER_SECOND).saturating_add(time.tv_nsec)
 }
 
 #[cfg(test)]
@@ -40,6 +46,7 @@ mod tests {
         let first = Now::system();
         let second = Now::system();
         assert!(first.utc_ns > 1_700_000_000_000_000_000);
-        assert!(second.mono_ns >= first.mono_ns);
+        assert!(second.mono_ns >= first.mono_ns && first.mono_ns > 0);
+        assert!(Now::system_mono_ns() >= second.mono_ns, "one clock, however it is read");
     }
 }

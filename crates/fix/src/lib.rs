@@ -31,6 +31,6 @@ pub mod value;
 pub const SOH: u8 = 1;
 
 pub use clock::Now;
-pub use decode::{FieldError, Index, Message};
+pub use decode::{DataFields, FieldError, Index, Message};
 pub use encode::{Builder, Encoder, Rejected};
 pub use frame::{Fault, Framer, Garbled};

@@ -1,7 +1,9 @@
 //! The journal from outside: what it gives back after a clean end, a crash, a torn write, a full disk.
 
 use sidestep_fix::store::Store;
-use sidestep_fix::store::journal::{Durability, Journal, Kind, Options, Recovery, SEGMENT_BYTES_MIN, read_segment};
+use sidestep_fix::store::journal::{
+    Durability, Journal, Kind, Options, Recovery, SEGMENT_BYTES_MIN, Writing, read_segment,
+};
 use sidestep_sys::Problem;
 use std::fs;
 use std::ops::ControlFlow;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 
 const SESSION: &str = "FIX.4.4:A->B";
-const SMALL: Options = Options { durability: Durability::PageCache, segment_bytes: SEGMENT_BYTES_MIN };
+const SMALL: Options = Options { segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT };
 
 fn open(folder: &TempDir) -> (Journal, Recovery) {
     Journal::open(folder.path(), SESSION, SMALL, 1).unwrap()
@@ -215,4 +217,37 @@ fn a_message_that_fits_no_segment_stops_the_journal() {
     assert!(journal.record_outbound(2, &vec![b'x'; 64 << 10]).is_err());
     assert!(journal.record_outbound(2, b"short").is_err(), "it stays stopped");
     assert!(journal.commit().is_err());
+}
+
+#[test]
+fn both_ways_of_writing_leave_the_same_records() {
+    let folders = [tempdir().unwrap(), tempdir().unwrap()];
+    let mut mapped = 0;
+    for (folder, writing) in folders.iter().zip([Writing::Mapped, Writing::Call]) {
+        let (mut journal, _) = Journal::open(folder.path(), SESSION, Options { writing, ..SMALL }, 1).unwrap();
+        mapped += usize::from(journal.is_mapped());
+        assert!(writing == Writing::Mapped || !journal.is_mapped());
+        // Across several segments.
+        write(&mut journal, 1..=1000);
+        assert_eq!(read(&mut journal, 1, u64::MAX).len(), 1000);
+    }
+    if mapped == 0 {
+        eprintln!("skipped: the file system of the temporary folder does not write in place");
+    }
+    let records = |folder: &TempDir| -> Vec<Vec<u8>> {
+        let mut names: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.retain(|name| name.extension().is_some_and(|ending| ending == "journal"));
+        names.sort();
+        names.iter().map(|name| fs::read(name).unwrap()).collect()
+    };
+    let [one, other] = folders.each_ref().map(records);
+    assert!(one.len() > 2 && one == other, "{} and {} segments", one.len(), other.len());
+}
+
+#[test]
+fn a_cpu_that_there_is_not_is_refused() {
+    let folder = tempdir().unwrap();
+    let options = Options { helper_cpu: Some(1_000_000), ..SMALL };
+    let refused = Journal::open(folder.path(), SESSION, options, 1).expect_err("there are not so many").to_string();
+    assert!(refused.contains("CPU 1000000"), "{refused}");
 }

@@ -1,7 +1,7 @@
 //! The journal under SIGKILL, on a full disk and on one that cannot be written.
 
 use sidestep_fix::store::Store;
-use sidestep_fix::store::journal::{Durability, Journal, Options, SEGMENT_BYTES_MIN};
+use sidestep_fix::store::journal::{Durability, Journal, Options, SEGMENT_BYTES_MIN, Writing};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,8 @@ const FOLDER: &str = "SIDESTEP_JOURNAL_FOLDER";
 
 fn options(job: &str) -> Options {
     let durability = if job == "disk" { Durability::Disk } else { Durability::PageCache };
-    Options { durability, segment_bytes: SEGMENT_BYTES_MIN }
+    let writing = if job == "by-calls" { Writing::Call } else { Writing::Mapped };
+    Options { durability, writing, segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT }
 }
 
 fn message(seq: u64) -> Vec<u8> {
@@ -79,7 +80,7 @@ fn last_ack(lines: &[String]) -> u64 {
 #[test]
 fn nothing_acknowledged_is_lost_by_sigkill_and_numbers_never_go_back() {
     let mut random = fastrand::Rng::new();
-    for job in ["page-cache", "disk"] {
+    for job in ["page-cache", "by-calls", "disk"] {
         let folder = tempdir().unwrap();
         let mut highest = 0;
         for _ in 0..6 {

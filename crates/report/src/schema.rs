@@ -178,7 +178,8 @@ pub struct Noise {
 /// What lay between the two ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// `lab` (two network namespaces joined by veth), `loopback`, `remote`.
+    /// `lab` (two network namespaces joined by veth), `loopback`, `remote`; `loopback and lab` where `bench fix` has acceptors
+    /// in both.
     pub place: String,
     /// The measuring end's interface.
     pub interface: String,

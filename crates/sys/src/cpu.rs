@@ -2,9 +2,13 @@
 
 use crate::Problem;
 use std::io;
+use std::sync::OnceLock;
 
 /// The kernel's limit on what `cpu_set_t` can name.
 const CPUS_MAX: usize = libc::CPU_SETSIZE as usize;
+
+/// What [`allowed`] said before the first [`restrict`] of this process.
+static BEGAN_WITH: OnceLock<Vec<u32>> = OnceLock::new();
 
 /// The CPUs that the calling thread may run on, in order.
 pub fn allowed() -> Vec<u32> {
@@ -20,6 +24,7 @@ pub fn allowed() -> Vec<u32> {
 
 /// Restricts the calling thread to `cpus`.
 pub fn restrict(cpus: &[u32]) -> Result<(), Problem> {
+    BEGAN_WITH.get_or_init(allowed);
     let mut set = empty();
     for &cpu in cpus {
         if cpu as usize >= CPUS_MAX {
@@ -37,6 +42,25 @@ pub fn restrict(cpus: &[u32]) -> Result<(), Problem> {
         }
         _ => Err(Problem::failed(format!("cannot run on CPU {cpus:?}"), io::Error::last_os_error())),
     }
+}
+
+/// Where a thread that helps another one is in nobody's way; `maker` is what [`allowed`] says in the thread that starts it. A
+/// helper of a thread that is restricted to one CPU would share that CPU, and wait whenever its maker spins: its places are
+/// all others that this process had before its first [`restrict`]. `None` where its maker has several, or there are no others,
+/// or threads were restricted by other means than [`restrict`].
+pub fn beside(maker: &[u32]) -> Option<Vec<u32>> {
+    let (&[pinned], Some(began_with)) = (maker, BEGAN_WITH.get()) else { return None };
+    let others: Vec<u32> = began_with.iter().copied().filter(|cpu| *cpu != pinned).collect();
+    if others.is_empty() { None } else { Some(others) }
+}
+
+/// Moves the calling thread [`beside`] the one that has started it, where there is such a place. Returns where it may run now.
+pub fn step_aside(maker: &[u32]) -> Vec<u32> {
+    if let Some(others) = beside(maker) {
+        // A CPU that has gone offline meanwhile is no reason to fail: it then stays where its maker is.
+        let _ = restrict(&others);
+    }
+    allowed()
 }
 
 /// The highest real-time priority (sched(7)).
@@ -58,6 +82,11 @@ pub fn run_fifo(priority: u8) -> Result<(), Problem> {
     }
     Err(Problem::failed(what(), io::Error::last_os_error())
         .next("run as root, or raise the limit: ulimit -r, LimitRTPRIO= of systemd"))
+}
+
+/// Checks that a thread beside the calling one, which may be restricted, can have `cpu`: one that this process began with.
+pub fn check_beside(cpu: u32) -> Result<(), Problem> {
+    if BEGAN_WITH.get().is_some_and(|began_with| began_with.contains(&cpu)) { Ok(()) } else { check(cpu) }
 }
 
 /// Checks that the calling thread may run on `cpu`.
@@ -108,6 +137,28 @@ mod tests {
         .join()
         .expect("the pinned thread ends well");
         assert_eq!(allowed(), before, "only the pinned thread changed");
+    }
+
+    #[test]
+    fn helpers_of_a_pinned_thread_go_elsewhere_if_there_is_elsewhere() {
+        let before = allowed();
+        let helper = |maker: Vec<u32>| std::thread::spawn(move || step_aside(&maker)).join().expect("it ends well");
+        let work = move || {
+            let free = helper(before.clone());
+            let last = *before.last().expect("a thread runs somewhere");
+            restrict(&[last]).expect("it was allowed");
+            assert!(
+                before.iter().all(|cpu| check_beside(*cpu).is_ok()),
+                "a helper can have what the process began with"
+            );
+            (free, helper(allowed()), before, last)
+        };
+        let (free, beside, before, last) = std::thread::spawn(work).join().expect("it ends well");
+        assert_eq!(free, before, "who is not restricted is in nobody's way");
+        let others: Vec<u32> = before.iter().copied().filter(|cpu| *cpu != last).collect();
+        if !others.is_empty() {
+            assert!(!beside.contains(&last) && !beside.is_empty(), "{beside:?}");
+        }
     }
 
     #[test]

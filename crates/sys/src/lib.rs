@@ -12,6 +12,7 @@ pub mod futex;
 pub mod icmp;
 pub mod interface;
 pub mod lock;
+pub mod mapped;
 pub mod memory;
 pub mod netns;
 pub mod numa;

@@ -154,11 +154,22 @@ pub fn size_is_sealed(file: BorrowedFd<'_>) -> Option<bool> {
 
 /// Whether the file lies on huge pages.
 pub fn is_hugetlbfs(file: BorrowedFd<'_>) -> bool {
+    is_on(file, &[libc::HUGETLBFS_MAGIC])
+}
+
+/// Whether the file's system writes an allocated block where it is: a store to a page whose block exists needs no new one.
+/// Those that copy on write (btrfs, overlayfs upon who knows what, network file systems) can run out of space at any store.
+pub fn writes_in_place(file: BorrowedFd<'_>) -> bool {
+    is_on(file, &[libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::TMPFS_MAGIC])
+}
+
+/// Whether the file's system is one of these (statfs(2)).
+fn is_on(file: BorrowedFd<'_>, kinds: &[libc::__fsword_t]) -> bool {
     // SAFETY: statfs is plain data; all zeroes is valid.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: `facts` is a valid statfs to write to.
     let result = unsafe { libc::fstatfs(file.as_raw_fd(), &mut facts) };
-    result == 0 && facts.f_type == libc::HUGETLBFS_MAGIC
+    result == 0 && kinds.contains(&facts.f_type)
 }
 
 fn check(result: i32) -> io::Result<()> {

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// How long a slice runs before it is counted: the acceptor has slept, or was stopped, while others were measured. As
 /// long for one that spins, so that all are treated alike.
 const SETTLE: Duration = Duration::from_millis(30);
+/// How long an acceptor runs on after the last connection of a slice has ended. It may hear of that end on another thread,
+/// late: QuickFIX/J, stopped before it has, then closes the next connection of that name in its place.
+const FAREWELL: Duration = Duration::from_millis(20);
 /// Logon and Logout of a session, for the estimate.
 const SESSION_MS: u64 = 2;
 /// Windows of warm-up that a run is expected to take.
@@ -79,7 +82,8 @@ impl Part {
 impl<'a> Contest<'a> {
     /// What [`Contest::measure`] will take.
     pub(super) fn expected_ms(&self, part: Part, pace: Pace) -> u64 {
-        let around_ms = SETTLE.as_millis() as u64 + SLICE_OVERHEAD_MS + SESSION_MS * u64::from(part.sessions);
+        let around_ms =
+            (SETTLE + FAREWELL).as_millis() as u64 + SLICE_OVERHEAD_MS + SESSION_MS * u64::from(part.sessions);
         let slices = 2 * u64::from(pace.rounds);
         let one = slices * (pace.slice.as_millis() as u64 + around_ms)
             + WINDOWS_EXPECTED * (WINDOW.as_millis() as u64 + around_ms);
@@ -180,7 +184,12 @@ impl<'a> Contest<'a> {
     fn slice_of(&mut self, index: usize, job: &Job, sessions: u32) -> Result<Found, Problem> {
         let Self { request, pause, near, .. } = self;
         let reach = &request.acceptors[index].reach;
+        if sessions > reach.sessions_max() {
+            let why = format!("its client has one connection, {sessions} are asked for");
+            return Err(Problem::failed("cannot open the sessions", why));
+        }
         pause.without(index, || {
+            let passage = reach.awake()?;
             let open = |number| {
                 let identity = request.identity.numbered(number);
                 Session::open(reach, &identity, job.workload, request.waiting)
@@ -188,7 +197,10 @@ impl<'a> Contest<'a> {
             let mut sessions = (1..=sessions).map(open).collect::<Result<Vec<_>, _>>()?;
             let found = near.measure(&mut sessions, job);
             sessions.into_iter().for_each(Session::close);
-            found
+            std::thread::sleep(FAREWELL);
+            let found = found?;
+            passage.map_or(Ok(()), |passage| passage.check(found.settling + found.messages))?;
+            Ok(found)
         })
     }
 

@@ -19,11 +19,13 @@ mod slice;
 mod tls;
 #[cfg(test)]
 mod toy;
+mod veth;
 
 pub use own::Own;
 pub use reach::Reach;
 pub use run::{Request, Setting, run};
 pub use sidestep_link::Waiting;
+pub use veth::Way;
 
 use message::Header;
 use session::Answer;

@@ -1,5 +1,6 @@
 //! Our own acceptor, started for the run: `sidestep fix exchange` as a process of its own.
 
+use super::veth::{Ends, Wire};
 use super::{Acceptor, Reach};
 use sidestep_sys::Problem;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Our acceptors to be measured: each store over each transport.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// `tcp`, `uds`, `shm`.
+    /// `tcp`, `uds`, `shm`; behind a veth in a lab, which needs root: `veth` (TCP by the kernel), `xdp-one-end` (the acceptor
+    /// past the kernel), `xdp` (the client, too).
     pub transports: Vec<String>,
     /// Stores, as `sidestep fix exchange --store` knows them.
     pub stores: Vec<String>,
@@ -27,6 +29,8 @@ pub(super) struct Exchanges {
     children: Vec<Child>,
     folder: PathBuf,
     pub(super) acceptors: Vec<Acceptor>,
+    // Dropped after the processes behind them.
+    wires: Vec<Wire>,
 }
 
 impl Exchanges {
@@ -36,7 +40,7 @@ impl Exchanges {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
-        let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new() };
+        let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new(), wires: Vec::new() };
         for store in &own.stores {
             for transport in &own.transports {
                 exchanges.start_one(transport, store, own.spin, program, cpu)?;
@@ -48,23 +52,31 @@ impl Exchanges {
     fn start_one(&mut self, transport: &str, store: &str, spin: bool, program: &Path, cpu: u32) -> Result<(), Problem> {
         let failed = |why: String| Problem::failed("cannot start our own acceptor", why);
         let folder = self.folder.join(format!("{transport}-{store}"));
-        let listen = listen(transport, &folder)?;
+        let wire = Ends::named(transport).map(Wire::up).transpose()?;
+        let listen = wire.as_ref().map_or_else(|| listen(transport, &folder), |wire| Ok(wire.listen()))?;
         std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(program);
         command.args(["fix", "exchange", "--listen", &listen, "--store", store]).args(spin.then_some("--spin"));
         command.args(["--cpu", &cpu.to_string(), "--store-path"]).arg(folder.join("store"));
         // Ctrl-C is for the client alone, which then ends its acceptors.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = match &wire {
+            Some(wire) => wire.host().spawn(&mut command)?,
+            None => command.spawn().map_err(|error| failed(error.to_string()))?,
+        };
         let output = child.stdout.take().map(BufReader::new);
-        let pid = Some(child.id());
+        let pid = child.id();
         self.children.push(child);
         let line = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok).next();
         let line = line.ok_or_else(|| failed("it ended early".into()))?;
         let address = line.strip_prefix("listening on ").ok_or_else(|| failed(format!("it says {line:?}")))?;
-        let reach: Reach = address.parse().map_err(failed)?;
-        let (name, description) = (name(transport, store, spin), description(&reach, store, spin));
-        self.acceptors.push(Acceptor { name, reach, pid, description });
+        let reach = match &wire {
+            Some(wire) => Reach::Wire(Box::new(wire.way(address, pid)?)),
+            None => address.parse().map_err(failed)?,
+        };
+        self.wires.extend(wire);
+        let (name, description) = (name(transport, store, spin), description(transport, &reach, store, spin));
+        self.acceptors.push(Acceptor { name, reach, pid: Some(pid), description });
         Ok(())
     }
 }
@@ -84,8 +96,9 @@ fn listen(transport: &str, folder: &Path) -> Result<String, Problem> {
         "tcp" => Ok("127.0.0.1:0".into()),
         "uds" => Ok(format!("unix:{}", folder.join("uds").display())),
         "shm" => Ok(format!("shm:{}", folder.join("shm").display())),
-        _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is not known")
-            .next("choose from: tcp, uds, shm; start another yourself and name it by --acceptor")),
+        _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is not known").next(
+            "choose from: tcp, uds, shm, veth, xdp, xdp-one-end; start another yourself and name it by --acceptor",
+        )),
     }
 }
 
@@ -99,9 +112,17 @@ fn name(transport: &str, store: &str, spin: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
-fn description(reach: &Reach, store: &str, spin: bool) -> String {
+fn description(transport: &str, reach: &Reach, store: &str, spin: bool) -> String {
     let waits = if spin { "spins" } else { "sleeps until something comes" };
-    format!("sidestep fix exchange over {}: it {waits}; its store is {store}.", reach.transport())
+    let way = match Ends::named(transport) {
+        None => "",
+        Some(Ends::None) => " by the kernel, through a veth between two namespaces",
+        Some(Ends::Acceptor) => {
+            " past the kernel at its end, through a veth between two namespaces; the client's end is the kernel's"
+        }
+        Some(Ends::Both) => " past the kernel at both ends, through a veth between two namespaces",
+    };
+    format!("sidestep fix exchange over {}{way}: it {waits}; its store is {store}.", reach.transport())
 }
 
 #[cfg(test)]

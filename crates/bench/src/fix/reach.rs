@@ -1,6 +1,7 @@
 //! Where an acceptor is reached, as users write it.
 
 use super::tls::TlsLink;
+use super::veth::{Passage, Way};
 use crate::transport::Transport;
 use sidestep_link::{Address, Link, Options, connect};
 use sidestep_sys::Problem;
@@ -17,25 +18,38 @@ pub enum Reach {
     Plain(Address),
     /// TLS over TCP; the certificate is not looked at.
     Tls(SocketAddr),
+    /// Through a veth: an acceptor that was started for the run.
+    Wire(Box<Way>),
 }
 
 impl Reach {
     /// What carries the messages.
     pub fn transport(&self) -> Transport {
         match self {
-            Self::Plain(Address::Tcp(_)) => Transport::Tcp,
+            Self::Plain(Address::Tcp(_)) | Self::Wire(_) => Transport::Tcp,
             Self::Tls(_) => Transport::Tls,
             Self::Plain(Address::Unix(_)) => Transport::Uds,
             Self::Plain(Address::Shm(_)) => Transport::Shm,
         }
     }
 
-    /// The IP address, if there is one.
+    /// The IP address, if there is one in this namespace.
     pub fn socket_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Plain(Address::Tcp(address)) | Self::Tls(address) => Some(*address),
-            Self::Plain(_) => None,
+            Self::Plain(_) | Self::Wire(_) => None,
         }
+    }
+
+    /// Sessions at a time that it can carry.
+    pub(super) fn sessions_max(&self) -> u32 {
+        if let Self::Wire(way) = self { way.sessions_max() } else { u32::MAX }
+    }
+
+    /// Waits until the acceptor, which was stopped, can be reached as it is to be; what then counts its messages, if they go
+    /// past the kernel.
+    pub(super) fn awake(&self) -> Result<Option<Passage>, Problem> {
+        if let Self::Wire(way) = self { way.awake() } else { Ok(None) }
     }
 
     /// Connects.
@@ -46,6 +60,7 @@ impl Reach {
                 let stream = connect(&Address::Tcp(*address), options)?;
                 Ok(Box::new(TlsLink::new(stream, address.ip())?))
             }
+            Self::Wire(way) => way.connect(options),
         }
     }
 }
@@ -78,6 +93,7 @@ impl fmt::Display for Reach {
             Self::Tls(address) => write!(f, "tls:{address}"),
             Self::Plain(address @ Address::Unix(_)) => write!(f, "unix:{address}"),
             Self::Plain(address @ Address::Shm(_)) => write!(f, "shm:{address}"),
+            Self::Wire(way) => write!(f, "{}", way.address()),
         }
     }
 }

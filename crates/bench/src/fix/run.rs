@@ -4,7 +4,7 @@ use super::contest::{Contest, Part};
 use super::own::{Exchanges, Own};
 use super::pause::Pause;
 use super::slice::Near;
-use super::{Acceptor, Identity, Load, Workload};
+use super::{Acceptor, Identity, Load, Reach, Workload};
 use crate::measure::Yardsticks;
 use crate::run::{Outcome, check_duration, choose_cpus};
 use crate::scenario::{Findings, Pace, Progress};
@@ -159,8 +159,12 @@ fn measure_all(contest: &mut Contest<'_>, parts: &[Part], pace: Pace) -> Finding
     all
 }
 
-/// Over the network only if no acceptor is here.
+/// Over the network only if no acceptor is here; in labs, if all are.
 fn place(acceptors: &[Acceptor]) -> &'static str {
+    let in_lab = acceptors.iter().filter(|acceptor| matches!(acceptor.reach, Reach::Wire(_))).count();
+    if in_lab > 0 {
+        return if in_lab == acceptors.len() { "lab" } else { "loopback and lab" };
+    }
     let is_far = |acceptor: &Acceptor| {
         let address = acceptor.reach.socket_address();
         address.is_some_and(|address| sidestep_sys::interface::of_address(address.ip()).is_none())

@@ -255,8 +255,9 @@ pub(crate) struct BenchFix {
     /// What an acceptor is, for the report
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
-    /// Our own acceptor over these, started for the run: tcp, uds, shm; `none` to measure others alone. All acceptors
-    /// are held against the first one
+    /// Our own acceptor over these, started for the run: tcp, uds, shm, and, as root, through a veth: veth (the kernel's
+    /// TCP), xdp-one-end (the acceptor past the kernel), xdp (both ends); `none` to measure others alone. All acceptors are
+    /// held against the first one
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
     /// Its stores, each measured: none, page-cache, group-commit

@@ -6,7 +6,7 @@ use super::{Config, DictionaryConfig, SessionConfig, place};
 use crate::engine::{SessionPlan, StorePlan};
 use crate::schedule::{Schedule, ScheduleText};
 use crate::session::{CancelOn, Role, SessionId, SessionSettings, Throttle};
-use crate::store::journal::{Durability, Options, SEGMENT_BYTES_DEFAULT};
+use crate::store::journal::{Durability, Options, SEGMENT_BYTES_DEFAULT, Writing};
 use crate::value::Precision;
 use sidestep_sys::Problem;
 use std::collections::BTreeSet;
@@ -254,7 +254,14 @@ fn store(fields: &Fields<'_>) -> Result<StorePlan, Problem> {
         };
     };
     let segment_bytes = fields.number("JournalSegmentBytes")?.unwrap_or(SEGMENT_BYTES_DEFAULT);
-    Ok(StorePlan::Journal { folder: PathBuf::from(folder), options: Options { durability, segment_bytes } })
+    let writing = match fields.text("JournalWrite") {
+        None | Some("mapped") => Writing::Mapped,
+        Some("call") => Writing::Call,
+        Some(_) => return Err(fields.wrong("JournalWrite", "there is no such way").next("use mapped or call")),
+    };
+    let helper_cpu = fields.number("JournalCpu")?;
+    let options = Options { durability, writing, segment_bytes, helper_cpu };
+    Ok(StorePlan::Journal { folder: PathBuf::from(folder), options })
 }
 
 fn dictionary(fields: &Fields<'_>) -> Result<DictionaryConfig, Problem> {

@@ -337,6 +337,8 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("Interface", Full),
     ("JournalMode", Full),
     ("JournalSegmentBytes", Full),
+    ("JournalWrite", Full),
+    ("JournalCpu", Full),
     ("MaxMessageSize", Full),
     ("Username", Full),
     ("Password", Full),

@@ -92,14 +92,15 @@ const TAGS: usize = 65_536;
 
 /// Which length field announces which data field. Nearly every field is neither: one bit says so.
 #[derive(Clone, Debug)]
-pub(super) struct DataFields {
+pub struct DataFields {
     is_length: Box<[u64]>,
     pairs: Vec<(u32, u32)>,
 }
 
 impl DataFields {
-    /// The standard's pairs and these; of two that begin alike these count.
-    pub(super) fn with(more: &[(u32, u32)]) -> Self {
+    /// The standard's pairs and these (length field, data field); of two that begin alike these count. Tags of 65,536 and more
+    /// announce nothing.
+    pub fn with(more: &[(u32, u32)]) -> Self {
         let mut is_length = vec![0; TAGS / 64].into_boxed_slice();
         let pairs: Vec<(u32, u32)> =
             more.iter().chain(PAIRS).copied().filter(|pair| (pair.0 as usize) < TAGS).collect();
@@ -107,6 +108,11 @@ impl DataFields {
             is_length[*length as usize / 64] |= 1 << (length % 64);
         }
         Self { is_length, pairs }
+    }
+
+    /// Whether the standard has all of these pairs.
+    pub(crate) fn are_standard(pairs: &[(u32, u32)]) -> bool {
+        pairs.iter().all(|pair| PAIRS.contains(pair))
     }
 
     /// The data field that this one announces, if it is a length field.

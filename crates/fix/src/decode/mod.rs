@@ -4,7 +4,7 @@
 //! and the first three fields are checked on the way, so that what comes out is no garbled message.
 
 use crate::SOH;
-use data::DataFields;
+pub use data::DataFields;
 pub use group::{Entries, Entry};
 mod data;
 mod group;
@@ -73,43 +73,61 @@ impl Index {
 
     /// Indexes one whole message as a [`Framer`](crate::Framer) cuts it.
     pub fn decode<'a, 'i>(&'i mut self, raw: &'a [u8]) -> Result<Message<'a, 'i>, Garbled> {
-        match self.index(raw) {
-            Ok(count) => Ok(Message { raw, fields: &self.fields[..count] }),
+        Self::decode_into(&mut self.fields, &self.data, raw)
+    }
+
+    /// The same with other data fields, of a session that has a dictionary of its own; `None` for this index's.
+    pub fn decode_as<'a, 'i>(
+        &'i mut self,
+        raw: &'a [u8],
+        data: Option<&DataFields>,
+    ) -> Result<Message<'a, 'i>, Garbled> {
+        Self::decode_into(&mut self.fields, data.unwrap_or(&self.data), raw)
+    }
+
+    fn decode_into<'a, 'i>(
+        fields: &'i mut [Field],
+        data: &DataFields,
+        raw: &'a [u8],
+    ) -> Result<Message<'a, 'i>, Garbled> {
+        match index(fields, data, raw) {
+            Ok(count) => Ok(Message { raw, fields: &fields[..count] }),
             Err(fault) => Err(Garbled { fault, logon: is_logon(raw) }),
         }
     }
+}
 
-    fn index(&mut self, raw: &[u8]) -> Result<usize, Fault> {
-        let body_end = raw.len().checked_sub(TRAILER_BYTES).filter(|end| *end > 0).ok_or(Fault::BodyLength)?;
-        if raw.len() > u32::MAX as usize {
-            return Err(Fault::TooLong);
-        }
-        check_sum(raw, body_end)?;
-        let (mut at, mut count) = (0, 0);
-        // The data field that the field before announced, and how long it is to be.
-        let (mut data_tag, mut data_bytes) = (0, 0);
-        while at < body_end {
-            let (tag, start, mut end) = word_field(raw, at)?;
-            if tag == data_tag && tag != 0 {
-                end = data_end(raw, start, data_bytes).unwrap_or(end);
-            }
-            data_tag = 0;
-            if let Some(announced) = self.data.announced_by(tag) {
-                (data_tag, data_bytes) = (announced, value::unsigned(&raw[start..end]).unwrap_or(u64::MAX));
-            }
-            let slot = self.fields.get_mut(count).ok_or(Fault::Fields)?;
-            // One by one: a store of the whole would wait for its parts.
-            slot.tag = tag;
-            slot.start = start as u32;
-            slot.end = end as u32;
-            count += 1;
-            at = end + 1;
-        }
-        let trailer = Field { tag: tag::CHECK_SUM, start: body_end as u32 + 3, end: raw.len() as u32 - 1 };
-        *self.fields.get_mut(count).ok_or(Fault::Fields)? = trailer;
-        check_front(raw, &self.fields[..=count], body_end)?;
-        Ok(count + 1)
+/// Fills in where the fields stand; how many there are.
+fn index(fields: &mut [Field], data: &DataFields, raw: &[u8]) -> Result<usize, Fault> {
+    let body_end = raw.len().checked_sub(TRAILER_BYTES).filter(|end| *end > 0).ok_or(Fault::BodyLength)?;
+    if raw.len() > u32::MAX as usize {
+        return Err(Fault::TooLong);
     }
+    check_sum(raw, body_end)?;
+    let (mut at, mut count) = (0, 0);
+    // The data field that the field before announced, and how long it is to be.
+    let (mut data_tag, mut data_bytes) = (0, 0);
+    while at < body_end {
+        let (tag, start, mut end) = word_field(raw, at)?;
+        if tag == data_tag && tag != 0 {
+            end = data_end(raw, start, data_bytes).unwrap_or(end);
+        }
+        data_tag = 0;
+        if let Some(announced) = data.announced_by(tag) {
+            (data_tag, data_bytes) = (announced, value::unsigned(&raw[start..end]).unwrap_or(u64::MAX));
+        }
+        let slot = fields.get_mut(count).ok_or(Fault::Fields)?;
+        // One by one: a store of the whole would wait for its parts.
+        slot.tag = tag;
+        slot.start = start as u32;
+        slot.end = end as u32;
+        count += 1;
+        at = end + 1;
+    }
+    let trailer = Field { tag: tag::CHECK_SUM, start: body_end as u32 + 3, end: raw.len() as u32 - 1 };
+    *fields.get_mut(count).ok_or(Fault::Fields)? = trailer;
+    check_front(raw, &fields[..=count], body_end)?;
+    Ok(count + 1)
 }
 
 /// Where the value of a data field ends, if there is a delimiter in that place. A length that cannot be is passed over: the

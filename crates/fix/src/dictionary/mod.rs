@@ -13,8 +13,10 @@ pub use kind::Kind;
 pub use section::{Member, Section};
 pub use tables::Version;
 
+use crate::decode::DataFields;
 use section::hash;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A field: what it is called, how it is written, and which values it may have.
 #[derive(Clone, Debug)]
@@ -100,6 +102,8 @@ pub struct Dictionary {
     /// Places in `fields` by the hash of their tags, one more than the place; 0 is free.
     slots: Box<[u16]>,
     data: Vec<(u32, u32)>,
+    /// The same for the decoder, where the standard does not have them all.
+    decodes_as: Option<Arc<DataFields>>,
     /// Sorted by MsgType.
     messages: Vec<MessageDefinition>,
     groups: Vec<Section>,
@@ -130,7 +134,8 @@ impl Dictionary {
             }
             slots[at] = place as u16 + 1;
         }
-        Self { begin_string, fields, slots, data, messages, groups, header, trailer }
+        let decodes_as = (!DataFields::are_standard(&data)).then(|| Arc::new(DataFields::with(&data)));
+        Self { begin_string, fields, slots, data, decodes_as, messages, groups, header, trailer }
     }
 
     /// BeginString (8) of its messages; empty for a dictionary of application messages alone.
@@ -189,6 +194,12 @@ impl Dictionary {
     /// Length fields and the data fields that they announce, for [`Index::with_data`](crate::Index::with_data).
     pub fn data_fields(&self) -> &[(u32, u32)] {
         &self.data
+    }
+
+    /// What a decoder has to know of them, for [`Index::decode_as`](crate::Index::decode_as); `None` where the standard's pairs
+    /// are all there are.
+    pub fn decodes_as(&self) -> Option<&DataFields> {
+        self.decodes_as.as_deref()
     }
 
     /// Drops the fields that no message of it has.

@@ -58,6 +58,14 @@ impl Door {
         plans.peek().is_none() || plans.any(|plan| plan.allows(peer))
     }
 
+    /// The session that a template of this door has made, if it is the one that `plan` would make.
+    pub(super) fn made_as(&self, plan: &SessionPlan) -> Option<usize> {
+        let slot = *self.sessions.get(&plan.settings.id)?;
+        let made = self.plans.iter().find(|made| made.settings.id == plan.settings.id)?;
+        let by_template = self.template_for(&plan.settings.id, None).is_some();
+        (by_template && made.store == plan.store).then_some(slot)
+    }
+
     /// The first template that the session fits and the host may use, with the session's name in it. `*` stands for any name.
     pub(super) fn template_for(&self, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;

@@ -205,7 +205,7 @@ impl<A: Application> Engine<A> {
         self.idle_polls += 1;
         if self.idle_polls >= POLLS_PER_READING {
             self.idle_polls = 0;
-            self.mono_ns = Now::system().mono_ns;
+            self.mono_ns = Now::system_mono_ns();
         }
         let (mono_ns, mut work) = (self.mono_ns, 0);
         if self.io.xdp.is_some() {
@@ -276,6 +276,7 @@ impl<A: Application> Engine<A> {
             return pending.close(&mut self.io);
         };
         let door = &self.doors[pending.door()];
+        // The plan of this door: another one may let other hosts in.
         let plan = door.plans.iter().find(|plan| plan.settings.id == *self.slots[slot].session.id());
         if plan.is_some_and(|plan| !plan.allows(pending.peer())) {
             self.refusals.address += 1;
@@ -288,8 +289,19 @@ impl<A: Application> Engine<A> {
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
     }
 
+    /// The session that fits a template of this door. One that another door's template has made is the same session, if it is
+    /// kept in the same place: who somebody is does not depend on where they knock.
     fn make_from_template(&mut self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<usize> {
-        let plan = self.doors[door].template_for(id, peer).filter(|_| self.dynamic < DYNAMIC_MAX)?;
+        let plan = self.doors[door].template_for(id, peer)?;
+        let elsewhere = self.doors.iter().find_map(|other| other.made_as(&plan));
+        if let Some(slot) = elsewhere {
+            self.doors[door].sessions.insert(plan.settings.id.clone(), slot);
+            self.doors[door].plans.push(plan);
+            return Some(slot);
+        }
+        if self.dynamic >= DYNAMIC_MAX {
+            return None;
+        }
         match self.add_acceptor(DoorId(door), plan) {
             Ok(handle) => {
                 self.dynamic += 1;
@@ -350,12 +362,12 @@ impl<A: Application> Engine<A> {
         }
         self.dialers.clear();
         self.doors.clear();
-        let end = Now::system().mono_ns + timeout.as_nanos() as u64;
+        let end = Now::system_mono_ns() + timeout.as_nanos() as u64;
         while self.slots.iter().any(|slot| slot.is_connected() && slot.session.phase() != Phase::Disconnected) {
             if self.poll() == 0 {
                 std::thread::sleep(Duration::from_micros(200));
             }
-            if Now::system().mono_ns >= end {
+            if Now::system_mono_ns() >= end {
                 break;
             }
         }

@@ -34,11 +34,14 @@ impl<A: Application> Engine<A> {
     pub fn run(&mut self, stop: &AtomicBool, idle: Idle) -> Result<(), Problem> {
         while !stop.load(Ordering::Relaxed) {
             match (self.poll(), idle) {
+                // The thread that waits for the disk may have only this CPU: it is let run, else its news would come when the
+                // scheduler interrupts us, milliseconds later.
+                (0, Idle::Spin) if self.slots.iter().any(super::slot::Slot::waits_for_disk) => std::thread::yield_now(),
                 (0, Idle::Spin) => std::hint::spin_loop(),
                 (0, Idle::Block) => {
                     self.sleep(NAP_MAX)?;
                     // Who knocks at a door has woken us.
-                    self.chores(Now::system().mono_ns);
+                    self.chores(Now::system_mono_ns());
                 }
                 _ => {}
             }
@@ -52,7 +55,7 @@ impl<A: Application> Engine<A> {
     /// # Errors
     /// The kernel refused to.
     pub fn sleep(&mut self, limit: Duration) -> Result<(), Problem> {
-        let now_ns = Now::system().mono_ns;
+        let now_ns = Now::system_mono_ns();
         let due =
             self.slots.iter().map(|slot| slot.deadline()).chain(self.dialers.iter().map(|dialer| dialer.deadline()));
         let left_ns = due.min().unwrap_or(u64::MAX).saturating_sub(now_ns);

@@ -102,7 +102,7 @@ impl Slot {
         self.metrics.connections += 1;
         self.session.connected(now, app);
         if let Some(first) = first {
-            match index.decode(first) {
+            match self.session.decode(index, first) {
                 Ok(message) => self.session.on_message(&message, now, app),
                 Err(garbled) => self.session.on_garbled(garbled, now, app),
             }
@@ -159,7 +159,7 @@ impl Slot {
         while self.session.ending().is_none() {
             match line.framer.next() {
                 Ok(None) => break,
-                Ok(Some(frame)) => match index.decode(frame) {
+                Ok(Some(frame)) => match self.session.decode(index, frame) {
                     Ok(message) => self.session.on_message(&message, now, app),
                     Err(garbled) => self.session.on_garbled(garbled, now, app),
                 },

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_link::{Address, Listener, Options, Waiting};
 use sidestep_socket::{EngineOptions, tcp};
 use sidestep_stack::tcp::Readiness;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, cpu};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -110,7 +110,9 @@ impl Listening {
                 let address = literal(host, *port)?;
                 let engine = xdp(io, interface)?;
                 let tcp_options = engine.tcp().defaults();
-                Door::Xdp(engine.tcp().listen(address, BACKLOG as usize, tcp_options)?)
+                let listener = engine.tcp().listen(address, BACKLOG as usize, tcp_options)?;
+                *port = engine.tcp().local(listener).map_or(*port, |local| local.port());
+                Door::Xdp(listener)
             }
         };
         Ok(Self { door, endpoint, options: options.clone() })
@@ -200,7 +202,10 @@ fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {
 /// The engine past the kernel, opened at its first use. There is one for each thread, and so one interface.
 fn xdp<'a>(io: &'a mut Io, interface: &str) -> Result<&'a mut sidestep_socket::Engine, Problem> {
     if io.xdp.is_none() {
-        io.xdp = Some(sidestep_socket::Engine::open(&EngineOptions::on(interface))?);
+        // The thread that talks to control is not to wait for one that spins.
+        let keeper_cpu = cpu::beside(&cpu::allowed()).and_then(|others| others.first().copied());
+        let options = EngineOptions { name: "sidestep fix".into(), keeper_cpu, ..EngineOptions::on(interface) };
+        io.xdp = Some(sidestep_socket::Engine::open(&options)?);
     }
     io.xdp.as_mut().ok_or_else(|| Problem::failed("cannot bypass the kernel", "the engine is gone"))
 }
@@ -218,7 +223,9 @@ impl ShmDoor {
         let (sender, links) = sync_channel(SHM_WAITING_MAX);
         let end = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&end);
+        let maker = cpu::allowed();
         let work = move || {
+            cpu::step_aside(&maker);
             while !asked.load(Ordering::Relaxed) {
                 match listener.accept(SHM_LOOK) {
                     // More than can wait are dropped, which their connectors see.

@@ -54,7 +54,7 @@ impl Metrics {
     /// A read at `from_ns` (of [`crate::clock::Now::mono_ns`]) has been answered by now.
     #[inline]
     pub(crate) fn turnaround(&mut self, from_ns: u64) {
-        let now = crate::clock::Now::system().mono_ns;
+        let now = crate::clock::Now::system_mono_ns();
         self.turnaround_ns.saturating_record(now.saturating_sub(from_ns).max(1));
     }
 

@@ -112,7 +112,7 @@ impl<S: Store> Session<S> {
 
     /// When the missing messages should have come.
     pub(super) fn gap_deadline_ns(&self) -> Option<u64> {
-        let wait = self.timers.silence_ns(self.settings.heartbeat_timeout)?;
+        let wait = self.timers.patience_ns()?;
         self.gap.map(|gap| gap.since_ns.saturating_add(wait))
     }
 
@@ -135,7 +135,7 @@ impl<S: Store> Session<S> {
 
     fn process_kept<A: Application + ?Sized>(&mut self, raw: &[u8], app: &mut A) {
         let mut index = self.early_index.take().unwrap_or_else(|| Box::new(Index::default()));
-        match index.decode(raw) {
+        match self.decode(&mut index, raw) {
             Ok(message) => {
                 self.from_early = true;
                 self.process(&message, app);

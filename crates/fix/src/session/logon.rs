@@ -37,7 +37,7 @@ impl<S: Store> Session<S> {
         }
         let fresh = self.store.next_outbound() == 1 && self.store.next_inbound() == 1;
         let resets = self.settings.reset_on_logon || self.settings.reset_on_logout || self.settings.reset_on_disconnect;
-        self.timers.set_heart_bt_int(self.settings.heart_bt_int_s);
+        self.timers.set_heart_bt_int(self.settings.heart_bt_int_s, &self.settings);
         let next_expected = self.store.next_inbound();
         self.write_logon(self.dialect.reset_flag && fresh && resets, next_expected, app);
     }
@@ -171,7 +171,7 @@ impl<S: Store> Session<S> {
         let asks = self.phase != Phase::LogonSent && !self.reset_sent;
         let before = self.store.next_outbound();
         if self.settings.role == Role::Acceptor {
-            self.timers.set_heart_bt_int(logon.heart_bt_int_s);
+            self.timers.set_heart_bt_int(logon.heart_bt_int_s, &self.settings);
         }
         if asks {
             let next_expected = self.store.next_inbound() + u64::from(order == Ordering::Equal);

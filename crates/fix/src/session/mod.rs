@@ -197,6 +197,14 @@ impl<S: Store> Session<S> {
         self.counters
     }
 
+    /// Decodes one message, with the data fields of the session's dictionary.
+    ///
+    /// # Errors
+    /// It is garbled.
+    pub fn decode<'a, 'i>(&self, index: &'i mut Index, raw: &'a [u8]) -> Result<Message<'a, 'i>, Garbled> {
+        index.decode_as(raw, self.rules.as_ref().and_then(|rules| rules.data_fields()))
+    }
+
     /// The session's memory.
     pub fn store(&self) -> &S {
         &self.store

@@ -1,7 +1,7 @@
 //! Which dictionary a message is held against.
 
 use super::inbound::Kind;
-use crate::decode::Message;
+use crate::decode::{DataFields, Message};
 use crate::dictionary::{Dictionary, Version};
 use crate::validate::{Rejection, ValidationOptions, Validator};
 use std::sync::Arc;
@@ -13,6 +13,12 @@ pub trait Validate: Send + Sync {
     /// # Errors
     /// The first thing that is wrong.
     fn validate(&self, message: &Message<'_, '_>, validator: &mut Validator) -> Result<(), Rejection>;
+
+    /// Data fields that messages are decoded with, where there are others than the standard's: their values may hold
+    /// delimiters.
+    fn data_fields(&self) -> Option<&DataFields> {
+        None
+    }
 }
 
 /// Dictionaries, and what of them is looked at.
@@ -50,5 +56,9 @@ impl Validate for Rules {
             _ => &self.dictionary,
         };
         validator.validate(message, dictionary, &self.options)
+    }
+
+    fn data_fields(&self) -> Option<&DataFields> {
+        if self.options.use_data_dictionary { self.dictionary.decodes_as() } else { None }
     }
 }

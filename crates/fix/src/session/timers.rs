@@ -4,7 +4,7 @@ use super::application::Application;
 use super::checks::missing_or_bad;
 use super::counters::End;
 use super::inbound::Verdict;
-use super::settings::{CancelOn, Throttle};
+use super::settings::{CancelOn, SessionSettings, Throttle};
 use super::text::{HEARTBEAT_TIMEOUT, Phrase, SESSION_OVER, TEST_REQ_ID};
 use super::{Now, Phase, Session};
 use crate::decode::Message;
@@ -22,6 +22,7 @@ pub(super) struct Timers {
     /// Until when the Logon, then the Logout, must be answered.
     answer_ns: u64,
     heart_bt_int_s: u32,
+    silences: Silences,
     /// TestRequests since the last message.
     test_requests: u32,
     /// Garbled messages on this connection.
@@ -32,6 +33,17 @@ pub(super) struct Timers {
     pub(super) cancel_planned: Option<u64>,
     throttle_from_ns: u64,
     throttle_count: u32,
+}
+
+/// How long silence may last: reckoned once, as every message asks.
+#[derive(Debug, Default, Clone, Copy)]
+struct Silences {
+    /// Ours, before a Heartbeat.
+    beat_ns: u64,
+    /// Theirs, before a TestRequest, and again before each further one.
+    ask_ns: u64,
+    /// Theirs, before the end.
+    end_ns: u64,
 }
 
 impl Timers {
@@ -66,18 +78,40 @@ impl Timers {
         self.answer_ns = now_ns.saturating_add(nanos(timeout));
     }
 
-    pub(super) fn set_heart_bt_int(&mut self, seconds: u32) {
+    /// HeartBtInt (108), and how many of it are waited before a TestRequest and before the end.
+    pub(super) fn set_heart_bt_int(&mut self, seconds: u32, settings: &SessionSettings) {
         self.heart_bt_int_s = seconds;
+        let intervals = |count: f64| (f64::from(seconds) * NS_PER_SECOND as f64 * count) as u64;
+        self.silences = Silences {
+            beat_ns: intervals(1.0),
+            ask_ns: intervals(settings.test_request_delay),
+            end_ns: intervals(settings.heartbeat_timeout),
+        };
     }
 
     pub(super) fn heart_bt_int_s(&self) -> u32 {
         self.heart_bt_int_s
     }
 
-    /// That many heartbeat intervals; `None` if there are no heartbeats.
-    pub(super) fn silence_ns(&self, intervals: f64) -> Option<u64> {
-        let interval_ns = f64::from(self.heart_bt_int_s) * NS_PER_SECOND as f64;
-        (self.heart_bt_int_s > 0).then_some((interval_ns * intervals) as u64)
+    /// How long the counterparty may be silent before the end; `None` if there are no heartbeats.
+    pub(super) fn patience_ns(&self) -> Option<u64> {
+        (self.heart_bt_int_s > 0).then_some(self.silences.end_ns)
+    }
+
+    /// When the counterparty's silence asks for a TestRequest.
+    fn ask_at_ns(&self) -> u64 {
+        let delay_ns = self.silences.ask_ns.saturating_mul(u64::from(self.test_requests) + 1);
+        self.received_ns.saturating_add(delay_ns)
+    }
+
+    /// When our own silence asks for a Heartbeat. None is sent while a TestRequest is unanswered.
+    fn beat_at_ns(&self) -> u64 {
+        if self.test_requests == 0 { self.sent_ns.saturating_add(self.silences.beat_ns) } else { u64::MAX }
+    }
+
+    /// When the counterparty's silence has been too long.
+    fn silence_end_ns(&self) -> u64 {
+        self.received_ns.saturating_add(self.silences.end_ns)
     }
 
     /// Counts an application message; whether it is within the throttle.
@@ -148,19 +182,10 @@ impl<S: Store> Session<S> {
     /// The next heartbeat, test request or end.
     fn silence_deadline_ns(&self) -> u64 {
         let timers = &self.timers;
-        let Some(beat) = timers.silence_ns(1.0) else { return u64::MAX };
-        let beat_due = if timers.test_requests == 0 { timers.sent_ns.saturating_add(beat) } else { u64::MAX };
-        beat_due.min(timers.received_ns.saturating_add(self.test_request_ns())).min(self.silence_end_ns())
-    }
-
-    fn silence_end_ns(&self) -> u64 {
-        let limit = self.timers.silence_ns(self.settings.heartbeat_timeout).unwrap_or(u64::MAX);
-        self.timers.received_ns.saturating_add(limit)
-    }
-
-    fn test_request_ns(&self) -> u64 {
-        let intervals = self.settings.test_request_delay * f64::from(self.timers.test_requests + 1);
-        self.timers.silence_ns(intervals).unwrap_or(u64::MAX)
+        if timers.heart_bt_int_s == 0 {
+            return u64::MAX;
+        }
+        timers.beat_at_ns().min(timers.ask_at_ns()).min(timers.silence_end_ns())
     }
 
     /// FIX session layer, "Heartbeat" and "Test Request", with QuickFIX's factors.
@@ -169,21 +194,20 @@ impl<S: Store> Session<S> {
         if self.timers.heart_bt_int_s == 0 {
             return;
         }
-        if now_ns >= self.silence_end_ns() {
+        if now_ns >= self.timers.silence_end_ns() {
             if self.settings.logout_before_timeout {
                 return self.logout_and_end(Phrase::new().text(HEARTBEAT_TIMEOUT), End::HeartbeatTimeout, app);
             }
             return self.end(End::HeartbeatTimeout);
         }
-        if now_ns >= self.timers.received_ns.saturating_add(self.test_request_ns()) {
+        if now_ns >= self.timers.ask_at_ns() {
             self.timers.test_requests += 1;
             self.counters.test_requests_sent += 1;
             return self.send_admin(app, b"1", |request| {
                 request.str(tag::TEST_REQ_ID, TEST_REQ_ID);
             });
         }
-        let beat_ns = self.timers.silence_ns(1.0).unwrap_or(u64::MAX);
-        if self.timers.test_requests == 0 && now_ns >= self.timers.sent_ns.saturating_add(beat_ns) {
+        if now_ns >= self.timers.beat_at_ns() {
             self.counters.heartbeats_sent += 1;
             // A heartbeat that waits behind a resend is one, too.
             self.timers.sent(now_ns);

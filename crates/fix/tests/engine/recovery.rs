@@ -108,7 +108,7 @@ fn a_host_that_takes_connections_but_no_logon_is_passed_over() {
 fn with_group_commit_everything_is_answered_once_the_disk_has_it() {
     let folder = tempdir().unwrap();
     let mut accepting = plan(Role::Acceptor, None);
-    let options = Options { durability: Durability::Disk, segment_bytes: SEGMENT_BYTES_MIN };
+    let options = Options { durability: Durability::Disk, segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT };
     accepting.store = sidestep_fix::engine::StorePlan::Journal { folder: folder.path().to_owned(), options };
     let (mut server, door, accepted) = exchange(&local(), None, accepting);
     let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));

@@ -6,7 +6,7 @@ use sidestep_fix::engine::{
 };
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SessionId, SessionSettings};
-use sidestep_fix::store::journal::{Durability, Options, SEGMENT_BYTES_MIN};
+use sidestep_fix::store::journal::{Options, SEGMENT_BYTES_MIN};
 use sidestep_sys::Problem;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub(crate) fn plan(role: Role, store: Option<&Path>) -> SessionPlan {
     let settings = SessionSettings::new(role, SessionId::new("FIX.4.4", ours, theirs));
     let mut plan = SessionPlan::new(settings);
     if let Some(folder) = store {
-        let options = Options { durability: Durability::PageCache, segment_bytes: SEGMENT_BYTES_MIN };
+        let options = Options { segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT };
         plan.store = StorePlan::Journal { folder: folder.to_owned(), options };
     }
     plan

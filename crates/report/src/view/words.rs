@@ -82,6 +82,7 @@ pub(crate) fn place(place: &str) -> &str {
     match place {
         "lab" => "two network namespaces of one machine, joined by veth",
         "loopback" => "the loopback interface of one machine",
+        "loopback and lab" => "the loopback interface of one machine, and a veth between two of its namespaces",
         "remote" => "two machines",
         "memory" => "the memory of one machine",
         other => other,

@@ -1,8 +1,10 @@
 //! The threads beside a journal: one prepares segments and removes old ones, one waits for the disk.
 
 use super::format::HEADER_BYTES;
+use super::{Durability, Options};
 use rustix::fs::{FallocateFlags, fallocate};
-use sidestep_sys::Problem;
+use sidestep_sys::mapped::MappedFile;
+use sidestep_sys::{Problem, cpu};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -27,14 +29,15 @@ const PREPARE_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Spare {
     pub(super) number: u64,
     pub(super) file: Arc<File>,
+    pub(super) mapped: Option<MappedFile>,
     /// Touched memory for the index.
     pub(super) positions: Vec<u32>,
 }
 
 enum Job {
     Prepare(u64),
-    /// Cut a finished segment to the bytes it has.
-    Finish(Arc<File>, u64),
+    /// Cut a finished segment to the bytes it has; nothing may be mapped beyond them then.
+    Finish(Arc<File>, Option<MappedFile>, u64),
     Remove(Vec<PathBuf>),
 }
 
@@ -50,19 +53,24 @@ pub(super) struct Roller {
 }
 
 impl Roller {
-    pub(super) fn start(folder: PathBuf, segment_bytes: u64, durable: bool) -> Result<Self, Problem> {
+    pub(super) fn start(folder: PathBuf, options: Options) -> Result<Self, Problem> {
         let (jobs, inbox) = channel();
         let (outbox, spares) = channel();
+        let maker = cpu::allowed();
         let work = move || {
+            settle(options, &maker);
             for job in inbox {
                 match job {
                     Job::Prepare(number) => {
-                        if outbox.send(prepare(&folder, number, segment_bytes, durable)).is_err() {
+                        if outbox.send(prepare(&folder, number, &options)).is_err() {
                             return;
                         }
                     }
                     // A segment longer than its content is read just as well.
-                    Job::Finish(file, length) => drop(file.set_len(length)),
+                    Job::Finish(file, mapped, length) => {
+                        drop(mapped);
+                        drop(file.set_len(length));
+                    }
                     // What cannot be removed is removed at the next opening.
                     Job::Remove(paths) => paths.iter().for_each(|path| drop(fs::remove_file(path))),
                 }
@@ -122,8 +130,8 @@ impl Roller {
         }
     }
 
-    pub(super) fn finish(&self, file: Arc<File>, length: u64) {
-        self.tell(Job::Finish(file, length));
+    pub(super) fn finish(&self, file: Arc<File>, mapped: Option<MappedFile>, length: u64) {
+        self.tell(Job::Finish(file, mapped, length));
     }
 
     pub(super) fn remove(&self, paths: Vec<PathBuf>) {
@@ -145,19 +153,32 @@ fn gone() -> Problem {
         .next("check the disk, then start the session again")
 }
 
+/// Puts a thread beside the writer where it is wanted, or out of the way.
+fn settle(options: Options, maker: &[u32]) {
+    match options.helper_cpu {
+        // One that there is not was refused when the journal was opened.
+        Some(one) => drop(cpu::restrict(&[one])),
+        None => drop(cpu::step_aside(maker)),
+    }
+}
+
 /// The name of a segment's file.
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:016x}.journal"))
 }
 
 /// Makes a segment with all its blocks and pages; what is written to it later cannot fail for want of space.
-pub(super) fn prepare(folder: &Path, number: u64, bytes: u64, durable: bool) -> Result<Spare, Problem> {
-    let path = segment_path(folder, number);
-    match preallocated(&path, bytes, durable) {
-        Ok(file) => {
+pub(super) fn prepare(folder: &Path, number: u64, options: &Options) -> Result<Spare, Problem> {
+    let (path, bytes) = (segment_path(folder, number), options.segment_bytes);
+    let made = preallocated(&path, bytes, options.durability == Durability::Disk).and_then(|file| {
+        let mapped = if options.wants_mapping() { MappedFile::map(&file, bytes as usize)? } else { None };
+        Ok((file, mapped))
+    });
+    match made {
+        Ok((file, mapped)) => {
             let mut positions = vec![1; (bytes as usize - HEADER_BYTES) / MESSAGE_BYTES];
             positions.clear();
-            Ok(Spare { number, file: Arc::new(file), positions })
+            Ok(Spare { number, file: Arc::new(file), mapped, positions })
         }
         Err(error) => {
             // Half a segment would only take up what little space there is.
@@ -209,11 +230,13 @@ struct Synced {
 }
 
 impl Syncer {
-    pub(super) fn start() -> Result<Self, Problem> {
+    pub(super) fn start(options: Options) -> Result<Self, Problem> {
         let (jobs, inbox) = channel::<(Arc<File>, u64)>();
+        let maker = cpu::allowed();
         let state = Arc::new(Synced::default());
         let shared = Arc::clone(&state);
         let work = move || {
+            settle(options, &maker);
             while let Ok((mut file, mut ticket)) = inbox.recv() {
                 // Whatever else has been written to the same file by now is synced by the same call.
                 while let Ok((next, later)) = inbox.try_recv() {

@@ -1,8 +1,10 @@
 //! One append-only journal for a session: what was sent, admin messages included, and both sequence numbers.
 //!
-//! Records are gathered in memory and written by [`Journal::commit`], one pwrite(2) for all that a poll has brought; whoever
-//! drives the session calls it before the bytes of those messages leave. What has been committed survives the death of the
-//! process; with [`Durability::Disk`] it survives the death of the machine, once [`Journal::is_durable`] says so.
+//! Records are gathered in memory and written by [`Journal::commit`], all at once that a poll has brought; whoever drives the
+//! session calls it before the bytes of those messages leave. What has been committed survives the death of the process;
+//! with [`Durability::Disk`] it survives the death of the machine, once [`Journal::is_durable`] says so.
+//!
+//! A commit is a store to mapped memory where that is as good ([`Writing`]), and one pwrite(2) elsewhere.
 //!
 //! Segments are made, zeroed and removed by a thread beside the writer. A reset begins a new generation in the same file. The
 //! index takes four bytes of memory a message of the generation, and finds any of them in one step per segment.
@@ -26,6 +28,7 @@ use format::{HEADER_BYTES, NAME_MAX};
 use helper::{Roller, Syncer};
 use index::Index;
 use sidestep_sys::Problem;
+use sidestep_sys::mapped::MappedFile;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,18 +51,51 @@ pub enum Durability {
     Disk,
 }
 
+/// How a commit hands its bytes to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writing {
+    /// By a copy to the segment's mapped pages, without a system call, where the file system writes allocated blocks in place
+    /// (ext4, XFS, tmpfs) and the page cache is all that is promised; else as [`Writing::Call`]. A disk that fails, or
+    /// somebody who cuts the file, then ends the process (SIGBUS), as nothing that is not kept may leave.
+    #[default]
+    Mapped,
+    /// By one pwrite(2): a failing disk ends the session, with its reason.
+    Call,
+}
+
 /// How a journal is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What a commit promises.
     pub durability: Durability,
+    /// How a commit is written.
+    pub writing: Writing,
     /// Bytes of a segment, from [`SEGMENT_BYTES_MIN`] to [`SEGMENT_BYTES_MAX`].
     pub segment_bytes: u64,
+    /// The CPU of the threads beside the writer, which prepare segments and wait for the disk. `None`: where they are in nobody's
+    /// way, which is any CPU of the process but the one that the opening thread is restricted to
+    /// ([`cpu::step_aside`](sidestep_sys::cpu::step_aside)).
+    pub helper_cpu: Option<u32>,
+}
+
+impl Options {
+    /// What is not said otherwise.
+    pub const DEFAULT: Self = Self {
+        durability: Durability::PageCache,
+        writing: Writing::Mapped,
+        segment_bytes: SEGMENT_BYTES_DEFAULT,
+        helper_cpu: None,
+    };
+
+    /// Whether segments are mapped where they can be: what is to be on the disk is written by calls, which the sync covers.
+    fn wants_mapping(&self) -> bool {
+        self.durability == Durability::PageCache && self.writing == Writing::Mapped
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::default(), segment_bytes: SEGMENT_BYTES_DEFAULT }
+        Self::DEFAULT
     }
 }
 
@@ -77,6 +113,8 @@ pub struct Journal {
     /// The segment that is written.
     segment: u64,
     file: Arc<File>,
+    /// The same in memory, where commits are stores.
+    mapped: Option<MappedFile>,
     salt: u32,
     /// Where the buffer goes in the segment.
     written: u64,
@@ -115,6 +153,7 @@ impl Journal {
             let range = format!("a segment has {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes");
             return Err(Problem::usage("cannot open a journal", range));
         }
+        options.helper_cpu.map_or(Ok(()), sidestep_sys::cpu::check_beside)?;
         recover::open(folder, session, options, utc_ns)
     }
 
@@ -131,6 +170,11 @@ impl Journal {
     /// How often a writer had to wait for a segment that was still being prepared.
     pub fn rolls_waited(&self) -> u64 {
         self.rolls_waited
+    }
+
+    /// Whether commits are stores to memory: see [`Writing`].
+    pub fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
     }
 
     /// Why the journal will soon be full, while there is still room for a Logout: the next segment could not be made, and

@@ -55,10 +55,10 @@ pub(super) fn open(
         (state.next_outbound, state.next_inbound, state.created_ns) = (1, 1, utc_ns);
     }
     let (number, previous_bytes) = next_segment(folder, &mut state);
-    let first = prepare(folder, number, options.segment_bytes, durable)?;
+    let first = prepare(folder, number, &options)?;
     let mut journal = Journal {
-        roller: Roller::start(folder.to_owned(), options.segment_bytes, durable)?,
-        syncer: if durable { Some(Syncer::start()?) } else { None },
+        roller: Roller::start(folder.to_owned(), options)?,
+        syncer: if durable { Some(Syncer::start(options)?) } else { None },
         folder: folder.to_owned(),
         session: session.to_owned(),
         options,
@@ -69,6 +69,7 @@ pub(super) fn open(
         index: state.index,
         segment: number,
         file: Arc::clone(&first.file),
+        mapped: None,
         salt: 0,
         written: 0,
         buffer: Vec::with_capacity(BUFFER_BYTES),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const READ_BYTES: usize = 1024;
 
 impl Journal {
-    /// Writes what was recorded: one pwrite(2), none if there is nothing new.
+    /// Writes what was recorded: one copy to memory or one pwrite(2), none if there is nothing new.
     ///
     /// # Errors
     /// It could not be written; nothing of it may be acknowledged, and the journal stays stopped.
@@ -60,7 +60,8 @@ impl Journal {
 
     fn write_out(&mut self) -> Result<(), Problem> {
         self.check()?;
-        if let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
+        let stored = self.mapped.as_mut().is_some_and(|mapped| mapped.store(self.written, &self.buffer));
+        if !stored && let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
             let path = segment_path(&self.folder, self.segment);
             let problem = Problem::failed(format!("cannot write the journal {}", path.display()), error)
                 .next("free space on that disk, or make it writable, then start the session again");
@@ -109,7 +110,7 @@ impl Journal {
         if let Some(syncer) = &self.syncer {
             syncer.ask(&self.file, self.ticket);
         }
-        self.roller.finish(Arc::clone(&self.file), self.written);
+        self.roller.finish(Arc::clone(&self.file), self.mapped.take(), self.written);
         self.begin(spare, self.written);
         Ok(())
     }
@@ -118,6 +119,7 @@ impl Journal {
     pub(super) fn begin(&mut self, spare: Spare, previous_bytes: u64) {
         self.segment = spare.number;
         self.file = spare.file;
+        self.mapped = spare.mapped;
         self.salt = salt(self.created_ns, spare.number);
         self.written = 0;
         self.index.begin(spare.number, self.next_outbound, spare.positions);
@@ -281,7 +283,7 @@ impl Drop for Journal {
         if self.commit().is_ok() && self.options.durability == Durability::Disk {
             let _ = self.file.sync_data();
         }
-        self.roller.finish(Arc::clone(&self.file), self.written);
+        self.roller.finish(Arc::clone(&self.file), self.mapped.take(), self.written);
         self.roller.remove(vec![segment_path(&self.folder, self.segment + 1)]);
     }
 }

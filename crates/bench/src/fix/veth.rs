@@ -1,0 +1,182 @@
+//! Acceptors of ours behind a wire: each in a lab of its own, reached by the kernel's TCP or past it.
+//!
+//! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
+
+use crate::bypass::{self, Load, Plane, StackStream};
+use sidestep_link::{Address, Link, Options, connect};
+use sidestep_plane::client::Client;
+use sidestep_plane::place;
+use sidestep_sys::{Problem, cpu};
+use sidestep_testkit::lab::{self, Host, Lab, Side};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long an acceptor that was stopped may take to tell the steering program that it lives again.
+const AWAKE_MAX: Duration = Duration::from_secs(3);
+/// Between two looks at its counters; after the one that shows it awake its sign of life is stored within 0.1 ms.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// Which ends go past the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// Neither: `veth`.
+    None,
+    /// The acceptor's: `xdp-one-end`.
+    Acceptor,
+    /// Both: `xdp`.
+    Both,
+}
+
+impl Ends {
+    /// By the name of the transport of an acceptor of ours.
+    pub(super) fn named(transport: &str) -> Option<Self> {
+        match transport {
+            "veth" => Some(Self::None),
+            "xdp-one-end" => Some(Self::Acceptor),
+            "xdp" => Some(Self::Both),
+            _ => None,
+        }
+    }
+}
+
+/// A lab with an acceptor at side B, and the control planes that it needs.
+pub(super) struct Wire {
+    // Dropped before the namespaces that they serve.
+    _planes: Vec<Plane>,
+    lab: Lab,
+    ends: Ends,
+    cpus: Vec<u32>,
+}
+
+impl Wire {
+    /// Makes the lab; the calling thread may still use all CPUs.
+    pub(super) fn up(ends: Ends) -> Result<Self, Problem> {
+        let (lab, cpus) = (Lab::up(&lab::Options::default())?, cpu::allowed());
+        let sides: &[Side] = match ends {
+            Ends::None => &[],
+            Ends::Acceptor => &[Side::B],
+            Ends::Both => &[Side::A, Side::B],
+        };
+        let planes = sides.iter().map(|side| lab.host(*side).within(|| Plane::start(&cpus)));
+        Ok(Self { _planes: planes.collect::<Result<_, _>>()?, lab, ends, cpus })
+    }
+
+    /// The acceptor's host.
+    pub(super) fn host(&self) -> &Host {
+        self.lab.host(Side::B)
+    }
+
+    /// Where the acceptor is to listen, as `sidestep fix exchange --listen` takes it.
+    pub(super) fn listen(&self) -> String {
+        let Host { interface, ipv4, .. } = self.host();
+        if self.ends == Ends::None { format!("{ipv4}:0") } else { format!("xdp:{interface}:{ipv4}:0") }
+    }
+
+    /// The way to the acceptor, process `pid`, that says it listens at `address`.
+    pub(super) fn way(&self, address: &str, pid: u32) -> Result<Way, Problem> {
+        let strange = || Problem::failed("cannot reach our own acceptor", format!("it says it listens on {address:?}"));
+        let parts: Vec<&str> = address.rsplitn(3, ':').collect();
+        let [port, host, ..] = parts[..] else { return Err(strange()) };
+        let address: SocketAddr = format!("{host}:{port}").parse().map_err(|_| strange())?;
+        let stack = if self.ends == Ends::None { None } else { Some(self.stack_of(pid)?) };
+        Ok(Way { from: self.lab.host(Side::A).clone(), address, ends: self.ends, cpus: self.cpus.clone(), stack })
+    }
+
+    fn stack_of(&self, pid: u32) -> Result<Stack, Problem> {
+        let socket = self.host().within(place::socket)?;
+        let clients = Client::connect_to(&socket, "sidestep bench")?.clients()?;
+        let stacks = clients.iter().filter(|line| line.pid == Some(pid)).flat_map(|line| &line.stacks);
+        let id = stacks.map(|stack| stack.id).next();
+        let id = id.ok_or_else(|| Problem::failed("our own acceptor is not past the kernel", "it has no stack"))?;
+        Ok(Stack { socket, id })
+    }
+}
+
+/// The way to an acceptor behind a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    from: Host,
+    address: SocketAddr,
+    ends: Ends,
+    cpus: Vec<u32>,
+    stack: Option<Stack>,
+}
+
+/// A stack of an acceptor, as its control plane knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stack {
+    socket: PathBuf,
+    id: u32,
+}
+
+impl Way {
+    /// The acceptor's address.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connects, with the client's end where it belongs.
+    pub(super) fn connect(&self, options: &Options) -> Result<Box<dyn Link>, Problem> {
+        self.from.within(|| {
+            if self.ends != Ends::Both {
+                return connect(&Address::Tcp(self.address), options);
+            }
+            // The threads of an engine shall not be where the client spins.
+            cpu::restrict(&self.cpus)?;
+            let engine = Box::new(bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?);
+            Ok(Box::new(StackStream::connect(engine, self.address)?) as Box<dyn Link>)
+        })
+    }
+
+    /// Sessions at a time that the client can have over it: one engine has the queue of its interface.
+    pub(super) fn sessions_max(&self) -> u32 {
+        if self.ends == Ends::Both { 1 } else { u32::MAX }
+    }
+
+    /// Waits until the acceptor, which was stopped, has told the steering program that it lives: a connection made before
+    /// that would be the kernel's.
+    pub(super) fn awake(&self) -> Result<Option<Passage>, Problem> {
+        let Some(stack) = &self.stack else { return Ok(None) };
+        let mut client = Client::connect_to(&stack.socket, "sidestep bench")?;
+        let (begin, before) = (Instant::now(), count(&mut client, stack.id, "heartbeats")?);
+        loop {
+            std::thread::sleep(LOOK);
+            if count(&mut client, stack.id, "heartbeats")? > before {
+                break;
+            }
+            if begin.elapsed() > AWAKE_MAX {
+                return Err(Problem::failed("lost the acceptor", "its stack is polled no more"));
+            }
+        }
+        std::thread::sleep(LOOK);
+        let frames = count(&mut client, stack.id, "rx_frames")?;
+        Ok(Some(Passage { client, stack: stack.id, frames }))
+    }
+}
+
+/// What an acceptor's stack had received before a slice.
+pub(super) struct Passage {
+    client: Client,
+    stack: u32,
+    frames: u64,
+}
+
+impl Passage {
+    /// Checks that `messages` have come past the kernel since, each in a frame at least.
+    pub(super) fn check(mut self, messages: u64) -> Result<(), Problem> {
+        let frames = count(&mut self.client, self.stack, "rx_frames")?.saturating_sub(self.frames);
+        if frames >= messages {
+            return Ok(());
+        }
+        Err(Problem::failed(
+            "the acceptor was reached by the kernel",
+            format!("{frames} frames for {messages} messages"),
+        ))
+    }
+}
+
+fn count(client: &mut Client, stack: u32, name: &str) -> Result<u64, Problem> {
+    let values = client.counters(stack)?;
+    Ok(values.iter().find(|(counter, _)| counter == name).map_or(0, |(_, value)| *value))
+}
