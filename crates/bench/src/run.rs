@@ -6,11 +6,12 @@ use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
+pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
 use crate::{bypass, frames, message};
 use sidestep_link::Backend;
-use sidestep_report::schema::{Document, Host, Setup};
+use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
@@ -100,15 +101,6 @@ pub struct RoundTrips {
     pub duration: Duration,
     /// Whether rows are half round trips per size (`sizes`) or whole ones (`rr`).
     pub half: bool,
-}
-
-/// What came of a run: a document, and what ended it early if something did.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What was measured.
-    pub document: Document,
-    /// What ended the run early.
-    pub problem: Option<Problem>,
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.
