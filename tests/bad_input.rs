@@ -127,6 +127,10 @@ fn damaged_results() {
     refuses(&["compare", &good], 2, &["AFTER"]);
     let same = run(&["compare", &good, &good]);
     assert!([0, 5].contains(&same.code), "a result does not differ from itself: {same:?}");
+    let several = [good.as_str(); 3].join(",");
+    let same = run(&["compare", &several, &several]);
+    assert!([0, 5].contains(&same.code) && same.stdout.contains("3 and 3 runs"), "{same:?}");
+    refuses(&["compare", &good, &format!("{good},{}", damaged[1])], 1, &[&damaged[1], "empty"]);
 }
 
 #[test]

@@ -186,6 +186,7 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     }
     let finished = run(&arguments("--place=lab"));
     assert_eq!(finished.code, 0, "{}", finished.stderr);
+    assert!(!finished.stderr.contains("attached to"), "who measures did not ask for the log: {}", finished.stderr);
     let document = finished.json();
     check_schema(&document);
     assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
@@ -199,6 +200,9 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     }
     let ratios = document["ratios"].as_array().expect("a list");
     assert!(ratios.iter().any(|ratio| ratio["of"] == "xdp" && ratio["against"] == "xdp-raw"), "{document}");
+    let mut talkative = sidestep(&["bench", "rr", "--transport=udp", "--paths=xdp", "--duration=20ms", "--json=-"]);
+    let told = finish(talkative.env("SIDESTEP_VERBOSE", "1").spawn().expect("the binary is built"));
+    assert!(told.code == 0 && told.stderr.contains("attached to lab0"), "{}", told.stderr);
 }
 
 #[test]

@@ -6,16 +6,18 @@ use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
+pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
 use crate::{bypass, frames, message};
 use sidestep_link::Backend;
-use sidestep_report::schema::{Document, Host, Setup};
+use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, cpu};
 use sidestep_testkit::lab::{Lab, Options as LabOptions};
+use sidestep_tune::host::Live;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,15 +102,6 @@ pub struct RoundTrips {
     pub duration: Duration,
     /// Whether rows are half round trips per size (`sizes`) or whole ones (`rr`).
     pub half: bool,
-}
-
-/// What came of a run: a document, and what ended it early if something did.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What was measured.
-    pub document: Document,
-    /// What ended the run early.
-    pub problem: Option<Problem>,
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.
@@ -297,7 +290,7 @@ pub(crate) fn stack_refusal(bench: &Bench, transport: Transport, size: u32) -> O
 
 pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {
     let roots = Roots::default();
-    let irqs = IrqPins::of(&roots, &bench.ends().interface).and_then(|irqs| {
+    let irqs = IrqPins::of(Box::new(Live::new()), &bench.ends().interface).and_then(|irqs| {
         if pin_irq { Ok(irqs) } else { Err("add --pin-irq to have them moved to the measuring CPU, and back".into()) }
     });
     let isolated = roots.sys("devices/system/cpu/isolated");

@@ -2,7 +2,6 @@
 
 use crate::host::{self, ClockFacts};
 use crate::measure::{Meter, hiccups, loop_cost_ns};
-use crate::run::Outcome;
 use crate::scenario::Findings;
 use sidestep_report::schema::{Document, Host, PathInfo, SCHEMA, Setup, Tool};
 use sidestep_sys::Problem;
@@ -12,6 +11,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long hiccups are listened for before the run.
 const LISTEN: Duration = Duration::from_millis(300);
+
+/// What came of a run: a document, and what ended it early if something did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub document: Document,
+    /// What ended the run early.
+    pub problem: Option<Problem>,
+}
 
 /// A run that has begun.
 pub(crate) struct Surroundings {

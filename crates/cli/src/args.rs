@@ -5,6 +5,7 @@ pub(crate) mod tune;
 pub(crate) mod tune_run;
 pub(crate) mod tune_verify;
 
+use crate::values::RunFiles;
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -26,8 +27,10 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench serve --listen 192.0.2.2:7411         on one machine, and on the other:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
+  sidestep compare a1.json,a2.json b1.json,b2.json     the same of several runs a side, which sees more
   sidestep tune check --cpus 2-3                       what is wrong with this host for latency
 
+SIDESTEP_VERBOSE=1 has the control planes of a measurement say what they attach and detach.
 Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
 6 partly applied, 130 stopped by Ctrl-C.";
 
@@ -82,10 +85,10 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The earlier result
-    pub(crate) before: PathBuf,
-    /// The later result, which is judged
-    pub(crate) after: PathBuf,
+    /// The earlier result; or several of the same measurement (a1.json,a2.json,...), taken in turn with the later ones
+    pub(crate) before: RunFiles,
+    /// The later result, which is judged; or several
+    pub(crate) after: RunFiles,
     /// Write the comparison as JSON; `-` for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

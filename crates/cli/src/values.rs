@@ -3,7 +3,10 @@
 use sidestep_bench::fix;
 use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::ring::Load;
+use std::ffi::{OsStr, OsString};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Where `sidestep bench serve` listens unless told otherwise.
@@ -27,6 +30,21 @@ impl FromStr for Cpus {
             None => Ok(Self { client: number(text)?, peer: None }),
             Some((client, peer)) => Ok(Self { client: number(client)?, peer: Some(number(peer)?) }),
         }
+    }
+}
+
+/// The result files of one side of a comparison: `a.json`, or several with commas between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunFiles(pub(crate) Vec<PathBuf>);
+
+impl From<OsString> for RunFiles {
+    fn from(text: OsString) -> Self {
+        // A file whose name has a comma in it is that file.
+        if std::path::Path::new(&text).exists() {
+            return Self(vec![text.into()]);
+        }
+        let pieces = text.as_bytes().split(|byte| *byte == b',');
+        Self(pieces.map(|piece| OsStr::from_bytes(piece).into()).collect())
     }
 }
 
@@ -181,6 +199,17 @@ mod tests {
         for bad in ["", "a", "1,", "-1", "1,2,3", "4294967296"] {
             assert!(bad.parse::<Cpus>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn files_of_runs() {
+        let files = |text: &str| RunFiles::from(OsString::from(text)).0;
+        assert_eq!(files("a.json"), [PathBuf::from("a.json")]);
+        assert_eq!(files("a.json,b.json"), ["a.json", "b.json"].map(PathBuf::from));
+        let one = std::env::temp_dir().join(format!("sidestep-{},comma", std::process::id()));
+        std::fs::write(&one, "").expect("written");
+        assert_eq!(RunFiles::from(one.clone().into_os_string()), RunFiles(vec![one.clone()]));
+        std::fs::remove_file(&one).expect("it is there");
     }
 
     #[test]

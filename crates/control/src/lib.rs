@@ -26,7 +26,7 @@ use permit::Permit;
 use registry::Registry;
 use sidestep_plane::place;
 use sidestep_sys::Problem;
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::note;
 use state::State;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -65,7 +65,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let mut registry = Registry::new(dataplane, state);
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
     registry.adopt(records, now);
-    say(format!("control plane of this network namespace, at {}", socket.display()));
+    note(format!("control plane of this network namespace, at {}", socket.display()));
     let state = Daemon::new(mirror, listener, registry, namespace).run(stop)?;
     state.remove()
 }

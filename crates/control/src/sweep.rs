@@ -4,7 +4,7 @@
 use crate::state::State;
 use crate::xdp::Xdp;
 use sidestep_sys::Problem;
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::{note, say};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +25,7 @@ pub(crate) fn sweep(own: &Path) {
     let Some(living) = living() else { return };
     for (_, path) in candidates.into_iter().filter(|(inode, _)| !living.contains(inode)) {
         match remove(&path) {
-            Ok(true) => say(format!("removed {}: its network namespace is gone", path.display())),
+            Ok(true) => note(format!("removed {}: its network namespace is gone", path.display())),
             Ok(false) => {}
             Err(problem) => say(problem.brief()),
         }

@@ -20,7 +20,6 @@ pub struct MirrorRoutes {
 struct Held {
     snapshot: Snapshot,
     links: Vec<route::Link>,
-    addresses: Vec<route::Address>,
     routes: Vec<route::Route>,
     neighbours: Vec<route::Neighbour>,
     /// Whether it is of any moment at all; the generation of an empty table is 0, too.
@@ -76,11 +75,9 @@ impl Held {
         let seen = &self.snapshot;
         self.are_complete = seen.hosts_incomplete.or(seen.routes_incomplete) == Incomplete::No;
         self.links.clear();
-        self.addresses.clear();
         self.routes.clear();
         self.neighbours.clear();
         self.links.extend(seen.links.iter().map(link));
-        self.addresses.extend(seen.addresses.iter().map(address));
         self.routes.extend(seen.routes.iter().map(route_of));
         self.neighbours.extend(seen.neighbours.iter().map(neighbour));
     }
@@ -88,7 +85,7 @@ impl Held {
     fn tables(&self) -> Tables<'_> {
         Tables {
             links: &self.links,
-            addresses: &self.addresses,
+            addresses: &self.snapshot.addresses,
             routes: &self.routes,
             neighbours: &self.neighbours,
             are_complete: self.are_complete,
@@ -112,24 +109,13 @@ fn link(link: &table::Link) -> route::Link {
     }
 }
 
-fn address(address: &table::Address) -> route::Address {
-    route::Address {
-        interface: address.interface,
-        address: address.address,
-        prefix_len: address.prefix_len,
-        scope: address.scope,
-        is_avoided: address.is_avoided,
-        is_secondary: address.is_secondary,
-    }
-}
-
 fn route_of(route: &table::Route) -> route::Route {
     route::Route {
         table: route.table,
         destination: route.destination,
         prefix_len: route.prefix_len,
         tos: route.tos,
-        kind: kind(route.kind),
+        kind: route.kind,
         scope: route.scope,
         metric: route.metric,
         gateway: route.gateway,
@@ -142,30 +128,12 @@ fn route_of(route: &table::Route) -> route::Route {
     }
 }
 
-fn kind(kind: table::RouteKind) -> route::RouteKind {
-    match kind {
-        table::RouteKind::Unicast => route::RouteKind::Unicast,
-        table::RouteKind::Local => route::RouteKind::Local,
-        table::RouteKind::Broadcast => route::RouteKind::Broadcast,
-        table::RouteKind::Multicast => route::RouteKind::Multicast,
-        table::RouteKind::Anycast => route::RouteKind::Anycast,
-        table::RouteKind::Unreachable => route::RouteKind::Unreachable,
-        table::RouteKind::Prohibit => route::RouteKind::Prohibit,
-        table::RouteKind::Blackhole => route::RouteKind::Blackhole,
-        table::RouteKind::Other => route::RouteKind::Other,
-    }
-}
-
 fn neighbour(neighbour: &table::Neighbour) -> route::Neighbour {
     route::Neighbour {
         interface: neighbour.interface,
         address: neighbour.address,
         mac: MacAddress(neighbour.mac),
-        state: match neighbour.state {
-            table::NeighbourState::Usable => route::NeighbourState::Usable,
-            table::NeighbourState::Pending => route::NeighbourState::Pending,
-            table::NeighbourState::Failed => route::NeighbourState::Failed,
-        },
+        state: neighbour.state,
     }
 }
 

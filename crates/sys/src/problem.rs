@@ -1,5 +1,6 @@
 //! The one error a user sees: the thing, the reason, the next step.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -92,6 +93,23 @@ impl std::error::Error for Problem {}
 /// Says something on standard error. Nobody listening there is no reason to stop, as it is for `eprintln`.
 pub fn say(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "sidestep: {text}");
+}
+
+thread_local! {
+    static NOTES: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Says what goes on where nothing is wrong, on threads whose user wants to know.
+pub fn note(text: impl fmt::Display) {
+    if NOTES.get() {
+        say(text);
+    }
+}
+
+/// From here on the calling thread says nothing of what goes on ([`note`]), only what is wrong ([`say`]): it serves another
+/// program, whose user has asked for something else.
+pub fn without_notes() {
+    NOTES.set(false);
 }
 
 #[cfg(test)]

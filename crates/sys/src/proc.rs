@@ -62,15 +62,6 @@ impl Roots {
         let line = info.lines().find(|line| line.starts_with("model name"));
         line.and_then(|line| line.split_once(':')).map_or_else(String::new, |(_, name)| name.trim().to_owned())
     }
-
-    /// The interrupts of a network interface, from its device's MSI vectors.
-    pub fn interface_irqs(&self, interface: &str) -> Vec<u32> {
-        let folder = self.sys.join("class/net").join(interface).join("device/msi_irqs");
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut irqs: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        irqs.sort_unstable();
-        irqs
-    }
 }
 
 fn read(path: &Path) -> String {
@@ -122,7 +113,6 @@ mod tests {
         }
         let nowhere = Roots { proc: "/no/such".into(), sys: "/no/such".into() };
         assert_eq!(nowhere.cpu_counters(&[0]), [CpuCounters::default()]);
-        assert!(nowhere.interface_irqs("eth0").is_empty());
         assert_eq!(nowhere.cpu_model(), "");
     }
 

@@ -12,6 +12,7 @@ pub mod check;
 pub mod cpus;
 pub mod driver;
 pub mod host;
+pub mod interrupts;
 mod netlink;
 pub mod place;
 pub mod plan;

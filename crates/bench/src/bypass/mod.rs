@@ -21,6 +21,10 @@ use std::time::{Duration, Instant};
 /// interfaces are put to work again after their programs were attached.
 const READY_MAX: Duration = Duration::from_secs(5);
 
+/// Set to anything, the control planes of both ends say what they do on standard error, as `sidestep control` does. What is
+/// wrong they say in any case.
+const VERBOSE: &str = "SIDESTEP_VERBOSE";
+
 /// The largest message: an Ethernet frame of 1500 bytes less IPv4 and UDP headers. IPv6 takes 20 bytes more.
 pub(crate) const SIZE_MAX_V4: u32 = 1472;
 /// The same over IPv6.
@@ -42,6 +46,9 @@ impl Plane {
         let serve = move || {
             // Anywhere is better than where this end spins.
             let _ = cpu::restrict(&cpus);
+            if std::env::var_os(VERBOSE).is_none_or(|value| value.is_empty()) {
+                sidestep_sys::problem::without_notes();
+            }
             let options =
                 sidestep_control::Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
             if let Err(problem) = sidestep_control::run(&options, &seen) {

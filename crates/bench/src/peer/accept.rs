@@ -1,7 +1,7 @@
 //! Answers one message per connection, and ends it.
 
 use super::protocol::Done;
-use super::session::Watch;
+use super::watch::Watch;
 use crate::bypass::StackListener;
 use crate::message::Header;
 use sidestep_link::kernel::KernelLink;

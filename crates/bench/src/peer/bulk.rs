@@ -1,7 +1,7 @@
 //! Takes a stream, or gives one.
 
 use super::protocol::{Bulk, Done};
-use super::session::Watch;
+use super::watch::Watch;
 use crate::message::filled;
 use sidestep_link::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};

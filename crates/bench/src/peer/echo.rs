@@ -1,7 +1,7 @@
 //! Answers every message with itself.
 
 use super::protocol::{Done, Echo};
-use super::session::{Watch, work};
+use super::watch::{Watch, work};
 use crate::message::Header;
 use sidestep_link::{Link, is_retry, send_all};
 use sidestep_sys::socket::incoming_napi_id;

@@ -1,7 +1,7 @@
 //! Answers bare frames in place.
 
 use super::protocol::{Done, Echo};
-use super::session::{Watch, work};
+use super::watch::{Watch, work};
 use crate::frames::{End, payload, turn_round};
 use crate::message::Header;
 use sidestep_link::frame::{FrameLink, Received};

@@ -1,5 +1,5 @@
 //! The other end: what it is told (`protocol`), how it is reached (`control`), what it does (`session`, `echo`, `sink`, `bulk`,
-//! `accept`).
+//! `accept`), and when it gives up (`watch`).
 //!
 //! The same peer serves every place: a child process in the lab's second namespace or on loopback, told over an inherited
 //! socket, and `sidestep bench serve` on another machine, told over TCP. Measured messages never travel on the control
@@ -15,6 +15,7 @@ mod sequence;
 pub mod serve;
 mod session;
 mod sink;
+mod watch;
 
 pub use control::Control;
 pub use session::{Origin, SERVICE_TIME_MAX, run};

@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
@@ -10,17 +11,13 @@ use crate::message::check_size;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
 use sidestep_link::udp::{self, Port};
-use sidestep_link::{Address, Link, Listener, Options, Waiting};
+use sidestep_link::{Address, Link, Listener, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A slice ends after this even if the measuring end keeps sending: nobody holds a CPU of ours for longer at a time.
-const SLICE_MAX: Duration = Duration::from_secs(60);
-/// A slice in which nothing comes for so long is over.
-const QUIET_MAX: Duration = Duration::from_secs(3);
 /// How long a sleeping receive sleeps before it looks up.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long the measuring end has to connect to a slice's port.
@@ -29,9 +26,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// A spinning loop reads the clock once in so many turns, to learn whether it should end.
-const TURNS: u32 = 4096;
-
 /// Who is at the other end of a control connection, and between which addresses the messages go.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
@@ -311,61 +305,7 @@ impl Session {
     }
 
     fn watch(&self, path: &Path) -> Watch<'_> {
-        let now = Instant::now();
-        Watch {
-            control: &self.control,
-            turns: 0,
-            turns_between_looks: if path.waiting == Waiting::Spin { TURNS } else { 1 },
-            end: now + SLICE_MAX,
-            heard: now,
-            heard_something: true,
-        }
-    }
-}
-
-/// Tells a slice's loop when to give up.
-pub(super) struct Watch<'a> {
-    control: &'a Control,
-    turns: u32,
-    turns_between_looks: u32,
-    end: Instant,
-    heard: Instant,
-    heard_something: bool,
-}
-
-impl Watch<'_> {
-    /// Called when a message has come. Errs when the slice has lasted too long.
-    #[inline]
-    pub(super) fn heard(&mut self) -> Result<(), Problem> {
-        self.heard_something = true;
-        self.turns += 1;
-        if self.turns >= TURNS { self.look() } else { Ok(()) }
-    }
-
-    /// Called when nothing has come. Errs when nothing will come any more.
-    #[inline]
-    pub(super) fn waited(&mut self) -> Result<(), Problem> {
-        self.turns += 1;
-        if self.turns >= self.turns_between_looks { self.look() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn look(&mut self) -> Result<(), Problem> {
-        self.turns = 0;
-        let now = Instant::now();
-        if std::mem::take(&mut self.heard_something) {
-            self.heard = now;
-        }
-        let why = if now > self.end {
-            format!("it lasted longer than {} s", SLICE_MAX.as_secs())
-        } else if now - self.heard > QUIET_MAX {
-            format!("nothing came for {} s", QUIET_MAX.as_secs())
-        } else if self.control.is_closed() {
-            "the measuring end closed the connection".into()
-        } else {
-            return Ok(());
-        };
-        Err(Problem::failed("ended a slice", why))
+        Watch::new(&self.control, path.waiting)
     }
 }
 
@@ -382,15 +322,4 @@ fn socket_path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("sidestep-{}-{number}.sock", std::process::id()))
-}
-
-/// Keeps the CPU busy for `service`, as an application that computes before it answers.
-#[inline]
-pub(super) fn work(service: Duration) {
-    if !service.is_zero() {
-        let begin = Instant::now();
-        while begin.elapsed() < service {
-            std::hint::spin_loop();
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::protocol::Done;
 use super::sequence::Sequence;
-use super::session::Watch;
+use super::watch::Watch;
 use crate::message::Header;
 use sidestep_link::{Link, is_retry, send_all};
 use sidestep_sys::{Problem, cpu};

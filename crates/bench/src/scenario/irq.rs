@@ -1,31 +1,43 @@
 //! Moving a network interface's interrupts to one CPU, for the rungs that ask for it, and back.
 
 use sidestep_sys::problem::{Problem, say};
-use sidestep_sys::proc::Roots;
-use std::fs;
-use std::path::PathBuf;
+use sidestep_tune::host::{Absence, Host};
+use sidestep_tune::interrupts::{affinity_of, of_interface};
+use sidestep_tune::place::Place;
+use std::fmt;
 
 /// The interrupts of one interface, with the affinity they had.
-#[derive(Debug)]
 pub struct IrqPins {
-    before: Vec<(PathBuf, String)>,
+    host: Box<dyn Host>,
+    before: Vec<(Place, String)>,
     pinned_to: Option<u32>,
+}
+
+impl fmt::Debug for IrqPins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IrqPins")
+            .field("before", &self.before)
+            .field("pinned_to", &self.pinned_to)
+            .finish_non_exhaustive()
+    }
 }
 
 impl IrqPins {
     /// Notes the affinity of the interrupts of `interface`. Err says why there is nothing to pin.
-    pub fn of(roots: &Roots, interface: &str) -> Result<Self, String> {
-        let irqs = roots.interface_irqs(interface);
+    pub fn of(host: Box<dyn Host>, interface: &str) -> Result<Self, String> {
+        let interrupts = host.read(&Place::parse("proc:interrupts").map_err(|problem| problem.brief())?);
+        let irqs = of_interface(host.as_ref(), interface, &interrupts.unwrap_or_default());
         if irqs.is_empty() {
             return Err(format!("{interface} has no interrupt of its own to pin (a veth or loopback device has none)"));
         }
         let note = |irq: &u32| {
-            let path = roots.proc.join("irq").join(irq.to_string()).join("smp_affinity_list");
+            let place = affinity_of(*irq);
             let affinity =
-                fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            Ok((path, affinity.trim().to_owned()))
+                host.read(&place).map_err(|absence| format!("cannot read {}: {}", place.words(), why(absence)))?;
+            Ok((place, affinity))
         };
-        Ok(Self { before: irqs.iter().map(note).collect::<Result<_, String>>()?, pinned_to: None })
+        let before = irqs.iter().map(note).collect::<Result<_, String>>()?;
+        Ok(Self { host, before, pinned_to: None })
     }
 
     /// Sends them all to `cpu`. What the kernel manages itself cannot be moved and makes this fail.
@@ -34,7 +46,7 @@ impl IrqPins {
             return Ok(());
         }
         self.pinned_to = Some(cpu);
-        self.before.iter().try_for_each(|(path, _)| write(path, &cpu.to_string()))
+        self.before.iter().try_for_each(|(place, _)| self.write(place, &cpu.to_string()))
     }
 
     /// Sends them where they were.
@@ -43,8 +55,15 @@ impl IrqPins {
             return Ok(());
         }
         // All of them, even when one fails; the first failure is told.
-        let results: Vec<_> = self.before.iter().map(|(path, affinity)| write(path, affinity)).collect();
+        let results: Vec<_> = self.before.iter().map(|(place, affinity)| self.write(place, affinity)).collect();
         results.into_iter().collect()
+    }
+
+    fn write(&self, place: &Place, affinity: &str) -> Result<(), Problem> {
+        self.host.write(place, affinity).map_err(|error| {
+            Problem::failed(format!("cannot write {affinity:?} to {}", place.words()), error)
+                .next("run as root; an interrupt that the kernel manages cannot be moved")
+        })
     }
 }
 
@@ -56,47 +75,70 @@ impl Drop for IrqPins {
     }
 }
 
-fn write(path: &PathBuf, affinity: &str) -> Result<(), Problem> {
-    fs::write(path, affinity).map_err(|error| {
-        Problem::failed(format!("cannot write {affinity:?} to {}", path.display()), error)
-            .next("run as root; an interrupt that the kernel manages cannot be moved")
-    })
+fn why(absence: Absence) -> String {
+    match absence {
+        Absence::Missing => "it is not there".into(),
+        Absence::Denied => "only root may".into(),
+        Absence::Unreadable(why) => why,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidestep_tune::host::Tree;
+    use std::fs;
+    use std::path::Path;
 
-    fn host() -> (tempfile::TempDir, Roots) {
+    fn host() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let roots = Roots { proc: folder.path().join("proc"), sys: folder.path().join("sys") };
         for (irq, affinity) in [("41", "0-3\n"), ("42", "2\n")] {
-            fs::create_dir_all(roots.proc.join("irq").join(irq)).expect("made");
-            fs::write(roots.proc.join("irq").join(irq).join("smp_affinity_list"), affinity).expect("made");
-            fs::create_dir_all(roots.sys.join("class/net/eth7/device/msi_irqs").join(irq)).expect("made");
+            let path = folder.path().join("proc/irq").join(irq);
+            fs::create_dir_all(&path).expect("made");
+            fs::write(path.join("smp_affinity_list"), affinity).expect("made");
+            fs::create_dir_all(folder.path().join("sys/class/net/eth7/device/msi_irqs").join(irq)).expect("made");
         }
-        (folder, roots)
+        folder
     }
 
-    fn affinity(roots: &Roots, irq: &str) -> String {
-        roots.proc(&format!("irq/{irq}/smp_affinity_list"))
+    fn pins(folder: &Path, interface: &str) -> Result<IrqPins, String> {
+        IrqPins::of(Box::new(Tree::at(folder)), interface)
+    }
+
+    fn affinity(folder: &Path, irq: &str) -> String {
+        fs::read_to_string(folder.join("proc/irq").join(irq).join("smp_affinity_list")).expect("it is there")
     }
 
     #[test]
     fn pins_and_puts_back() {
-        let (_folder, roots) = host();
-        let mut pins = IrqPins::of(&roots, "eth7").expect("it has two");
+        let folder = host();
+        let mut pins = pins(folder.path(), "eth7").expect("it has two");
         pins.pin(3).expect("writable");
-        assert_eq!((affinity(&roots, "41"), affinity(&roots, "42")), ("3".into(), "3".into()));
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("3\n".into(), "3\n".into()));
         drop(pins);
-        assert_eq!((affinity(&roots, "41"), affinity(&roots, "42")), ("0-3".into(), "2".into()));
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("0-3\n".into(), "2\n".into()));
+    }
+
+    #[test]
+    fn a_device_behind_a_bus_has_those_of_its_name() {
+        let folder = host();
+        let device = folder.path().join("sys/devices/virtio3");
+        fs::create_dir_all(&device).expect("made");
+        fs::create_dir_all(folder.path().join("sys/class/net/eth8")).expect("made");
+        std::os::unix::fs::symlink("../../../devices/virtio3", folder.path().join("sys/class/net/eth8/device"))
+            .expect("made");
+        let table = " CPU0\n 40: 1 virtio3-config\n 41: 1 virtio3-input.0\n 42: 1 virtio30-input.0\n";
+        fs::write(folder.path().join("proc/interrupts"), table).expect("made");
+        let mut pins = pins(folder.path(), "eth8").expect("it has one");
+        pins.pin(3).expect("writable");
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("3\n".into(), "2\n".into()));
     }
 
     #[test]
     fn says_why_there_is_nothing_to_pin() {
-        let (_folder, roots) = host();
-        assert!(IrqPins::of(&roots, "veth0").expect_err("it has none").contains("veth0 has no interrupt"));
-        fs::remove_file(roots.proc.join("irq/42/smp_affinity_list")).expect("removed");
-        assert!(IrqPins::of(&roots, "eth7").expect_err("one is unreadable").contains("cannot read"));
+        let folder = host();
+        assert!(pins(folder.path(), "veth0").expect_err("it has none").contains("veth0 has no interrupt"));
+        fs::remove_file(folder.path().join("proc/irq/42/smp_affinity_list")).expect("removed");
+        assert!(pins(folder.path(), "eth7").expect_err("one is unreadable").contains("cannot read"));
     }
 }

@@ -85,11 +85,11 @@ mod tests {
     #[test]
     fn a_host_that_has_everything_runs_five_rungs() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let roots = sidestep_sys::proc::Roots { proc: folder.path().into(), sys: folder.path().into() };
-        std::fs::create_dir_all(folder.path().join("class/net/eth7/device/msi_irqs/9")).expect("made");
-        std::fs::create_dir_all(folder.path().join("irq/9")).expect("made");
-        std::fs::write(folder.path().join("irq/9/smp_affinity_list"), "0").expect("made");
-        let means = Means { irqs: IrqPins::of(&roots, "eth7"), isolated_cpu: Some(5), cpu: 1 };
+        let host = Box::new(sidestep_tune::host::Tree::at(folder.path()));
+        std::fs::create_dir_all(folder.path().join("sys/class/net/eth7/device/msi_irqs/9")).expect("made");
+        std::fs::create_dir_all(folder.path().join("proc/irq/9")).expect("made");
+        std::fs::write(folder.path().join("proc/irq/9/smp_affinity_list"), "0").expect("made");
+        let means = Means { irqs: IrqPins::of(host, "eth7"), isolated_cpu: Some(5), cpu: 1 };
         let arms = ladder(Transport::Udp, 64, &means).expect("the paths exist");
         let rungs: Vec<_> = arms.iter().map(|arm| arm.rung.clone().expect("a ladder has rungs")).collect();
         assert!(arms.iter().all(|arm| arm.is_possible()));

@@ -19,11 +19,18 @@ pub use warmup::Warmup;
 /// about 20 % of the tail.
 pub const TAIL_SAMPLES: f64 = 100.0;
 
-/// Quantile of Student's t distribution at 97.5 % with `freedom` degrees of freedom (Cornish-Fisher expansion; within
-/// 1 % from 4 degrees on; nothing here has fewer).
-fn student_t(freedom: usize) -> f64 {
-    let df = freedom.max(1) as f64;
-    1.96 + 2.37 / df + 2.82 / (df * df) + 2.2 / (df * df * df)
+/// Quantile of Student's t distribution at 97.5 % with `freedom` degrees of freedom: the tables' values up to three, then the
+/// Cornish-Fisher expansion (within 1 %).
+pub(crate) fn student_t(freedom: usize) -> f64 {
+    match freedom {
+        0 | 1 => 12.706,
+        2 => 4.303,
+        3 => 3.182,
+        _ => {
+            let df = freedom as f64;
+            1.96 + 2.37 / df + 2.82 / (df * df) + 2.2 / (df * df * df)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -32,7 +39,9 @@ mod tests {
 
     #[test]
     fn t_is_close_to_the_tables() {
-        for (freedom, table) in [(4, 2.776), (9, 2.262), (19, 2.093), (39, 2.023), (1_000_000, 1.96)] {
+        for (freedom, table) in
+            [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (19, 2.093), (39, 2.023), (1_000_000, 1.96)]
+        {
             assert!((student_t(freedom) / table - 1.0).abs() < 0.01, "{freedom}: {}", student_t(freedom));
         }
     }

@@ -3,14 +3,18 @@
 use crate::args;
 use crate::exit;
 use crate::output::{self, Outputs};
+use crate::values::RunFiles;
 use sidestep_bench::compare::{Compared, Comparison};
 use sidestep_report::json;
+use sidestep_report::schema::Document;
 use sidestep_sys::Problem;
 use std::fmt::Write;
 
 pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
     Outputs::prepare(args.json.clone(), None)?;
-    let comparison = Comparison::of(&json::read(&args.before)?, &json::read(&args.after)?);
+    let read =
+        |files: &RunFiles| files.0.iter().map(|file| json::read(file)).collect::<Result<Vec<Document>, Problem>>();
+    let comparison = Comparison::of_runs(&read(&args.before)?, &read(&args.after)?);
     match &args.json {
         Some(path) => {
             let text = serde_json::to_string_pretty(&comparison)
@@ -36,6 +40,10 @@ fn render(comparison: &Comparison) -> String {
     );
     for row in &comparison.rows {
         let _ = writeln!(text, "{}", line(row, width));
+    }
+    let [before, after] = comparison.runs;
+    if before > 1 || after > 1 {
+        let _ = writeln!(text, "\n{before} and {after} runs; the floor is how far the runs of a side lie apart");
     }
     section(&mut text, "\nnot compared:", &comparison.unmatched);
     section(&mut text, "\nthe runs differ in (first / second):", &comparison.differences);

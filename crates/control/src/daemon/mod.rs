@@ -27,6 +27,11 @@ use std::time::{Duration, Instant};
 /// How often what has no notice is looked after: the stop flag, deadlines, the writer's sign of life.
 const TURN: Duration = Duration::from_millis(250);
 
+/// How long requests may take in one turn. One of them can take longer (a queue that was just closed is waited for, up to a
+/// second), but not one of every client before the tables are refreshed and the sign of life is given: with those missing for
+/// three seconds, applications take control for silent and go by the kernel.
+const SERVE_MAX: Duration = Duration::from_millis(100);
+
 /// How often neighbours in use are confirmed, and kernel sockets looked at.
 const CONFIRM: Duration = Duration::from_secs(1);
 
@@ -51,13 +56,25 @@ pub(crate) struct Daemon<D, K> {
     /// No descriptors are left: the door is shut until then.
     shut_until: Option<Instant>,
     confirmed_at: Instant,
+    /// The client whose request was the last one.
+    served_last: u32,
 }
 
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
         let errors = Errors::open();
-        Self { mirror, listener, registry, errors, channels, namespace, shut_until: None, confirmed_at: now }
+        Self {
+            mirror,
+            listener,
+            registry,
+            errors,
+            channels,
+            namespace,
+            shut_until: None,
+            confirmed_at: now,
+            served_last: 0,
+        }
     }
 
     /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
@@ -80,7 +97,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         if ready.has_arrivals {
             self.welcome(now);
         }
-        ready.clients.into_iter().for_each(|id| self.serve(id, now));
+        self.serve_some(ready.clients, now, || now.elapsed() >= SERVE_MAX);
         let troubles = self.errors.take().into_iter().filter_map(|trouble| self.registry.troubled(trouble)).collect();
         self.notify(troubles);
         self.registry.expire(now);
@@ -139,6 +156,20 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
                     turn_away(&channel, refusal);
                     self.registry.closers.close(peer.uid, channel.into());
                 }
+            }
+        }
+    }
+
+    /// One request of each, until `is_over`; who was not served is first in the next turn. Whoever asks has its number from
+    /// the order of coming, so nobody gains by asking more often.
+    fn serve_some(&mut self, mut ids: Vec<u32>, now: Instant, is_over: impl Fn() -> bool) {
+        let next = ids.partition_point(|id| *id <= self.served_last);
+        ids.rotate_left(next);
+        for id in ids {
+            self.serve(id, now);
+            self.served_last = id;
+            if is_over() {
+                break;
             }
         }
     }

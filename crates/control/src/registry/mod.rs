@@ -19,7 +19,7 @@ use sidestep_plane::message::{
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::{note, say};
 use sidestep_sys::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -162,11 +162,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             };
             match kept {
                 Ok(entries) => {
-                    say(format!("{what} is kept for {} s, for its owner to come back", RESTART_GRACE.as_secs()));
+                    note(format!("{what} is kept for {} s, for its owner to come back", RESTART_GRACE.as_secs()));
                     self.keep_orphan(record, entries, now);
                 }
                 Err(reason) => {
-                    say(format!("{what} is closed: {reason}"));
+                    note(format!("{what} is closed: {reason}"));
                     self.keeper.forget(stack);
                 }
             }
@@ -342,7 +342,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn remove(&mut self, id: u32) {
         let Some(client) = self.clients.remove(&id) else { return };
         if !client.stacks.is_empty() {
-            say(format!(
+            note(format!(
                 "{} (process {:?}) is gone; {} stacks are closed",
                 client.name,
                 client.peer.pid,

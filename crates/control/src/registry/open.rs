@@ -7,7 +7,7 @@ use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
 use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
 use sidestep_plane::table::Link;
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::{note, say};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
@@ -28,7 +28,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
         }
         let facts = opened.facts;
-        say(format!(
+        note(format!(
             "stack {stack}: {} queue {} ({:?}) for {label}, user {}",
             facts.interface, facts.queue, facts.mode, peer.uid
         ));

@@ -3,7 +3,7 @@
 use sidestep_plane::message::{Code, Downgrade, Mode, Refusal};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, Attach, Steering};
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Interface {
             Refusal::of(code, format!("cannot serve {}", link.name), &problem)
         })?;
         let facts = steering.facts();
-        say(format!("attached to {} ({:?}), program {}", facts.interface, facts.mode, facts.program_id));
+        note(format!("attached to {} ({:?}), program {}", facts.interface, facts.mode, facts.program_id));
         if let Err(problem) = xdp::wait_until_up(&link.name, UP_WAIT) {
             say(problem.brief());
         }

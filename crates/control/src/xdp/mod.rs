@@ -9,7 +9,7 @@ use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Protocol, Refusal, S
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::Problem;
-use sidestep_sys::problem::say;
+use sidestep_sys::problem::{note, say};
 use socket::Queues;
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,13 +45,13 @@ impl Xdp {
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
-                    say(format!("took over the program on {}", steering.facts().interface));
+                    note(format!("took over the program on {}", steering.facts().interface));
                     let steering = renewed(steering);
                     xdp.interfaces.insert(index, Interface::new(steering));
                 }
                 result => {
                     let why = result.map_or_else(|problem| problem.brief(), |_| "it is no longer attached".into());
-                    say(format!("removes what an earlier control has left for interface {index}: {why}"));
+                    note(format!("removes what an earlier control has left for interface {index}: {why}"));
                     Steering::remove(&directory)?;
                 }
             }
@@ -164,7 +164,7 @@ impl Xdp {
 /// With the program of this build, where an earlier one has left its own.
 fn renewed(mut steering: Steering) -> Steering {
     match steering.update_program() {
-        Ok(true) => say(format!("renewed the program on {}", steering.facts().interface)),
+        Ok(true) => note(format!("renewed the program on {}", steering.facts().interface)),
         Ok(false) => {}
         Err(problem) => say(problem),
     }

@@ -2,6 +2,7 @@
 //!
 //! A record is a fixed number of words. Readers check what they decode: a value outside of its type is no record.
 
+pub use sidestep_stack::route::{Address, NeighbourState, RouteKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A kind of record.
@@ -48,46 +49,6 @@ pub struct Link {
     pub master: u32,
 }
 
-/// An address of this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// The interface that has it.
-    pub interface: u32,
-    /// The address (IFA_LOCAL where there is one).
-    pub address: IpAddr,
-    /// Bits of the subnet.
-    pub prefix_len: u8,
-    /// RT_SCOPE_* (rtnetlink(7)): 0 universe, 253 link, 254 host.
-    pub scope: u8,
-    /// Not to be chosen as a source: deprecated, tentative or found to be a duplicate.
-    pub is_avoided: bool,
-    /// IFA_F_SECONDARY (IPv6: IFA_F_TEMPORARY).
-    pub is_secondary: bool,
-}
-
-/// What a route does with a packet (RTN_*).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteKind {
-    /// On to a gateway or a neighbour.
-    Unicast,
-    /// To this host.
-    Local,
-    /// To everybody on the link.
-    Broadcast,
-    /// To a group.
-    Multicast,
-    /// An anycast address of this host.
-    Anycast,
-    /// Refused: EHOSTUNREACH.
-    Unreachable,
-    /// Refused: EACCES.
-    Prohibit,
-    /// Dropped: EINVAL to the sender.
-    Blackhole,
-    /// Needs what the mirror does not hold (throw, nat, encapsulation): ask the kernel.
-    Other,
-}
-
 /// One next hop of a route. A route with several (ECMP) is as many records in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -123,17 +84,6 @@ pub struct Route {
     pub is_dead: bool,
     /// Another next hop of the same route stands in the record before this one.
     pub is_continuation: bool,
-}
-
-/// What the kernel knows of a neighbour, as far as a sender cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NeighbourState {
-    /// Its Ethernet address may be used (reachable, stale, delay, probe, permanent, noarp).
-    Usable,
-    /// The kernel is asking for it (incomplete).
-    Pending,
-    /// It did not answer.
-    Failed,
 }
 
 /// A neighbour: an entry of the ARP or NDP cache.

@@ -55,8 +55,7 @@ pub(super) fn tried(document: &Document, palette: &Palette) -> String {
     let text = "Each step with and without it in one interleaved run, on top of those kept before it. It is kept if the median or \
                 the 99th percentile is better, beyond the noise floor, and neither is worse. Time lost is that of a loop on \
                 the measuring CPU that only reads the clock.";
-    let summary = steps::summary(document).unwrap_or_default();
-    section("steps", words::STEPS, &(paragraph(text) + &table(&steps, palette) + &paragraph(&summary)))
+    section("steps", words::STEPS, &(paragraph(text) + &table(&steps, palette)))
 }
 
 pub(super) fn missing(document: &Document, palette: &Palette) -> String {

@@ -40,7 +40,7 @@ pub(super) fn overview(document: &Document, palette: &Palette) -> String {
     let summary = summary(document);
     let mut body = key_figures(document);
     body += &paragraph(&summary.measured);
-    if let Some(section) = view::latency_sections(document).first() {
+    if let Some(section) = view::latency_sections(document).first().filter(|_| document.steps.is_empty()) {
         let rows = head_rows(&section.rows);
         let text = "The bar goes from p50 (dot) to p99; the thin line from the minimum to the last percentile that has \
                     enough samples. Shorter and further left is better.";
@@ -67,6 +67,16 @@ fn head_rows<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
 }
 
 fn key_figures(document: &Document) -> String {
+    if !document.steps.is_empty() {
+        let kept = document.steps.iter().filter(|step| step.decision == "kept").count();
+        let text = "helped here, and would be kept; everything was put back";
+        let figure = figure_of(
+            &kept.to_string(),
+            &format!("of {}", words::counted(document.steps.len(), "step", "steps")),
+            text,
+        );
+        return format!("<dl class=\"key\">\n{figure}</dl>\n");
+    }
     let Some((row, ratio)) = headline(document) else {
         return String::new();
     };

@@ -14,8 +14,7 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
         numbers("p99 ratio", 2),
         numbers("time lost % without", 4),
         numbers("with", 3),
-        words("why"),
-        words("what it is"),
+        words("what it is, and why"),
     ];
     let lines: Vec<_> = document.steps.iter().map(line).collect();
     (!lines.is_empty()).then_some(Table { columns, lines, notes: Vec::new() })
@@ -34,8 +33,7 @@ fn line(step: &Step) -> Line {
         value(ratio("p99")),
         lost(0),
         lost(1),
-        step.reason.clone(),
-        step.what.clone(),
+        [step.what.as_str(), step.reason.as_str()].join("; "),
     ])
 }
 
@@ -49,7 +47,9 @@ pub(crate) fn summary(document: &Document) -> Option<String> {
         let names = names(decision);
         if names.is_empty() { String::new() } else { format!("{words} {names}. ") }
     };
-    let text = part("kept", "Helped here:") + &part("dropped", "Did not:") + &part("impossible", "Could not be tried:");
+    let helped = part("kept", "Helped here:");
+    let helped = if helped.is_empty() { "Nothing helped here. ".to_owned() } else { helped };
+    let text = helped + &part("dropped", "Did not:") + &part("impossible", "Could not be tried:");
     (!document.steps.is_empty()).then(|| text.trim_end().to_owned())
 }
 
@@ -67,6 +67,8 @@ mod tests {
         let hiccups = vec![Hiccups { lost_share: 0.02, ..Hiccups::default() }, Hiccups::default()];
         let helped = Step { ratios: vec![ratio], hiccups, ..step("pinned", "kept") };
         let steps = vec![helped, step("polling", "kept"), step("busy-read", "dropped"), step("isolated", "impossible")];
+        let nothing = Document { steps: steps[2..].to_vec(), ..Document::default() };
+        assert!(summary(&nothing).is_some_and(|text| text.starts_with("Nothing helped here. Did not: busy-read.")));
         let document = Document { steps, ..Document::default() };
         assert_eq!(table(&document).map(|table| table.lines.len()), Some(4));
         assert_eq!(

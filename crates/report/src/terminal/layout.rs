@@ -196,6 +196,14 @@ fn cut(text: &str, width: usize) -> String {
     format!("{kept}..")
 }
 
+/// The first `width` characters of a word that is longer, or fewer, up to a slash: a path is broken between its parts.
+fn piece_of(letters: &[char], width: usize) -> usize {
+    if letters.len() <= width {
+        return letters.len();
+    }
+    letters[..width].iter().rposition(|letter| *letter == '/').filter(|at| *at > 0).map_or(width, |at| at + 1)
+}
+
 /// Lines of at most `width` characters; a longer word is broken.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
@@ -203,9 +211,13 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut used = 0;
     for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
         let letters: Vec<char> = word.chars().collect();
-        for piece in letters.chunks(width) {
+        let mut rest = &letters[..];
+        while !rest.is_empty() {
+            let is_broken = rest.len() < letters.len();
+            let (piece, more) = rest.split_at(piece_of(rest, width));
+            rest = more;
             let space = usize::from(used > 0);
-            if used + space + piece.len() > width {
+            if is_broken || used + space + piece.len() > width {
                 lines.push(String::new());
                 used = 0;
             }
@@ -230,6 +242,8 @@ mod tests {
         assert_eq!(wrap("a bb ccc dd", 6), ["a bb", "ccc dd"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("a /proc/sys/vm/swappiness: 1", 12), ["a /proc/sys/", "vm/", "swappiness:", "1"]);
+        assert_eq!(wrap("/abcdefgh", 4), ["/abc", "defg", "h"]);
     }
 
     #[test]

@@ -72,7 +72,6 @@ fn tried(document: &Document, page: &mut Page) {
     if let Some(table) = steps::table(document) {
         page.title(view::words::STEPS);
         page.table(&table);
-        steps::summary(document).iter().for_each(|summary| page.line(summary));
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
 use crate::number;
 use crate::schema::{Document, Ratio, Row};
 use crate::tables::rates::loss;
+use crate::tables::steps;
 use crate::tables::streams::fastest as fastest_stream;
 
 /// Below this share of the offered rate a rate counts as not reached.
@@ -27,8 +28,9 @@ pub(crate) struct Summary {
 
 /// The summary of `document`.
 pub(crate) fn summary(document: &Document) -> Summary {
-    let mut found = Vec::new();
-    for section in latency_sections(document) {
+    // Where steps were tried, the fastest of their many sides is nobody's question.
+    let mut found: Vec<String> = steps::summary(document).into_iter().collect();
+    for section in latency_sections(document).iter().filter(|_| document.steps.is_empty()) {
         for group in by_circumstance(&section.rows) {
             let heading = if section.ladder { format!("Ladder, {}", group.heading) } else { group.heading };
             found.extend(fastest_of(document, &heading, &group.rows));

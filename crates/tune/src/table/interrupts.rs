@@ -3,7 +3,7 @@
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
 use crate::cpus::CpuSet;
-use crate::place::Place;
+use crate::interrupts::{Row, affinity_of, of_interface, rows};
 use crate::scope::{Interface, Scope};
 use std::collections::BTreeSet;
 
@@ -142,44 +142,9 @@ pub(super) const ROWS: &[Check] = &[
     },
 ];
 
-/// The interface's vectors: those its device has, or, where the device sits behind a bus (virtio), those that carry the
-/// device's name and a queue's.
-fn vectors(scope: &Scope<'_>, interface: &Interface, interrupts: &str) -> BTreeSet<u32> {
-    let device = Place::of(&format!("sys:class/net/{}/device", interface.name));
-    let own = scope.host.list(&device.join("msi_irqs"));
-    let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).collect();
-    if found.is_empty() {
-        let behind = scope.host.resolve(&device);
-        let name = behind.as_ref().and_then(|place| place.path().rsplit('/').next()).unwrap_or(&interface.name);
-        let prefix = format!("{name}-");
-        let ours = rows(interrupts).filter(|row| row.action.starts_with(&prefix) && !row.action.ends_with("-config"));
-        found.extend(ours.map(|row| row.irq));
-    }
-    found
-}
-
-/// A row of /proc/interrupts that belongs to a device.
-struct Row<'a> {
-    irq: u32,
-    /// How often it has come, on all CPUs.
-    count: u64,
-    /// Who asked for it: the last word.
-    action: &'a str,
-}
-
-fn rows(interrupts: &str) -> impl Iterator<Item = Row<'_>> {
-    interrupts.lines().skip(1).filter_map(|line| {
-        let (irq, rest) = line.split_once(':')?;
-        let irq = irq.trim().parse().ok()?;
-        let counts = rest.split_whitespace().map_while(|word| word.parse::<u64>().ok());
-        let action = rest.split_whitespace().last().unwrap_or_default();
-        Some(Row { irq, count: counts.fold(0, u64::saturating_add), action })
-    })
-}
-
 fn affinity(scope: &Scope<'_>, irq: u32, action: &str) -> Reading {
     let subject = if action.is_empty() { format!("irq {irq}") } else { format!("irq {irq} ({action})") };
-    scope.reading(subject, Place::of(&format!("proc:irq/{irq}/smp_affinity_list")), Form::List)
+    scope.reading(subject, affinity_of(irq), Form::List)
 }
 
 fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
@@ -218,7 +183,7 @@ fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
     let interrupts = scope.text("proc:interrupts");
     let of = |interface: &Interface| {
-        let ours = vectors(scope, interface, &interrupts);
+        let ours = of_interface(scope.host, &interface.name, &interrupts);
         let mut candidates: Vec<Row<'_>> = rows(&interrupts).filter(|row| ours.contains(&row.irq)).collect();
         candidates.sort_by_key(|row| std::cmp::Reverse(row.count));
         let readings: Vec<Reading> = candidates.iter().map(|row| affinity(scope, row.irq, row.action)).collect();
@@ -238,7 +203,7 @@ fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
     let interrupts = scope.text("proc:interrupts");
     let ours: BTreeSet<u32> =
-        scope.interfaces.iter().flat_map(|interface| vectors(scope, interface, &interrupts)).collect();
+        scope.interfaces.iter().flat_map(|interface| of_interface(scope.host, &interface.name, &interrupts)).collect();
     let theirs = rows(&interrupts).filter(|row| row.count > 0 && row.irq != TIMER && !ours.contains(&row.irq));
     Ok(theirs.map(|row| affinity(scope, row.irq, row.action)).collect())
 }
@@ -275,19 +240,4 @@ fn deferral(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
         Some(Reading::of(reading.subject, word).shown(shown))
     };
     Ok(defers.into_iter().filter_map(judge).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: &str = "           CPU0       CPU1\n 38:          0      18184  PCI-MSIX-0000:00:03.0   1-edge      \
-                         virtio2-input.0\nLOC:    2974179    3023978   Local timer interrupts\n 40: 0 0 x y\n";
-
-    #[test]
-    fn rows_of_devices_are_read() {
-        let all: Vec<_> = rows(TABLE).map(|row| (row.irq, row.count, row.action)).collect();
-        assert_eq!(all, [(38, 18184, "virtio2-input.0"), (40, 0, "y")]);
-        assert_eq!(rows("").count() + rows("\n:\n::::\nx").count(), 0);
-    }
 }

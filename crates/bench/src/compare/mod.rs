@@ -1,24 +1,23 @@
-//! Two results against each other: better, worse, no measurable difference, not enough data, for every row in both.
+//! Results against each other: better, worse, no measurable difference, not enough data, for every row that all have.
 //!
 //! Within a run paths are interleaved; two runs are not, and whatever the host did between them is in the difference. A
-//! verdict therefore asks for more than an interval that excludes 1: the whole interval must lie beyond the noise floor,
-//! which is the largest of what the runs' own controls show, what their yardsticks differ by, how far slices of one run lie
-//! apart, and 5 %.
+//! verdict therefore asks for more than an interval that excludes 1: the whole interval must lie beyond the noise floor.
+//! With one run a side the floor is guessed from within the runs ([`pair`]); with several, taken in turn, it is seen: it is how
+//! far the runs of a side lie apart ([`several`]).
+
+mod circumstances;
+mod pair;
+mod several;
 
 use crate::scenario::record::PER_MESSAGE;
-use crate::stats::{self, Estimate};
+use crate::stats::Estimate;
 use serde::Serialize;
-use sidestep_report::schema::{Block, Document, Host, Row, SCHEMA, Setup};
+use sidestep_report::schema::{Block, Document, Row, SCHEMA};
 
-/// The least difference that is called one: 18 equal runs on a shared virtual machine differed by up to 3.7 % in the
-/// median of their slices.
-const FLOOR_MIN: f64 = 0.05;
-/// The most that controls can raise the floor to: a run noisier than this has its own intervals to say so.
-const CONTROL_MAX: f64 = 0.25;
 /// Slices that a row needs in each run.
 const BLOCKS_MIN: usize = 6;
 
-/// What the second run is against the first.
+/// What the second side is against the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -44,14 +43,14 @@ impl Verdict {
     }
 }
 
-/// One row of both runs.
+/// One row of all runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// What is compared ("rr tcp kernel-spin 64 B").
     pub row: String,
-    /// Median in the first run, ns.
+    /// Median in the first run, ns; with several, the median of theirs.
     pub before_p50: Option<f64>,
-    /// Median in the second run, ns.
+    /// The same of the second side.
     pub after_p50: Option<f64>,
     /// Second over first, with its 95 % interval.
     pub ratio: Option<f64>,
@@ -63,34 +62,45 @@ pub struct Compared {
     pub verdict: Verdict,
 }
 
-/// The comparison of two documents.
+/// The comparison of two sides, each of one run or more.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Rows that both have.
+    /// Runs of the first side and of the second.
+    pub runs: [usize; 2],
+    /// Rows that every run has.
     pub rows: Vec<Compared>,
-    /// Rows that only one has.
+    /// Rows that some run lacks.
     pub unmatched: Vec<String>,
     /// Circumstances that differ ("kernel: 6.1.0 / 6.12.5").
     pub differences: Vec<String>,
 }
 
 impl Comparison {
-    /// Of `after` against `before`.
+    /// Of one run against another.
     pub fn of(before: &Document, after: &Document) -> Self {
-        let find = |document: &'_ Document, key: &str| document.results.iter().position(|row| name(row) == key);
-        let mut rows = Vec::new();
-        let mut unmatched = Vec::new();
-        for row in &before.results {
-            match find(after, &name(row)) {
-                Some(index) => rows.push(compare(row, &after.results[index], before, after)),
-                None => unmatched.push(format!("{} (only in the first)", name(row))),
+        Self::of_runs(std::slice::from_ref(before), std::slice::from_ref(after))
+    }
+
+    /// Of several runs a side. With more than one the runs should have been taken in turn, so that what the machine did
+    /// meanwhile is on both sides. A side without a run has no rows.
+    pub fn of_runs(before: &[Document], after: &[Document]) -> Self {
+        let names: Vec<String> = names(before.iter().chain(after));
+        let has_none = |runs: &[Document], key: &str| runs.iter().all(|run| find(run, key).is_none());
+        let has_all =
+            |runs: &[Document], key: &str| !runs.is_empty() && runs.iter().all(|run| find(run, key).is_some());
+        let (mut rows, mut unmatched) = (Vec::new(), Vec::new());
+        for key in &names {
+            match (has_all(before, key), has_all(after, key)) {
+                (true, true) => rows.push(compare(key, before, after)),
+                (true, false) if has_none(after, key) => unmatched.push(format!("{key} (only in the first)")),
+                (false, true) if has_none(before, key) => unmatched.push(format!("{key} (only in the second)")),
+                _ => unmatched.push(format!("{key} (not in every run)")),
             }
         }
-        let new = after.results.iter().filter(|row| find(before, &name(row)).is_none());
-        unmatched.extend(new.map(|row| format!("{} (only in the second)", name(row))));
-        Self { schema: SCHEMA, rows, unmatched, differences: differences(before, after) }
+        let differences = circumstances::differences(before, after);
+        Self { schema: SCHEMA, runs: [before.len(), after.len()], rows, unmatched, differences }
     }
 
     /// Whether any row is worse.
@@ -102,6 +112,16 @@ impl Comparison {
     pub fn lacks_data(&self) -> bool {
         self.rows.iter().all(|row| row.verdict == Verdict::NotEnoughData)
     }
+}
+
+/// The names of all rows of all runs, each once, in the order of the first that has them.
+fn names<'d>(runs: impl Iterator<Item = &'d Document>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    runs.flat_map(|run| &run.results).map(name).filter(|name| seen.insert(name.clone())).collect()
+}
+
+fn find<'d>(run: &'d Document, key: &str) -> Option<&'d Row> {
+    run.results.iter().find(|row| name(row) == key)
 }
 
 /// What a row is, apart from its figures.
@@ -119,11 +139,20 @@ fn name(row: &Row) -> String {
     format!("{} {} {} {} B{rate}{rung}{measure}{sessions}", row.scenario, row.transport, row.path, row.size)
 }
 
-fn compare(before: &Row, after: &Row, first: &Document, second: &Document) -> Compared {
-    let within = |row, document| control(row, document).min(CONTROL_MAX).max(spread(row));
-    let noise_floor =
-        within(before, first).max(within(after, second)).max(machine_change(first, second)).max(FLOOR_MIN);
-    let estimate = ratio(before, after);
+/// A ratio and the floor that it is held against.
+struct Judged {
+    estimate: Option<Estimate>,
+    noise_floor: f64,
+}
+
+/// Judges a row that all runs have.
+fn compare(key: &str, before: &[Document], after: &[Document]) -> Compared {
+    let rows = |runs: &'_ [Document]| runs.iter().filter_map(|run| find(run, key)).cloned().collect::<Vec<Row>>();
+    let (earlier, later) = (rows(before), rows(after));
+    let Judged { estimate, noise_floor } = match (before, after) {
+        ([before], [after]) => pair::judge((&earlier[0], before), (&later[0], after)),
+        _ => several::judge(&earlier, &later, circumstances::machine_change(before, after)),
+    };
     let verdict = match estimate {
         None => Verdict::NotEnoughData,
         Some(Estimate { ci95: [low, _], .. }) if low > 1.0 + noise_floor => Verdict::Worse,
@@ -131,9 +160,9 @@ fn compare(before: &Row, after: &Row, first: &Document, second: &Document) -> Co
         Some(_) => Verdict::NoMeasurableDifference,
     };
     Compared {
-        row: name(before),
-        before_p50: before.distribution.p50,
-        after_p50: after.distribution.p50,
+        row: key.to_owned(),
+        before_p50: middle(earlier.iter().filter_map(|row| row.distribution.p50).collect()),
+        after_p50: middle(later.iter().filter_map(|row| row.distribution.p50).collect()),
         ratio: estimate.map(|estimate| estimate.value),
         ci95: estimate.map(|estimate| estimate.ci95),
         noise_floor,
@@ -141,19 +170,18 @@ fn compare(before: &Row, after: &Row, first: &Document, second: &Document) -> Co
     }
 }
 
-/// Ratio of the medians of the slices' medians. The two runs are independent: the half widths of their intervals add in squares.
-fn ratio(before: &Row, after: &Row) -> Option<Estimate> {
-    let (before, after) = (median(before)?, median(after)?);
-    let value = after.value / before.value;
-    let below = (after.value / after.ci95[0]).ln().hypot((before.ci95[1] / before.value).ln());
-    let above = (after.ci95[1] / after.value).ln().hypot((before.value / before.ci95[0]).ln());
-    Some(Estimate { value, ci95: [value * (-below).exp(), value * above.exp()] })
+/// The median; none of nothing.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some((values[last / 2] + values[values.len() / 2]) / 2.0)
 }
 
-fn median(row: &Row) -> Option<Estimate> {
+/// The medians of a row's slices; none where they are too few.
+fn slices(row: &Row) -> Option<Vec<f64>> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
     let medians: Vec<f64> = row.blocks.iter().map(of_slice(row)).filter(|value| usable(*value)).collect();
-    if medians.len() < BLOCKS_MIN { None } else { stats::median(&medians) }
+    (medians.len() >= BLOCKS_MIN).then_some(medians)
 }
 
 /// Half the distance between the quartiles of a row's slices, as a share of their median: slices that follow each other
@@ -178,95 +206,12 @@ fn of_slice(row: &Row) -> fn(&Block) -> f64 {
     if row.measure == PER_MESSAGE { |block| block.mean } else { |block| block.p50 }
 }
 
-/// How far the row's own control strays from 1. Its value, not its interval: how uncertain the row is stands in the
-/// interval of the comparison already.
-fn control(row: &Row, document: &Document) -> f64 {
-    let this = row.rung.as_ref().unwrap_or(&row.path);
-    let controls = document.ratios.iter().filter(|ratio| {
-        let is_control = ratio.of == ratio.against && &ratio.of == this && ratio.stat == statistic(row);
-        // Only a scenario with several measures or paces names them in its ratios.
-        let same = ratio.measure.is_empty()
-            || (&ratio.measure, ratio.rate_offered, ratio.sessions) == (&row.measure, row.rate_offered, row.sessions);
-        let alike = ratio.scenario == row.scenario && ratio.transport == row.transport && ratio.size == row.size;
-        is_control && same && alike
-    });
-    controls.map(|ratio| if ratio.value > 0.0 { ratio.value.ln().abs().exp_m1() } else { 0.0 }).fold(0.0, f64::max)
-}
-
-/// By what share the machine itself was slower in one run than in the other, as its yardsticks say.
-fn machine_change(before: &Document, after: &Document) -> f64 {
-    let changes = yardsticks(before, after).into_iter().filter_map(|(_, before, after)| {
-        let (before, after) = (before?, after?);
-        (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
-    });
-    changes.filter(|change| change.is_finite()).fold(0.0, f64::max)
-}
-
-type Readings = (&'static str, Option<f64>, Option<f64>);
-
-fn yardsticks(before: &Document, after: &Document) -> [Readings; 2] {
-    let (before, after) = (&before.host.noise.yardstick, &after.host.noise.yardstick);
-    [
-        ("system call, ns", before.syscall_ns, after.syscall_ns),
-        ("cache line between the CPUs and back, ns", before.cache_line_ns, after.cache_line_ns),
-    ]
-}
-
-/// What differs between the circumstances of two runs.
-fn differences(before: &Document, after: &Document) -> Vec<String> {
-    let changed = machine_change(before, after) > FLOOR_MIN;
-    let readings = yardsticks(before, after).into_iter().filter(|_| changed);
-    let ns = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.0}"));
-    let machine =
-        readings.map(|(name, before, after)| format!("the machine itself, {name}: {} / {}", ns(before), ns(after)));
-    circumstances(before, after).into_iter().chain(machine).collect()
-}
-
-fn circumstances(before: &Document, after: &Document) -> Vec<String> {
-    let mut list = vec![("version", before.tool.version.clone(), after.tool.version.clone())];
-    list.extend(pairs(host_facts(&before.host), host_facts(&after.host)));
-    list.extend(pairs(setup_facts(&before.setup), setup_facts(&after.setup)));
-    let differing = list.into_iter().filter(|(_, before, after)| before != after);
-    differing.map(|(name, before, after)| format!("{name}: {before} / {after}")).collect()
-}
-
-type Facts<const N: usize> = [(&'static str, String); N];
-
-fn pairs<const N: usize>(before: Facts<N>, after: Facts<N>) -> Vec<(&'static str, String, String)> {
-    before.into_iter().zip(after).map(|((name, before), (_, after))| (name, before, after)).collect()
-}
-
-fn host_facts(host: &Host) -> Facts<9> {
-    [
-        ("host", host.hostname.clone()),
-        ("kernel", host.kernel.clone()),
-        ("kernel command line", host.cmdline.clone()),
-        ("CPU", host.cpu.clone()),
-        ("CPUs", host.cpus.to_string()),
-        ("hypervisor", host.virtualised.clone().unwrap_or_default()),
-        ("clock", host.clock.clone()),
-        ("clock source", host.clocksource.clone()),
-        ("governor", host.governor.clone().unwrap_or_default()),
-    ]
-}
-
-fn setup_facts(setup: &Setup) -> Facts<5> {
-    let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
-    [
-        ("place", setup.place.clone()),
-        ("interface", setup.interface.clone()),
-        ("measuring CPU", cpu(setup.client_cpu)),
-        ("peer's CPU", cpu(setup.server_cpu)),
-        ("service time, ns", setup.service_time_ns.to_string()),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use sidestep_report::schema::{Block, Ratio};
 
-    fn document(p50: f64, blocks: usize, noise: f64, seed: u64) -> Document {
+    pub(super) fn document(p50: f64, blocks: usize, noise: f64, seed: u64) -> Document {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut block = || {
             let p50 = p50 * (1.0 + noise * (random.f64() - 0.5));

@@ -1,0 +1,99 @@
+//! What differs between the circumstances of the runs, the machine's own speed among them.
+
+use super::middle;
+use sidestep_report::schema::{Document, Host, Setup, Yardstick};
+
+/// A change of the yardsticks that is told.
+const CHANGE_TOLD: f64 = 0.05;
+
+/// By what share the machine itself was slower on one side than on the other, as its yardsticks say: the median of the runs of
+/// a side, so that one run in a bad moment is for the spread of that side to tell.
+pub(super) fn machine_change(before: &[Document], after: &[Document]) -> f64 {
+    let changes = yardsticks(before, after).into_iter().filter_map(|(_, before, after)| {
+        let (before, after) = (before?, after?);
+        (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
+    });
+    changes.filter(|change| change.is_finite()).fold(0.0, f64::max)
+}
+
+type Readings = (&'static str, Option<f64>, Option<f64>);
+
+fn yardsticks(before: &[Document], after: &[Document]) -> [Readings; 2] {
+    let of = |runs: &[Document], reading: fn(&Yardstick) -> Option<f64>| {
+        middle(runs.iter().filter_map(|run| reading(&run.host.noise.yardstick)).collect())
+    };
+    let both = |reading| (of(before, reading), of(after, reading));
+    let (syscalls, lines) = (both(|yardstick| yardstick.syscall_ns), both(|yardstick| yardstick.cache_line_ns));
+    [("system call, ns", syscalls.0, syscalls.1), ("cache line between the CPUs and back, ns", lines.0, lines.1)]
+}
+
+/// What differs between the circumstances of the two sides, and within one.
+pub(super) fn differences(before: &[Document], after: &[Document]) -> Vec<String> {
+    let changed = machine_change(before, after) > CHANGE_TOLD;
+    let readings = yardsticks(before, after).into_iter().filter(|_| changed);
+    let ns = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.0}"));
+    let machine =
+        readings.map(|(name, before, after)| format!("the machine itself, {name}: {} / {}", ns(before), ns(after)));
+    circumstances(before, after).into_iter().chain(machine).chain(not_in_turn(before, after)).collect()
+}
+
+fn circumstances(before: &[Document], after: &[Document]) -> Vec<String> {
+    let of = |runs: &[Document]| runs.iter().map(facts).collect::<Vec<_>>();
+    let (before, after) = (of(before), of(after));
+    let Some(names) = before.iter().chain(&after).next() else { return Vec::new() };
+    let line = |(place, (name, _)): (usize, &(&str, String))| {
+        let (one, other) = (values(&before, place), values(&after, place));
+        (one != other || one.len() > 1).then(|| format!("{name}: {} / {}", one.join(", "), other.join(", ")))
+    };
+    names.iter().enumerate().filter_map(line).collect()
+}
+
+/// The values of one fact in the runs of a side, each once.
+fn values(runs: &[Vec<(&'static str, String)>], place: usize) -> Vec<String> {
+    let mut values: Vec<String> = runs.iter().filter_map(|facts| Some(facts.get(place)?.1.clone())).collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+/// Several runs a side, and one side is the older: what changes with time is then a difference between the sides.
+fn not_in_turn(before: &[Document], after: &[Document]) -> Option<String> {
+    // RFC 3339 in UTC sorts as text; a file of somebody else's may have no time.
+    let times = |runs: &'_ [Document]| runs.iter().map(|run| run.started.clone()).collect::<Vec<String>>();
+    let (before, after) = (times(before), times(after));
+    let is_several = before.len() > 1 && after.len() > 1;
+    let is_known = before.iter().chain(&after).all(|time| !time.is_empty());
+    let is_apart = before.iter().max() < after.iter().min() || after.iter().max() < before.iter().min();
+    (is_several && is_known && is_apart)
+        .then(|| "time: the runs of one side came after all of the other's; take them in turn".to_owned())
+}
+
+fn facts(run: &Document) -> Vec<(&'static str, String)> {
+    let version = [("version", run.tool.version.clone())];
+    version.into_iter().chain(host_facts(&run.host)).chain(setup_facts(&run.setup)).collect()
+}
+
+fn host_facts(host: &Host) -> [(&'static str, String); 9] {
+    [
+        ("host", host.hostname.clone()),
+        ("kernel", host.kernel.clone()),
+        ("kernel command line", host.cmdline.clone()),
+        ("CPU", host.cpu.clone()),
+        ("CPUs", host.cpus.to_string()),
+        ("hypervisor", host.virtualised.clone().unwrap_or_default()),
+        ("clock", host.clock.clone()),
+        ("clock source", host.clocksource.clone()),
+        ("governor", host.governor.clone().unwrap_or_default()),
+    ]
+}
+
+fn setup_facts(setup: &Setup) -> [(&'static str, String); 5] {
+    let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
+    [
+        ("place", setup.place.clone()),
+        ("interface", setup.interface.clone()),
+        ("measuring CPU", cpu(setup.client_cpu)),
+        ("peer's CPU", cpu(setup.server_cpu)),
+        ("service time, ns", setup.service_time_ns.to_string()),
+    ]
+}

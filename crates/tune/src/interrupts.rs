@@ -1,0 +1,60 @@
+//! The interrupts of a network interface.
+
+use crate::host::Host;
+use crate::place::Place;
+use std::collections::BTreeSet;
+
+/// Where the CPUs of an interrupt stand.
+pub fn affinity_of(irq: u32) -> Place {
+    Place::of(&format!("proc:irq/{irq}/smp_affinity_list"))
+}
+
+/// The numbers of the interface's vectors: those its device has, or, where the device sits behind a bus (virtio), those that
+/// carry the device's name and a queue's in `interrupts`, the text of /proc/interrupts.
+pub fn of_interface(host: &dyn Host, interface: &str, interrupts: &str) -> BTreeSet<u32> {
+    let Ok(device) = Place::parse(&format!("sys:class/net/{interface}/device")) else { return BTreeSet::new() };
+    let own = host.list(&device.join("msi_irqs"));
+    let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).collect();
+    if found.is_empty() {
+        let behind = host.resolve(&device);
+        let name = behind.as_ref().and_then(|place| place.path().rsplit('/').next()).unwrap_or(interface);
+        let prefix = format!("{name}-");
+        let ours = rows(interrupts).filter(|row| row.action.starts_with(&prefix) && !row.action.ends_with("-config"));
+        found.extend(ours.map(|row| row.irq));
+    }
+    found
+}
+
+/// A row of /proc/interrupts that belongs to a device.
+pub(crate) struct Row<'a> {
+    pub(crate) irq: u32,
+    /// How often it has come, on all CPUs.
+    pub(crate) count: u64,
+    /// Who asked for it: the last word.
+    pub(crate) action: &'a str,
+}
+
+pub(crate) fn rows(interrupts: &str) -> impl Iterator<Item = Row<'_>> {
+    interrupts.lines().skip(1).filter_map(|line| {
+        let (irq, rest) = line.split_once(':')?;
+        let irq = irq.trim().parse().ok()?;
+        let counts = rest.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+        let action = rest.split_whitespace().last().unwrap_or_default();
+        Some(Row { irq, count: counts.fold(0, u64::saturating_add), action })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "           CPU0       CPU1\n 38:          0      18184  PCI-MSIX-0000:00:03.0   1-edge      \
+                         virtio2-input.0\nLOC:    2974179    3023978   Local timer interrupts\n 40: 0 0 x y\n";
+
+    #[test]
+    fn rows_of_devices_are_read() {
+        let all: Vec<_> = rows(TABLE).map(|row| (row.irq, row.count, row.action)).collect();
+        assert_eq!(all, [(38, 18184, "virtio2-input.0"), (40, 0, "y")]);
+        assert_eq!(rows("").count() + rows("\n:\n::::\nx").count(), 0);
+    }
+}
