@@ -42,7 +42,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance .ci/run peers/lib peers/*/run \
+	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance scripts/fuzz .ci/run peers/lib peers/*/run \
 		peers/fix/lib peers/fix/interop peers/fix/cost
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
@@ -70,9 +70,7 @@ peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelph
 
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
-	for target in $$($(CARGO) +nightly fuzz list); do \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
-	done
+	scripts/fuzz $(FUZZ_SECONDS)
 
 models: ## Explore every interleaving of the rings' protocols with loom: some minutes
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --release --locked -p sidestep-ring --lib models

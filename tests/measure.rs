@@ -6,46 +6,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use support::result::{check_row, check_schema, number, rows};
 use support::{Finished, finish, is_root, my_turn, run, send_signal, sidestep};
-
-fn rows(document: &Value) -> &[Value] {
-    document["results"].as_array().expect("results is a list")
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number in {value}"))
-}
-
-/// What holds for every result file.
-fn check_schema(document: &Value) {
-    assert_eq!(document["schema"], 1);
-    assert_eq!(document["tool"]["name"], "sidestep");
-    for key in ["started", "command"] {
-        assert!(document[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
-    }
-    let host = &document["host"];
-    assert!(number(host, "timer_cost_ns") > 0.0 && number(host, "cpus") >= 1.0);
-    assert!(host["noise"]["hiccups"].as_array().is_some_and(|hiccups| !hiccups.is_empty()));
-    for row in rows(document) {
-        check_row(row);
-    }
-}
-
-fn check_row(row: &Value) {
-    assert_eq!(row["unit"], "ns");
-    let (min, mean, max) = (number(row, "min"), number(row, "mean"), number(row, "max"));
-    assert!(0.0 < min && min <= mean && mean <= max, "{row}");
-    let percentiles = ["p50", "p90", "p99", "p99_9", "p99_99"].map(|key| row[key].as_f64());
-    let needed = [200.0, 1e3, 1e4, 1e5, 1e6];
-    for (percentile, needed) in percentiles.iter().zip(needed) {
-        assert_eq!(percentile.is_some(), number(row, "n") >= needed, "{row}");
-    }
-    assert!(percentiles.iter().flatten().is_sorted(), "{row}");
-    assert!(row["histogram"].as_str().is_some_and(|text| !text.is_empty()));
-    assert!(row["noise"]["interrupts"].is_number() && row["warmup"]["messages"].is_number());
-    let blocks = row["blocks"].as_array().expect("blocks is a list");
-    assert_eq!(blocks.iter().map(|block| number(block, "n")).sum::<f64>(), number(row, "n"));
-}
 
 #[test]
 fn every_path_is_measured_or_says_why_not() {

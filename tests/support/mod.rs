@@ -1,6 +1,8 @@
 //! Running the binary, for the end-to-end tests.
 #![allow(dead_code)] // Every test file uses its own part.
 
+pub(crate) mod result;
+
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -107,6 +107,7 @@ pub struct RoundTrips {
 /// Measures `scenarios` in order. Err: nothing was measured.
 pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     scenarios.iter().try_for_each(Scenario::check)?;
+    scenarios.iter().try_for_each(|scenario| scenario.check_service_time(setting.service_time))?;
     between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
 }
 
@@ -181,6 +182,18 @@ impl Scenario {
                 rates.rates.iter().try_for_each(|rate| check_rate(*rate))?;
                 check_duration(rates.duration)
             }
+        }
+    }
+
+    /// What only counts, streams or connects gives no answers to work for.
+    fn check_service_time(&self, service_time: Duration) -> Result<(), Problem> {
+        match self {
+            Self::Rates(_) | Self::Bulk(_) | Self::Connections(_) if !service_time.is_zero() => Err(Problem::usage(
+                format!("cannot work {service_time:?} before each answer"),
+                "only round trips have it",
+            )
+            .next("leave --service-time out, or use it with bench rr or bench sizes")),
+            _ => Ok(()),
         }
     }
 

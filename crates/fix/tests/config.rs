@@ -84,6 +84,13 @@ fn keys_without_effect_and_unknown_keys_are_named_with_their_lines() {
 }
 
 #[test]
+fn refresh_on_logon_is_named_as_without_effect() {
+    let text = INITIATOR.replace("Colour=", "RefreshOnLogon=Y\nColour=");
+    let notes = cfg(&text).notes;
+    assert!(notes.iter().any(|note| note.contains("RefreshOnLogon has no effect: it reads again")), "{notes:?}");
+}
+
+#[test]
 fn an_acceptor_with_templates_hosts_and_tls() {
     let config = cfg(
         "[DEFAULT]\nConnectionType=acceptor\nSocketAcceptPort=9876\nAllowedRemoteAddresses=10.0.0.0/8, 192.0.2.7\n\

@@ -90,3 +90,15 @@ fn a_peer_that_breaks_the_rules_breaks_nothing() {
         assert!(outcome.is_ok(), "SIDESTEP_SEED={seed}: {outcome:?}");
     }
 }
+
+/// Inputs of the fuzz target `tcp_segments` that broke a rule once. The first was the test's own
+/// fault: where an input ended, its link had no room for anything any more.
+#[test]
+fn what_a_fuzzer_found_breaks_nothing_any_more() {
+    let ends_early = [
+        24, 24, 13, 0, 33, 14, 14, 14, 14, 33, 255, 255, 255, 226, 0, 0, 22, 0, 226, 226, 0, 126, 33, 33, 126, 22, 33,
+        33, 33, 228, 228, 230, 2, 0, 0, 0, 0, 0, 0, 0, 33, 33, 33, 33, 33, 33, 33,
+    ];
+    let outcome = simulator::hostile::run(simulator::dice::Dice::Bytes(&ends_early));
+    assert!(outcome.is_ok(), "{outcome:?}");
+}

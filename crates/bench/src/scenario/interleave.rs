@@ -79,6 +79,9 @@ impl<'a> Interleave<'a> {
         let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
+        if problem.is_none() {
+            arms.iter_mut().for_each(|arm| arm.record.refuse_if_empty());
+        }
         Findings {
             rows: arms.iter().filter_map(Arm::row).collect(),
             ratios: ratio::of_arms(&arms),

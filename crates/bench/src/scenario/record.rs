@@ -111,6 +111,13 @@ impl Record {
         self.rounds.clear();
     }
 
+    /// A run that went to its end and has nothing to show says so.
+    pub(crate) fn refuse_if_empty(&mut self) {
+        if self.refusal.is_none() && self.samples.is_empty() {
+            self.refuse("no message of it fell into its slices: give it more time (--duration)");
+        }
+    }
+
     /// Runs windows until their median has settled; each gives its messages and its median.
     pub(crate) fn settle(&mut self, mut window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
         let mut windows = Windows::default();
@@ -263,6 +270,19 @@ mod tests {
         record.refuse("it damaged a message");
         assert!(record.row(1.0).is_none() && record.controls().is_empty());
         assert_eq!(record.unavailable().expect("refused").reason, "it damaged a message");
+        record.refuse_if_empty();
+        assert_eq!(record.unavailable().expect("refused").reason, "it damaged a message", "the first reason stays");
+    }
+
+    #[test]
+    fn what_was_measured_in_vain_says_so() {
+        let mut empty = Record::default();
+        assert!(empty.unavailable().is_none());
+        empty.refuse_if_empty();
+        assert!(empty.unavailable().expect("it has a reason").reason.contains("--duration"));
+        let mut full = record("rtt", 30.0);
+        full.refuse_if_empty();
+        assert!(full.row(1.0).is_some() && full.unavailable().is_none());
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) struct Place {
     /// The clock: the TSC where it can be trusted, or the kernel's
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
-    /// Work the peer does before each answer
+    /// Work the peer does before each answer of a round trip
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
     pub(crate) service_time: Duration,
     #[command(flatten, next_help_heading = "Both ends on this machine run under")]

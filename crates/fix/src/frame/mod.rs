@@ -88,8 +88,7 @@ pub struct Framer {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Bytes from `start` in which no end of a garbled message was found, so that they are not searched again.
-    searched: usize,
+    search: Search,
     /// Bytes dropped since the last message.
     dropped: usize,
     message_bytes_max: usize,
@@ -101,6 +100,14 @@ impl Default for Framer {
     fn default() -> Self {
         Self::new(MESSAGE_BYTES_MAX)
     }
+}
+
+/// How far from `start` the end of a garbled message was looked for: no byte is looked at twice, however few come at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    at: usize,
+    /// `␁10=` stands before `at`; what is missing is the `␁` behind it, which may be far.
+    in_trailer: bool,
 }
 
 enum Front {
@@ -120,7 +127,7 @@ impl Framer {
             buffer: vec![0; message_bytes_max + READ_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
-            searched: 0,
+            search: Search::default(),
             dropped: 0,
             message_bytes_max,
             fatal: None,
@@ -191,12 +198,12 @@ impl Framer {
 
     /// Forgets all bytes and a fatal fault: a new connection.
     pub fn clear(&mut self) {
-        (self.start, self.end, self.searched, self.dropped, self.fatal) = (0, 0, 0, 0, None);
+        (self.start, self.end, self.search, self.dropped, self.fatal) = (0, 0, Search::default(), 0, None);
     }
 
     fn consume(&mut self, count: usize) {
         self.start += count;
-        self.searched = 0;
+        self.search = Search::default();
     }
 
     fn drop_bytes(&mut self, count: usize) {
@@ -227,15 +234,12 @@ impl Framer {
     fn garbled(&mut self, body: usize, trailer: usize) -> Result<Option<&[u8]>, Garbled> {
         let data = &self.buffer[self.start..self.end];
         let logon = data[body..].starts_with(b"35=A\x01");
-        let from = self.searched.max(trailer - 1);
         let in_place = data.get(trailer - 1..).is_some_and(|end| end.starts_with(b"\x0110="));
         let fault = if in_place { Fault::CheckSum } else { Fault::BodyLength };
-        let Some(end) = garbled_end(data, from) else {
+        let Some(end) = self.search.end(data, trailer - 1) else {
             if data.len() > self.message_bytes_max {
                 return Err(self.fail(Garbled { fault: Fault::TooLong, logon }));
             }
-            // The last bytes may be the beginning of `␁10=...␁`.
-            self.searched = data.len().saturating_sub(2 * TRAILER_BYTES);
             return Ok(None);
         };
         self.drop_bytes(end);
@@ -280,12 +284,22 @@ fn is_trailer(data: &[u8], trailer: usize) -> bool {
         .is_some_and(|end| end.starts_with(b"\x0110=") && end[TRAILER_BYTES] == SOH && !end[4..7].contains(&SOH))
 }
 
-/// The end of the first `␁10=...␁` at or behind `from`.
-fn garbled_end(data: &[u8], from: usize) -> Option<usize> {
-    let tail = data.get(from..)?;
-    let at = from + tail.windows(4).position(|four| four == b"\x0110=")? + 4;
-    let end = data[at..].iter().position(|byte| *byte == SOH)?;
-    Some(at + end + 1)
+impl Search {
+    /// The end of the first `␁10=...␁` at or behind `from`, which is the same in each call for one message.
+    fn end(&mut self, data: &[u8], from: usize) -> Option<usize> {
+        if !self.in_trailer {
+            let from = self.at.max(from);
+            let found = data.get(from..).and_then(|tail| tail.windows(4).position(|four| four == b"\x0110="));
+            // The last three bytes may be the beginning of it.
+            self.at = found.map_or(data.len().saturating_sub(3), |at| from + at + 4);
+            self.in_trailer = found.is_some();
+        }
+        let rest = data.get(self.at..).filter(|_| self.in_trailer)?;
+        let end = rest.iter().position(|byte| *byte == SOH);
+        let end = end.map(|count| self.at + count + 1);
+        self.at = end.unwrap_or(data.len());
+        end
+    }
 }
 
 #[cfg(test)]

@@ -68,6 +68,19 @@ fn a_length_too_short_loses_only_its_own_message() {
 }
 
 #[test]
+fn a_garbled_message_ends_in_one_place_however_long_its_checksum_is() {
+    // Found by the fuzz target `fix_frame`: in pieces, the message after it went, too.
+    let good = whole("FIX.4.4", BODY);
+    let bad = with_length("10", BODY);
+    let bad = [&bad[..bad.len() - 1], b"0-a-sum-that-does-not-end-for-long\x01"].concat();
+    let stream = [bad, good.clone(), good.clone()].concat();
+    for piece in (1..60).chain([1000]) {
+        let expected = [garbled(Fault::BodyLength), Ok(good.clone()), Ok(good.clone())];
+        assert_eq!(cut(&stream, piece), expected, "pieces of {piece}");
+    }
+}
+
+#[test]
 fn a_garbled_logon_is_told_apart() {
     let stream = with_length("10", "35=A|34=1|98=0|108=30|");
     assert_eq!(cut(&stream, 5), [Err(Garbled { fault: Fault::BodyLength, logon: true })]);

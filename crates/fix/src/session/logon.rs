@@ -32,7 +32,7 @@ impl<S: Store> Session<S> {
             return self.end(End::OutsideSchedule);
         }
         self.refresh_store(app);
-        if self.settings.reset_on_logon || self.is_new_session() {
+        if self.ending.is_none() && (self.settings.reset_on_logon || self.is_new_session()) {
             self.reset_store(app);
         }
         let fresh = self.store.next_outbound() == 1 && self.store.next_inbound() == 1;
@@ -121,7 +121,7 @@ impl<S: Store> Session<S> {
             return Err(Verdict::End(End::OutsideSchedule));
         }
         self.refresh_store(app);
-        if self.settings.reset_on_logon || self.is_new_session() {
+        if self.ending.is_none() && (self.settings.reset_on_logon || self.is_new_session()) {
             self.reset_store(app);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod hostile;
+mod refresh;
 mod scripting;
 mod scripts;
 mod simulation;

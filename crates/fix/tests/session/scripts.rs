@@ -52,10 +52,21 @@ fn settings(pairs: &[(String, String)]) -> SessionSettings {
     let text = ScheduleText {
         start_time: find("StartTime"),
         end_time: find("EndTime"),
+        start_day: find("StartDay"),
+        end_day: find("EndDay"),
+        weekdays: find("Weekdays"),
         time_zone: find("TimeZone"),
+        non_stop_session: find("NonStopSession") == Some("Y"),
         ..ScheduleText::default()
     };
     settings.schedule = Schedule::from_text(&text).expect("a schedule");
+    let logon = ScheduleText {
+        start_time: find("LogonTime"),
+        end_time: find("LogoutTime"),
+        time_zone: find("TimeZone"),
+        ..ScheduleText::default()
+    };
+    settings.logon_schedule = logon.start_time.map(|_| Schedule::from_text(&logon).expect("a schedule"));
     for (name, value) in pairs {
         set(&mut settings, name, value);
     }
@@ -68,6 +79,9 @@ fn set(settings: &mut SessionSettings, name: &str, value: &str) {
     let seconds = || Duration::from_secs(number());
     match name {
         "ConnectionType" | "BeginString" | "StartTime" | "EndTime" | "TimeZone" => {}
+        "StartDay" | "EndDay" | "Weekdays" | "NonStopSession" | "LogonTime" | "LogoutTime" => {}
+        "SlowConsumerBytes" => settings.output_bytes_max = number() as usize,
+        "SlowConsumerTimeout" => settings.slow_consumer_after = seconds(),
         "HeartBtInt" => settings.heart_bt_int_s = number() as u32,
         "ResetOnLogon" => settings.reset_on_logon = yes,
         "ResetOnLogout" => settings.reset_on_logout = yes,

@@ -97,7 +97,8 @@ impl Hostile<'_> {
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Tcp, Instant, &mut dyn sidestep_stack::tcp::Output) -> T) -> T {
         let Self { tcp, now, known, sent, fault, dice, .. } = self;
-        let is_full = dice.percent(5);
+        // Dice that are used up show zeroes: a link that never again has room would let nothing come to its end.
+        let is_full = !dice.is_over() && dice.percent(5);
         call(tcp, *now, &mut |outgoing: &Outgoing<'_>| {
             if is_full {
                 return Err(sidestep_stack::tcp::NoRoom);

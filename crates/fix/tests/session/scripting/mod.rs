@@ -13,6 +13,7 @@
 //! # settings: ResetOnLogon=N HeartBtInt=10 ...               one line, before everything
 //! iWAIT 12.5                seconds pass                      eNOTHING      nothing more came
 //! iAPP D|11=ID|55=X         our application sends             iLOGOUT text  iRESET  our application asks for it
+//! iSTALL  iREAD 100  iREAD  reads nothing, 100 more bytes, all that comes again
 //! eSEQ 5 7                  next number out, next number in   eCOUNT name n a counter's value
 //! eEVENT on_logon ...       what the application was told, in order, since the last eEVENT
 //! ```

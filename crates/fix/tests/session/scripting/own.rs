@@ -54,6 +54,7 @@ impl Host for World {
             Action::App(message) => return app(message, self),
             Action::Logout(text) => self.act(|session, now, echo| session.logout(text, now, echo)),
             Action::Reset => self.act(|session, now, echo| session.reset(now, echo).expect("it can be reset")),
+            Action::Read(bytes) => self.read(id, *bytes),
             Action::ExpectNothing => return expect_nothing(self, id),
             Action::ExpectSeq(outbound, inbound) => return expect_seq(self, (*outbound, *inbound)),
             Action::ExpectCount(name, value) => return expect_count(self, name, *value),

@@ -29,6 +29,8 @@ pub(crate) enum Action {
     App(Vec<u8>),
     Logout(String),
     Reset,
+    /// Takes so many bytes and then no more; `usize::MAX` for all from now on.
+    Read(usize),
     ExpectNothing,
     ExpectSeq(u64, u64),
     ExpectCount(String, u64),
@@ -114,6 +116,9 @@ fn inward(rest: &[u8]) -> Option<Action> {
         "APP" => Action::App(separated(argument.as_bytes())),
         "LOGOUT" => Action::Logout(argument.to_owned()),
         "RESET" => Action::Reset,
+        "STALL" => Action::Read(0),
+        "READ" if argument.is_empty() => Action::Read(usize::MAX),
+        "READ" => Action::Read(argument.parse().ok()?),
         _ => return None,
     })
 }

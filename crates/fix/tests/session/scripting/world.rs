@@ -19,6 +19,8 @@ struct Connection {
     /// What the host wrote, cut into messages.
     inbox: VecDeque<Vec<u8>>,
     replies: Framer,
+    /// Bytes that the script still takes of what the host wrote: all, unless it reads slowly.
+    room: usize,
     open: bool,
 }
 
@@ -51,6 +53,7 @@ impl World {
             session: None,
             inbox: VecDeque::new(),
             replies: Framer::default(),
+            room: usize::MAX,
             open: true,
         };
         self.connections.insert(id, connection);
@@ -155,14 +158,20 @@ impl World {
         let Some(at) = connection.session else { return };
         let session = &mut self.sessions[at];
         loop {
-            let taken = connection.replies.push(session.output());
-            session.sent(taken, self.now);
+            let room = connection.room.min(session.output().len());
+            let taken = connection.replies.push(&session.output()[..room]);
+            if connection.room != usize::MAX {
+                connection.room -= taken;
+            }
+            if taken > 0 {
+                session.sent(taken, self.now);
+            }
             while let Ok(Some(message)) = connection.replies.next() {
                 connection.inbox.push_back(message.to_vec());
             }
             if taken > 0 && session.is_resending() {
                 session.on_timer(self.now, &mut self.echo);
-            } else if session.output().is_empty() {
+            } else if session.output().is_empty() || connection.room == 0 {
                 break;
             }
         }
@@ -171,6 +180,12 @@ impl World {
             connection.session = None;
             session.disconnected(self.now, &mut self.echo);
         }
+    }
+
+    /// The script takes so many more bytes of what the host wrote, `usize::MAX` for all from now on.
+    pub(crate) fn read(&mut self, id: u8, bytes: usize) {
+        self.connections.get_mut(&id).expect("it is connected").room = bytes;
+        self.settle(id);
     }
 
     pub(crate) fn has_open(&self, id: u8) -> bool {
