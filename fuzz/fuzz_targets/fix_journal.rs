@@ -4,7 +4,7 @@
 #![no_main]
 
 use sidestep_fix::store::Store;
-use sidestep_fix::store::journal::{Durability, Journal, Options, SEGMENT_BYTES_MIN, read_segment};
+use sidestep_fix::store::journal::{Journal, Options, SEGMENT_BYTES_MIN, read_segment};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
