@@ -39,39 +39,56 @@ impl Timer {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadlines([Instant; Timer::ALL.len()]);
+pub(super) struct Deadlines {
+    timers: [Instant; Timer::ALL.len()],
+    /// Not after the earliest of them; that is all the wheel needs to be told, and knowing it takes no search per segment.
+    soonest: Instant,
+}
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self([Instant::NEVER; Timer::ALL.len()])
+        Self { timers: [Instant::NEVER; Timer::ALL.len()], soonest: Instant::NEVER }
     }
 }
 
 impl Deadlines {
     #[inline]
     pub(super) fn arm(&mut self, timer: Timer, deadline: Instant) {
-        self.0[timer as usize] = deadline;
+        self.timers[timer as usize] = deadline;
+        self.soonest = self.soonest.min(deadline);
     }
 
     #[inline]
     pub(super) fn cancel(&mut self, timer: Timer) {
-        self.0[timer as usize] = Instant::NEVER;
+        self.timers[timer as usize] = Instant::NEVER;
     }
 
     #[inline]
     pub(super) fn is_armed(&self, timer: Timer) -> bool {
-        self.0[timer as usize] != Instant::NEVER
+        self.timers[timer as usize] != Instant::NEVER
     }
 
     #[inline]
     pub(super) fn at(&self, timer: Timer) -> Instant {
-        self.0[timer as usize]
+        self.timers[timer as usize]
+    }
+
+    /// No timer is due before this. Of timers that were restarted or cancelled it still knows.
+    #[inline]
+    pub(super) fn soonest(&self) -> Instant {
+        self.soonest
+    }
+
+    /// The same after a search for those that are armed.
+    pub(super) fn search(&mut self) -> Instant {
+        self.soonest = self.earliest();
+        self.soonest
     }
 
     /// The earliest of all; [`Instant::NEVER`] if none is armed.
     #[inline]
     pub(super) fn earliest(&self) -> Instant {
-        self.0.iter().copied().fold(Instant::NEVER, Instant::min)
+        self.timers.iter().copied().fold(Instant::NEVER, Instant::min)
     }
 
     /// Takes a timer that has expired.
@@ -100,5 +117,18 @@ mod tests {
         assert_eq!(deadlines.take_due(Instant::from_nanos(6)), None);
         deadlines.cancel(Timer::Retransmit);
         assert_eq!(deadlines.earliest(), Instant::NEVER);
+    }
+
+    #[test]
+    fn the_soonest_is_never_late() {
+        let mut deadlines = Deadlines::default();
+        assert_eq!(deadlines.soonest(), Instant::NEVER);
+        deadlines.arm(Timer::Retransmit, Instant::from_nanos(7));
+        deadlines.arm(Timer::TailProbe, Instant::from_nanos(3));
+        deadlines.arm(Timer::TailProbe, Instant::from_nanos(9));
+        assert_eq!((deadlines.soonest(), deadlines.earliest()), (Instant::from_nanos(3), Instant::from_nanos(7)));
+        assert_eq!((deadlines.search(), deadlines.soonest()), (Instant::from_nanos(7), Instant::from_nanos(7)));
+        deadlines.clear();
+        assert_eq!(deadlines.soonest(), Instant::NEVER);
     }
 }

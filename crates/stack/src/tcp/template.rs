@@ -7,6 +7,9 @@ use sidestep_wire::{protocol, tcp};
 /// Header and the timestamps option in the layout of RFC 7323 appendix A.
 const BYTES_MAX: usize = 32;
 
+/// Two bytes of padding, kind and length of the timestamps option.
+const TIMESTAMPS: u32 = 0x0101_080a;
+
 /// Ports, options' frame and pseudo header do not change; writing patches the rest.
 pub(super) struct Template {
     bytes: [u8; BYTES_MAX],
@@ -19,7 +22,7 @@ impl Template {
         let mut bytes = [0; BYTES_MAX];
         bytes[..2].copy_from_slice(&flow.local_port.to_be_bytes());
         bytes[2..4].copy_from_slice(&flow.remote_port.to_be_bytes());
-        bytes[20..24].copy_from_slice(&[1, 1, 8, 10]);
+        bytes[20..24].copy_from_slice(&TIMESTAMPS.to_be_bytes());
         let sum = flow.addresses.pseudo_header(protocol::TCP, 0).with(&bytes[..4]);
         Self { bytes, sum }
     }
@@ -39,20 +42,28 @@ impl Template {
         }
         let header_bytes = if options.timestamps.is_some() { BYTES_MAX } else { tcp::HEADER_BYTES };
         let length = u16::try_from(header_bytes + payload_bytes).ok()?;
-        let out = out.get_mut(..usize::from(length))?;
+        let (place, payload) = out.get_mut(..usize::from(length))?.split_at_mut_checked(header_bytes)?;
+        // The sum is taken of the numbers, not of the bytes: those were written a moment ago in smaller pieces, and to load
+        // them in larger ones waits until they have reached the cache.
+        let mut sum = self.sum.with_u16(length).with_u32(header.sequence.0).with_u32(header.acknowledgement.0);
         let mut bytes = self.bytes;
+        let (offset, flags) = ((header_bytes as u8 / 4) << 4, header.flags.0);
+        sum = sum.with_u16(u16::from_be_bytes([offset, flags])).with_u16(header.window);
         bytes[4..8].copy_from_slice(&header.sequence.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&header.acknowledgement.0.to_be_bytes());
-        bytes[12] = (header_bytes as u8 / 4) << 4;
-        bytes[13] = header.flags.0;
+        (bytes[12], bytes[13]) = (offset, flags);
         bytes[14..16].copy_from_slice(&header.window.to_be_bytes());
         if let Some(timestamps) = options.timestamps {
+            sum = sum.with_u32(TIMESTAMPS).with_u32(timestamps.value).with_u32(timestamps.echo);
             bytes[24..28].copy_from_slice(&timestamps.value.to_be_bytes());
             bytes[28..32].copy_from_slice(&timestamps.echo.to_be_bytes());
         }
-        let sum = self.sum.with_u16(length).with(&bytes[4..header_bytes]).with(&out[header_bytes..]);
-        bytes[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
-        out[..header_bytes].copy_from_slice(&bytes[..header_bytes]);
+        bytes[16..18].copy_from_slice(&sum.with(payload).checksum().to_be_bytes());
+        // Of a length that the compiler knows it is a few moves, of any other a call.
+        match place.first_chunk_mut::<BYTES_MAX>() {
+            Some(place) => *place = bytes,
+            None => place.copy_from_slice(&bytes[..header_bytes]),
+        }
         Some(usize::from(length))
     }
 }

@@ -43,6 +43,13 @@ impl Connection {
         !is_ack_due || self.state == State::SynSent || self.send_ack(cx) == Left::Sent
     }
 
+    /// Whether anything may have to leave: what [`Connection::transmit`] looks at.
+    #[inline]
+    pub(super) fn has_to_send(&self) -> bool {
+        let is_owed = self.acknowledge.need != Need::None || self.send.nxt == self.send.iss;
+        is_owed || self.recovery.board.lost() > 0 || self.send.has_unsent()
+    }
+
     fn transmit_data(&mut self, cx: &mut Context<'_>) -> bool {
         if self.send.nxt == self.send.iss {
             return self.send_syn(cx) == Left::Sent;

@@ -44,9 +44,9 @@ impl Tcp {
             self.events.push(Place::Connection(index));
         }
         (connection.readiness, connection.stirred) = (readiness, false);
-        let earliest = connection.deadlines.earliest();
-        if earliest < self.wheel.deadline(index) {
-            self.wheel.arm(index, earliest);
+        let soonest = connection.deadlines.soonest();
+        if soonest < self.wheel.deadline(index) {
+            self.wheel.arm(index, soonest);
         }
         let is_new = connection.listener.is_some() && !connection.announced;
         if is_new || matches!(connection.state, State::Closed | State::TimeWait) {
@@ -140,7 +140,10 @@ impl Tcp {
             let index = self.polled[place];
             if let Some(connection) = self.slots.connection_at(index) {
                 connection.is_due = false;
-                self.settle(now, index, output, true);
+                // The ACK has left with data since, most often.
+                if connection.has_to_send() {
+                    self.settle(now, index, output, true);
+                }
             }
         }
         self.polled.clear();
@@ -152,7 +155,7 @@ impl Tcp {
             return self.forget_waiting(index);
         }
         let Some(connection) = self.slots.connection_at(index) else { return };
-        let earliest = connection.deadlines.earliest();
+        let earliest = connection.deadlines.search();
         if earliest > now {
             // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
             if earliest != Instant::NEVER {
@@ -164,6 +167,7 @@ impl Tcp {
         while let Some(timer) = connection.deadlines.take_due(now) {
             connection.expire(&mut cx, timer);
         }
+        connection.deadlines.search();
         self.settle(now, index, output, false);
     }
 
