@@ -165,6 +165,30 @@ fn a_profile_is_applied_and_reverted_in_a_namespace() {
     assert!(tune(&["status", "--json", "-"]).json()["snapshots"].as_array().unwrap().is_empty());
 }
 
+/// Settings of one network namespace, changed while its loopback is measured.
+#[test]
+fn verify_judges_each_setting_and_leaves_the_host_as_it_was() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let _turn = my_turn();
+    let lab = Lab::up(&Options::default()).unwrap();
+    let host = lab.host(Side::A);
+    let state = tempfile::tempdir().unwrap();
+    let before = values(host);
+    let subject = ["tune", "verify", "--change-host", "--place", "loopback", "--interface", "lo", "--only", OWN];
+    let told = there(host, state.path(), &[&subject[..], &["--duration", "60ms", "--json", "-"]].concat());
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let document = told.json();
+    let steps = document["steps"].as_array().expect("steps were tried");
+    for check in OWN.split(',') {
+        let step = steps.iter().find(|step| step["name"] == check).unwrap_or_else(|| panic!("{check}: {document}"));
+        assert!(step["decision"] == "kept" || step["decision"] == "dropped", "{step}");
+    }
+    assert_eq!(values(host), before);
+    assert!(there(host, state.path(), &["tune", "status"]).stdout.contains("nothing is changed"));
+}
+
 #[test]
 fn nobody_may_look_but_not_change() {
     if !is_root() {

@@ -142,6 +142,7 @@ typedef struct sidestep_udp_options {
     uint32_t multicast_loop; /* 1: members on this host get what is sent to groups, and then the kernel sends it */
     uint32_t may_fragment;   /* 1: the kernel may cut what exceeds the path's MTU; 0: that is SIDESTEP_ETOOLONG */
     uint32_t receive_buffer; /* bytes, of the kernel's socket; 0: the kernel's default */
+    uint32_t keep_errors;    /* 1: IP_RECVERR, errors about datagrams to anybody are kept for sidestep_udp_next_error */
 } sidestep_udp_options;
 
 /* Which way something goes. */
@@ -180,6 +181,13 @@ typedef struct sidestep_udp_counts {
     uint64_t sent_by_kernel;
     uint64_t dropped; /* not fetched in time */
 } sidestep_udp_counts;
+
+/* What became of a datagram that did not arrive. */
+typedef struct sidestep_undelivered {
+    sidestep_address destination; /* whom it was for */
+    int32_t error;                /* why, an errno */
+    uint32_t mtu;                 /* with EMSGSIZE: the longest IP packet that the way takes, bytes; else 0 */
+} sidestep_undelivered;
 
 /* ---- Engines ---------------------------------------------------------------------------------------------------- */
 
@@ -246,6 +254,11 @@ int sidestep_udp_statistics(sidestep_engine *engine, sidestep_udp socket, sidest
 
 /* What went wrong with a datagram sent earlier, as ICMP told the kernel: an errno, once; 0 for nothing. */
 int sidestep_udp_take_error(sidestep_engine *engine, sidestep_udp socket, int *error);
+
+/* What became of a datagram that did not arrive, the oldest first, whichever way it was sent: of sockets with keep_errors.
+ * SIDESTEP_EEMPTY where there is none. A system call. */
+int sidestep_udp_next_error(sidestep_engine *engine, sidestep_udp socket, sidestep_undelivered *undelivered,
+                            size_t undelivered_bytes);
 
 /* Closes; what was not fetched is dropped. */
 int sidestep_udp_close(sidestep_engine *engine, sidestep_udp socket);

@@ -5,7 +5,7 @@ mod support;
 use sidestep_c::codes;
 use sidestep_c::fix;
 use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
-use sidestep_c::socket::{send::CReservation, udp::CCounts};
+use sidestep_c::socket::{send::CReservation, udp::CCounts, udp::CUndelivered};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
 use sidestep_socket::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,6 +133,8 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
     structure!(all, CUdpOptions, "sidestep_udp_options", reuse_address, reuse_port, only_v6, hop_limit);
     structure!(all, CUdpOptions, "sidestep_udp_options", multicast_hop_limit, type_of_service, multicast_out);
     structure!(all, CUdpOptions, "sidestep_udp_options", multicast_loop, may_fragment, receive_buffer);
+    structure!(all, CUdpOptions, "sidestep_udp_options", keep_errors);
+    structure!(all, CUndelivered, "sidestep_undelivered", destination, error, mtu);
     structure!(all, CPath, "sidestep_path", reason, mode);
     structure!(all, CDatagram, "sidestep_datagram", bytes, length, software_ns, hardware_ns, token, source);
     structure!(all, CDatagram, "sidestep_datagram", destination, interface, time_to_live, type_of_service, reserved);
@@ -269,6 +271,7 @@ fn declare(kind: &str, name: &str) -> String {
         "CPath" => "sidestep_path",
         "CReservation" => "sidestep_reservation",
         "CUdpOptions" => "sidestep_udp_options",
+        "CUndelivered" => "sidestep_undelivered",
         "Segment" => "sidestep_segment",
         "Producer" => "sidestep_producer",
         "Consumer" => "sidestep_consumer",

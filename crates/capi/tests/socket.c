@@ -251,6 +251,41 @@ static void all_on_loan(sidestep_engine *engine) {
     GOOD(sidestep_udp_close(engine, socket));
 }
 
+/* A datagram to a port that nobody has is told about, once, where errors are kept; and by another socket not. */
+static void undelivered(sidestep_engine *engine) {
+    sidestep_udp gone = bind_to(engine, "127.0.0.1:0"), other = bind_to(engine, "127.0.0.1:0"), socket = 0;
+    sidestep_udp_options options;
+    sidestep_undelivered told;
+    sidestep_address address, nobody;
+    time_t begin = time(NULL);
+    int code;
+
+    GOOD(sidestep_udp_local(engine, gone, &nobody));
+    GOOD(sidestep_udp_options_default(&options, sizeof options));
+    CHECK(options.keep_errors == 0);
+    options.keep_errors = 2;
+    GOOD(sidestep_address_parse("127.0.0.1:0", &address));
+    CHECK(sidestep_udp_bind(engine, &address.any, sizeof address, &options, sizeof options, &socket) ==
+          SIDESTEP_EUSAGE);
+    options.keep_errors = 1;
+    GOOD(sidestep_udp_bind(engine, &address.any, sizeof address, &options, sizeof options, &socket));
+    CHECK(sidestep_udp_next_error(engine, socket, &told, sizeof told) == SIDESTEP_EEMPTY);
+    GOOD(sidestep_udp_close(engine, gone)); /* not before: its port could be given to another of these */
+    GOOD(sidestep_udp_send(engine, other, "x", 1, &nobody.any, sizeof nobody));
+    GOOD(sidestep_udp_send(engine, socket, "x", 1, &nobody.any, sizeof nobody));
+    CHECK(sidestep_udp_next_error(engine, socket, NULL, sizeof told) == SIDESTEP_EUSAGE);
+    while ((code = sidestep_udp_next_error(engine, socket, &told, sizeof told)) == SIDESTEP_EEMPTY)
+        CHECK(time(NULL) - begin < WATCHDOG_S);
+    CHECK(code == 0 && told.error == ECONNREFUSED && told.mtu == 0);
+    CHECK(told.destination.v4.sin_port == nobody.v4.sin_port);
+    CHECK(told.destination.v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    CHECK(sidestep_udp_next_error(engine, socket, &told, sizeof told) == SIDESTEP_EEMPTY);
+    CHECK(sidestep_udp_next_error(engine, other, &told, sizeof told) == SIDESTEP_EEMPTY);
+    GOOD(sidestep_udp_close(engine, other));
+    GOOD(sidestep_udp_close(engine, socket));
+    CHECK(sidestep_udp_next_error(engine, socket, &told, sizeof told) == SIDESTEP_EUSAGE);
+}
+
 static void in_a_child(sidestep_engine *engine) {
     sidestep_udp socket = bind_to(engine, "127.0.0.1:0");
     int status = -1;
@@ -293,6 +328,7 @@ static void kernel(const char *nowhere) {
     wrong_sockets(engine);
     by_the_kernel(engine);
     all_on_loan(engine);
+    undelivered(engine);
     in_a_child(engine);
     sidestep_engine_free(engine);
 }

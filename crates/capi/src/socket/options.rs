@@ -95,6 +95,7 @@ pub struct CUdpOptions {
     pub multicast_loop: u32,
     pub may_fragment: u32,
     pub receive_buffer: u32,
+    pub keep_errors: u32,
 }
 
 /// The defaults of an engine.
@@ -179,7 +180,7 @@ pub(super) unsafe fn udp_options(options: *const CUdpOptions, bytes: usize) -> R
         },
         multicast_loop: flag(given.multicast_loop)?,
         may_fragment: flag(given.may_fragment)?,
-        keep_errors: false,
+        keep_errors: flag(given.keep_errors)?,
         receive_buffer: given.receive_buffer,
     })
 }
@@ -222,6 +223,7 @@ fn udp_default() -> CUdpOptions {
         multicast_loop: defaults.multicast_loop.into(),
         may_fragment: defaults.may_fragment.into(),
         receive_buffer: defaults.receive_buffer,
+        keep_errors: defaults.keep_errors.into(),
     }
 }
 

@@ -5,10 +5,10 @@ use super::engine::{Engine, engine};
 use super::options::{CUdpOptions, udp_options};
 use super::path::CPath;
 use crate::arguments::out;
-use crate::failure::call;
+use crate::failure::{Failure, call};
 use crate::views::fill;
 use libc::{sockaddr, socklen_t};
-use sidestep_socket::{Handle, Statistics};
+use sidestep_socket::{Handle, Statistics, Undelivered};
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 
@@ -31,6 +31,25 @@ impl From<Statistics> for CCounts {
     fn from(statistics: Statistics) -> Self {
         let Statistics { received, received_by_kernel, sent, sent_by_kernel, dropped } = statistics;
         Self { received, received_by_kernel, sent, sent_by_kernel, dropped }
+    }
+}
+
+/// `sidestep_undelivered`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CUndelivered {
+    /// [`Undelivered::destination`].
+    pub destination: CAddress,
+    /// [`Undelivered::errno`].
+    pub error: i32,
+    /// [`Undelivered::mtu`], or 0.
+    pub mtu: u32,
+}
+
+impl From<Undelivered> for CUndelivered {
+    fn from(undelivered: Undelivered) -> Self {
+        let Undelivered { destination, errno, mtu } = undelivered;
+        Self { destination: destination.into(), error: errno, mtu: mtu.unwrap_or(0) }
     }
 }
 
@@ -189,6 +208,27 @@ pub unsafe extern "C" fn sidestep_udp_take_error(engine: *mut Engine, socket: Ud
         let (engine, error) = unsafe { (self::engine(engine)?, out(error, "error")?) };
         error.set(engine.inner.take_error(Handle::of_number(socket))?.unwrap_or(0));
         Ok(())
+    })
+}
+
+/// [`sidestep_socket::Engine::next_error`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_next_error(
+    engine: *mut Engine,
+    socket: Udp,
+    undelivered: *mut CUndelivered,
+    undelivered_bytes: usize,
+) -> c_int {
+    call("sidestep_udp_next_error", || {
+        // An error that nobody could be told would be lost.
+        if undelivered.is_null() {
+            return Err(Failure::Null("undelivered"));
+        }
+        // SAFETY: as the crate's text says.
+        let engine = unsafe { self::engine(engine)? };
+        let found = engine.inner.next_error(Handle::of_number(socket))?.ok_or(Failure::NothingCame)?;
+        // SAFETY: as the crate's text says.
+        unsafe { fill(&CUndelivered::from(found), undelivered, undelivered_bytes, "undelivered") }
     })
 }
 
