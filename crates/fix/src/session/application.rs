@@ -101,7 +101,8 @@ pub trait Application {
     /// An administrative message is about to leave; fields may be added.
     fn to_admin(&mut self, id: &SessionId, msg_type: &[u8], message: &mut Builder<'_>) {}
 
-    /// An administrative message came, already checked.
+    /// An administrative message came, already checked. A Logon comes here before it changes anything, whatever its number is:
+    /// here is where a password is looked at.
     ///
     /// # Errors
     /// It is refused: of a Logon, the connection ends.
