@@ -133,7 +133,8 @@ impl<S: Store> Session<S> {
         let dialect = settings.id.dialect();
         let usual = if dialect.milliseconds { Precision::Millis } else { Precision::Seconds };
         let precision = settings.precision.unwrap_or(usual);
-        let encoder = Encoder::new(&parties(&settings.id), precision).map_err(|rejected| {
+        let encoder = Encoder::with_room(&parties(&settings.id), precision, settings.output_bytes_max);
+        let encoder = encoder.map_err(|rejected| {
             Problem::usage(format!("session {}", settings.id), format!("its names cannot be written: {rejected:?}"))
                 .next("use printable names")
         })?;

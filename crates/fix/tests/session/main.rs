@@ -6,3 +6,4 @@ mod scripting;
 mod scripts;
 mod simulation;
 mod splits;
+mod steps;
