@@ -49,6 +49,7 @@ pub use application::{Application, Outbox, Refusal, SendError};
 pub use counters::{Counters, End};
 pub use identity::SessionId;
 pub use rules::{Rules, Validate};
+pub(crate) use settings::BEGIN_STRINGS;
 pub use settings::{CancelOn, Role, SessionSettings, Throttle};
 pub use text::BusinessReason;
 

@@ -6,6 +6,9 @@ use crate::value::Precision;
 use sidestep_sys::Problem;
 use std::time::Duration;
 
+/// What a session can speak: BeginString (8).
+pub(crate) const BEGIN_STRINGS: [&str; 6] = ["FIX.4.0", "FIX.4.1", "FIX.4.2", "FIX.4.3", "FIX.4.4", "FIXT.1.1"];
+
 /// Which side sends the first Logon. "ConnectionType"
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -188,10 +191,10 @@ impl SessionSettings {
     /// # Errors
     /// Names that cannot stand in a message, a version that does not exist, times without meaning.
     pub fn check(&self) -> Result<(), Problem> {
-        let known = ["FIX.4.0", "FIX.4.1", "FIX.4.2", "FIX.4.3", "FIX.4.4", "FIXT.1.1"];
-        if !known.contains(&self.id.begin_string.as_str()) {
+        if !BEGIN_STRINGS.contains(&self.id.begin_string.as_str()) {
             let what = format!("BeginString={}", self.id.begin_string);
-            return Err(Problem::usage(what, "no such version").next(format!("use one of {}", known.join(", "))));
+            let known = BEGIN_STRINGS.join(", ");
+            return Err(Problem::usage(what, "no such version").next(format!("use one of {known}")));
         }
         self.check_names()?;
         let hb = self.heart_bt_int_s;

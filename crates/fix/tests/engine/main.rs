@@ -1,5 +1,6 @@
 //! The engine against itself: every transport, and what goes wrong between two sides.
 
+mod configured;
 mod recovery;
 mod refusals;
 mod support;
