@@ -86,6 +86,10 @@ pub trait Application {
     /// Both Logons are exchanged.
     fn on_logon(&mut self, out: &mut dyn Outbox) {}
 
+    /// A session that a template made for a Logon does not come to be: the Logon was refused, or the session cannot be kept.
+    /// What [`on_create`](Self::on_create) began for it can go.
+    fn on_discard(&mut self, id: &SessionId) {}
+
     /// The session is no longer logged on.
     fn on_logout(&mut self, id: &SessionId, why: End) {}
 

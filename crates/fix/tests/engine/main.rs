@@ -1,8 +1,10 @@
 //! The engine against itself: every transport, and what goes wrong between two sides.
 
 mod configured;
+mod ending;
 mod recovery;
 mod refusals;
+mod strangers;
 mod support;
 mod tls;
 mod transports;
