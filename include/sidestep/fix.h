@@ -11,7 +11,7 @@
  * next step.
  *
  * LIFETIME. An engine is yours until you free it. Sessions are its numbers, from 1, in the order of the file, then those that
- * templates make. The bytes of an event are valid until the next poll.
+ * templates make. The bytes of an event are valid until the next poll, whatever is sent meanwhile.
  *
  * THREADS. An engine is used by one thread at a time. Threads of the library's own prepare and remove files of journals.
  */
@@ -34,6 +34,7 @@ typedef struct sidestep_fix_engine sidestep_fix_engine;
 #define SIDESTEP_FIX_LOGOUT 3  /* it no longer is; the bytes say why */
 #define SIDESTEP_FIX_RESET 4   /* both sequence numbers became 1 */
 #define SIDESTEP_FIX_PROBLEM 5 /* it cannot go on; the bytes say why */
+#define SIDESTEP_FIX_CANCEL 6  /* its open orders are to be cancelled: the peer went and did not come back (CancelOnDisconnect) */
 
 typedef struct sidestep_fix_event {
     const void *bytes; /* not ended by a zero */
@@ -52,7 +53,8 @@ typedef struct sidestep_fix_state {
     uint32_t connected; /* 1 while there is a connection */
 } sidestep_fix_state;
 
-/* Opens the sessions of a file of settings. `spin` is not 0 where the thread will never sleep. */
+/* Opens the sessions of a file of settings. `spin` is not 0 where the thread will never sleep. Keys that are unknown or have
+ * no effect are named on standard error. */
 int sidestep_fix_open(const char *settings, int spin, sidestep_fix_engine **engine);
 
 /* Ends all connections, without Logouts. Null is none. */

@@ -1,19 +1,22 @@
 //! The C ABI of the FIX engine: `include/sidestep/fix.h`. What happens is queued while the engine is polled, and fetched
 //! event by event: no call of C runs inside one of ours.
 
+mod events;
+
 use crate::arguments::{give, handle, limit, look, message, out, path, take_back, text};
 use crate::failure::{Failure, call};
 use crate::views::fill;
+use events::Queue;
+use sidestep_fix::SOH;
 use sidestep_fix::config::Config;
-use sidestep_fix::decode::Message;
 use sidestep_fix::encode::Builder;
 use sidestep_fix::engine::{Handle, Idle};
 use sidestep_fix::exchange::is_session_field;
-use sidestep_fix::session::{Application, BusinessReason, End, Outbox, Phase, Refusal, SendError, SessionId};
+use sidestep_fix::session::{Phase, SendError, SessionId};
 use sidestep_fix::store::Store;
 use sidestep_fix::transcript::fields;
-use sidestep_sys::Problem;
-use std::collections::{HashMap, VecDeque};
+use sidestep_sys::{Problem, problem};
+use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
@@ -27,11 +30,8 @@ pub const FIX_LOGOUT: u32 = 3;
 pub const FIX_RESET: u32 = 4;
 /// A session cannot go on; the bytes say why.
 pub const FIX_PROBLEM: u32 = 5;
-
-/// Bytes of events that may wait: then polling is refused until they are fetched.
-const WAITING_BYTES_MAX: usize = 4 << 20;
-/// Bytes at which messages are refused within a poll, so that one poll stays bounded, too.
-const EVENT_BYTES_MAX: usize = 64 << 20;
+/// A session's open orders are to be cancelled (`CancelOnDisconnect`).
+pub const FIX_CANCEL: u32 = 6;
 
 /// `sidestep_fix_event`.
 #[repr(C)]
@@ -65,59 +65,6 @@ pub struct CFixState {
     pub logged_on: u32,
     /// 1 while there is a connection.
     pub connected: u32,
-}
-
-/// One event in the queue; its bytes are a range of the queue's.
-struct Event {
-    kind: u32,
-    session: SessionId,
-    sequence: u64,
-    start: usize,
-    end: usize,
-}
-
-/// What has happened and is not yet fetched.
-#[derive(Default)]
-struct Queue {
-    events: VecDeque<Event>,
-    bytes: Vec<u8>,
-}
-
-impl Queue {
-    fn push(&mut self, kind: u32, session: &SessionId, sequence: u64, bytes: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        let end = self.bytes.len();
-        self.events.push_back(Event { kind, session: session.clone(), sequence, start, end });
-    }
-}
-
-impl Application for Queue {
-    fn on_logon(&mut self, out: &mut dyn Outbox) {
-        let id = out.id().clone();
-        self.push(FIX_LOGON, &id, 0, b"");
-    }
-
-    fn on_logout(&mut self, id: &SessionId, why: End) {
-        self.push(FIX_LOGOUT, id, 0, why.to_string().as_bytes());
-    }
-
-    fn on_reset(&mut self, id: &SessionId) {
-        self.push(FIX_RESET, id, 0, b"");
-    }
-
-    fn on_problem(&mut self, id: &SessionId, problem: &Problem) {
-        self.push(FIX_PROBLEM, id, 0, problem.to_string().as_bytes());
-    }
-
-    fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal> {
-        if self.bytes.len() >= EVENT_BYTES_MAX {
-            return Err(Refusal::Business { reason: BusinessReason::ApplicationNotAvailable, text: None });
-        }
-        let sequence = message.seq_num()?;
-        self.push(FIX_MESSAGE, out.id(), sequence, message.raw());
-        Ok(())
-    }
 }
 
 /// `sidestep_fix_engine`.
@@ -154,6 +101,8 @@ pub unsafe extern "C" fn sidestep_fix_open(settings: *const c_char, spin: c_int,
         // SAFETY: as the crate's text says.
         let (settings, engine) = unsafe { (path(settings)?, out(engine, "engine")?) };
         let config = Config::read(settings)?;
+        // A key that has no effect here, or is misspelt, is not passed over in silence.
+        config.notes.iter().for_each(problem::say);
         let mut inner = sidestep_fix::engine::Engine::new(Queue::default());
         inner.configure(&config, if spin == 0 { Idle::Block } else { Idle::Spin })?;
         give(&engine, FixEngine { inner, numbers: HashMap::new() });
@@ -174,10 +123,7 @@ pub unsafe extern "C" fn sidestep_fix_poll(engine: *mut FixEngine, work: *mut us
     call("sidestep_fix_poll", || {
         // SAFETY: as the crate's text says.
         let (engine, work) = unsafe { (handle(engine, "engine")?, out(work, "work")?) };
-        let queue = engine.inner.app_mut();
-        if queue.events.is_empty() {
-            queue.bytes.clear();
-        } else if queue.bytes.len() >= WAITING_BYTES_MAX {
+        if !engine.inner.app_mut().begin_poll() {
             return Err(Failure::Usage("fetch the events that wait with sidestep_fix_next before polling again"));
         }
         work.set(engine.inner.poll());
@@ -203,16 +149,16 @@ pub unsafe extern "C" fn sidestep_fix_next(engine: *mut FixEngine, event: *mut C
     call("sidestep_fix_next", || {
         // SAFETY: as the crate's text says.
         let engine = unsafe { handle(engine, "engine")? };
-        let Some(next) = engine.inner.app_mut().events.pop_front() else { return Err(Failure::NothingCame) };
-        let session = engine.number(&next.session);
-        let bytes = &engine.inner.app().bytes[next.start..next.end];
-        let found = CFixEvent {
-            bytes: bytes.as_ptr().cast(),
-            length: bytes.len(),
+        let Some(next) = engine.inner.app_mut().fetch() else { return Err(Failure::NothingCame) };
+        let id = next.session.clone();
+        let mut found = CFixEvent {
+            bytes: next.bytes.as_ptr().cast(),
+            length: next.bytes.len(),
             sequence: next.sequence,
             kind: next.kind,
-            session,
+            session: 0,
         };
+        found.session = engine.number(&id);
         // SAFETY: as the crate's text says.
         unsafe { fill(&found, event, event_bytes, "event") }
     })
@@ -274,6 +220,9 @@ pub unsafe extern "C" fn sidestep_fix_send(
         let (engine, msg_type, body, sequence) = unsafe {
             (handle(engine, "engine")?, text(msg_type, "msg_type")?, message(body, length)?, out(sequence, "sequence")?)
         };
+        if !is_body(body) {
+            return Err(Failure::Usage("the body is not all fields of tag=value, each ended by SOH"));
+        }
         if fields(body).any(|(tag, _)| is_session_field(tag)) {
             return Err(Failure::Usage("the body has a field that the session writes itself"));
         }
@@ -287,6 +236,12 @@ pub unsafe extern "C" fn sidestep_fix_send(
         sequence.set(sent.map_err(send_failure)?);
         Ok(())
     })
+}
+
+/// Whether every byte belongs to a field: what is left out of an order in silence makes it another order.
+fn is_body(body: &[u8]) -> bool {
+    let Some(inside) = body.strip_suffix(&[SOH]) else { return body.is_empty() };
+    fields(body).count() == inside.split(|byte| *byte == SOH).count()
 }
 
 fn send_failure(error: SendError) -> Failure {

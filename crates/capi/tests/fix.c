@@ -48,6 +48,9 @@ int main(int count, char **arguments)
     EXPECT(sidestep_fix_send(engine, session, "D", body, sizeof body - 1, &sequence) == SIDESTEP_EFAILED);
     EXPECT(wait_for(SIDESTEP_FIX_LOGON).session == session);
     EXPECT(sidestep_fix_send(engine, session, "D", "34=1\001", 5, &sequence) == SIDESTEP_EUSAGE);
+    EXPECT(sidestep_fix_send(engine, session, "D", "11=1\0014x=10\001", 11, &sequence) == SIDESTEP_EUSAGE);
+    EXPECT(sidestep_fix_send(engine, session, "D", "11=1\001note\001", 10, &sequence) == SIDESTEP_EUSAGE);
+    EXPECT(sidestep_fix_send(engine, session, "D", "11=1\00155=TEST", 12, &sequence) == SIDESTEP_EUSAGE);
     EXPECT(sidestep_fix_send(engine, 7, "D", body, sizeof body - 1, &sequence) == SIDESTEP_EUSAGE);
     for (uint64_t order = 1; order <= 3; order++) {
         EXPECT(sidestep_fix_send(engine, session, "D", body, sizeof body - 1, &sequence) == 0);

@@ -24,14 +24,14 @@ pub(crate) struct Exchange {
     #[arg(long, value_name = "ADDRESS", required_unless_present = "cfg")]
     pub(crate) listen: Vec<String>,
     /// Sessions and everything else by a file of settings: QuickFIX's .cfg, or .toml
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "store", "tls_cert"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "store", "store_path", "tls_cert"])]
     pub(crate) cfg: Option<PathBuf>,
-    /// What is kept of messages and numbers
-    #[arg(long, value_enum, default_value_t = Store::None)]
-    pub(crate) store: Store,
-    /// Where it is kept
-    #[arg(long, default_value = "fix-store", value_name = "FOLDER")]
-    pub(crate) store_path: PathBuf,
+    /// What is kept of messages and numbers [default: none]
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<Store>,
+    /// Where it is kept [default: fix-store]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) store_path: Option<PathBuf>,
     /// Our certificate (PEM): connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,

@@ -37,7 +37,9 @@ pub fn messages(text: &[u8], at_end: bool, visit: &mut dyn FnMut(&str, &[u8])) -
                 at = found + length;
                 line = at;
             }
-            None if !at_end && text.len() - found < MESSAGE_BYTES_MAX => return line.min(found),
+            None if !at_end && text.len() - found < MESSAGE_BYTES_MAX && next(&text[found..]).is_none() => {
+                return line.min(found);
+            }
             None => at = found + 1,
         }
     }
@@ -68,8 +70,22 @@ fn by_length(text: &[u8], separator: &[u8], front: usize) -> Option<usize> {
     if is_there { trailer_end(text, trailer, separator) } else { None }
 }
 
-fn by_trailer(text: &[u8], separator: &[u8], front: usize) -> Option<usize> {
+/// Where the message after the one at the front of `text` begins; `58=FIX` is none.
+fn next(text: &[u8]) -> Option<usize> {
     let window = &text[..text.len().min(MESSAGE_BYTES_MAX)];
+    let mut at = 1;
+    loop {
+        at += find(window.get(at..)?, b"8=FIX")?;
+        if !window[at - 1].is_ascii_digit() {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+/// What was cut off has no end of its own: the next message's is not it.
+fn by_trailer(text: &[u8], separator: &[u8], front: usize) -> Option<usize> {
+    let window = &text[..next(text).unwrap_or(text.len().min(MESSAGE_BYTES_MAX))];
     let mut at = front;
     loop {
         at += find(window.get(at..)?, b"10=")?;
@@ -157,6 +173,22 @@ mod tests {
         let all = found(b"8=FIX.4.2|9=5|35=0|10=000|8=FIX.4.2|9=9|35=1|10=111\n");
         assert_eq!(all.len(), 2);
         assert_eq!(all[1].1, "8=FIX.4.2|9=9|35=1|10=111|");
+    }
+
+    #[test]
+    fn a_message_that_was_cut_does_not_take_the_next_one_with_it() {
+        let whole = "8=FIX.4.4|9=5|35=0|10=161|";
+        let all = found(format!("8=FIX.4.4|9=300|35=8|58=FIXED|37=\na : {whole}\n8=FIX.4.4|9=70|35=8|\n").as_bytes());
+        assert_eq!(all, [("a".to_owned(), whole.to_owned())]);
+    }
+
+    #[test]
+    fn a_log_of_cut_messages_is_passed_over_line_by_line() {
+        let line = b"8=FIX.4.4^A9=300^A35=8^A37=1^A17=\n";
+        let text = line.repeat(10_000);
+        let mut count = 0;
+        let decided = messages(&text, false, &mut |_, _| count += 1);
+        assert_eq!((count, decided), (0, text.len() - line.len()), "the last one may go on");
     }
 
     #[test]

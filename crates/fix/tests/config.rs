@@ -156,6 +156,24 @@ fn tls_that_cannot_be_had_is_not_quietly_left_out() {
 }
 
 #[test]
+fn tls_keeps_to_the_versions_and_names_that_it_may_use() {
+    let of = |more: &str| {
+        let text = format!(
+            "[SESSION]\nConnectionType=initiator\nBeginString=FIX.4.4\nSenderCompID=A\nTargetCompID=B\n\
+             SocketConnectHost=h\nSocketConnectPort=1\nSocketCAFile=ca.pem\n{more}\n"
+        );
+        let Place::Connect(destinations) = cfg(&text).sessions.remove(0).place else { panic!("an initiator") };
+        destinations.tls.expect("TLS")
+    };
+    assert_eq!(["", "UseSNI=Y", "UseSNI=N"].map(|more| of(more).without_sni), [false, false, true]);
+    let versions = |more| (of(more).only_tls13, of(more).only_tls12);
+    assert_eq!(versions("EnabledProtocols=TLSv1.3"), (true, false));
+    assert_eq!(versions("EnabledProtocols=TLSv1.2"), (false, true));
+    assert_eq!(versions("EnabledProtocols=TLSv1.2, TLSv1.3"), (false, false));
+    assert_eq!(versions("EnabledProtocols=TLSv1.2\nSocketMinimumTLSVersion=TLS13"), (true, false));
+}
+
+#[test]
 fn every_key_stands_once_and_says_what_it_would_do() {
     for (place, (name, known)) in KEYS.iter().enumerate() {
         assert!(KEYS.iter().skip(place + 1).all(|(other, _)| name != other), "{name} stands twice");

@@ -7,6 +7,7 @@ use sidestep_fix::store::journal::{
 use sidestep_sys::Problem;
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 
@@ -103,6 +104,55 @@ fn a_reset_begins_anew_and_old_segments_go_away() {
     let (mut journal, _) = open(&folder);
     assert_eq!((journal.generation(), journal.created_utc_ns(), journal.next_outbound()), (1, 77, 3));
     assert_eq!(read(&mut journal, 1, 9), [1, 2]);
+}
+
+#[test]
+fn old_segments_go_away_also_where_the_disk_is_waited_for() {
+    let folder = tempdir().unwrap();
+    let options = Options { durability: Durability::Disk, ..SMALL };
+    let (mut journal, _) = Journal::open(folder.path(), SESSION, options, 1).unwrap();
+    write(&mut journal, 1..=1000);
+    let before = segments(folder.path()).len();
+    journal.reset(77).unwrap();
+    for seq in 1..=2 {
+        write(&mut journal, seq..=seq);
+        while !journal.is_durable().unwrap() {
+            std::thread::yield_now();
+        }
+    }
+    drop(journal);
+    let after = segments(folder.path()).len();
+    assert!(after < before, "{after} of {before} segments are left, though nothing can be asked for of most");
+    let (mut journal, _) = open(&folder);
+    assert_eq!(read(&mut journal, 1, 9), [1, 2]);
+}
+
+#[test]
+fn a_journal_is_for_its_user_alone() {
+    let folder = tempdir().unwrap();
+    let place = folder.path().join("deep").join("down");
+    let _journal = Journal::open(&place, SESSION, SMALL, 1).unwrap().0;
+    let mut paths = segments(&place);
+    paths.extend([place.join("lock"), place.clone(), folder.path().join("deep")]);
+    assert!(paths.len() > 3);
+    for path in paths {
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} is {mode:o}", path.display());
+    }
+}
+
+#[test]
+fn numbers_without_messages_live_through_any_number_of_openings() {
+    let folder = tempdir().unwrap();
+    let (mut journal, _) = open(&folder);
+    journal.set_next_outbound(10).unwrap();
+    journal.record_inbound(20).unwrap();
+    drop(journal);
+    for _ in 0..3 {
+        let (journal, _) = open(&folder);
+        assert_eq!((journal.next_outbound(), journal.next_inbound()), (10, 20));
+    }
+    assert!(segments(folder.path()).len() <= 2, "what the newest says makes the others superfluous");
 }
 
 #[test]

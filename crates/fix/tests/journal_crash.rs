@@ -30,6 +30,9 @@ fn message(seq: u64) -> Vec<u8> {
 fn child() {
     let Some(job) = std::env::var_os(JOB).and_then(|job| job.into_string().ok()) else { return };
     let folder = std::env::var_os(FOLDER).expect("the parent says where");
+    if job == "grow" {
+        return grow(Path::new(&folder));
+    }
     let (mut journal, _) = Journal::open(Path::new(&folder), SESSION, options(&job), 1).expect("it opens");
     // Standard output is the test harness's; this is the parent's pipe.
     let mut report = std::io::stderr();
@@ -47,6 +50,19 @@ fn child() {
             writeln!(report, "nearly {}", problem.brief()).expect("the parent listens");
         }
     }
+}
+
+/// A journal that has numbers and no messages, on a disk that has no room for what its user then asks for.
+fn grow(folder: &Path) {
+    let open = |segment_bytes| Journal::open(folder, SESSION, Options { segment_bytes, ..options("") }, 1);
+    let (mut journal, _) = open(SEGMENT_BYTES_MIN).expect("it opens");
+    journal.set_next_outbound(10).expect("there is room");
+    journal.record_inbound(20).expect("there is room");
+    drop(journal);
+    drop(open(SEGMENT_BYTES_MIN).expect("it opens again"));
+    let too_large = open(1 << 20).expect_err("there is no room for a segment of a MiB");
+    let (journal, _) = open(SEGMENT_BYTES_MIN).expect("it opens once more");
+    eprintln!("after {}: {} {}", too_large.brief(), journal.next_outbound(), journal.next_inbound());
 }
 
 fn next_message(journal: &mut Journal) -> Result<u64, sidestep_sys::Problem> {
@@ -67,10 +83,15 @@ fn spawn(job: &str, folder: &Path) -> Child {
 }
 
 /// Lines that the child has written whole.
-fn lines(child: &mut Child) -> Vec<String> {
-    let reader = BufReader::new(child.stderr.take().expect("it is piped"));
-    let lines = reader.lines().map_while(Result::ok);
+fn lines(output: impl BufRead) -> Vec<String> {
+    let lines = output.lines().map_while(Result::ok);
     lines.filter(|line| ["ack ", "stopped", "nearly"].iter().any(|word| line.starts_with(word))).collect()
+}
+
+/// Waits for the child's first acknowledgement.
+fn first_ack(output: &mut impl BufRead) -> String {
+    let mut lines = output.lines().map(|line| line.expect("it is text"));
+    lines.find(|line| line.starts_with("ack ")).expect("the child writes until it is killed")
 }
 
 fn last_ack(lines: &[String]) -> u64 {
@@ -83,12 +104,15 @@ fn nothing_acknowledged_is_lost_by_sigkill_and_numbers_never_go_back() {
     for job in ["page-cache", "by-calls", "disk"] {
         let folder = tempdir().unwrap();
         let mut highest = 0;
-        for _ in 0..6 {
+        for round in 0..6 {
             let mut child = spawn(job, folder.path());
+            let mut output = BufReader::new(child.stderr.take().expect("it is piped"));
+            // However slow the machine is: it is killed while it writes. The other rounds may kill it while it opens.
+            let first = if round % 2 == 0 { first_ack(&mut output) } else { String::new() };
             std::thread::sleep(Duration::from_micros(random.u64(1_000..60_000)));
             child.kill().unwrap();
             child.wait().unwrap();
-            let acknowledged = last_ack(&lines(&mut child)).max(highest);
+            let acknowledged = last_ack(&lines(output)).max(last_ack(&[first])).max(highest);
             let (mut journal, _) = Journal::open(folder.path(), SESSION, options(job), 1).expect("it recovers");
             let next = journal.next_outbound();
             assert!(next > acknowledged, "{job}: {acknowledged} was acknowledged, {next} is next");
@@ -108,7 +132,7 @@ fn nothing_acknowledged_is_lost_by_sigkill_and_numbers_never_go_back() {
 }
 
 /// Runs the child where `folder` is a tmpfs of these options, in a mount namespace of its own.
-fn in_tmpfs(mount_options: &str) -> Option<Vec<String>> {
+fn in_tmpfs(mount_options: &str, job: &str) -> Option<Vec<String>> {
     if !sidestep_sys::process::is_root() {
         eprintln!("skipped: needs root");
         return None;
@@ -120,7 +144,7 @@ fn in_tmpfs(mount_options: &str) -> Option<Vec<String>> {
         std::env::current_exe().unwrap().display()
     );
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &script]).env(JOB, "page-cache").env(FOLDER, folder.path());
+    command.args(["-m", "sh", "-c", &script]).env(JOB, job).env(FOLDER, folder.path());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("unshare is there");
     let reader = BufReader::new(child.stderr.take().expect("it is piped"));
     let lines = reader.lines().map_while(Result::ok).collect();
@@ -130,7 +154,7 @@ fn in_tmpfs(mount_options: &str) -> Option<Vec<String>> {
 
 #[test]
 fn a_full_disk_is_announced_while_there_is_room_and_then_stops_the_journal() {
-    let Some(lines) = in_tmpfs("size=400k") else { return };
+    let Some(lines) = in_tmpfs("size=400k", "page-cache") else { return };
     let stopped = lines.iter().find(|line| line.starts_with("stopped")).expect("it stops");
     assert!(stopped.contains("No space left"), "{stopped}");
     let nearly = lines.iter().position(|line| line.starts_with("nearly")).expect("it says so before");
@@ -140,8 +164,15 @@ fn a_full_disk_is_announced_while_there_is_room_and_then_stops_the_journal() {
 }
 
 #[test]
+fn a_disk_without_room_for_the_next_segment_does_not_cost_the_numbers() {
+    let Some(lines) = in_tmpfs("size=400k", "grow") else { return };
+    let after = lines.iter().find(|line| line.starts_with("after")).unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(after.contains("No space left") && after.ends_with(": 10 20"), "{after}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_named() {
-    let Some(lines) = in_tmpfs("ro") else { return };
+    let Some(lines) = in_tmpfs("ro", "page-cache") else { return };
     let text = lines.join("\n");
     assert!(text.contains("for a journal") && text.contains("Read-only file system"), "{text}");
 }

@@ -3,7 +3,9 @@
 use super::veth::{Ends, Wire};
 use super::{Acceptor, Reach};
 use sidestep_sys::Problem;
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +42,9 @@ impl Exchanges {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
+        // It must not be there yet, and is for this user alone: others can guess its name.
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|error| Problem::failed(format!("cannot make {}", folder.display()), error))?;
         let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new(), wires: Vec::new() };
         for store in &own.stores {
             for transport in &own.transports {
@@ -122,7 +127,7 @@ fn description(transport: &str, reach: &Reach, store: &str, spin: bool) -> Strin
         }
         Some(Ends::Both) => " past the kernel at both ends, through a veth between two namespaces",
     };
-    format!("sidestep fix exchange over {}{way}: it {waits}; its store is {store}.", reach.transport())
+    format!("sidestep fix exchange over {}{way}: it {waits}; its store is {store}; no dictionary.", reach.transport())
 }
 
 #[cfg(test)]

@@ -131,6 +131,7 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
         authorities: path(&["CertificationAuthoritiesFile", "SocketCAFile"]),
         revocations: path(&["CertificateRevocationListFile"]),
         server_name: fields.any(&["SNIHostName", "SocketServerName"]).map(str::to_owned),
+        without_sni: fields.flag("UseSNI")? == Some(false),
         ..TlsSettings::default()
     };
     let has_files = settings.certificate.is_some() || settings.authorities.is_some();
@@ -152,7 +153,10 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
         None => fields.flag("NeedClientAuth")?.unwrap_or(settings.authorities.is_some()),
     };
     let newest = fields.any(&["SocketMinimumTLSVersion"]).is_some_and(|version| version == "TLS13");
-    settings.only_tls13 = newest || fields.text("EnabledProtocols").is_some_and(|list| list.trim() == "TLSv1.3");
+    let enabled = fields.text("EnabledProtocols").unwrap_or_default();
+    let names = |version| enabled.split(',').any(|name| name.trim() == version);
+    settings.only_tls13 = newest || (names("TLSv1.3") && !names("TLSv1.2"));
+    settings.only_tls12 = !newest && names("TLSv1.2") && !names("TLSv1.3");
     Ok(Some(settings))
 }
 

@@ -24,9 +24,9 @@ use text::{TAG_BYTES_MAX, copy, has_control, write_tag};
 /// Largest message written, unless said otherwise: what a counterparty's framer takes by default.
 pub const MESSAGE_BYTES_MAX: usize = crate::frame::MESSAGE_BYTES_MAX;
 
-/// Room for messages that wait to leave together: an acknowledgement, a fill and a heartbeat take 1 KiB, a batch of a
-/// hundred orders 25 KiB.
-const WAITING_BYTES_MAX: usize = 256 * 1024;
+/// Room for messages that wait to leave together, unless more is asked for: an acknowledgement, a fill and a heartbeat take
+/// 1 KiB, a batch of a hundred orders 25 KiB.
+const WAITING_BYTES: usize = 256 * 1024;
 
 /// `10=nnn␁`.
 const TRAILER_BYTES: usize = 7;
@@ -75,6 +75,8 @@ pub struct Parties {
 #[derive(Debug)]
 pub struct Encoder {
     buffer: Vec<u8>,
+    /// Where the first message begins, with room before it for its header to grow.
+    first: usize,
     /// Where the messages that wait to leave begin and end.
     start: usize,
     end: usize,
@@ -116,6 +118,13 @@ struct MsgType {
 impl Encoder {
     /// An encoder for this session. A control byte in a name is refused.
     pub fn new(parties: &Parties, precision: Precision) -> Result<Self, Rejected> {
+        Self::with_room(parties, precision, 0)
+    }
+
+    /// The same with room for a whole message behind `waiting_bytes` that wait to leave, wherever they stand in the buffer.
+    pub(crate) fn with_room(parties: &Parties, precision: Precision, waiting_bytes: usize) -> Result<Self, Rejected> {
+        // A quarter may be in front of what waits: see `sent`.
+        let waiting = WAITING_BYTES.max((waiting_bytes + MESSAGE_BYTES_MAX).div_ceil(3) * 4);
         let mut front = Vec::new();
         text_field(&mut front, tag::BEGIN_STRING, &parties.begin_string)?;
         front.extend_from_slice(b"9=");
@@ -131,7 +140,8 @@ impl Encoder {
         let texts = front.len() + sender.len() + target.len();
         let room = texts + NUMBERS_BYTES_MAX;
         Ok(Self {
-            buffer: vec![0; room + WAITING_BYTES_MAX],
+            buffer: vec![0; room + waiting],
+            first: room,
             start: room,
             end: room,
             front,
@@ -174,10 +184,10 @@ impl Encoder {
     /// Says that `count` bytes of [`output`](Self::output) have left.
     pub fn sent(&mut self, count: usize) {
         self.start = self.start.saturating_add(count).min(self.end);
-        let first = self.buffer.len() - WAITING_BYTES_MAX;
+        let first = self.first;
         if self.start == self.end {
             (self.start, self.end) = (first, first);
-        } else if self.start.saturating_sub(first) > WAITING_BYTES_MAX / 4 {
+        } else if self.start.saturating_sub(first) > (self.buffer.len() - first) / 4 {
             self.move_to(first);
         }
     }
@@ -216,6 +226,12 @@ impl<'e> Builder<'e> {
         if has_control(value) {
             self.fail(Rejected::ControlByte(tag));
         }
+        self.raw(tag, value)
+    }
+
+    /// A value as the counterparty has sent it: only SOH cannot stand in it, and that would have ended its field.
+    pub(crate) fn echo(&mut self, tag: u32, value: &[u8]) -> &mut Self {
+        debug_assert!(!value.contains(&SOH), "it comes out of a field");
         self.raw(tag, value)
     }
 
@@ -327,8 +343,10 @@ impl<'e> Builder<'e> {
         if is_ours(tag) {
             self.fail(Rejected::Tag(tag));
         }
-        if self.limit.saturating_sub(self.at) < bytes.saturating_add(TAG_BYTES_MAX + 2) {
-            self.fail(Rejected::TooLong);
+        let needs = bytes.saturating_add(TAG_BYTES_MAX + 2);
+        if self.limit.saturating_sub(self.at) < needs {
+            let fits = self.at.saturating_add(needs) <= self.body + self.encoder.message_bytes_max;
+            self.fail(if fits { Rejected::Full } else { Rejected::TooLong });
             return self;
         }
         let at = write_tag(&mut self.encoder.buffer, self.at, tag);

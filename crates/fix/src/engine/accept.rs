@@ -40,6 +40,8 @@ pub struct Refusals {
     pub unknown: u64,
     /// Their session is connected already, or cannot go on.
     pub taken: u64,
+    /// A template would have made a session for them, but their Logon was refused. They get no answer.
+    pub refused: u64,
 }
 
 /// One place where connections come in, with the sessions that are reached there.

@@ -14,6 +14,7 @@
 //! An answer begins with `ok` or `error`, on a line of its own.
 
 use super::core::{Engine, Handle};
+use super::transport::is_socket;
 use crate::metrics::{Snapshot, render};
 use crate::session::{Application, Phase};
 use crate::store::Store;
@@ -22,15 +23,17 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an operator may take to say what is wanted, and to read the answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
+/// Before the next try to accept an operator when there are no descriptors left.
+const REST: Duration = Duration::from_millis(50);
 /// The longest request, bytes.
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// The longest answer taken by [`ask`], bytes: metrics of a thousand sessions.
@@ -78,7 +81,8 @@ impl AdminSocket {
     /// The path cannot be had.
     pub fn unix(path: &Path) -> Result<Self, Problem> {
         let fail = |error: io::Error| Problem::failed(format!("cannot listen on {}", path.display()), error);
-        if UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        let refuses = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        if is_socket(path) && UnixStream::connect(path).is_err_and(refuses) {
             // Nobody answers to the name any more.
             std::fs::remove_file(path).map_err(fail)?;
         }
@@ -87,9 +91,9 @@ impl AdminSocket {
         let (sender, requests) = channel();
         let owned: PathBuf = path.to_owned();
         let work = move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
                 // An operator who has gone away needs no answer.
-                let _ = talk(&stream, &sender);
+                let _ = stream.and_then(|stream| talk(&stream, &sender)).inspect_err(rest);
             }
             let _ = std::fs::remove_file(owned);
         };
@@ -107,10 +111,8 @@ impl AdminSocket {
         let local = listener.local_addr().map_err(fail)?;
         let (sender, requests) = channel();
         let work = move || {
-            for stream in listener.incoming().flatten() {
-                let _ = stream.set_read_timeout(Some(TALK_MAX));
-                let _ = stream.set_write_timeout(Some(TALK_MAX));
-                let _ = serve_http(&stream, &sender);
+            for stream in listener.incoming() {
+                let _ = stream.and_then(|stream| serve_http(&stream, &sender)).inspect_err(rest);
             }
         };
         std::thread::Builder::new().name("fix-metrics".into()).spawn(work).map_err(fail)?;
@@ -118,18 +120,50 @@ impl AdminSocket {
     }
 }
 
+/// Out of descriptors, accepting fails at once, again and again: the thread waits for better times.
+fn rest(error: &io::Error) {
+    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|error| Some(error.raw_os_error()));
+    if errors.contains(&error.raw_os_error()) {
+        std::thread::sleep(REST);
+    }
+}
+
+/// Reads until a moment: who sends a byte now and then must not hold everybody else up.
+struct Until<'a, S> {
+    stream: &'a S,
+    set_timeout: fn(&S, Option<Duration>) -> io::Result<()>,
+    end: Instant,
+}
+
+impl<S> Read for Until<'_, S>
+where
+    for<'s> &'s S: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        (self.set_timeout)(self.stream, Some(left))?;
+        let mut stream = self.stream;
+        stream.read(buffer)
+    }
+}
+
 fn talk(stream: &UnixStream, engine: &Sender<Request>) -> io::Result<()> {
-    stream.set_read_timeout(Some(TALK_MAX))?;
     stream.set_write_timeout(Some(TALK_MAX))?;
+    let from = Until { stream, set_timeout: UnixStream::set_read_timeout, end: Instant::now() + TALK_MAX };
     let mut line = String::new();
-    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
+    BufReader::new(from.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
     let answer = pass_on(engine, line.trim())?;
     let mut stream = stream;
     stream.write_all(answer.as_bytes())
 }
 
-fn serve_http(stream: &std::net::TcpStream, engine: &Sender<Request>) -> io::Result<()> {
-    let mut lines = BufReader::new(stream.take(REQUEST_BYTES_MAX)).lines();
+fn serve_http(stream: &TcpStream, engine: &Sender<Request>) -> io::Result<()> {
+    stream.set_write_timeout(Some(TALK_MAX))?;
+    let from = Until { stream, set_timeout: TcpStream::set_read_timeout, end: Instant::now() + TALK_MAX };
+    let mut lines = BufReader::new(from.take(REQUEST_BYTES_MAX)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     // The headers are read, so that closing the connection does not reset it.
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
@@ -198,29 +232,38 @@ impl<A: Application> Engine<A> {
     }
 
     fn operate(&mut self, line: &str) -> Result<String, String> {
-        let mut words = line.split_whitespace();
-        let verb = words.next().unwrap_or_default();
-        match verb {
-            "sessions" => return Ok(self.list()),
-            "metrics" => return Ok(self.metrics()),
-            _ => {}
-        }
-        let name = words.next().ok_or("the request is not known, or names no session")?;
-        let handle = self.handles().find(|handle| self.session(*handle).id().to_string() == name);
-        let handle = handle.ok_or_else(|| format!("there is no session {name}"))?;
-        let rest: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-        match (verb, rest.as_slice()) {
-            ("reset", []) => {
-                self.act(handle, |session, now, app| session.reset(now, app)).map_err(|problem| problem.to_string())
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("sessions", "") => Ok(self.list()),
+            ("metrics", "") => Ok(self.metrics()),
+            ("reset", name) => {
+                let handle = self.named(name)?;
+                let done = self.act(handle, |session, now, app| session.reset(now, app));
+                done.map_err(|problem| problem.to_string())?;
+                Ok(self.line(handle))
             }
-            ("set", [outbound, inbound]) => self.set_numbers(handle, *outbound, *inbound),
-            ("logout", []) => {
+            ("set", rest) => {
+                // A name may hold blanks: the numbers are counted from the end.
+                let mut words = rest.rsplitn(3, ' ');
+                let numbers = [words.next(), words.next()].map(|word| word.and_then(|word| word.parse().ok()));
+                let [Some(inbound), Some(outbound)] = numbers else {
+                    return Err("write: set SESSION OUT IN".to_owned());
+                };
+                let handle = self.named(words.next().unwrap_or_default())?;
+                self.set_numbers(handle, outbound, inbound)?;
+                Ok(self.line(handle))
+            }
+            ("logout", name) => {
+                let handle = self.named(name)?;
                 self.log_out(handle, "");
-                Ok(())
+                Ok(self.line(handle))
             }
             _ => Err("the request is not known".to_owned()),
-        }?;
-        Ok(self.line(handle))
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Handle, String> {
+        let found = self.handles().find(|handle| self.session(*handle).id().to_string() == name);
+        found.ok_or_else(|| format!("there is no session {name}"))
     }
 
     fn set_numbers(&mut self, handle: Handle, outbound: u64, inbound: u64) -> Result<(), String> {

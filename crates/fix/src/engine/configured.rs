@@ -3,15 +3,17 @@
 use super::core::{DoorId, Engine};
 use super::driver::Idle;
 use super::endpoint::Endpoint;
+use super::plan::SessionPlan;
 use super::tls::TlsSettings;
 use super::transport::SocketOptions;
-use crate::config::{Config, Dictionaries, Place, SessionConfig};
-use crate::session::Application;
+use crate::config::{Config, Dictionaries, DictionaryConfig, Place, SessionConfig};
+use crate::session::{Application, BEGIN_STRINGS, SessionId};
 use sidestep_link::Waiting;
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 
 /// The doors that settings have asked for so far.
-type Doors = Vec<(Endpoint, Option<TlsSettings>, DoorId)>;
+type Doors = Vec<(Endpoint, Option<TlsSettings>, SocketOptions, DoorId)>;
 
 impl<A: Application> Engine<A> {
     /// Adds every session of the settings; those of one address share a door. `idle` is how the engine will be run.
@@ -33,22 +35,21 @@ impl<A: Application> Engine<A> {
         dictionaries: &mut Dictionaries,
         doors: &mut Doors,
     ) -> Result<(), Problem> {
-        let mut plan = session.plan.clone();
-        let settings = &plan.settings;
-        plan.validator = dictionaries.validator(&settings.id, &settings.default_appl_ver_id, &session.dictionary)?;
+        let plan = &session.plan;
         match &session.place {
             Place::Listen { endpoint, tls, options } => {
                 let door = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), doors)?;
                 if session.is_template {
-                    self.add_template(door, plan);
+                    let templates = templates(plan, &session.dictionary, dictionaries)?;
+                    templates.into_iter().for_each(|template| self.add_template(door, template));
                 } else {
-                    self.add_acceptor(door, plan)?;
+                    self.add_acceptor(door, checked(plan, &session.dictionary, dictionaries)?)?;
                 }
             }
             Place::Connect(destinations) => {
                 let mut destinations = destinations.clone();
                 destinations.options = destinations.options.for_idle(idle);
-                self.add_initiator(&plan, destinations)?;
+                self.add_initiator(&checked(plan, &session.dictionary, dictionaries)?, destinations)?;
             }
         }
         Ok(())
@@ -61,16 +62,19 @@ impl<A: Application> Engine<A> {
         options: &SocketOptions,
         doors: &mut Doors,
     ) -> Result<DoorId, Problem> {
-        if let Some((_, there, door)) = doors.iter().find(|(known, ..)| known == endpoint) {
+        if let Some((_, there, taken, door)) = doors.iter().find(|(known, ..)| known == endpoint) {
             if there.as_ref() != tls {
                 let why = "its sessions have different certificates";
                 return Err(Problem::usage(format!("cannot listen on {endpoint}"), why)
                     .next("give them the same, or a port of their own"));
             }
+            if taken != options {
+                say(format!("{endpoint}: its sessions have different socket options; those of the first one count"));
+            }
             return Ok(*door);
         }
         let door = self.listen(endpoint, tls, options)?;
-        doors.push((endpoint.clone(), tls.cloned(), door));
+        doors.push((endpoint.clone(), tls.cloned(), options.clone(), door));
         Ok(door)
     }
 
@@ -78,6 +82,37 @@ impl<A: Application> Engine<A> {
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.doors.iter().map(|door| door.listening.endpoint())
     }
+}
+
+/// The plan with what checks its messages.
+fn checked(
+    plan: &SessionPlan,
+    config: &DictionaryConfig,
+    dictionaries: &mut Dictionaries,
+) -> Result<SessionPlan, Problem> {
+    let settings = &plan.settings;
+    let validator = dictionaries.validator(&settings.id, &settings.default_appl_ver_id, config)?;
+    Ok(SessionPlan { validator, ..plan.clone() })
+}
+
+/// A template for any BeginString is one for each: every version has a dictionary of its own.
+fn templates(
+    plan: &SessionPlan,
+    config: &DictionaryConfig,
+    dictionaries: &mut Dictionaries,
+) -> Result<Vec<SessionPlan>, Problem> {
+    if plan.settings.id.begin_string != "*" || !config.incoming {
+        return Ok(vec![checked(plan, config, dictionaries)?]);
+    }
+    if config.data.is_some() && config.use_dictionary {
+        let why = "the template is for any BeginString, a dictionary for one";
+        return Err(Problem::usage("DataDictionary", why).next("set BeginString, or leave the dictionary out"));
+    }
+    let version = |begin: &&str| {
+        let id = SessionId { begin_string: (*begin).to_owned(), ..plan.settings.id.clone() };
+        checked(&plan.for_session(id), config, dictionaries)
+    };
+    BEGIN_STRINGS.iter().map(version).collect()
 }
 
 impl SocketOptions {

@@ -270,6 +270,11 @@ impl<A: Application> Engine<A> {
     fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
         let door = &self.doors[pending.door()];
         let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
+        if known.is_none()
+            && let Some(plan) = self.stranger(pending.door(), id, pending.peer())
+        {
+            return self.admit(pending, plan, first);
+        }
         let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer()));
         let Some(slot) = found else {
             self.refusals.unknown += 1;
@@ -287,6 +292,44 @@ impl<A: Application> Engine<A> {
             return pending.close(&mut self.io);
         }
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
+    }
+
+    /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
+    fn stranger(&self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
+        let plan = self.doors[door].template_for(id, peer).filter(|_| self.dynamic < DYNAMIC_MAX)?;
+        let is_known = self.slots.iter().any(|slot| slot.session.id() == &plan.settings.id);
+        (!is_known && !plan.is_kept()).then_some(plan)
+    }
+
+    /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
+    /// refusal leaves nothing behind, however many names are tried.
+    fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8]) {
+        let door = pending.door();
+        let Ok(session) = plan.try_out() else {
+            // The name cannot stand in a message, or there is no such version.
+            self.refusals.unknown += 1;
+            return pending.close(&mut self.io);
+        };
+        let mut slot = Slot::new(session);
+        self.app.on_create(slot.session.id());
+        let (io, index, app) = (&mut self.io, &mut self.index, &mut self.app);
+        match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
+            Ok(true) => {
+                self.dynamic += 1;
+                self.slots.push(slot);
+                self.message_bytes.push(plan.message_bytes_max);
+                let door = &mut self.doors[door];
+                door.sessions.insert(plan.settings.id.clone(), self.slots.len() - 1);
+                door.plans.push(plan);
+                return;
+            }
+            Ok(false) => self.refusals.refused += 1,
+            Err(problem) => {
+                self.refusals.unknown += 1;
+                say(problem);
+            }
+        }
+        self.app.on_discard(&plan.settings.id);
     }
 
     /// The session that fits a template of this door. One that another door's template has made is the same session, if it is
@@ -360,7 +403,9 @@ impl<A: Application> Engine<A> {
         for number in 0..self.slots.len() {
             self.log_out(Handle(number), text);
         }
-        self.dialers.clear();
+        self.dialers.drain(..).for_each(|dialer| dialer.abandon(&mut self.io));
+        // They belong to doors, which are closed.
+        self.pending.drain(..).for_each(|pending| pending.close(&mut self.io));
         self.doors.clear();
         let end = Now::system_mono_ns() + timeout.as_nanos() as u64;
         while self.slots.iter().any(|slot| slot.is_connected() && slot.session.phase() != Phase::Disconnected) {
@@ -370,6 +415,9 @@ impl<A: Application> Engine<A> {
             if Now::system_mono_ns() >= end {
                 break;
             }
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_connected()) {
+            slot.hang_up(&mut self.io, &mut self.app);
         }
     }
 }

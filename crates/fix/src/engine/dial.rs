@@ -105,6 +105,13 @@ impl Dialer {
         None
     }
 
+    /// Ends an attempt that goes on.
+    pub(super) fn abandon(self, io: &mut Io) {
+        if let State::Trying(connecting, _) = self.state {
+            connecting.abandon(io);
+        }
+    }
+
     /// Connects at once, whatever the interval says.
     pub(super) fn hurry(&mut self) {
         if let State::Idle { until } = &mut self.state {
@@ -136,7 +143,8 @@ impl Dialer {
     ) -> Option<(Channel, String)> {
         let wire = match connecting.poll(io, &self.destinations.options) {
             Ok(Connecting::Ready(wire)) => wire,
-            Ok(_) if mono_ns >= cut_at => {
+            Ok(connecting) if mono_ns >= cut_at => {
+                connecting.abandon(io);
                 self.failed("no connection in time", mono_ns);
                 return None;
             }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum Endpoint {
     /// A TCP port of a host; the host may be a name.
     Tcp {
-        /// Name or address; empty for every address of this host.
+        /// Name or address; empty for every IPv4 address of this host. `::` is every address of both kinds.
         host: String,
         /// 0 lets the kernel choose.
         port: u16,

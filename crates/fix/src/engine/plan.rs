@@ -3,7 +3,7 @@
 use crate::clock::Now;
 use crate::session::{Session, SessionId, SessionSettings, Validate};
 use crate::store::journal::{Journal, Options};
-use crate::store::{AnyStore, MemoryStore};
+use crate::store::{AnyStore, MemoryStore, Store};
 use sidestep_sys::Problem;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -63,21 +63,58 @@ impl SessionPlan {
 
     /// Opens the store and makes the session.
     pub(super) fn open(&self) -> Result<Session<AnyStore>, Problem> {
+        // Before anything is made on the disk.
+        self.settings.check()?;
         let now = Now::system();
         let store = match &self.store {
             StorePlan::Memory => AnyStore::Memory(MemoryStore::new(now.utc_ns)),
-            StorePlan::Journal { folder, options } => {
-                let folder = session_folder(folder, &self.settings.id);
-                let name = self.settings.id.to_string();
-                let (journal, recovery) = Journal::open(&folder, &name, *options, now.utc_ns)?;
-                if recovery.torn_bytes > 0 {
-                    let torn = recovery.torn_bytes;
-                    sidestep_sys::problem::say(format!("{name}: {torn} bytes of a torn write were dropped"));
-                }
-                AnyStore::Journal(Box::new(journal))
-            }
+            StorePlan::Journal { folder, options } => self.open_journal(folder, *options, now.utc_ns)?,
         };
         Session::new(self.settings.clone(), store, self.validator.clone(), now)
+    }
+
+    /// The same in memory, for now: see [`SessionPlan::keep`].
+    pub(super) fn try_out(&self) -> Result<Session<AnyStore>, Problem> {
+        let now = Now::system();
+        let store = AnyStore::Memory(MemoryStore::new(now.utc_ns));
+        Session::new(self.settings.clone(), store, self.validator.clone(), now)
+    }
+
+    /// Whether there may be numbers of this session from an earlier time.
+    pub(super) fn is_kept(&self) -> bool {
+        match &self.store {
+            StorePlan::Memory => false,
+            StorePlan::Journal { folder, .. } => session_folder(folder, &self.settings.id).exists(),
+        }
+    }
+
+    /// Gives a session that was tried out the store that it is to have, with what it has sent and received so far. Where that
+    /// fails nothing is left of it.
+    pub(super) fn keep(&self, session: &mut Session<AnyStore>) -> Result<(), Problem> {
+        let StorePlan::Journal { folder, options } = &self.store else { return Ok(()) };
+        let kept = self.open_journal(folder, *options, session.store().created_utc_ns()).and_then(|mut journal| {
+            session.store_mut().copy_to(&mut journal)?;
+            Ok(journal)
+        });
+        match kept {
+            Ok(journal) => *session.store_mut() = journal,
+            Err(problem) => {
+                let _ = std::fs::remove_dir_all(session_folder(folder, &self.settings.id));
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_journal(&self, folder: &Path, options: Options, utc_ns: i64) -> Result<AnyStore, Problem> {
+        let folder = session_folder(folder, &self.settings.id);
+        let name = self.settings.id.to_string();
+        let (journal, recovery) = Journal::open(&folder, &name, options, utc_ns)?;
+        if recovery.torn_bytes > 0 {
+            let torn = recovery.torn_bytes;
+            sidestep_sys::problem::say(format!("{name}: {torn} bytes of a torn write were dropped"));
+        }
+        Ok(AnyStore::Journal(Box::new(journal)))
     }
 
     pub(super) fn allows(&self, peer: Option<IpAddr>) -> bool {

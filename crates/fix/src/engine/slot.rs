@@ -42,6 +42,8 @@ pub(super) struct Slot {
     gate: Gate,
     /// When the session's timers want to be called, ns.
     deadline: u64,
+    /// When what is being answered was read, until the answer has left.
+    answering: Option<u64>,
     /// Why the store can no longer be written; the session stays stopped.
     failed: Option<Problem>,
     pub(super) metrics: Metrics,
@@ -49,7 +51,15 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new(session: Session<AnyStore>) -> Self {
-        Self { session, line: None, gate: Gate::default(), deadline: 0, failed: None, metrics: Metrics::default() }
+        Self {
+            session,
+            line: None,
+            gate: Gate::default(),
+            deadline: 0,
+            answering: None,
+            failed: None,
+            metrics: Metrics::default(),
+        }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -72,7 +82,9 @@ impl Slot {
     /// Whether bytes wait for the peer to read.
     pub(super) fn wants_write(&self) -> bool {
         let Some(line) = &self.line else { return false };
-        line.channel.wants_write() || (self.gate.open > 0 && !line.channel.is_handshaking())
+        // What a resend has put there since the last write is not behind the gate yet; it leaves with the next poll.
+        let has_bytes = self.gate.open > 0 || (!self.gate.waits && !self.session.output().is_empty());
+        line.channel.wants_write() || (has_bytes && !line.channel.is_handshaking())
     }
 
     /// Whether something waits that no descriptor tells of.
@@ -97,8 +109,48 @@ impl Slot {
         app: &mut A,
     ) {
         let now = Now::system();
+        self.begin(Line { channel, framer, peer, cut_at: None }, index, first, now, app);
+        self.process(index, now, app);
+        self.settle(io, now, app);
+    }
+
+    /// Takes up the first connection of a session that exists only if it logs on by `first`; `keep` is called when it has.
+    /// Where it has not, the connection ends without an answer, as the name may be a stranger's.
+    ///
+    /// # Errors
+    /// The session cannot be kept.
+    pub(super) fn admit<A: Application + ?Sized>(
+        &mut self,
+        io: &mut Io,
+        index: &mut Index,
+        (channel, framer, peer): (Channel, Framer, String),
+        first: &[u8],
+        app: &mut A,
+        keep: impl FnOnce(&mut Session<AnyStore>) -> Result<(), Problem>,
+    ) -> Result<bool, Problem> {
+        let now = Now::system();
+        self.begin(Line { channel, framer, peer, cut_at: None }, index, Some(first), now, app);
+        let is_logged_on = self.session.counters().logons > 0;
+        let kept = if is_logged_on { keep(&mut self.session) } else { Ok(()) };
+        if !is_logged_on || kept.is_err() {
+            self.hang_up(io, app);
+            return kept.map(|()| false);
+        }
+        self.process(index, now, app);
+        self.settle(io, now, app);
+        Ok(true)
+    }
+
+    fn begin<A: Application + ?Sized>(
+        &mut self,
+        line: Line,
+        index: &mut Index,
+        first: Option<&[u8]>,
+        now: Now,
+        app: &mut A,
+    ) {
         self.gate = Gate::default();
-        self.line = Some(Line { channel, framer, peer, cut_at: None });
+        self.line = Some(line);
         self.metrics.connections += 1;
         self.session.connected(now, app);
         if let Some(first) = first {
@@ -107,8 +159,6 @@ impl Slot {
                 Err(garbled) => self.session.on_garbled(garbled, now, app),
             }
         }
-        self.process(index, now, app);
-        self.settle(io, now, app);
     }
 
     /// Receives, answers, does what is due. Returns how much was done.
@@ -136,9 +186,9 @@ impl Slot {
                     let now = Now::system();
                     line.framer.filled(count);
                     self.metrics.bytes_in += count as u64;
+                    self.answering.get_or_insert(now.mono_ns);
                     work += self.process(index, now, app);
                     self.settle(io, now, app);
-                    self.metrics.turnaround(now.mono_ns);
                     work += 1;
                 }
                 Err(error) if is_retry(&error) => {}
@@ -218,6 +268,12 @@ impl Slot {
                 return;
             }
         }
+        if !self.gate.waits
+            && self.session.output().is_empty()
+            && let Some(read_ns) = self.answering.take()
+        {
+            self.metrics.turnaround(read_ns);
+        }
         if self.session.ending().is_some() {
             self.end(io, now, app);
         }
@@ -289,7 +345,8 @@ impl Slot {
 
     /// Ends the connection and tells the session.
     #[cold]
-    fn hang_up<A: Application + ?Sized>(&mut self, io: &mut Io, app: &mut A) {
+    pub(super) fn hang_up<A: Application + ?Sized>(&mut self, io: &mut Io, app: &mut A) {
+        self.answering = None;
         if let Some(mut line) = self.line.take() {
             line.channel.close(io);
             self.metrics.garbled_bytes += line.framer.counters().garbled_bytes;
@@ -340,3 +397,6 @@ impl Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,10 +27,14 @@ pub struct TlsSettings {
     pub revocations: Option<PathBuf>,
     /// Whether an acceptor refuses who has no certificate; else one is only checked if there is one.
     pub require_client_certificate: bool,
-    /// The name that the acceptor's certificate must be for, sent as SNI too; the host connected to if none is given.
+    /// The name that the acceptor's certificate must be for, sent as SNI, too; the host connected to if none is given.
     pub server_name: Option<String>,
+    /// Whether an initiator keeps that name to itself: no SNI.
+    pub without_sni: bool,
     /// Whether only TLS 1.3 will do.
     pub only_tls13: bool,
+    /// Whether only TLS 1.2 will do.
+    pub only_tls12: bool,
     /// Accepts whatever certificate the acceptor shows: for tests alone.
     pub insecure_skip_verify: bool,
 }
@@ -38,7 +42,11 @@ pub struct TlsSettings {
 impl TlsSettings {
     fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
         const ALL: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-        if self.only_tls13 { &ALL[..1] } else { ALL }
+        match (self.only_tls13, self.only_tls12) {
+            (true, _) => &ALL[..1],
+            (false, true) => &ALL[1..],
+            (false, false) => ALL,
+        }
     }
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
@@ -199,12 +207,13 @@ fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Problem> {
                 .next("set CertificationAuthoritiesFile"));
         }
     };
-    let config = match identity(settings)? {
+    let mut config = match identity(settings)? {
         Some((chain, key)) => {
             builder.with_client_auth_cert(chain, key).map_err(|error| Problem::failed(what, error))?
         }
         None => builder.with_no_client_auth(),
     };
+    config.enable_sni = !settings.without_sni;
     Ok(Arc::new(config))
 }
 

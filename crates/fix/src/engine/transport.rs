@@ -11,6 +11,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,7 +177,8 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
     match socket.bind(&address) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            if probe.connect(&address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            let refuses = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+            if is_socket(path) && probe.connect(&address).is_err_and(refuses) {
                 std::fs::remove_file(path)?;
                 socket.bind(&address)?;
                 return Ok(socket);
@@ -185,6 +187,11 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
         }
         other => other.map(|()| socket),
     }
+}
+
+/// Whether a socket stands there. Connecting to any other file is refused, too, and that one is somebody's.
+pub(super) fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
 fn literal(host: &str, port: u16) -> Result<SocketAddr, Problem> {
@@ -292,6 +299,14 @@ impl Connecting {
         }
     }
 
+    /// Gives the attempt up. A stream past the kernel is only a name for what its engine has: that has to go, too.
+    pub(super) fn abandon(self, io: &mut Io) {
+        if let (Self::Xdp(stream), Some(engine)) = (self, &mut io.xdp) {
+            // One that is gone already is as wanted.
+            let _ = engine.tcp().abort(stream);
+        }
+    }
+
     /// Goes on; a wire once there is one.
     pub(super) fn poll(self, io: &mut Io, options: &SocketOptions) -> io::Result<Self> {
         match self {
@@ -310,17 +325,25 @@ impl Connecting {
                     Some(_) => next_address(others, options),
                 }
             }
-            Self::Xdp(stream) => {
-                let Some(engine) = &mut io.xdp else { return Err(ErrorKind::NotConnected.into()) };
-                if let Some(error) = engine.tcp().take_error(stream).map_err(of_tcp)? {
-                    return Err(of_tcp(error));
+            Self::Xdp(stream) => match is_connected(io, stream) {
+                Ok(true) => Ok(Self::Ready(Wire::Xdp(stream))),
+                Ok(false) => Ok(Self::Xdp(stream)),
+                Err(error) => {
+                    Self::Xdp(stream).abandon(io);
+                    Err(error)
                 }
-                let ready = engine.tcp().readiness(stream).map_err(of_tcp)?.has(Readiness::WRITABLE);
-                Ok(if ready { Self::Ready(Wire::Xdp(stream)) } else { Self::Xdp(stream) })
-            }
+            },
             ready @ Self::Ready(_) => Ok(ready),
         }
     }
+}
+
+fn is_connected(io: &mut Io, stream: tcp::TcpStream) -> io::Result<bool> {
+    let Some(engine) = &mut io.xdp else { return Err(ErrorKind::NotConnected.into()) };
+    if let Some(error) = engine.tcp().take_error(stream).map_err(of_tcp)? {
+        return Err(of_tcp(error));
+    }
+    Ok(engine.tcp().readiness(stream).map_err(of_tcp)?.has(Readiness::WRITABLE))
 }
 
 fn next_address(mut addresses: Vec<SocketAddr>, options: &SocketOptions) -> io::Result<Connecting> {

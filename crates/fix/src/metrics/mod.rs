@@ -25,7 +25,7 @@ pub struct Metrics {
     pub garbled_bytes: u64,
     /// Why the last connection ended, if by an error.
     pub last_error: String,
-    /// From a read's return to the return of the last write it caused, ns.
+    /// See [`Metrics::turnaround_ns`].
     turnaround_ns: Histogram<u64>,
     started: Instant,
 }
@@ -58,7 +58,8 @@ impl Metrics {
         self.turnaround_ns.saturating_record(now.saturating_sub(from_ns).max(1));
     }
 
-    /// From a read's return to the return of the last write it caused, ns.
+    /// From a read's return until all that it caused has left, ns: the disk, where it is waited for, and a peer that reads slowly
+    /// are part of it. What is read before the answer to an earlier read has left counts with that one.
     pub fn turnaround_ns(&self) -> &Histogram<u64> {
         &self.turnaround_ns
     }

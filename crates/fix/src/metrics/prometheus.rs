@@ -83,7 +83,7 @@ pub fn render(sessions: &[Snapshot<'_>]) -> String {
         }
     }
     let name = "sidestep_fix_turnaround_seconds";
-    let _ = writeln!(text, "# HELP {name} From a read to the last write that it caused\n# TYPE {name} histogram");
+    let _ = writeln!(text, "# HELP {name} From a read until all that it caused has left\n# TYPE {name} histogram");
     for session in sessions {
         turnaround(&mut text, name, session);
     }

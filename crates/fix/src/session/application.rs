@@ -86,6 +86,10 @@ pub trait Application {
     /// Both Logons are exchanged.
     fn on_logon(&mut self, out: &mut dyn Outbox) {}
 
+    /// A session that a template made for a Logon does not come to be: the Logon was refused, or the session cannot be kept.
+    /// What [`on_create`](Self::on_create) began for it can go.
+    fn on_discard(&mut self, id: &SessionId) {}
+
     /// The session is no longer logged on.
     fn on_logout(&mut self, id: &SessionId, why: End) {}
 
@@ -101,7 +105,8 @@ pub trait Application {
     /// An administrative message is about to leave; fields may be added.
     fn to_admin(&mut self, id: &SessionId, msg_type: &[u8], message: &mut Builder<'_>) {}
 
-    /// An administrative message came, already checked.
+    /// An administrative message came, already checked. A Logon comes here before it changes anything, whatever its number is:
+    /// here is where a password is looked at.
     ///
     /// # Errors
     /// It is refused: of a Logon, the connection ends.

@@ -63,8 +63,13 @@ impl<S: Store> Session<S> {
         if logon.poss_dup && matches!(self.phase, Phase::LoggedOn | Phase::LogoutSent) {
             return self.logon_again(message, seq);
         }
+        if self.phase == Phase::LogonExpected && !self.may_log_on() {
+            return Err(Verdict::End(End::OutsideSchedule));
+        }
+        // Who is refused must not have reset anything: the names in a Logon are no secret.
+        app.from_admin(&self.settings.id, message).map_err(refused_logon)?;
         if self.phase == Phase::LogonExpected {
-            self.prepare_acceptor(app)?;
+            self.prepare_acceptor(app);
         }
         self.reset_as_asked(logon, app);
         self.check_next_expected(logon)?;
@@ -72,7 +77,6 @@ impl<S: Store> Session<S> {
         if order == Ordering::Less && self.settings.validate_sequence_numbers {
             return Err(self.late(message, Kind::Logon, seq));
         }
-        app.from_admin(&self.settings.id, message).map_err(refused_logon)?;
         self.in_hand = (order == Ordering::Equal).then_some(seq);
         self.answer_logon(logon, order, app);
         Ok(())
@@ -116,15 +120,11 @@ impl<S: Store> Session<S> {
         }
     }
 
-    fn prepare_acceptor<A: Application + ?Sized>(&mut self, app: &mut A) -> Result<(), Verdict> {
-        if !self.may_log_on() {
-            return Err(Verdict::End(End::OutsideSchedule));
-        }
+    fn prepare_acceptor<A: Application + ?Sized>(&mut self, app: &mut A) {
         self.refresh_store(app);
         if self.ending.is_none() && (self.settings.reset_on_logon || self.is_new_session()) {
             self.reset_store(app);
         }
-        Ok(())
     }
 
     fn refresh_store<A: Application + ?Sized>(&mut self, app: &mut A) {

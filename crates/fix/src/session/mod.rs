@@ -49,6 +49,7 @@ pub use application::{Application, Outbox, Refusal, SendError};
 pub use counters::{Counters, End};
 pub use identity::SessionId;
 pub use rules::{Rules, Validate};
+pub(crate) use settings::BEGIN_STRINGS;
 pub use settings::{CancelOn, Role, SessionSettings, Throttle};
 pub use text::BusinessReason;
 
@@ -133,7 +134,8 @@ impl<S: Store> Session<S> {
         let dialect = settings.id.dialect();
         let usual = if dialect.milliseconds { Precision::Millis } else { Precision::Seconds };
         let precision = settings.precision.unwrap_or(usual);
-        let encoder = Encoder::new(&parties(&settings.id), precision).map_err(|rejected| {
+        let encoder = Encoder::with_room(&parties(&settings.id), precision, settings.output_bytes_max);
+        let encoder = encoder.map_err(|rejected| {
             Problem::usage(format!("session {}", settings.id), format!("its names cannot be written: {rejected:?}"))
                 .next("use printable names")
         })?;

@@ -30,6 +30,10 @@ impl<S: Store> Session<S> {
             return Err(SendError::Full);
         }
         let sent = self.emit(msg_type, fill);
+        if matches!(sent, Err(SendError::Full)) {
+            self.counters.full += 1;
+            self.timers.refused(self.now.mono_ns);
+        }
         if let Err(SendError::Store(problem)) = &sent {
             // The application learns it from the error, and again when the session ends.
             self.encoder.clear();
@@ -80,7 +84,8 @@ impl<S: Store> Session<S> {
             other => SendError::Rejected(other),
         })?;
         let bytes = message.len();
-        let kept = if self.settings.persist_messages { message } else { &[] };
+        // What waits behind a resend leaves from the store.
+        let kept = if self.settings.persist_messages || self.replays.is_active() { message } else { &[] };
         if let Err(problem) = self.store.record_outbound(seq, kept) {
             self.encoder.retract(bytes);
             return Err(SendError::Store(problem));

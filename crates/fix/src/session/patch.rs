@@ -13,11 +13,10 @@ use crate::value::{Precision, UtcTimestamp};
 /// `10=nnn␁`
 const TRAILER_BYTES: usize = 7;
 
-/// Header fields, after which the body begins; OrigSendingTime goes among them by its number.
-const HEADER: [u32; 29] = [
-    8, 9, 34, 35, 43, 49, 50, 52, 56, 57, 90, 91, 97, 115, 116, 122, 128, 129, 142, 143, 144, 145, 212, 213, 347, 369,
-    627, 1128, 1129,
-];
+/// Header fields, after which the body begins; OrigSendingTime goes among them by its number. SecureData (90, 91) and XmlData
+/// (212, 213) are left out: they may hold SOH, so that what stands behind them is not looked at field by field.
+const HEADER: [u32; 25] =
+    [8, 9, 34, 35, 43, 49, 50, 52, 56, 57, 97, 115, 116, 122, 128, 129, 142, 143, 144, 145, 347, 369, 627, 1128, 1129];
 
 /// Writes the patched message into `into`. `None` if the stored bytes are no message of ours.
 pub(super) fn resend(raw: &[u8], now: UtcTimestamp, precision: Precision, into: &mut Vec<u8>) -> Option<()> {
@@ -201,6 +200,16 @@ mod tests {
             5,
         );
         assert!(text.contains("|95=10|96=a|10=000|b|11=ID|10="), "{text}");
+        for (length, data) in [(90, 91), (212, 213)] {
+            let text = patched(
+                |order| {
+                    order.data(length, data, b"a\x01b\x0152=c").str(11, "ID");
+                },
+                5,
+            );
+            let rest = format!("|122=19700101-00:00:00.000|143=L|{length}=8|{data}=a|b|52=c|11=ID|10=");
+            assert!(text.contains("|34=7|43=Y|49=A|") && text.contains(&rest), "{text}");
+        }
     }
 
     #[test]

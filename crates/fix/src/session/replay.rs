@@ -18,6 +18,9 @@ use std::ops::ControlFlow;
 
 /// A resend stops while so many bytes wait to be written: one write of the transport.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Messages looked at in one step of a resend. Those that are not sent again take no room in the output: a history of a
+/// million heartbeats must not hold the thread of all sessions for as long as it takes to read.
+const VISITS_MAX: u32 = 1024;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -176,16 +179,17 @@ impl<S: Store> Session<S> {
             }
             let rest = if range.live { self.send_live(range, app) } else { self.send_again(range, app) };
             self.replays.active = rest;
-            if rest == Some(range) {
+            if rest.is_some() {
                 return;
             }
         }
     }
 
-    /// One walk over the store; returns what is left of the range.
+    /// One step over the store; returns what is left of the range. Two gap fills may follow each other where a step ends.
     fn send_again<A: Application + ?Sized>(&mut self, range: Range, app: &mut A) -> Option<Range> {
         let Self { store, encoder, scratch, gap_fill, now, settings, .. } = self;
         let mut walk = Walk { encoder, gap_fill, now: *now, next: range.next, full: false, resent: 0, gap_fills: 0 };
+        let (mut visits, mut end) = (0, range.last.saturating_add(1));
         let visited = store.outbound(range.next, range.last, &mut |seq, raw| {
             let again = !Kind::of(patch::msg_type(raw)).is_admin() && app.may_resend(&settings.id, seq, raw);
             // What is left out is part of the next gap fill.
@@ -193,13 +197,17 @@ impl<S: Store> Session<S> {
                 walk.fill_up_to(seq);
                 walk.send(seq, scratch);
             }
-            if walk.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            visits += 1;
+            if visits == VISITS_MAX {
+                end = seq.saturating_add(1);
+            }
+            if walk.full || visits == VISITS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Err(problem) = visited {
             self.fail(&problem, app);
             return None;
         }
-        walk.fill_up_to(range.last.saturating_add(1));
+        walk.fill_up_to(end);
         let Walk { next, resent, gap_fills, .. } = walk;
         self.counters.resent += resent;
         self.counters.gap_fills_sent += gap_fills;

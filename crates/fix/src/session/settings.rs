@@ -6,6 +6,9 @@ use crate::value::Precision;
 use sidestep_sys::Problem;
 use std::time::Duration;
 
+/// What a session can speak: BeginString (8).
+pub(crate) const BEGIN_STRINGS: [&str; 6] = ["FIX.4.0", "FIX.4.1", "FIX.4.2", "FIX.4.3", "FIX.4.4", "FIXT.1.1"];
+
 /// Which side sends the first Logon. "ConnectionType"
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -112,7 +115,7 @@ pub struct SessionSettings {
     pub cancel_on: CancelOn,
     /// How long after that. It may come back within. Ours, 0
     pub cancel_after: Duration,
-    /// Bytes that wait to be written before the application is refused. Ours, 128 KiB
+    /// Bytes that wait to be written before the application is refused, from 1 KiB to 64 MiB. Ours, 128 KiB
     pub output_bytes_max: usize,
     /// A consumer that takes nothing for so long while the application is refused is disconnected. Ours, 5 s
     pub slow_consumer_after: Duration,
@@ -129,6 +132,11 @@ const HEART_BT_INT_LIMIT_S: u32 = 86_400;
 
 /// CompIDs are names; longer ones make headers that do not fit the templates.
 const IDENTIFIER_BYTES_MAX: usize = 128;
+
+/// Fewest bytes of output at which an application may be refused: less holds no two messages.
+const OUTPUT_BYTES_MIN: usize = 1 << 10;
+/// Most of them: a session has memory for so many, and half as many again.
+const OUTPUT_BYTES_LIMIT: usize = 64 << 20;
 
 impl SessionSettings {
     /// QuickFIX's defaults.
@@ -183,16 +191,21 @@ impl SessionSettings {
     /// # Errors
     /// Names that cannot stand in a message, a version that does not exist, times without meaning.
     pub fn check(&self) -> Result<(), Problem> {
-        let known = ["FIX.4.0", "FIX.4.1", "FIX.4.2", "FIX.4.3", "FIX.4.4", "FIXT.1.1"];
-        if !known.contains(&self.id.begin_string.as_str()) {
+        if !BEGIN_STRINGS.contains(&self.id.begin_string.as_str()) {
             let what = format!("BeginString={}", self.id.begin_string);
-            return Err(Problem::usage(what, "no such version").next(format!("use one of {}", known.join(", "))));
+            let known = BEGIN_STRINGS.join(", ");
+            return Err(Problem::usage(what, "no such version").next(format!("use one of {known}")));
         }
         self.check_names()?;
         let hb = self.heart_bt_int_s;
         if hb > HEART_BT_INT_LIMIT_S || (self.role == Role::Initiator && hb == 0) {
             let why = format!("it is not between 1 and {HEART_BT_INT_LIMIT_S} seconds");
             return Err(Problem::usage(format!("HeartBtInt={hb}"), why).next("30 is usual"));
+        }
+        let waiting = self.output_bytes_max;
+        if !(OUTPUT_BYTES_MIN..=OUTPUT_BYTES_LIMIT).contains(&waiting) {
+            let why = format!("it is not between {OUTPUT_BYTES_MIN} and {OUTPUT_BYTES_LIMIT} bytes");
+            return Err(Problem::usage(format!("SlowConsumerBytes={waiting}"), why).next("131072 is usual"));
         }
         let ordered = 0.0 < self.test_request_delay && self.test_request_delay < self.heartbeat_timeout;
         if !ordered || !self.heartbeat_timeout.is_finite() {
@@ -253,6 +266,14 @@ mod tests {
         let mut bad = settings();
         bad.id.begin_string = "FIX.3.9".to_owned();
         assert!(bad.check().is_err());
+    }
+
+    #[test]
+    fn a_slow_consumer_is_told_by_bytes_that_there_is_memory_for() {
+        for output_bytes_max in [0, 1023, (64 << 20) + 1, usize::MAX] {
+            assert!(SessionSettings { output_bytes_max, ..settings() }.check().is_err(), "{output_bytes_max}");
+        }
+        assert!(SessionSettings { output_bytes_max: 1 << 20, ..settings() }.check().is_ok());
     }
 
     #[test]

@@ -108,7 +108,10 @@ impl Phrase {
 
     fn bytes(mut self, bytes: &[u8]) -> Self {
         let count = bytes.len().min(self.bytes.len() - self.len);
-        self.bytes[self.len..self.len + count].copy_from_slice(&bytes[..count]);
+        for (to, from) in self.bytes[self.len..].iter_mut().zip(bytes) {
+            // A text with a control byte in it could not leave, and a Logout that does not leave is answered by nobody.
+            *to = if from.is_ascii_control() { b' ' } else { *from };
+        }
         self.len += count;
         self
     }
@@ -142,5 +145,6 @@ mod tests {
         let longest = Phrase::next_expected_too_high(u64::MAX, u64::MAX);
         assert!(longest.as_bytes().ends_with(b"18446744073709551615"));
         assert_eq!(Phrase::with_tag(&"x".repeat(200), -1).as_bytes().len(), 128);
+        assert_eq!(Phrase::new().text("bye\r\nnow\x01\x7f").as_bytes(), b"bye  now  ");
     }
 }

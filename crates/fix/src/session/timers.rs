@@ -223,7 +223,7 @@ impl<S: Store> Session<S> {
     ) -> Result<(), Verdict> {
         let id = message.required(tag::TEST_REQ_ID).map_err(missing_or_bad)?;
         self.send_admin(app, b"0", |heartbeat| {
-            heartbeat.bytes(tag::TEST_REQ_ID, id);
+            heartbeat.echo(tag::TEST_REQ_ID, id);
         });
         Ok(())
     }

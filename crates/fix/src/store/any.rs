@@ -3,6 +3,7 @@
 use super::journal::Journal;
 use super::{MemoryStore, Store, Visit};
 use sidestep_sys::Problem;
+use std::ops::ControlFlow;
 
 /// A store chosen by configuration.
 #[derive(Debug)]
@@ -53,6 +54,18 @@ impl AnyStore {
             Self::Memory(_) => None,
             Self::Journal(journal) => journal.nearly_full(),
         }
+    }
+
+    /// Records in `other`, which is new, what this one has.
+    pub(crate) fn copy_to(&mut self, other: &mut Self) -> Result<(), Problem> {
+        let mut result = Ok(());
+        self.outbound(1, u64::MAX, &mut |seq, message| {
+            result = other.record_outbound(seq, message);
+            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        result?;
+        other.set_next_outbound(self.next_outbound())?;
+        other.record_inbound(self.next_inbound())
     }
 
     fn inner(&self) -> &dyn Store {

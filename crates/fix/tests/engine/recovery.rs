@@ -1,6 +1,6 @@
 //! What happens when connections, processes and hosts go away.
 
-use crate::support::{client, exchange, order, plan, until};
+use crate::support::{client, exchange, metric, order, plan, until};
 use sidestep_fix::engine::{Destinations, Endpoint};
 use sidestep_fix::session::Role;
 use sidestep_fix::store::Store;
@@ -116,6 +116,12 @@ fn with_group_commit_everything_is_answered_once_the_disk_has_it() {
     for number in 1..=200 {
         order(&mut client, handle, number);
     }
-    until(&mut server, &mut client, |_, client| client.app().seen.len() == 400);
+    until(&mut server, &mut client, |server, client| {
+        // The Logon's answer was a write without a sample; every sample after it comes behind a write of its own.
+        let (writes, samples) = (metric(server, "writes_total"), metric(server, "turnaround_seconds_count"));
+        assert!(samples < writes.max(1.0), "{samples} answers are timed, {writes} writes have left");
+        client.app().seen.len() == 400
+    });
+    assert!(metric(&server, "turnaround_seconds_count") > 0.0);
     assert_eq!(server.session(accepted).store().next_outbound(), 402);
 }

@@ -1,6 +1,6 @@
 //! Who is not let in, and what an operator may do.
 
-use crate::support::{client, exchange, order, plan, until};
+use crate::support::{bytes_of, client, exchange, logon, order, plan, poll_until, until};
 use sidestep_fix::engine::{
     AdminSocket, AllowedAddress, Destinations, Endpoint, Engine, PENDING_MAX, SocketOptions, ask,
 };
@@ -9,20 +9,11 @@ use sidestep_fix::session::{Role, SendError, SessionId, SessionSettings};
 use sidestep_fix::store::Store;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::tempdir;
 
 fn local() -> Endpoint {
     Endpoint::parse("127.0.0.1:0").unwrap()
-}
-
-/// Polls until `done`, alone.
-fn poll_until(engine: &mut Engine<Exchange>, mut done: impl FnMut(&mut Engine<Exchange>) -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !done(engine) {
-        engine.poll();
-        assert!(Instant::now() < end, "it takes too long");
-    }
 }
 
 fn connect(engine: &Engine<Exchange>, door: sidestep_fix::engine::DoorId) -> TcpStream {
@@ -42,16 +33,11 @@ fn hosts_that_are_not_on_the_list_are_closed_at_once() {
 #[test]
 fn what_is_no_logon_or_for_nobody_is_closed_without_an_answer() {
     let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
-    let logon = |fields: &str| {
-        let body = format!("35=A|34=1|49={fields}|52=20261121-10:00:00|98=0|108=30|").replace('|', "\u{1}");
-        let text = format!("8=FIX.4.4\u{1}9={}\u{1}{body}", body.len());
-        let sum = text.bytes().fold(0u8, u8::wrapping_add);
-        format!("{text}10={sum:03}\u{1}")
-    };
-    let garbage = "GET / HTTP/1.1\r\nHost: exchange.example\r\n\r\n".to_owned();
-    for (text, count) in [(garbage, 1), (logon("OTHER|56=EXCHANGE"), 2), (logon("CLIENT|56=ELSEWHERE"), 3)] {
+    let logon = |fields: &str| bytes_of(&logon("FIX.4.4", fields));
+    let garbage = b"GET / HTTP/1.1\r\nHost: exchange.example\r\n\r\n".to_vec();
+    for (text, count) in [(garbage, 1), (logon("49=OTHER|56=EXCHANGE"), 2), (logon("49=CLIENT|56=ELSEWHERE"), 3)] {
         let mut stranger = connect(&server, door);
-        stranger.write_all(text.as_bytes()).unwrap();
+        stranger.write_all(&text).unwrap();
         poll_until(&mut server, |server| {
             let refusals = server.refusals();
             refusals.no_logon + refusals.unknown == count
@@ -163,4 +149,18 @@ fn an_operator_sees_and_resets_numbers() {
     assert!(alone(&format!("set {name} 10 20")).contains("\"next_outbound\":10,\"next_inbound\":20"));
     assert!(alone(&format!("reset {name}")).contains("\"next_outbound\":1,\"next_inbound\":1"));
     assert_eq!(server.session(accepted).store().next_outbound(), 1);
+}
+
+#[test]
+fn a_file_in_the_place_of_a_unix_socket_is_not_taken_for_a_dead_one() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("orders.fix");
+    std::fs::write(&path, "somebody's").unwrap();
+    let mut server = Engine::new(Exchange::default());
+    assert!(server.listen(&Endpoint::Unix(path.clone()), None, &SocketOptions::default()).is_err());
+    assert!(AdminSocket::unix(&path).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's");
+    let dead = folder.path().join("dead.sock");
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    assert!(server.listen(&Endpoint::Unix(dead), None, &SocketOptions::default()).is_ok(), "a dead one is taken over");
 }

@@ -7,6 +7,7 @@ use sidestep_fix::engine::{
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SessionId, SessionSettings};
 use sidestep_fix::store::journal::{Options, SEGMENT_BYTES_MIN};
+use sidestep_fix::value::Precision;
 use sidestep_sys::Problem;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -101,4 +102,54 @@ pub(crate) fn metric<A: Application>(engine: &Engine<A>, name: &str) -> f64 {
     let text = engine.metrics();
     let line = text.lines().find(|line| line.starts_with(&format!("sidestep_fix_{name}{{"))).expect("it is there");
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+/// Polls until `done`, alone.
+pub(crate) fn poll_until<A: Application>(engine: &mut Engine<A>, mut done: impl FnMut(&mut Engine<A>) -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done(engine) {
+        engine.poll();
+        assert!(Instant::now() < end, "it takes too long");
+    }
+}
+
+/// A Logon with these parties and fields, to be completed by [`bytes_of`].
+pub(crate) fn logon(begin: &str, fields: &str) -> String {
+    format!("8={begin}|35=A|34=1|{fields}|52=<TIME>|98=0|108=30|")
+}
+
+/// A line of fields made into a message: `|` is SOH, `<TIME>` is now, BodyLength and CheckSum are added.
+pub(crate) fn bytes_of(line: &str) -> Vec<u8> {
+    let mut time = [0; 27];
+    let length = sidestep_fix::Now::system().utc().write(Precision::Seconds, &mut time);
+    let line = line.replace("<TIME>", &String::from_utf8_lossy(&time[..length])).replace('|', "\u{1}");
+    let (front, body) = line.split_once('\u{1}').expect("it has fields");
+    let text = format!("{front}\u{1}9={}\u{1}{body}", body.len());
+    let sum = text.bytes().fold(0u8, u8::wrapping_add);
+    format!("{text}10={sum:03}\u{1}").into_bytes()
+}
+
+/// Lets everybody in whose Password (554) is not a wrong one, and counts the sessions that come and do not come to be.
+#[derive(Debug, Default)]
+pub(crate) struct Passwords {
+    pub(crate) created: u64,
+    pub(crate) discarded: u64,
+}
+
+impl Application for Passwords {
+    fn on_create(&mut self, _: &SessionId) {
+        self.created += 1;
+    }
+
+    fn on_discard(&mut self, _: &SessionId) {
+        self.discarded += 1;
+    }
+
+    fn from_admin(&mut self, _: &SessionId, message: &Message<'_, '_>) -> Result<(), Refusal> {
+        if message.get(554) == Some(b"wrong") { Err(Refusal::Logout("who are you?")) } else { Ok(()) }
+    }
+
+    fn from_app(&mut self, _: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
+        Ok(())
+    }
 }

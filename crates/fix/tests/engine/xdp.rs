@@ -93,3 +93,43 @@ fn orders_are_filled_past_the_kernel() {
         assert!(Instant::now() < end, "no Logout");
     }
 }
+
+/// Tells a child of the test that it is one: descriptors are counted where no other test opens any.
+const COUNTS: &str = "SIDESTEP_FIX_COUNTS_DESCRIPTORS";
+
+/// Not a test: what the child does. Each attempt begins with one poll and fails with another.
+#[test]
+fn attempts_child() {
+    if std::env::var_os(COUNTS).is_none() {
+        return;
+    }
+    // The kernel twin's way: there is nothing to be bypassed on the loopback. The listener is gone, so nobody answers.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = closed.expect("a port is free").port();
+    let to = Endpoint::Xdp { interface: "lo".to_owned(), host: "127.0.0.1".to_owned(), port };
+    let mut client: Engine<Client> = Engine::new(Client::default());
+    let to = Destinations { reconnect_interval: Duration::from_millis(1), ..Destinations::one(to) };
+    let handle = client.add_initiator(&plan(Role::Initiator, None), to).unwrap();
+    let open = || std::fs::read_dir("/proc/self/fd").expect("there is a /proc").count();
+    let mut fail = |attempts: u32| {
+        for _ in 0..2 * attempts {
+            client.reconnect_now();
+            client.poll();
+        }
+        assert!(!client.last_connect_error(handle).is_empty(), "nobody is there");
+        open()
+    };
+    let before = fail(20);
+    let after = fail(200);
+    assert!(after < before + 20, "{before} descriptors were open, {after} are after 200 attempts more");
+}
+
+#[test]
+fn an_attempt_that_fails_leaves_no_socket_behind() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "xdp::attempts_child", "--nocapture"]).env(COUNTS, "1");
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !words.contains("skipped"), "{words}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child has run its part");
+}

@@ -7,3 +7,4 @@ mod scripting;
 mod scripts;
 mod simulation;
 mod splits;
+mod steps;

@@ -12,10 +12,13 @@ use sidestep_fix::session::{Role, SessionSettings};
 use sidestep_fix::store::journal::{Durability, Options};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Where messages and numbers are kept, unless told otherwise.
+const STORE_FOLDER: &str = "fix-store";
 /// Between two writes of the file of metrics.
 const METRICS_EVERY: Duration = Duration::from_secs(1);
 
@@ -53,22 +56,29 @@ fn listen(engine: &mut Engine<Exchange>, args: &Args, options: &SocketOptions) -
         require_client_certificate: args.tls_ca.is_some(),
         ..TlsSettings::default()
     });
+    let store = store(args.store, args.store_path.as_deref())?;
     for address in &args.listen {
         let door = engine.listen(&Endpoint::parse(address)?, tls.as_ref(), options)?;
         let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
-        plan.store = store(args.store, &args.store_path);
+        plan.store = store.clone();
         engine.add_template(door, plan);
     }
     Ok(())
 }
 
-fn store(kind: Store, folder: &Path) -> StorePlan {
-    let durability = match kind {
-        Store::None => return StorePlan::Memory,
-        Store::PageCache => Durability::PageCache,
-        Store::GroupCommit => Durability::Disk,
+fn store(kind: Option<Store>, folder: Option<&Path>) -> Result<StorePlan, Problem> {
+    let durability = match (kind, folder) {
+        (None, Some(folder)) => {
+            let what = format!("--store-path {}", folder.display());
+            let problem = Problem::usage(what, "nothing would be kept there without --store");
+            return Err(problem.next("add --store page-cache or group-commit"));
+        }
+        (None | Some(Store::None), _) => return Ok(StorePlan::Memory),
+        (Some(Store::PageCache), _) => Durability::PageCache,
+        (Some(Store::GroupCommit), _) => Durability::Disk,
     };
-    StorePlan::Journal { folder: folder.to_owned(), options: Options { durability, ..Options::default() } }
+    let folder = folder.unwrap_or_else(|| Path::new(STORE_FOLDER)).to_owned();
+    Ok(StorePlan::Journal { folder, options: Options { durability, ..Options::default() } })
 }
 
 fn serve_operators(args: &Args, engine: &mut Engine<Exchange>) -> Result<(), Problem> {
@@ -76,7 +86,7 @@ fn serve_operators(args: &Args, engine: &mut Engine<Exchange>) -> Result<(), Pro
         engine.serve(AdminSocket::unix(path)?);
     }
     let Some(metrics) = &args.metrics else { return Ok(()) };
-    if let Ok(address) = metrics.parse::<SocketAddr>() {
+    if let Some(address) = address(metrics)? {
         let socket = AdminSocket::http(address)?;
         if let Some(address) = socket.address {
             say(format!("metrics at http://{address}/metrics"));
@@ -92,12 +102,56 @@ fn serve_operators(args: &Args, engine: &mut Engine<Exchange>) -> Result<(), Pro
     Ok(())
 }
 
+/// Where the metrics are to be asked for, if not in a file: what ends in a port is an address.
+fn address(text: &str) -> Result<Option<SocketAddr>, Problem> {
+    if text.rsplit_once(':').is_none_or(|(host, port)| host.contains('/') || port.parse::<u16>().is_err()) {
+        return Ok(None);
+    }
+    let wrong = |why: &dyn std::fmt::Display| {
+        Problem::usage(format!("--metrics {text}"), why).next("write ADDRESS:PORT, or a file as ./FILE")
+    };
+    let found = text.to_socket_addrs().map_err(|error| wrong(&error))?.next();
+    found.ok_or_else(|| wrong(&"there is no address of this name")).map(Some)
+}
+
 /// Until the engine is gone.
 fn write_metrics(engine: &Asker, file: &Path) {
-    while let Ok(answer) = engine.ask("metrics") {
-        if let Err(problem) = output::write(file, answer.strip_prefix("ok\n").unwrap_or_default()) {
+    loop {
+        let written = match engine.ask("metrics") {
+            Ok(answer) => output::write(file, answer.strip_prefix("ok\n").unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return,
+            // It is busy, or waits for a slow disk; it is asked again.
+            Err(_) => Ok(()),
+        };
+        if let Err(problem) = written {
             say(problem);
         }
         std::thread::sleep(METRICS_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_store_is_no_silent_loss() {
+        let folder = Some(Path::new("/data"));
+        assert!(store(None, folder).unwrap_err().to_string().contains("--store page-cache"));
+        assert!(matches!(store(None, None), Ok(StorePlan::Memory)));
+        assert!(matches!(store(Some(Store::None), folder), Ok(StorePlan::Memory)), "who says so means it");
+        let Ok(StorePlan::Journal { folder, .. }) = store(Some(Store::PageCache), folder) else { panic!("a journal") };
+        assert_eq!(folder, Path::new("/data"));
+        let Ok(StorePlan::Journal { folder, .. }) = store(Some(Store::GroupCommit), None) else { panic!("a journal") };
+        assert_eq!(folder, Path::new(STORE_FOLDER));
+    }
+
+    #[test]
+    fn metrics_go_to_an_address_or_into_a_file() {
+        assert_eq!(address("127.0.0.1:9464").unwrap(), "127.0.0.1:9464".parse().ok());
+        assert_eq!(address("localhost:9464").unwrap().map(|address| address.port()), Some(9464));
+        for file in ["metrics.prom", "/run/a:9464/metrics", "./metrics:1", "run:late"] {
+            assert_eq!(address(file).unwrap(), None, "{file}");
+        }
     }
 }

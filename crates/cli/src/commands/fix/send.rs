@@ -32,6 +32,7 @@ struct Printer {
 impl Application for Printer {
     fn from_app(&mut self, message: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
         self.received += 1;
+        self.refused += u64::from(message.msg_type() == b"j");
         show("<", message.raw());
         Ok(())
     }
@@ -66,9 +67,10 @@ struct Draft {
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let stop = signal::stop_flag()?;
-    let drafts = match &args.file {
-        Some(file) => read(file)?,
-        None => (1..=args.count).map(|number| order(args, number)).collect(),
+    // Orders are made one by one: there may be more than memory has room for.
+    let drafts: Box<dyn Iterator<Item = Draft>> = match &args.file {
+        Some(file) => Box::new(read(file)?.into_iter()),
+        None => Box::new((1..=args.count).map(|number| order(args, number))),
     };
     let (idle, options) = settle(&args.thread)?;
     let mut engine = Engine::new(Printer::default());
@@ -77,18 +79,25 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     if !engine.session(handle).is_logged_on() {
         return Err(not_logged_on(&engine, handle, &stop));
     }
-    for draft in &drafts {
-        send(&mut engine, handle, draft, idle, args.wait, &stop)?;
+    let mut count = 0;
+    for draft in drafts {
+        send(&mut engine, handle, &draft, idle, args.wait, &stop)?;
+        count += 1;
     }
-    // Answers come for as long as there are some, and a while longer.
-    let expected = 2 * drafts.len() as u64;
+    // An acknowledgement and a fill for each order. Of a file nobody knows how many answers there will be.
+    let expected = if args.file.is_none() { 2 * count } else { u64::MAX };
     wait(&mut engine, idle, args.wait, &stop, |engine| {
-        args.file.is_none() && engine.app().received >= expected || !engine.session(handle).is_logged_on()
+        engine.app().received >= expected || !engine.session(handle).is_logged_on()
     })?;
     engine.shut_down("", args.wait);
     let app = engine.app();
-    say(format!("{} sent, {} received, {} rejected", drafts.len(), app.received, app.refused));
-    Ok(if app.refused == 0 { exit::GOOD } else { exit::FAILED })
+    say(format!("{count} sent, {} received, {} rejected", app.received, app.refused));
+    Ok(verdict(args.file.is_none() && count > 0, app))
+}
+
+/// Orders that were refused, or that nobody has said anything about, are no success.
+fn verdict(expects_answers: bool, app: &Printer) -> u8 {
+    if app.refused > 0 || (expects_answers && app.received == 0) { exit::FAILED } else { exit::GOOD }
 }
 
 fn connect(
@@ -238,4 +247,18 @@ fn draft(line: &[u8]) -> Option<Draft> {
         }
     }
     (!found.msg_type.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_refused_or_left_unanswered_are_no_success() {
+        let app = |received, refused| Printer { received, refused, end: None };
+        assert_eq!(verdict(true, &app(2, 0)), exit::GOOD);
+        assert_eq!(verdict(true, &app(1, 1)), exit::FAILED);
+        assert_eq!(verdict(true, &app(0, 0)), exit::FAILED);
+        assert_eq!(verdict(false, &app(0, 0)), exit::GOOD, "a file of heartbeats has no answers");
+    }
 }

@@ -7,7 +7,7 @@ use sidestep_sys::mapped::MappedFile;
 use sidestep_sys::{Problem, cpu};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Files of a journal are for their user alone: messages may have passwords (554).
+pub(super) const FILE_MODE: u32 = 0o600;
 /// Zeroes written at a time while a segment is prepared.
 const CHUNK: usize = 256 << 10;
 /// The shortest message that the index makes room for beforehand, bytes with its record: a heartbeat has some 64.
@@ -190,7 +192,7 @@ pub(super) fn prepare(folder: &Path, number: u64, options: &Options) -> Result<S
 }
 
 fn preallocated(path: &Path, bytes: u64, durable: bool) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
         // Some file systems cannot; the zeroes below take the space just as well.
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}

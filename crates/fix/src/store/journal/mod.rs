@@ -24,7 +24,7 @@ pub use format::Kind;
 pub use reader::{Entry, read_segment};
 pub use recover::Recovery;
 
-use format::{HEADER_BYTES, NAME_MAX};
+use format::NAME_MAX;
 use helper::{Roller, Syncer};
 use index::Index;
 use sidestep_sys::Problem;
@@ -122,10 +122,12 @@ pub struct Journal {
     buffer: Vec<u8>,
     /// Whether anything was added since the last commit.
     dirty: bool,
-    /// The last commit, and the last one known to be on the disk.
+    /// The last commit.
     ticket: u64,
-    /// Removed once what makes them superfluous is durable.
+    /// The oldest segment there is.
     oldest: u64,
+    /// Segments below this number are removed once the commit of this ticket, which made them superfluous, is durable.
+    superfluous: Option<(u64, u64)>,
     roller: Roller,
     syncer: Option<Syncer>,
     /// What stopped the journal; it stays stopped.
@@ -193,8 +195,4 @@ impl Journal {
     fn position(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
-}
-
-fn is_header(position: u64) -> bool {
-    position <= HEADER_BYTES as u64
 }

@@ -1,14 +1,15 @@
 //! Opening: the lock, the segments in their order, what a crash left behind.
 
 use super::format::{HEADER_BYTES, Header, Kind, NoHeader, Record, claimed_bytes, claims_to_vouch, u64_at};
-use super::helper::{Roller, Syncer, prepare, segment_path};
+use super::helper::{FILE_MODE, Roller, Syncer, prepare, segment_path};
 use super::index::Index;
 use super::reader::{read, refusal, walk};
-use super::{Durability, Journal, Options, is_header};
+use super::{Durability, Journal, Options};
 use rustix::fs::{FlockOperation, flock};
 use sidestep_sys::Problem;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that are checked in search of a record behind a damaged one: this, and so many times the bytes there are.
 const SEARCH_BYTES: usize = 1 << 20;
 const SEARCH_FACTOR: usize = 4;
+/// A journal has orders and passwords: it is for its user alone.
+const FOLDER_MODE: u32 = 0o700;
 
 /// What opening has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,14 +50,15 @@ pub(super) fn open(
     options: Options,
     utc_ns: i64,
 ) -> Result<(Journal, Recovery), Problem> {
-    fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+    let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder);
+    made.map_err(|error| unusable(folder, error))?;
     let lock = lock(folder)?;
     let durable = options.durability == Durability::Disk;
     let mut state = read_back(folder, session)?;
     if state.newest.is_none() {
         (state.next_outbound, state.next_inbound, state.created_ns) = (1, 1, utc_ns);
     }
-    let (number, previous_bytes) = next_segment(folder, &mut state);
+    let (number, previous_bytes) = next_segment(&state);
     let first = prepare(folder, number, &options)?;
     let mut journal = Journal {
         roller: Roller::start(folder.to_owned(), options)?,
@@ -75,6 +79,7 @@ pub(super) fn open(
         buffer: Vec::with_capacity(BUFFER_BYTES),
         dirty: false,
         ticket: 0,
+        superfluous: None,
         oldest: if state.newest.is_some() { state.oldest.min(number) } else { number },
         failure: None,
         rolls_waited: 0,
@@ -83,7 +88,7 @@ pub(super) fn open(
     };
     journal.begin(first, previous_bytes);
     journal.commit()?;
-    if let Some((newest, bytes)) = state.newest.filter(|(newest, _)| *newest != number) {
+    if let Some((newest, bytes)) = state.newest {
         // Its preallocated rest, and what was torn, are of no use; a segment that stays longer is read just as well.
         let file = OpenOptions::new().write(true).open(segment_path(folder, newest));
         let _ = file.and_then(|file| file.set_len(bytes));
@@ -91,16 +96,10 @@ pub(super) fn open(
     Ok((journal, state.recovery))
 }
 
-/// The number of the segment to go on in, and the bytes of the one before. One without records is made anew.
-fn next_segment(folder: &Path, state: &mut State) -> (u64, u64) {
-    match state.newest {
-        None => (0, 0),
-        Some((number, bytes)) if is_header(bytes) && number == state.oldest => {
-            let _ = fs::remove_file(segment_path(folder, number));
-            (number, 0)
-        }
-        Some((number, bytes)) => (number + 1, bytes),
-    }
+/// The number of the segment to go on in, and the bytes of the one before. That one is not touched, even where it has no
+/// records: until the next one's header is written, its header is the only place that has the numbers.
+fn next_segment(state: &State) -> (u64, u64) {
+    state.newest.map_or((0, 0), |(number, bytes)| (number + 1, bytes))
 }
 
 fn unusable(folder: &Path, error: impl std::fmt::Display) -> Problem {
@@ -111,7 +110,9 @@ fn unusable(folder: &Path, error: impl std::fmt::Display) -> Problem {
 /// Two processes that write one journal would hand out the same numbers.
 fn lock(folder: &Path) -> Result<File, Problem> {
     let path = folder.join("lock");
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    let opened = options.open(&path);
     let mut file = opened.map_err(|error| unusable(folder, error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}

@@ -8,6 +8,7 @@ use sidestep_sys::Problem;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Read at first for one message: nearly all have less.
@@ -42,11 +43,13 @@ impl Journal {
     /// # Errors
     /// The disk refused; nothing that was not durable before ever will be.
     pub fn is_durable(&mut self) -> Result<bool, Problem> {
-        let Some(syncer) = &self.syncer else { return Ok(true) };
-        match syncer.synced() {
-            Ok(synced) => Ok(synced >= self.ticket),
-            Err(problem) => Err(self.stop(problem)),
-        }
+        Ok(self.synced()? >= self.ticket)
+    }
+
+    /// The last commit that is what [`Durability`] promises.
+    fn synced(&mut self) -> Result<u64, Problem> {
+        let Some(syncer) = &self.syncer else { return Ok(self.ticket) };
+        syncer.synced().map_err(|problem| self.stop(problem))
     }
 
     fn check(&self) -> Result<(), Problem> {
@@ -138,26 +141,33 @@ impl Journal {
         self.roller.ask(spare.number + 1);
     }
 
-    /// Removes segments of which no message can be asked for any more, once that is durable.
+    /// Removes segments of which no message can be asked for any more, once the commit that made them so is durable. Later
+    /// ones may still be on their way: under load there is always one that is.
     fn remove_superfluous(&mut self) -> Result<(), Problem> {
         let needed = self.index.oldest_segment().unwrap_or(self.segment);
-        if self.oldest < needed && self.is_durable()? {
+        if self.oldest < needed && self.superfluous.is_none() {
+            self.superfluous = Some((needed, self.ticket));
+        }
+        let Some((needed, ticket)) = self.superfluous else { return Ok(()) };
+        if self.synced()? >= ticket {
             let paths = (self.oldest..needed).map(|number| segment_path(&self.folder, number)).collect();
             self.roller.remove(paths);
-            self.oldest = needed;
+            (self.oldest, self.superfluous) = (needed, None);
         }
         Ok(())
     }
 
     /// Reads the message `number` that stands in `segment` at `position` into the scratch buffer.
-    fn read(&mut self, open: &mut Option<(u64, File)>, number: u64, segment: u64, position: u32) -> io::Result<()> {
-        let file: &File = if segment == self.segment {
-            &self.file
+    fn read(&mut self, open: &mut Option<Older>, number: u64, segment: u64, position: u32) -> io::Result<()> {
+        let (file, salt): (&File, u32) = if segment == self.segment {
+            (&*self.file, self.salt)
         } else {
-            match open {
-                Some((is_open, file)) if *is_open == segment => file,
-                _ => &open.insert((segment, File::open(segment_path(&self.folder, segment))?)).1,
-            }
+            let older = match open.take() {
+                Some(older) if older.segment == segment => older,
+                _ => Older::open(&self.folder, segment)?,
+            };
+            let older = open.insert(older);
+            (&older.file, older.salt)
         };
         self.scratch.resize(READ_BYTES.max(self.scratch.len()), 0);
         let mut have = read_up_to(file, &mut self.scratch, position)?;
@@ -171,7 +181,6 @@ impl Journal {
             have = read_up_to(file, &mut self.scratch, position)?;
         }
         self.scratch.truncate(have);
-        let salt = if segment == self.segment { self.salt } else { self.salt_of(file)? };
         match Record::decode(&self.scratch, salt) {
             Some(Record { kind: Kind::Outbound, number: found, .. }) if found == number => {
                 self.scratch.truncate(length);
@@ -180,12 +189,22 @@ impl Journal {
             _ => Err(damaged()),
         }
     }
+}
 
-    fn salt_of(&self, file: &File) -> io::Result<u32> {
+/// An older segment while its messages are read.
+struct Older {
+    segment: u64,
+    file: File,
+    salt: u32,
+}
+
+impl Older {
+    fn open(folder: &Path, segment: u64) -> io::Result<Self> {
+        let file = File::open(segment_path(folder, segment))?;
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)?;
         let header = Header::decode(&bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-        Ok(header.salt)
+        Ok(Self { segment, file, salt: header.salt })
     }
 }
 

@@ -1,0 +1,62 @@
+use super::super::wire::Wire;
+use super::*;
+use crate::decode::Message;
+use crate::session::{Outbox, Refusal, Role, SessionId, SessionSettings};
+use crate::store::{MemoryStore, Store};
+use crate::value::Precision;
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+
+struct Nobody;
+
+impl Application for Nobody {
+    fn from_app(&mut self, _: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+fn complete(body: &str) -> Vec<u8> {
+    let mut time = [0; 27];
+    let length = Now::system().utc().write(Precision::Seconds, &mut time);
+    let body = body.replace("<TIME>", &String::from_utf8_lossy(&time[..length])).replace('|', "\x01");
+    let text = format!("8=FIX.4.4\x019={}\x01{body}", body.len());
+    let sum = text.bytes().fold(0_u8, u8::wrapping_add);
+    format!("{text}10={sum:03}\x01").into_bytes()
+}
+
+/// A slot that is connected to the socket given back.
+fn connected(store: MemoryStore, io: &mut Io, index: &mut Index) -> (Slot, Socket) {
+    let settings = SessionSettings::new(Role::Acceptor, SessionId::new("FIX.4.4", "US", "THEM"));
+    let session = Session::new(settings, AnyStore::Memory(store), None, Now::system()).unwrap();
+    let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+    ours.set_nonblocking(true).unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let mut slot = Slot::new(session);
+    let channel = Channel::plain(Wire::Socket(ours));
+    slot.connect(io, index, (channel, Framer::default(), "a test".to_owned()), None, &mut Nobody);
+    (slot, theirs)
+}
+
+#[test]
+fn a_resend_that_goes_on_is_not_slept_over() {
+    const MESSAGES: u64 = 1000;
+    let mut store = MemoryStore::with_bytes(Now::system().utc_ns, 4 << 20);
+    for seq in 1..=MESSAGES {
+        let body = format!("35=8|34={seq}|49=US|52=<TIME>|56=THEM|58={}|", "x".repeat(1000));
+        store.record_outbound(seq, &complete(&body)).unwrap();
+    }
+    let (mut io, mut index) = (Io::default(), Index::default());
+    let (mut slot, theirs) = connected(store, &mut io, &mut index);
+    (&theirs).write_all(&complete("35=A|34=1|49=THEM|52=<TIME>|56=US|98=0|108=30|")).unwrap();
+    (&theirs).write_all(&complete("35=2|34=2|49=THEM|52=<TIME>|56=US|7=1|16=0|")).unwrap();
+    let (mut chunks, mut buffer) = (0, vec![0; 1 << 20]);
+    while slot.session.counters().resent < MESSAGES || slot.session.is_resending() {
+        slot.poll(&mut io, &mut index, 0, &mut Nobody);
+        if slot.session.is_resending() {
+            chunks += 1;
+            assert!(slot.wants_write(), "nothing else would wake the engine");
+        }
+        while (&theirs).read(&mut buffer).is_ok_and(|count| count > 0) {}
+    }
+    assert!(chunks > 10, "a MiB leaves in chunks of 64 KiB: {chunks}");
+}
