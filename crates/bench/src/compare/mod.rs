@@ -2,8 +2,8 @@
 //!
 //! Within a run paths are interleaved; two runs are not, and whatever the host did between them is in the difference. A
 //! verdict therefore asks for more than an interval that excludes 1: the whole interval must lie beyond the noise floor.
-//! With one run a side the floor is guessed from within the runs ([`pair`]); with several, taken in turn, it is seen: it is how
-//! far the runs of a side lie apart ([`several`]).
+//! With one run a side the floor is guessed from within the runs (`pair`); with several, taken in turn, it is seen: it is how
+//! far the runs of a side lie apart (`several`).
 
 mod circumstances;
 mod pair;

@@ -29,7 +29,13 @@ impl Rings {
     pub fn map(socket: BorrowedFd<'_>, sizes: RingSizes) -> Result<Self, Problem> {
         sizes.check()?;
         map(socket, sizes).map_err(|error| {
-            Problem::failed("cannot map the rings of an AF_XDP socket", explain(&error))
+            let what = "cannot map the rings of an AF_XDP socket";
+            if error.raw_os_error() == Some(libc::EBUSY) {
+                // xsk_mmap of net/xdp/xsk.c asks for a socket that is not bound yet, until Linux 6.4.
+                let why = format!("{}: before Linux 6.4 those of a bound socket cannot be mapped", explain(&error));
+                return Problem::failed(what, why).next("go past the kernel on Linux 6.4 or later");
+            }
+            Problem::failed(what, explain(&error))
                 .next("take descriptor and facts from one and the same sidestep process")
         })
     }

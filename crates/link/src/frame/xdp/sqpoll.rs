@@ -22,6 +22,19 @@ impl std::fmt::Debug for Sqpoll {
     }
 }
 
+/// The error, and by name what of the kernel's it comes from.
+fn why(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            let switch = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+            let value = switch.map_or_else(|_| "not there".to_owned(), |text| text.trim().to_owned());
+            format!("{error}; kernel.io_uring_disabled is {value}")
+        }
+        Some(libc::ENOSYS) => format!("{error}: this kernel is built without io_uring"),
+        _ => error.to_string(),
+    }
+}
+
 impl Sqpoll {
     pub(super) fn start(cpu: Option<u32>, idle_ms: u32) -> Result<Self, Problem> {
         let mut builder = IoUring::builder();
@@ -30,7 +43,7 @@ impl Sqpoll {
             builder.setup_sqpoll_cpu(cpu);
         }
         let ring = builder.build(ENTRIES).map_err(|error| {
-            Problem::failed("cannot start a sending thread in the kernel", error).next(
+            Problem::failed("cannot start a sending thread in the kernel", why(&error)).next(
                 "it needs kernel.io_uring_disabled = 0 and, to be pinned, a CPU that exists; or let the caller kick",
             )
         })?;

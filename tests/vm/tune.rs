@@ -1,26 +1,13 @@
-//! The product on stock kernels of Debian, in virtual machines: what it promises for "Linux" holds for those that people run,
-//! not for the one at hand alone; and there is nobody there whom a changed setting could hurt.
+//! Settings of a host nobody else uses: read, checked, changed, put back.
 
-mod support;
-
+use crate::support::run;
 use serde_json::Value;
-use sidestep_testkit::{vm, vm_tests};
 use sidestep_tune::host::{Host, Live};
 use sidestep_tune::place::Place;
 use std::process::Command;
-use support::run;
-
-static PLAN: vm::Plan =
-    vm::Plan { modules: &["veth", "e1000e"], programs: &[env!("CARGO_BIN_EXE_sidestep")], devices: &["e1000e"] };
-
-vm_tests!(PLAN:
-    settings_of_a_device_are_read_and_set,
-    check_looks_at_all_of_the_host,
-    apply_and_revert_leave_every_byte_as_it_was,
-);
 
 /// Coalescing and rings of an emulated Intel NIC, channels of a veth: over netlink, by the drivers' own code.
-fn settings_of_a_device_are_read_and_set() {
+pub(crate) fn settings_of_a_device_are_read_and_set() {
     let veth =
         ["link", "add", "many0", "numrxqueues", "4", "numtxqueues", "4", "type", "veth", "peer", "name", "many1"];
     assert!(Command::new("ip").args(veth).status().expect("ip is in the machine").success());
@@ -40,7 +27,7 @@ fn settings_of_a_device_are_read_and_set() {
     assert!(Command::new("ip").args(["link", "del", "many0"]).status().expect("ip is in the machine").success());
 }
 
-fn check_looks_at_all_of_the_host() {
+pub(crate) fn check_looks_at_all_of_the_host() {
     let told = run(&["tune", "check", "--interface", "eth0", "--cpus", "1", "--json", "-"]);
     assert_eq!(told.code, 0, "{}", told.stderr);
     let text = told.json().to_string();
@@ -56,7 +43,7 @@ fn plan() -> Value {
     told.json()
 }
 
-fn apply_and_revert_leave_every_byte_as_it_was() {
+pub(crate) fn apply_and_revert_leave_every_byte_as_it_was() {
     let before = plan();
     let wanted = before["changes"].as_array().expect("there are changes").len();
     assert!(wanted > 10, "a stock host is not tuned: {before}");

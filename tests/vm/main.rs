@@ -1,0 +1,33 @@
+//! The product on stock kernels of Debian, in virtual machines: what it promises for "Linux" holds for those that people run,
+//! not for the one at hand alone; and there is nobody there whom a changed setting could hurt. One machine per kernel does all
+//! of it: booting one is what costs.
+
+mod bypass;
+#[path = "../support/mod.rs"]
+mod support;
+mod tune;
+
+use bypass::{
+    control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_go_past_the_kernel,
+    what_this_kernel_lacks_is_told,
+};
+use sidestep_testkit::{vm, vm_tests};
+use tune::{
+    apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host, settings_of_a_device_are_read_and_set,
+};
+
+static PLAN: vm::Plan = vm::Plan {
+    modules: &["veth", "e1000e"],
+    programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill"],
+    devices: &["e1000e"],
+};
+
+vm_tests!(PLAN:
+    settings_of_a_device_are_read_and_set,
+    check_looks_at_all_of_the_host,
+    apply_and_revert_leave_every_byte_as_it_was,
+    datagrams_go_past_the_kernel,
+    streams_go_past_the_kernel,
+    control_comes_and_goes_and_leaves_nothing,
+    what_this_kernel_lacks_is_told,
+);
