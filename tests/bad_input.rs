@@ -71,6 +71,7 @@ fn rings_that_cannot_be_measured() {
 fn unknown_names() {
     refuses(&rr(&["--paths", "kernel-fast"]), 2, &["no path \"kernel-fast\"", "kernel-spin"]);
     refuses(&rr(&["--transport", "sctp"]), 2, &["sctp", "tcp"]);
+    refuses(&rr(&["--ladder", "--size", "64,128"]), 2, &["ladder", "one --size"]);
     refuses(&["bench", "fly"], 2, &["fly"]);
     refuses(&[], 2, &["Usage"]);
 }

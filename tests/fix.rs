@@ -194,10 +194,19 @@ fn a_disk_that_cannot_be_written_refuses_the_session_by_name() {
     let store = folder.path().join("disk");
     std::fs::create_dir(&store).unwrap();
     let exchange = Exchange::of(on_tmpfs(&store, "ro"));
-    let sent = run(&["fix", "send", "--to", &exchange.address, "--wait", "500ms"]);
+    let sent = run(&["fix", "send", "--to", &exchange.address, "--wait", "20s"]);
     assert_eq!(sent.code, 1);
     let stopped = exchange.stop("TERM");
     assert!(stopped.stderr.contains("Read-only file system"), "{}", stopped.stderr);
+}
+
+#[test]
+fn what_a_counterparty_writes_does_not_reach_the_terminal_as_it_is() {
+    let folder = tempdir().unwrap();
+    let log = folder.path().join("log");
+    std::fs::write(&log, "8=FIX.4.2|9=5|35=B|58=\u{1b}]0;x\u{7}|10=000|\n").unwrap();
+    let told = run(&["fix", "decode", &log.display().to_string()]);
+    assert!(told.stdout.contains("?]0;x?") && !told.stdout.contains('\u{1b}'), "{told:?}");
 }
 
 #[test]

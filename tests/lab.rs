@@ -2,7 +2,9 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Instant;
 use support::{WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
 
 /// A lab that is taken down whatever becomes of the test.
@@ -65,11 +67,15 @@ fn a_bad_wire_is_bad_both_ways_or_one() {
     let arguments =
         ["bench", "rr", "--to", "198.18.0.2", "--paths", "kernel-default", "--duration", "1s", "--json", "-"];
     let binary = env!("CARGO_BIN_EXE_sidestep");
-    let server =
+    let mut server =
         sidestep(&["lab", "exec", "--lab", &lab.0, "b", "--", binary, "bench", "serve", "--listen", "198.18.0.2:7411"])
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the binary is built");
-    std::thread::sleep(Duration::from_millis(500));
+    let mut told = BufReader::new(server.stderr.take().expect("piped"));
+    let mut line = String::new();
+    told.read_line(&mut line).expect("it says where it listens");
+    assert!(line.contains("198.18.0.2:7411"), "{line}");
     let command: Vec<&str> = std::iter::once(binary).chain(arguments).collect();
     let measured = lab.exec("a", &command);
     send_signal(server.id(), "INT");

@@ -16,7 +16,7 @@ use support::{WATCHDOG, finish};
 const ROLE: &str = "SIDESTEP_RING_PEERS_ROLE";
 const FILE: &str = "SIDESTEP_RING_PEERS_FILE";
 /// Some hundred times what the ring holds.
-const MESSAGES: u64 = 300_000;
+const MESSAGES: u64 = 1_000_000;
 
 /// A folder with the C twin, and the file of the ring.
 struct Stage(tempfile::TempDir);

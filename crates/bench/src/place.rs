@@ -13,8 +13,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a peer has to end by itself once its control connection is closed.
-const PEER_END: Duration = Duration::from_secs(2);
+/// How long a peer has to end by itself once its control connection is closed. One that has a control plane of its
+/// own takes it down first.
+const PEER_END: Duration = Duration::from_secs(10);
 
 /// Where the ends are.
 pub enum Place {

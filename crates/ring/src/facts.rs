@@ -9,6 +9,7 @@ use crate::ring::Kind;
 use crate::sync::{Acquire, Relaxed, Release};
 use crate::waking::Waking;
 use sidestep_sys::Problem;
+use sidestep_sys::memory::HUGE_PAGE_BYTES;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
@@ -113,7 +114,8 @@ impl Facts {
         let kind = kind.ok_or(Mismatch::Kind(halves(memory, ABI_AND_KIND_AT)[1]))?;
         let waking = Waking::of_code(waking).ok_or(Mismatch::Waking(waking))?;
         let needs = ring_bytes(cells) as u64;
-        if file_bytes < needs {
+        // On huge pages the file ends with a whole one. More is not mapped and locked on a stranger's word.
+        if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
             return Err(Mismatch::FileLength { has: file_bytes, needs });
         }
         Ok(Self { kind, cells, waking, pid_namespace })

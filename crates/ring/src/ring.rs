@@ -30,6 +30,7 @@ impl fmt::Display for Kind {
 /// Memory and facts. The facts are copies made once: what a peer writes over the header later is not believed.
 pub(crate) struct Ring {
     pub(crate) memory: Memory,
+    pub(crate) kind: Kind,
     cells: u64,
     record_cells_max: u64,
     pub(crate) waking: Waking,
@@ -57,7 +58,7 @@ impl Ring {
             // With padding and horizon it leaves intact what stands before it, and it can itself be read.
             Kind::Broadcast => cells / 4,
         };
-        Self { memory, cells, record_cells_max, waking, is_shared }
+        Self { memory, kind, cells, record_cells_max, waking, is_shared }
     }
 
     /// The number of cells.

@@ -19,6 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+/// Unfinished files of one process beside one name; each but the few that are being made is left by a process of the same
+/// pid that was killed.
+const UNFINISHED_MAX: u32 = 1000;
+
 /// What a new ring is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -75,9 +79,8 @@ impl Segment {
     pub fn create(path: &Path, options: &Options) -> Result<Self, Problem> {
         let cells = cells_for(options.bytes)?;
         let name = path.display().to_string();
-        let unfinished = format!("{name}.{}.new", std::process::id());
+        let (unfinished, file) = unfinished(&name).map_err(|error| cannot_make(&name, error))?;
         let make = || -> io::Result<Self> {
-            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
             let huge = memory::is_hugetlbfs(file.as_fd());
             let len = mapped_bytes(cells, huge);
             memory::allocate(file.as_fd(), len)?;
@@ -231,6 +234,18 @@ pub(crate) fn private(kind: Kind, bytes: usize, waking: Waking) -> Result<Ring, 
     // Pages that are not there yet come at the first touch instead.
     let _ = mapping.prefault();
     Ok(Ring::new(Memory::new(mapping), kind, cells, available(waking), false))
+}
+
+/// A new file beside what is to be `name`. One that a killed process has left, or that another one is at, is passed over.
+fn unfinished(name: &str) -> io::Result<(String, File)> {
+    for attempt in 0..UNFINISHED_MAX {
+        let path = format!("{name}.{}.{attempt}.new", std::process::id());
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+    Err(io::Error::other(format!("{UNFINISHED_MAX} unfinished ones are left beside it")))
 }
 
 fn available(waking: Waking) -> Waking {

@@ -110,6 +110,9 @@ pub(crate) fn sleep(
     is_ready: impl FnOnce() -> bool,
 ) {
     if !announce(memory, waking, at, ASLEEP, is_ready) {
+        // Readers of a broadcast ring share the flag: who takes it down answers for those that sleep on it.
+        #[cfg(not(loom))]
+        sidestep_sys::futex::wake_all(futex(memory, at), scope(is_shared));
         return;
     }
     #[cfg(not(loom))]

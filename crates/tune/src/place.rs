@@ -57,6 +57,20 @@ impl Scheme {
     }
 }
 
+/// How far a setting reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The whole host.
+    Host,
+    /// One network namespace: others have their own.
+    Namespace,
+    /// One interface.
+    Interface,
+}
+
+/// What of `net.core` each network namespace has for itself (net/core/sysctl_net_core.c, `netns_core_table`).
+const CORE_OF_NAMESPACE: [&str; 4] = ["optmem_max", "rps_default_mask", "somaxconn", "txrehash"];
+
 /// One place: `proc:sys/net/core/busy_read`, `ethtool:eth0/coalesce/rx-usecs`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -97,6 +111,25 @@ impl Place {
     /// A place below this one.
     pub(crate) fn join(&self, step: &str) -> Self {
         Self::of(&format!("{self}/{step}"))
+    }
+
+    /// How far a setting in this place reaches.
+    pub fn reach(&self) -> Reach {
+        let of_namespace = |name: &str| match name.split_once('/') {
+            Some(("core", name)) => CORE_OF_NAMESPACE.contains(&name),
+            _ => true,
+        };
+        match self.scheme {
+            Scheme::Ethtool | Scheme::Napi => Reach::Interface,
+            Scheme::Sys if self.path.starts_with("class/net/") => Reach::Interface,
+            Scheme::Proc if self.path.strip_prefix("sys/net/").is_some_and(of_namespace) => Reach::Namespace,
+            _ => Reach::Host,
+        }
+    }
+
+    /// Whether it is the set of CPUs that an interrupt may come to.
+    pub(crate) fn is_interrupt(&self) -> bool {
+        self.scheme == Scheme::Proc && self.path.starts_with("irq/")
     }
 
     /// Whether it is a knob of the running kernel that this program may turn.
@@ -153,6 +186,17 @@ mod tests {
         }
         assert_eq!(Place::of("lib:sysctl.d/50-x.conf").words(), "/usr/lib/sysctl.d/50-x.conf");
         assert_eq!(Place::of("ethtool:eth0/rings/rx").words(), "ethtool eth0 rings rx");
+    }
+
+    #[test]
+    fn settings_of_a_namespace_are_told_from_those_of_the_host() {
+        let reach = |name| Place::of(name).reach();
+        assert_eq!(reach("proc:sys/net/core/busy_read"), Reach::Host);
+        assert_eq!(reach("proc:sys/vm/swappiness"), Reach::Host);
+        assert_eq!(reach("proc:sys/net/core/somaxconn"), Reach::Namespace);
+        assert_eq!(reach("proc:sys/net/ipv4/tcp_autocorking"), Reach::Namespace);
+        assert_eq!(reach("sys:class/net/eth0/threaded"), Reach::Interface);
+        assert_eq!(reach("ethtool:eth0/rings/rx"), Reach::Interface);
     }
 
     #[test]

@@ -113,6 +113,10 @@ impl Profile {
             Problem::usage(format!("cannot use {source}"), why).next("see profiles/tune/latency.toml for the format")
         };
         let file: File = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+        // They are shown on terminals and stand in what `plan --grub` writes, which a shell reads.
+        if [&file.name, &file.about].into_iter().any(|words| words.chars().any(char::is_control)) {
+            return Err(refused("its name or its description has control characters".into()));
+        }
         let mut wishes = match &file.base {
             None => BTreeMap::new(),
             // A base has no base but one that ships: no circle can be written.
@@ -198,6 +202,8 @@ mod tests {
             ("name = 'x'\n[set]\nbusy-read = '1'", "no wish"),
             ("name = 'x'\nwhatever = 1", "whatever"),
             ("\u{0}", "cannot use f"),
+            ("name = \"x\\nid\"", "control characters"),
+            ("name = 'x'\nabout = \"\\u001b]0;x\"", "control characters"),
         ] {
             let problem = Profile::parse(text, "f").unwrap_err().to_string();
             assert!(problem.contains(words), "{text:?}: {problem}");

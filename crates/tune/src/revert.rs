@@ -2,6 +2,7 @@
 
 use crate::apply::Event;
 use crate::host::{Absence, Host};
+use crate::place::Reach;
 use crate::plan::Change;
 use crate::snapshot::{Snapshot, Store};
 use serde::Serialize;
@@ -21,11 +22,18 @@ pub enum Fate {
     Gone,
     /// The host was booted since: nothing of ours is left to put back.
     Rebooted,
+    /// It is of another network namespace, this one.
+    Elsewhere(String),
     /// It cannot be put back, and why.
     Failed(String),
 }
 
 impl Fate {
+    /// Whether the way back is not at its end with it.
+    pub fn is_left_to_do(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Elsewhere(_))
+    }
+
     /// In a few words.
     pub fn words(&self) -> String {
         match self {
@@ -34,6 +42,7 @@ impl Fate {
             Self::Foreign(now) => format!("changed since by somebody else to {now:?}, left alone"),
             Self::Gone => "no longer there".into(),
             Self::Rebooted => "gone with the reboot".into(),
+            Self::Elsewhere(there) => format!("of the network namespace {there}, to be put back there"),
             Self::Failed(why) => format!("cannot be put back: {why}"),
         }
     }
@@ -61,27 +70,52 @@ fn fate(host: &dyn Host, change: &Change) -> Fate {
     }
 }
 
-/// What has become of each setting of a snapshot. Nothing is changed. Err where it was made in another network namespace.
+/// What has become of each setting of a snapshot. Nothing is changed. Err where all of it is of another network namespace.
 pub fn fates(host: &dyn Host, snapshot: &Snapshot) -> Result<Vec<(Change, Fate)>, Problem> {
-    let rebooted = is_elsewhere(host, snapshot)?;
-    let of = |change: &Change| (change.clone(), if rebooted { Fate::Rebooted } else { fate(host, change) });
+    let bond = bond(host, snapshot)?;
+    let of = |change: &Change| (change.clone(), bond.out_of_reach(change).unwrap_or_else(|| fate(host, change)));
     Ok(snapshot.changes.iter().map(of).collect())
 }
 
-/// Whether the host was booted since. Err where this is another network namespace of the same boot.
-fn is_elsewhere(host: &dyn Host, snapshot: &Snapshot) -> Result<bool, Problem> {
+/// What of a snapshot can be reached from here.
+enum Bond {
+    /// All.
+    Here,
+    /// Nothing: the host was booted since.
+    Rebooted,
+    /// Settings of the whole host; the others are of this network namespace.
+    Elsewhere(String),
+}
+
+impl Bond {
+    /// Why a setting cannot be reached; `None` where it can.
+    fn out_of_reach(&self, change: &Change) -> Option<Fate> {
+        match self {
+            Self::Here => None,
+            Self::Rebooted => Some(Fate::Rebooted),
+            Self::Elsewhere(_) if change.place.reach() == Reach::Host => None,
+            Self::Elsewhere(there) => Some(Fate::Elsewhere(there.clone())),
+        }
+    }
+}
+
+/// What can be reached. Err where nothing can, because this is another network namespace of the same boot.
+fn bond(host: &dyn Host, snapshot: &Snapshot) -> Result<Bond, Problem> {
     let (here, there) = (host.identity(), &snapshot.identity);
     if here.boot != there.boot {
-        return Ok(true);
+        return Ok(Bond::Rebooted);
     }
     if here.network == there.network {
-        return Ok(false);
+        return Ok(Bond::Here);
+    }
+    if snapshot.changes.iter().any(|change| change.place.reach() == Reach::Host) {
+        return Ok(Bond::Elsewhere(there.network.clone()));
     }
     Err(Problem::failed(
         format!("cannot put back snapshot {}", snapshot.number),
         format!("it was made in the network namespace {}, this is {}", there.network, here.network),
     )
-    .next("run it there: ip netns exec NAME, or nsenter --net"))
+    .next("run it there (ip netns exec NAME, nsenter --net); where it is gone: sidestep tune revert --forget"))
 }
 
 /// Puts back what a snapshot has changed, last first, and forgets the snapshot when nothing of it is left to do.
@@ -92,11 +126,16 @@ pub fn revert(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<(Change, Fate)>, Problem> {
     let _lock = store.lock()?;
-    let fates = match is_elsewhere(host, snapshot)? {
-        true => snapshot.changes.iter().map(|change| (change.clone(), Fate::Rebooted)).collect(),
-        false => put_back(host, snapshot, observe),
-    };
-    if !fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(_))) {
+    let bond = bond(host, snapshot)?;
+    let (mut fates, mut within_reach) = (Vec::new(), Vec::new());
+    for change in &snapshot.changes {
+        match bond.out_of_reach(change) {
+            Some(fate) => fates.push((change.clone(), fate)),
+            None => within_reach.push(change),
+        }
+    }
+    fates.extend(put_back(host, &within_reach, observe));
+    if !fates.iter().any(|(_, fate)| fate.is_left_to_do()) {
         store.remove(snapshot)?;
     }
     Ok(fates)
@@ -106,11 +145,11 @@ pub fn revert(
 /// `performance` forbids every energy preference but its own).
 pub(crate) fn put_back(
     host: &dyn Host,
-    snapshot: &Snapshot,
+    changes: &[&Change],
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Vec<(Change, Fate)> {
-    let mut fates: Vec<(Change, Fate)> =
-        snapshot.changes.iter().rev().map(|change| (change.clone(), put_back_one(host, change, observe))).collect();
+    let one = |change: &&Change| ((*change).clone(), put_back_one(host, change, observe));
+    let mut fates: Vec<(Change, Fate)> = changes.iter().rev().map(one).collect();
     for (change, fate) in fates.iter_mut().filter(|(_, fate)| matches!(fate, Fate::Failed(_))) {
         *fate = put_back_one(host, change, observe);
     }

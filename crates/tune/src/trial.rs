@@ -3,24 +3,13 @@
 
 use crate::apply::apply;
 use crate::host::{Host, Live};
-use crate::place::{Place, Scheme};
+use crate::place::Reach;
 use crate::plan::{Change, Plan};
 use crate::revert::{Fate, revert};
 use crate::snapshot::{Snapshot, Store};
 use sidestep_sys::Problem;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-
-/// How far a setting reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// The whole host.
-    Host,
-    /// One network namespace: others have their own.
-    Namespace,
-    /// One interface.
-    Interface,
-}
 
 /// The settings that one check asks for.
 #[derive(Debug)]
@@ -47,20 +36,21 @@ impl Trial {
         trials.into_iter().map(|(check, changes)| Self::new(check, part(changes), store.clone(), Live::new)).collect()
     }
 
-    fn new<H: Host>(check: String, part: Plan, store: Store, host: impl FnOnce() -> H + Send + 'static) -> Self {
+    fn new<H: Host>(check: String, part: Plan, store: Store, host: impl Fn() -> H + Send + 'static) -> Self {
         let (turns, orders) = channel();
         let (answers, results) = channel();
         let changes = part.changes.clone();
         let thread = thread::spawn(move || {
-            let (host, mut standing) = (host(), None);
+            let mut standing = None;
             for on in orders {
-                let result = turn(&host, &store, &part, &mut standing, on);
+                // A host keeps what devices have answered: each turn begins with what holds now.
+                let result = turn(&host(), &store, &part, &mut standing, on);
                 if answers.send(result).is_err() {
                     break;
                 }
             }
             // What fails here is on disk: `tune status` shows it.
-            let _ = turn(&host, &store, &part, &mut standing, false);
+            let _ = turn(&host(), &store, &part, &mut standing, false);
         });
         Self { check, changes, turns: Some(turns), results, thread: Some(thread) }
     }
@@ -80,7 +70,7 @@ impl Trial {
 
     /// The shortest reach of its settings.
     pub fn reach(&self) -> Reach {
-        let reaches = self.changes.iter().map(|change| reach(&change.place));
+        let reaches = self.changes.iter().map(|change| change.place.reach());
         reaches.fold(Reach::Host, |least, one| match (least, one) {
             (Reach::Interface, _) | (_, Reach::Interface) => Reach::Interface,
             (Reach::Namespace, _) | (_, Reach::Namespace) => Reach::Namespace,
@@ -115,7 +105,8 @@ fn turn(host: &dyn Host, store: &Store, part: &Plan, standing: &mut Option<Snaps
 
 fn make(host: &dyn Host, store: &Store, part: &Plan) -> Result<Option<Snapshot>, Problem> {
     let outcome = apply(host, store, part, false, &mut |_| {})?;
-    if let Some((change, why)) = outcome.failed.first() {
+    let refused = outcome.failed.first().or(outcome.immovable.first().filter(|_| outcome.applied == 0));
+    if let Some((change, why)) = refused {
         return Err(Problem::failed(format!("cannot change {}", change.place.words()), why));
     }
     Ok(store.list()?.into_iter().find(|snapshot| Some(snapshot.number) == outcome.snapshot))
@@ -130,21 +121,12 @@ fn unmake(host: &dyn Host, store: &Store, snapshot: &Snapshot) -> Result<(), Pro
     }
 }
 
-fn reach(place: &Place) -> Reach {
-    let path = place.path();
-    match place.scheme() {
-        Scheme::Ethtool | Scheme::Napi => Reach::Interface,
-        Scheme::Sys if path.starts_with("class/net/") => Reach::Interface,
-        Scheme::Proc if path.starts_with("sys/net/ipv") => Reach::Namespace,
-        _ => Reach::Host,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Form;
     use crate::host::Tree;
+    use crate::place::Place;
     use std::fs;
     use std::path::Path;
 
@@ -163,7 +145,7 @@ mod tests {
         let changes = ["busy_read", "busy_poll"].map(|name| change("busy-read", &format!("proc:sys/net/core/{name}")));
         let part = Plan { changes: changes.to_vec(), ..Plan::default() };
         let tree = Tree::at(folder);
-        Trial::new("busy-read".into(), part, Store::at(folder.join("state")), move || tree)
+        Trial::new("busy-read".into(), part, Store::at(folder.join("state")), move || tree.clone())
     }
 
     fn values(folder: &Path) -> [String; 2] {

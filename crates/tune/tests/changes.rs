@@ -5,7 +5,7 @@ mod support;
 use sidestep_tune::apply::{Event, Outcome, apply};
 use sidestep_tune::audit::Audit;
 use sidestep_tune::cpus::CpuSet;
-use sidestep_tune::host::{Host, Tree};
+use sidestep_tune::host::{Absence, Host, Identity, Tree};
 use sidestep_tune::place::Place;
 use sidestep_tune::plan::{Choice, Plan};
 use sidestep_tune::profile::Profile;
@@ -13,6 +13,7 @@ use sidestep_tune::revert::{Fate, fates, revert};
 use sidestep_tune::scope::{Request, Scope};
 use sidestep_tune::snapshot::Store;
 use std::fs;
+use std::io;
 use std::path::Path;
 use support::{HOSTS, bytes, unpack};
 use tempfile::TempDir;
@@ -211,4 +212,94 @@ fn a_plan_that_is_no_longer_true_is_refused() {
     assert!(refused.contains("/proc/sys/vm/swappiness") && refused.contains("tune plan"), "{refused}");
     assert!(stage.store.list().unwrap().is_empty());
     assert!(stage.state.path().join("lock").exists());
+}
+
+/// The host of a stage, but for what a test wants otherwise: an interrupt that the kernel keeps, another network namespace.
+struct Other<'a> {
+    host: &'a Tree,
+    immovable: &'static str,
+    network: &'static str,
+}
+
+impl Host for Other<'_> {
+    fn read(&self, place: &Place) -> Result<String, Absence> {
+        self.host.read(place)
+    }
+
+    fn list(&self, place: &Place) -> Vec<String> {
+        self.host.list(place)
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.host.pids()
+    }
+
+    fn resolve(&self, place: &Place) -> Option<Place> {
+        self.host.resolve(place)
+    }
+
+    fn write(&self, place: &Place, value: &str) -> io::Result<()> {
+        match place.path() == self.immovable {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => self.host.write(place, value),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { network: self.network.into(), ..self.host.identity() }
+    }
+}
+
+#[test]
+fn an_interrupt_that_the_kernel_keeps_is_told_and_the_others_move() {
+    let stage = Stage::new();
+    let interrupts = stage.file("proc/interrupts").replace("8:          0", "8:          1");
+    fs::write(stage.folder.path().join("proc/interrupts"), interrupts).unwrap();
+    let plan = stage.plan(&only(&["irq-others"]));
+    let places: Vec<&str> = plan.changes.iter().map(|change| change.place.path()).collect();
+    assert_eq!(places, ["irq/8/smp_affinity_list", "irq/50/smp_affinity_list"], "never the timer's, 0");
+    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", network: "tree" };
+    let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
+    assert_eq!((outcome.applied, outcome.immovable.len()), (1, 1));
+    assert!(outcome.failed.is_empty() && !outcome.is_partial());
+    assert_eq!(stage.file("proc/irq/50/smp_affinity_list"), "2\n");
+    let fates = stage.undo();
+    assert!(fates.iter().all(|fate| *fate == Fate::Back), "{fates:?}");
+    assert!(stage.store.list().unwrap().is_empty());
+}
+
+#[test]
+fn an_interrupt_alone_that_the_kernel_keeps_leaves_nothing_to_put_back() {
+    let stage = Stage::new();
+    let plan = stage.plan(&only(&["irq-others"]));
+    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", network: "tree" };
+    let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
+    assert_eq!((outcome.applied, outcome.immovable.len(), outcome.snapshot), (0, 1, None));
+    assert!(stage.store.list().unwrap().is_empty());
+}
+
+#[test]
+fn from_another_network_namespace_what_is_the_whole_hosts_comes_back() {
+    let stage = Stage::new();
+    stage.apply(&stage.plan(&only(&["mem-swappiness", "tcp-autocorking"])), false);
+    let snapshot = stage.store.list().unwrap().pop().unwrap();
+    let there = Other { host: &stage.host, immovable: "", network: "another" };
+    let told = revert(&there, &stage.store, &snapshot, &mut |_| ()).unwrap();
+    let of = |path: &str| told.iter().find(|(change, _)| change.place.path().ends_with(path)).map(|(_, fate)| fate);
+    assert_eq!(of("swappiness"), Some(&Fate::Back));
+    assert_eq!(of("tcp_autocorking"), Some(&Fate::Elsewhere("tree".into())));
+    assert_eq!(stage.file("proc/sys/net/ipv4/tcp_autocorking"), "0\n", "that is the other namespace's");
+    assert_eq!(stage.undo(), [Fate::Back, Fate::Back], "and at home the rest follows");
+    assert!(stage.store.list().unwrap().is_empty());
+}
+
+#[test]
+fn where_all_of_it_is_of_another_network_namespace_it_is_refused_with_the_way_on() {
+    let stage = Stage::new();
+    stage.apply(&stage.plan(&only(&["tcp-autocorking"])), false);
+    let snapshot = stage.store.list().unwrap().pop().unwrap();
+    let there = Other { host: &stage.host, immovable: "", network: "another" };
+    let problem = revert(&there, &stage.store, &snapshot, &mut |_| ()).unwrap_err().to_string();
+    assert!(problem.contains("network namespace tree") && problem.contains("--forget"), "{problem}");
+    assert_eq!(stage.store.list().unwrap().len(), 1);
 }

@@ -10,6 +10,7 @@ use sidestep_tune::place::Place;
 use sidestep_tune::plan::{Change, Plan};
 use sidestep_tune::revert::{Fate, revert};
 use sidestep_tune::snapshot::Store;
+use sidestep_tune::trial::Trial;
 
 fn place(name: &str) -> Place {
     Place::parse(name).unwrap()
@@ -101,4 +102,28 @@ fn what_a_driver_does_not_have_is_missing() {
     assert!(host.read(&place("ethtool:lo/features/rx-gro")).is_ok());
     assert!(host.write(&place("etc:hostname"), "x").is_err(), "no setting of the kernel");
     assert!(host.write(&place("ethtool:lo/timestamps/phc-index"), "1").is_err());
+}
+
+#[test]
+fn a_trial_does_not_take_back_what_somebody_else_has_set_meanwhile() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let lab = Lab::up(&Options { queues: 3, ..Options::default() }).unwrap();
+    let a = lab.host(Side::A);
+    let state = tempfile::tempdir().unwrap();
+    let store = Store::at(state.path());
+    netns::within(&a.namespace_path, || {
+        let queues = format!("ethtool:{}/channels/rx", a.interface);
+        let plan = Plan { changes: vec![flip(&Live::new(), &queues, ["3", "1"])], ..Plan::default() };
+        let mut trial = Trial::all_of(&plan, &store).pop().unwrap();
+        trial.turn(true)?;
+        assert_eq!(Live::new().read(&place(&queues)).unwrap(), "1");
+        Live::new().write(&place(&queues), "2").unwrap();
+        let problem = trial.turn(false).unwrap_err().to_string();
+        assert!(problem.contains("somebody else"), "{problem}");
+        assert_eq!(Live::new().read(&place(&queues)).unwrap(), "2");
+        Ok(())
+    })
+    .unwrap();
 }

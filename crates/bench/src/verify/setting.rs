@@ -4,8 +4,9 @@ use super::step::{Means, Step};
 use crate::run::Where;
 use crate::scenario::Change;
 use sidestep_sys::Problem;
+use sidestep_tune::place::Reach;
 use sidestep_tune::run::{Held, awake};
-use sidestep_tune::trial::{Reach, Trial};
+use sidestep_tune::trial::Trial;
 
 /// Whether the host may be changed while it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,9 @@ fn rr(args: Rr) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
     let scenarios = if args.ladder {
-        let size = args.size[0];
+        let [size] = args.size[..] else {
+            return Err(Problem::usage("cannot measure the ladder", "it takes one --size").next("give one, or none"));
+        };
         let rungs = |transport| Scenario::Ladder { transport, size, duration: args.duration, pin_irq: args.pin_irq };
         transports.into_iter().map(rungs).collect()
     } else {

@@ -180,7 +180,7 @@ impl Widths {
 }
 
 /// Text from outside may hold escape sequences: nothing that a terminal would obey goes through.
-fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     let invisible = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -2,6 +2,8 @@
 
 mod layout;
 
+pub use layout::clean;
+
 use crate::schema::{Document, Host};
 use crate::tables::{cycles, latency, rates, ratios, sizes, steps, streams, unavailable};
 use crate::view::{self, facts, summary};

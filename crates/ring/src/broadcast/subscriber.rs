@@ -4,7 +4,7 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::fault::{Fault, Loss, ReadError};
 use crate::layout::{HORIZON_AT, MARK_AT, READER_SLEEPS_AT, WORD_BYTES, WRITTEN_AT};
 use crate::record;
-use crate::ring::{Ring, Step};
+use crate::ring::{Kind, Ring, Step};
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed, fence};
 use crate::wait::{Limit, WaitError, Waiter, Waiting};
@@ -89,7 +89,9 @@ impl Subscriber {
 
     /// Waits until [`Subscriber::try_read`] has an answer: a message, or the news of a loss.
     pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
-        let mut waiter = Waiter::new(waiting, limit);
+        // The flag of an SPSC ring belongs to its consumer: an observer may neither raise it nor take it down.
+        let may_park = self.ring.kind == Kind::Broadcast || waiting != Waiting::Park;
+        let mut waiter = Waiter::new(if may_park { waiting } else { Waiting::Yield }, limit);
         loop {
             if let Some(fault) = self.fault {
                 return Err(WaitError::Faulty(fault));

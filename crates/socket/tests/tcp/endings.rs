@@ -1,6 +1,6 @@
 //! How connections end: half-closed, aborted, reset, by a reader that does not read, by processes that are killed.
 
-use crate::peer::{accept, connect, kernel_connect, kernel_listen, listen, poll_until};
+use crate::peer::{accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, lab, wait};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpError, TcpStream};
@@ -65,7 +65,7 @@ fn an_abort_is_a_reset_there() {
     let Some(lab) = lab() else { return };
     let Pair { mut engine, stream, mut peer, _control } = pair(&lab);
     engine.tcp().abort(stream).unwrap();
-    assert_eq!(peer.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(heard(&mut engine, &mut peer, &mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert!(engine.tcp().read(stream, &mut [0; 8]).is_err_and(|error| !error.is_would_block()));
 }
 
@@ -155,7 +155,7 @@ fn closing_a_listener_leaves_what_was_accepted() {
     assert_eq!(read(&mut engine, stream).unwrap(), b"still here");
     engine.tcp().send(stream, b"yes").unwrap();
     let mut answer = [0; 3];
-    peer.read_exact(&mut answer).unwrap();
+    heard(&mut engine, &mut peer, &mut answer).unwrap();
     assert_eq!(&answer, b"yes");
     // The port can be listened on again.
     let again = listen(b, &mut engine, at);

@@ -1,6 +1,6 @@
 //! Owners that stop, fork or die, and stacks that go away, with connections open.
 
-use crate::peer::{accept, connect, kernel_connect, kernel_listen, listen, poll_until, receive};
+use crate::peer::{accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until, receive};
 use crate::roles::start;
 use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
 use sidestep_plane::client::Client;
@@ -19,7 +19,7 @@ fn ask(engine: &mut Engine, stream: TcpStream, peer: &mut KernelStream, text: &[
     let count = receive(engine, stream, &mut buffer);
     assert_eq!(engine.tcp().send(stream, &buffer[..count]), Ok(count));
     let mut answer = vec![0; text.len()];
-    peer.read_exact(&mut answer).unwrap();
+    heard(engine, peer, &mut answer).unwrap();
     assert_eq!(answer, text);
 }
 
@@ -59,13 +59,10 @@ fn a_connection_outlives_a_neighbour_that_was_forgotten() {
     ask(&mut engine, stream, &mut peer, b"before");
     // Nothing that this host's kernel sends makes it ask for the neighbour again.
     ip(b, &format!("neigh flush dev {}", b.interface));
-    let reading = std::thread::spawn(move || {
-        let mut heard = [0; 7];
-        peer.read_exact(&mut heard).map(|()| (heard, peer))
-    });
     assert_eq!(engine.tcp().send(stream, b"hearing"), Ok(7));
-    let (heard, mut peer) = poll_until(&mut engine, reading).unwrap();
-    assert_eq!(&heard, b"hearing");
+    let mut bytes = [0; 7];
+    heard(&mut engine, &mut peer, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"hearing");
     ask(&mut engine, stream, &mut peer, b"after");
 }
 
@@ -90,12 +87,9 @@ fn a_connection_outlives_an_address_that_comes_back() {
     let mut buffer = [0; 64];
     let count = receive(&mut engine, stream, &mut buffer);
     assert_eq!(&buffer[..count], b"meanwhile");
-    let reading = std::thread::spawn(move || {
-        let mut heard = [0; 13];
-        peer.read_exact(&mut heard).map(|()| (heard, peer))
-    });
-    let (heard, mut peer) = poll_until(&mut engine, reading).unwrap();
-    assert_eq!(&heard, b"into the dark");
+    let mut bytes = [0; 13];
+    heard(&mut engine, &mut peer, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"into the dark");
     ask(&mut engine, stream, &mut peer, b"after");
 }
 

@@ -145,6 +145,20 @@ pub(crate) fn receive(engine: &mut Engine, stream: TcpStream, buffer: &mut [u8])
     })
 }
 
+/// Linux reads as many bytes. The engine is polled meanwhile: a frame that the kernel would not take at once, or that is
+/// lost, leaves at a later poll.
+pub(crate) fn heard(engine: &mut Engine, peer: &mut KernelStream, buffer: &mut [u8]) -> std::io::Result<()> {
+    peer.set_read_timeout(Some(WATCHDOG)).expect("it can");
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| peer.read_exact(buffer));
+        wait("the peer", || {
+            engine.poll().expect("it is ours");
+            reading.is_finished().then_some(())
+        });
+        reading.join().expect("it does not panic")
+    })
+}
+
 /// Linux listening on a host.
 pub(crate) fn kernel_listen(host: &Host, local: SocketAddr) -> std::net::TcpListener {
     host.within(|| Ok(std::net::TcpListener::bind(local).expect("the port is free"))).expect("root can")

@@ -1,6 +1,6 @@
 //! Messages there and back, every role, both families, every byte compared.
 
-use crate::support::{Control, address, bind, engine, kernel, lab, message, receive, wait};
+use crate::support::{Control, address, bind, engine, heard, kernel, lab, message, receive, wait};
 use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ fn a_client_past_the_kernel_asks_a_kernel_server() {
         // The first one finds no neighbour: the kernel sends it meanwhile, and it is not lost.
         engine.send(socket, b"first").unwrap();
         let mut buffer = [0; 2048];
-        let (count, from) = server.recv_from(&mut buffer).unwrap();
+        let (count, from) = heard(&mut engine, &server, &mut buffer);
         assert_eq!((&buffer[..count], from), (&b"first"[..], engine.local(socket).unwrap()));
         warm_up(&mut engine, socket, peer);
         assert!(engine.path(socket).unwrap().is_accelerated());
@@ -75,7 +75,7 @@ fn a_client_past_the_kernel_asks_a_kernel_server() {
             let mut reserved = engine.reserve(socket, 1500.min(size + 7).min(sizes(is_v6)[8]), None).unwrap();
             engine.reserved(&reserved)[..size].copy_from_slice(&sent);
             engine.send_reserved(socket, reserved, size).unwrap();
-            let (count, from) = server.recv_from(&mut buffer).unwrap();
+            let (count, from) = heard(&mut engine, &server, &mut buffer);
             assert_eq!(buffer[..count], sent);
             server.send_to(&buffer[..count], from).unwrap();
             let datagram = receive(&mut engine, socket);
@@ -138,12 +138,12 @@ fn without_a_control_plane_everything_goes_by_the_kernel_and_says_so() {
     let sent = message(1, 9000);
     engine.send(socket, &sent).unwrap();
     let mut buffer = vec![0; 10_000];
-    let (count, from) = server.recv_from(&mut buffer).unwrap();
+    let (count, from) = heard(&mut engine, &server, &mut buffer);
     server.send_to(&buffer[..count], from).unwrap();
     let datagram = receive(&mut engine, socket);
     assert_eq!((engine.payload(&datagram), datagram.by_kernel()), (&sent[..], true));
     engine.reply(socket, datagram).unwrap();
-    assert_eq!(server.recv_from(&mut buffer).unwrap().0, 9000);
+    assert_eq!(heard(&mut engine, &server, &mut buffer).0, 9000);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_sender_beside_the_owner_spares_it_every_call() {
     for number in 0..300 {
         let sent = message(number, 60);
         engine.send(socket, &sent).unwrap();
-        let (count, from) = server.recv_from(&mut buffer).unwrap();
+        let (count, from) = heard(&mut engine, &server, &mut buffer);
         server.send_to(&buffer[..count], from).unwrap();
         let datagram = receive(&mut engine, socket);
         assert_eq!(engine.payload(&datagram), sent);

@@ -1,6 +1,6 @@
 //! Groups: joined by the kernel, received past it, from everyone and from one source.
 
-use crate::support::{Control, WATCHDOG, address, bind, engine, kernel, lab, message, receive, wait};
+use crate::support::{Control, address, bind, engine, heard, kernel, lab, message, receive, wait};
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_testkit::lab::Side;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -107,14 +107,13 @@ fn groups_are_sent_to_past_the_kernel_unless_this_host_wants_them_too() {
         engine.path_to(socket, at).unwrap().is_accelerated().then_some(())
     });
     let mut buffer = [0; 64];
-    member.set_read_timeout(Some(WATCHDOG)).unwrap();
     engine.send_to(socket, b"tick", at).unwrap();
-    assert_eq!(member.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(heard(&mut engine, &member, &mut buffer).0, 4);
     assert_eq!(engine.statistics(socket).unwrap().sent, 1);
     let options = UdpOptions { multicast_loop: true, ..UdpOptions::default() };
     let looping = a.within(|| engine.bind(SocketAddr::new(address(a, false), 0), &options)).unwrap();
     assert_eq!(engine.path_to(looping, at), Ok(Path::Kernel(Reason::MulticastLoop)));
     engine.send_to(looping, b"tock", at).unwrap();
-    assert_eq!(member.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(heard(&mut engine, &member, &mut buffer).0, 4);
     assert_eq!(engine.statistics(looping).unwrap().sent_by_kernel, 1);
 }

@@ -99,6 +99,18 @@ pub(crate) fn kernel(host: &Host, address: SocketAddr) -> UdpSocket {
     socket
 }
 
+/// What a kernel socket hears. The engine is polled meanwhile: a frame that the kernel would not take at once leaves at
+/// a later poll.
+pub(crate) fn heard(engine: &mut Engine, socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
+    socket.set_nonblocking(true).expect("it can");
+    let datagram = wait("a datagram there", || {
+        engine.poll().expect("it is ours");
+        socket.recv_from(buffer).ok()
+    });
+    socket.set_nonblocking(false).expect("it can");
+    datagram
+}
+
 /// Tries until it gives something.
 pub(crate) fn wait<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
     wait_at_most(WATCHDOG, what, attempt)

@@ -51,22 +51,34 @@ impl Watch {
             (self.ack, self.edge, self.finish, self.may_begin_again) = (None, None, None, false);
         }
         if header.flags.has(Flags::SYN) {
-            self.see_syn(header)?;
+            self.see_syn(peer, header)?;
         }
         self.see_payload(peer, outgoing, key)?;
         if header.flags.has(Flags::ACK) { self.see_ack(peer, header) } else { Ok(()) }
     }
 
-    fn see_syn(&mut self, header: &Segment) -> Result<(), String> {
+    fn see_syn(&mut self, peer: &Self, header: &Segment) -> Result<(), String> {
+        // A late SYN after the end: the listener answers it, by a cookie perhaps, which has the number that an earlier one
+        // had and says less. What the other end, in TIME-WAIT, goes on to say is of the connection that was.
+        let is_stray = header.flags.has(Flags::ACK) && self.is_finished(peer);
         if !self.beginnings.contains(&header.sequence) {
             self.beginnings.push(header.sequence);
             rule!(self.beginnings.len() < BEGINNINGS_MAX, header, "too many beginnings");
             // The numbers of an attempt that came to nothing do not bind the next.
             (self.sent_end, self.ack, self.edge, self.finish) = (None, None, None, None);
+        } else if is_stray {
+            (self.ack, self.edge, self.finish) = (None, None, None);
         }
-        self.shift = header.options.window_scale;
-        self.segment_bytes = header.options.maximum_segment_size;
+        if !is_stray {
+            self.shift = header.options.window_scale;
+            self.segment_bytes = header.options.maximum_segment_size;
+        }
         Ok(())
+    }
+
+    /// Whether the other side has acknowledged this side's FIN.
+    fn is_finished(&self, peer: &Self) -> bool {
+        self.finish.zip(peer.ack).is_some_and(|(finish, ack)| ack.is_at_or_after(finish))
     }
 
     fn see_payload(&mut self, peer: &Self, outgoing: &Outgoing<'_>, key: u32) -> Result<(), String> {

@@ -15,7 +15,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// Memory of the machine: the image twice (as archive and unpacked), and what tests need.
 const MEMORY: &str = "1024M";
 /// A machine that is not done by then hangs. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 /// More than tests have to say; the rest is read and forgotten.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// The part of the kernel's log that is shown when a machine has ended too early.

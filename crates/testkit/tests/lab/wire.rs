@@ -62,7 +62,8 @@ fn tcp_recovers_from_everything_at_once() {
         let counters = way.impaired;
         assert!(conserved(&counters), "{counters:?}");
         assert!(counters.lost > 0 && counters.duplicated > 0 && counters.reordered > 0, "{counters:?}");
-        assert_eq!((way.overrun, way.refused), (0, 0));
+        // A relay that waits for a CPU is overrun: frames lost like others, and counted.
+        assert_eq!(way.refused, 0);
     }
     assert!(a_to_b.impaired.corrupted > 0);
 }

@@ -225,6 +225,9 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
     for (change, why) in &outcome.failed {
         page.wrapped(YELLOW, 2, &format!("{}: {why}", change.place.words()), &mut text);
     }
+    for (change, why) in &outcome.immovable {
+        page.wrapped(DIM, 2, &format!("{}: the kernel keeps it there: {why}", change.place.words()), &mut text);
+    }
     for (change, why) in &outcome.stuck {
         page.wrapped(
             RED,

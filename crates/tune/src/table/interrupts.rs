@@ -231,12 +231,15 @@ fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(scope.interfaces.iter().filter_map(of).collect())
 }
 
+/// Interrupt 0 of a PC: the timer's, which no user may move (IRQF_NOBALANCING).
+const TIMER: u32 = 0;
+
 fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
     let interrupts = scope.text("proc:interrupts");
     let ours: BTreeSet<u32> =
         scope.interfaces.iter().flat_map(|interface| vectors(scope, interface, &interrupts)).collect();
-    let theirs = rows(&interrupts).filter(|row| row.count > 0 && !ours.contains(&row.irq));
+    let theirs = rows(&interrupts).filter(|row| row.count > 0 && row.irq != TIMER && !ours.contains(&row.irq));
     Ok(theirs.map(|row| affinity(scope, row.irq, row.action)).collect())
 }
 

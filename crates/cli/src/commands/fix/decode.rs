@@ -6,6 +6,7 @@ use serde_json::json;
 use sidestep_fix::names::Names;
 use sidestep_fix::store::journal::{Kind, read_segment};
 use sidestep_fix::transcript::{fields, messages};
+use sidestep_report::terminal::clean;
 use sidestep_sys::Problem;
 use std::fmt::Write;
 use std::fs::File;
@@ -121,7 +122,8 @@ impl Printer {
         if self.json {
             return self.as_json(prefix, message, &begin, &msg_type);
         }
-        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        // What a counterparty has sent may hold escape sequences. The bytes themselves: --json.
+        let text = |value: &[u8]| clean(&String::from_utf8_lossy(value));
         let show = |tag| text(field(tag).unwrap_or_default());
         let name = self.names.message(&begin, &msg_type);
         let mut out = String::new();

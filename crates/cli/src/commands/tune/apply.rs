@@ -23,6 +23,7 @@ fn tell(event: Event<'_>) {
     match event {
         Event::Applied(change) => say(format!("{}: {} -> {}", change.place.words(), change.before, change.after)),
         Event::Failed(change, why) => say(format!("{}: cannot be made {}: {why}", change.place.words(), change.after)),
+        Event::Immovable(change, why) => say(format!("{}: the kernel keeps it there: {why}", change.place.words())),
         Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
         Event::Saved(snapshot) => say(format!("the way back is saved: snapshot {}", snapshot.number)),
         Event::Saving(_) | Event::Writing(_) | Event::Written(_) => {}

@@ -2,8 +2,9 @@
 
 use crate::{exit, output};
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use sidestep_tune::host::Live;
-use sidestep_tune::revert::{Fate, revert};
+use sidestep_tune::revert::revert;
 use sidestep_tune::show::text;
 use sidestep_tune::snapshot::{Snapshot, Store};
 
@@ -21,7 +22,15 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
     for snapshot in &snapshots {
         match forget {
             true => store.remove(snapshot)?,
-            false => code = code.max(put_back(&store, snapshot)?),
+            false => match put_back(&store, snapshot) {
+                Ok(one) => code = code.max(one),
+                // The older ones may be within reach.
+                Err(problem) if all => {
+                    say(&problem);
+                    code = exit::PARTLY_APPLIED;
+                }
+                Err(problem) => return Err(problem),
+            },
         }
     }
     Ok(code)
@@ -29,7 +38,7 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
 
 fn put_back(store: &Store, snapshot: &Snapshot) -> Result<u8, Problem> {
     let fates = revert(&Live::new(), store, snapshot, &mut |_| ())?;
-    let is_stuck = fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(_)));
+    let is_stuck = fates.iter().any(|(_, fate)| fate.is_left_to_do());
     output::print(&text::snapshot(snapshot, &Ok(fates)))?;
     Ok(if is_stuck { exit::PARTLY_APPLIED } else { exit::GOOD })
 }
