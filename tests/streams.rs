@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::result::{check_schema, number, rows};
-use support::{is_root, my_turn, run};
+use support::{finish, is_root, my_turn, run, sidestep};
 
 /// One run in a place over paths: what it printed, its result and its report.
 struct Run {
@@ -13,6 +13,8 @@ struct Run {
     document: Value,
     html: String,
     json: PathBuf,
+    /// The process that measured.
+    owner: u32,
     _folder: tempfile::TempDir,
 }
 
@@ -22,13 +24,15 @@ impl Run {
         let (json, html) = (folder.path().join("result.json"), folder.path().join("report.html"));
         let files = ["--json", json.to_str().expect("a name"), "--html", html.to_str().expect("a name")];
         let measure = ["bench", command, "--place", place, "--paths", paths, "--duration", "60ms"];
-        let finished = run(&[&measure, more, &files].concat());
+        let child = sidestep(&[&measure, more, &files].concat()).spawn().expect("the binary is built");
+        let owner = child.id();
+        let finished = finish(child);
         assert_eq!(finished.code, 0, "{}", finished.stderr);
         let read = |path: &Path| std::fs::read_to_string(path).expect("it was written");
         let document: Value = serde_json::from_str(&read(&json)).expect("JSON");
         check_schema(&document);
         assert_eq!(document["setup"]["place"], place);
-        Self { shown: finished.stdout, document, html: read(&html), json, _folder: folder }
+        Self { shown: finished.stdout, document, html: read(&html), json, owner, _folder: folder }
     }
 
     /// Each of these was measured, or it is said that a machine this busy left it no time.
@@ -133,7 +137,7 @@ fn connections_past_the_kernel_are_made_in_a_lab_and_leave_nothing() {
     check_full_speed(&measured.document, "per_connection");
     measured.check_has(&["connect"], &["xdp"]);
     let labs = run(&["lab", "status", "--json"]).stdout;
-    assert!(!labs.contains(&format!("\"owned\": {}", std::process::id())), "{labs}");
+    assert!(!labs.contains(&format!("\"owned\": {}", measured.owner)), "{labs}");
 }
 
 #[test]

@@ -281,6 +281,7 @@ mod tests {
         empty.refuse_if_empty();
         assert!(empty.unavailable().expect("it has a reason").reason.contains("--duration"));
         let mut full = record("rtt", 30.0);
+        full.take(Slice::of(1..=500), 0, &Noise::default());
         full.refuse_if_empty();
         assert!(full.row(1.0).is_some() && full.unavailable().is_none());
     }
