@@ -18,6 +18,9 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_millis(5);
 /// The same for a table that does not fit: its readers ask the kernel anyway, and it takes long to read.
 const OVERFLOWED_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The same for a table that the kernel has refused to tell.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Readings that a change of the table spoilt before the mirror rests until the next turn.
 const READINGS_MAX: usize = 4;
 
@@ -38,21 +41,28 @@ struct Table<T> {
     records: Vec<T>,
     incomplete: Incomplete,
     read_at: Option<Instant>,
+    /// The last reading failed; the records are those of an earlier one.
+    is_refused: bool,
 }
 
 impl<T> Table<T> {
     fn new() -> Self {
-        Self { records: Vec::new(), incomplete: Incomplete::NotRead, read_at: None }
+        Self { records: Vec::new(), incomplete: Incomplete::NotRead, read_at: None, is_refused: false }
     }
 
     /// When it may be read again.
     fn due(&self) -> Option<Instant> {
-        let interval = if self.incomplete == Incomplete::Overflowed { OVERFLOWED_INTERVAL } else { REFRESH_INTERVAL };
+        let interval = match self.incomplete {
+            _ if self.is_refused => REFUSED_INTERVAL,
+            Incomplete::Overflowed => OVERFLOWED_INTERVAL,
+            _ => REFRESH_INTERVAL,
+        };
         self.read_at.map(|read_at| read_at + interval)
     }
 
     fn take(&mut self, read: Read<T>, now: Instant) {
-        *self = Self { records: read.records, incomplete: read.incomplete, read_at: Some(now) };
+        let Read { records, incomplete } = read;
+        *self = Self { records, incomplete, read_at: Some(now), is_refused: false };
     }
 }
 
@@ -139,17 +149,23 @@ impl Mirror {
     }
 
     /// Reads what has changed and is due, and writes it to the shared table. Returns whether interfaces may have changed.
+    ///
+    /// A table that the kernel refuses to tell is an error, and the mirror lives on: it says that it does not know this
+    /// table for certain any more, and reads it again a second later.
     pub fn refresh(&mut self, now: Instant) -> Result<bool, Problem> {
         let is_due = |due: Option<Instant>| due.is_none_or(|due| due <= now);
         let hosts = self.dirty.hosts && is_due(self.hosts.due());
         if hosts {
-            self.dirty.hosts = !self.read_hosts(now)?;
+            let is_read = self.read_hosts(now);
+            self.dirty.hosts = !is_read.or_else(|error| self.refused("links and addresses", error))?;
         }
         if self.dirty.routes && is_due(self.routes.due()) {
-            self.dirty.routes = !self.read_routes(now)?;
+            let is_read = self.read_routes(now);
+            self.dirty.routes = !is_read.or_else(|error| self.refused("routes", error))?;
         }
         if self.dirty.neighbours && is_due(self.neighbours.due()) {
-            self.dirty.neighbours = !self.read_neighbours(now)?;
+            let is_read = self.read_neighbours(now);
+            self.dirty.neighbours = !is_read.or_else(|error| self.refused("neighbours", error))?;
         }
         Ok(hosts)
     }
@@ -159,10 +175,11 @@ impl Mirror {
         netlink::use_neighbour(&mut self.asker, interface, address)
     }
 
-    fn read_hosts(&mut self, now: Instant) -> Result<bool, Problem> {
-        let links = settled("links", || netlink::links(&mut self.asker))?;
-        let addresses = settled("addresses", || netlink::addresses(&mut self.asker))?;
-        self.hosts.read_at = Some(now);
+    fn read_hosts(&mut self, now: Instant) -> io::Result<bool> {
+        (self.hosts.read_at, self.hosts.is_refused) = (Some(now), true);
+        let links = settled(|| netlink::links(&mut self.asker))?;
+        let addresses = settled(|| netlink::addresses(&mut self.asker))?;
+        self.hosts.is_refused = false;
         let (Some(links), Some(addresses)) = (links, addresses) else { return Ok(false) };
         self.writer.set_links(&links.records, links.incomplete);
         self.writer.set_addresses(&addresses.records, addresses.incomplete);
@@ -171,22 +188,44 @@ impl Mirror {
         Ok(true)
     }
 
-    fn read_routes(&mut self, now: Instant) -> Result<bool, Problem> {
-        let read = settled("routes", || netlink::routes(&mut self.asker))?;
-        self.routes.read_at = Some(now);
+    fn read_routes(&mut self, now: Instant) -> io::Result<bool> {
+        (self.routes.read_at, self.routes.is_refused) = (Some(now), true);
+        let read = settled(|| netlink::routes(&mut self.asker))?;
+        self.routes.is_refused = false;
         let Some(routes) = read else { return Ok(false) };
         self.writer.set_routes(&routes.records, routes.incomplete);
         self.routes.take(routes, now);
         Ok(true)
     }
 
-    fn read_neighbours(&mut self, now: Instant) -> Result<bool, Problem> {
-        let read = settled("neighbours", || netlink::neighbours(&mut self.asker))?;
-        self.neighbours.read_at = Some(now);
+    fn read_neighbours(&mut self, now: Instant) -> io::Result<bool> {
+        (self.neighbours.read_at, self.neighbours.is_refused) = (Some(now), true);
+        let read = settled(|| netlink::neighbours(&mut self.asker))?;
+        self.neighbours.is_refused = false;
         let Some(neighbours) = read else { return Ok(false) };
         self.writer.set_neighbours(&neighbours.records, neighbours.incomplete);
         self.neighbours.take(neighbours, now);
         Ok(true)
+    }
+
+    /// Says in the shared table what is not known any more, and asks with another socket the next time: nothing of a
+    /// question that was given up is left in it.
+    fn refused(&mut self, what: &str, error: io::Error) -> Result<bool, Problem> {
+        if self.hosts.is_refused {
+            self.writer.set_links(&self.hosts.records, Incomplete::Unreadable);
+        }
+        if self.routes.is_refused {
+            self.writer.set_routes(&self.routes.records, Incomplete::Unreadable);
+        }
+        if self.neighbours.is_refused {
+            self.writer.set_neighbours(&self.neighbours.records, Incomplete::Unreadable);
+        }
+        let problem = Problem::failed(format!("cannot read the kernel's {what}"), error);
+        match Asker::open() {
+            Ok(asker) => self.asker = asker,
+            Err(error) => return Err(problem.next(format!("netlink must be allowed ({error})"))),
+        }
+        Err(problem.next("see the kernel's log; it is tried again"))
     }
 }
 
@@ -198,15 +237,12 @@ impl AsFd for Mirror {
 }
 
 /// Reads until no change came in between; `None` when changes come faster than that.
-fn settled<T>(what: &str, mut read: impl FnMut() -> io::Result<Read<T>>) -> Result<Option<Read<T>>, Problem> {
+fn settled<T>(mut read: impl FnMut() -> io::Result<Read<T>>) -> io::Result<Option<Read<T>>> {
     for _ in 0..READINGS_MAX {
         match read() {
             Ok(read) => return Ok(Some(read)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                return Err(Problem::failed(format!("cannot read the kernel's {what}"), error)
-                    .next("see the kernel's log; restart the control plane"));
-            }
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

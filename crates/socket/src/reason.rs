@@ -62,6 +62,8 @@ reasons! {
     TooManyEntries "too_many_entries" Limit "as many steered ports, flows or groups as allowed",
     GroupElsewhere "group_elsewhere" OtherInterface "the group was joined on another interface",
     CameByKernel "came_by_kernel" OtherInterface "the connection came by another interface, or before its port was steered",
+    KernelConnections "kernel_connections" KernelConnections "the kernel has connections of this port, which steering it would end",
+    Offload "offload" Offload "the device changes frames before they are seen: tags of VLANs, merged segments",
 }
 
 impl Reason {
@@ -79,6 +81,8 @@ impl Reason {
             Code::Taken => Self::Taken,
             Code::Loopback | Code::NotLocal => Self::LoopbackOrLocal,
             Code::Limit => Self::TooManyEntries,
+            Code::KernelConnections => Self::KernelConnections,
+            Code::Offload => Self::Offload,
             _ => Self::Refused,
         }
     }

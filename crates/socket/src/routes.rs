@@ -128,6 +128,15 @@ impl Ways {
         (stamp, way)
     }
 
+    /// Whether the tables can tell every way, or why not.
+    pub(crate) fn certain(&self) -> Result<(), Reason> {
+        match self.look(|tables| tables.are_complete) {
+            _ if !self.is_trusted => Err(Reason::ControlSilent),
+            Some(true) => Ok(()),
+            Some(false) | None => Err(Reason::RouteUnknown),
+        }
+    }
+
     /// Whoever asks next is told who the stack is, whether that has changed or not.
     pub(crate) fn tell_anew(&mut self) {
         self.told = Stamp::default();
@@ -151,14 +160,16 @@ impl Ways {
         self.look(|tables| tables.addresses.iter().any(|ours| ours.address == address)).unwrap_or(false)
     }
 
-    /// The tag of frames for an interface upon `device`, none for `device` itself; `None` for any other interface.
+    /// The tag of frames for an interface upon `device`, none for `device` itself; `None` for any other interface, and for one
+    /// with an Ethernet address of its own, which steering does not take for this host's.
     pub(crate) fn vlan_of_interface(&self, interface: u32, device: u32) -> Option<Option<u16>> {
         if interface == device {
             return Some(None);
         }
         self.look(|tables| {
             let link = tables.links.iter().find(|link| link.index == interface)?;
-            link.vlan.filter(|(below, _)| *below == device).map(|(_, id)| Some(id.number()))
+            let below = tables.links.iter().find(|link| link.index == device)?;
+            link.vlan.filter(|(parent, _)| *parent == device && link.mac == below.mac).map(|(_, id)| Some(id.number()))
         })?
     }
 

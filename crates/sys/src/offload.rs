@@ -73,6 +73,34 @@ pub fn set(interface: &str, offload: Offload, on: bool) -> Result<(), Problem> {
     Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))
 }
 
+/// ETHTOOL_GFLAGS, ETHTOOL_SFLAGS and ETH_FLAG_RXVLAN of linux/ethtool.h.
+const FLAGS: u32 = 0x25;
+const SET_FLAGS: u32 = 0x26;
+const RX_VLAN: u32 = 1 << 8;
+
+/// Whether the device takes the tags of VLANs out of received frames (`rxvlan`): who sees the frames does not see them then.
+pub fn takes_tags_out(interface: &str) -> Result<bool, Problem> {
+    ethtool(interface, FLAGS, 0).map(|flags| flags & RX_VLAN != 0).map_err(|error| {
+        Problem::failed(format!("cannot read offload rxvlan of {interface}"), error)
+            .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
+    })
+}
+
+/// Has the device take them out, or leave them; reads back what it does.
+pub fn take_tags_out(interface: &str, on: bool) -> Result<(), Problem> {
+    let what = format!("cannot set offload rxvlan of {interface} {}", if on { "on" } else { "off" });
+    let failed = |error: io::Error| {
+        Problem::failed(what.clone(), error).next("run as root: changing a device needs CAP_NET_ADMIN")
+    };
+    let flags = ethtool(interface, FLAGS, 0).map_err(failed)?;
+    let wanted = if on { flags | RX_VLAN } else { flags & !RX_VLAN };
+    ethtool(interface, SET_FLAGS, wanted).map_err(failed)?;
+    if takes_tags_out(interface)? == on {
+        return Ok(());
+    }
+    Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))
+}
+
 /// `struct ethtool_value` of linux/ethtool.h.
 #[repr(C)]
 struct EthtoolValue {

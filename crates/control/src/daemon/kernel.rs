@@ -1,7 +1,9 @@
 //! The kernel, as the registry asks it: through the mirror.
 
 use crate::mirror::Mirror;
+use crate::netlink::sockets::{self, KernelSocket};
 use crate::registry::Host;
+use sidestep_plane::message::Protocol;
 use sidestep_plane::table::{Link, RouteKind};
 use std::io;
 use std::net::IpAddr;
@@ -35,6 +37,15 @@ impl Host for Kernel<'_> {
 
     fn namespace(&self) -> u64 {
         self.namespace
+    }
+
+    fn has_socket(
+        &self,
+        protocol: Protocol,
+        port: u16,
+        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
+    ) -> io::Result<bool> {
+        sockets::any(protocol, port, is_it)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod kernel;
 mod listener;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use crate::registry::{Answer, Client, Keeper, Registry, printable};
 use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
+use rest::Rest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_plane::heartbeat::monotonic_ns;
 use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
@@ -26,11 +28,6 @@ use std::time::{Duration, Instant};
 
 /// How often what has no notice is looked after: the stop flag, deadlines, the writer's sign of life.
 const TURN: Duration = Duration::from_millis(250);
-
-/// How long requests may take in one turn. One of them can take longer (a queue that was just closed is waited for, up to a
-/// second), but not one of every client before the tables are refreshed and the sign of life is given: with those missing for
-/// three seconds, applications take control for silent and go by the kernel.
-const SERVE_MAX: Duration = Duration::from_millis(100);
 
 /// How often neighbours in use are confirmed, and kernel sockets looked at.
 const CONFIRM: Duration = Duration::from_secs(1);
@@ -56,14 +53,16 @@ pub(crate) struct Daemon<D, K> {
     /// No descriptors are left: the door is shut until then.
     shut_until: Option<Instant>,
     confirmed_at: Instant,
-    /// The client whose request was the last one.
-    served_last: u32,
+    resting: Rest,
+    /// Packets that were no requests.
+    malformed: u64,
 }
 
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
         let errors = Errors::open();
+        let resting = Rest::default();
         Self {
             mirror,
             listener,
@@ -73,7 +72,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             namespace,
             shut_until: None,
             confirmed_at: now,
-            served_last: 0,
+            resting,
+            malformed: 0,
         }
     }
 
@@ -93,12 +93,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             self.mirror.drain()?;
         }
         let now = Instant::now();
-        let have_links_changed = self.mirror.refresh(now)?;
+        let mut have_links_changed = self.refresh(now);
         if ready.has_arrivals {
             self.welcome(now);
         }
-        self.serve_some(ready.clients, now, || now.elapsed() >= SERVE_MAX);
-        let troubles = self.errors.take().into_iter().filter_map(|trouble| self.registry.troubled(trouble)).collect();
+        for id in ready.clients {
+            have_links_changed |= self.serve_in_turn(id)?;
+        }
+        let troubles = self.errors.take().into_iter().flat_map(|trouble| self.registry.troubled(trouble)).collect();
         self.notify(troubles);
         self.registry.expire(now);
         let is_time = now.duration_since(self.confirmed_at) >= CONFIRM;
@@ -118,15 +120,47 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         Ok(())
     }
 
-    fn wait(&self) -> Result<Ready, Problem> {
+    fn refresh(&mut self, now: Instant) -> bool {
+        self.mirror.refresh(now).unwrap_or_else(|problem| {
+            // At most once a second and table. Who has what goes on without news of the kernel.
+            say(problem);
+            false
+        })
+    }
+
+    /// Serves a client unless its user rests; returns whether interfaces may have changed. After a request that took long the
+    /// tables are looked after: applications distrust them after three seconds of silence.
+    fn serve_in_turn(&mut self, id: u32) -> Result<bool, Problem> {
+        let begun = Instant::now();
+        let uid = self.registry.uid(id);
+        if self.resting.has(uid, begun) {
+            return Ok(false);
+        }
+        self.serve(id, begun);
         let now = Instant::now();
+        if !self.resting.note(uid, begun, now) {
+            return Ok(false);
+        }
+        self.mirror.drain()?;
+        let have_links_changed = self.refresh(now);
+        self.mirror.beat(monotonic_ns());
+        Ok(have_links_changed)
+    }
+
+    fn wait(&mut self) -> Result<Ready, Problem> {
+        let now = Instant::now();
+        let until_rested = self.resting.end(now).map_or(TURN, |end| end.saturating_duration_since(now));
         let until_due = self.mirror.due().map_or(TURN, |due| due.saturating_duration_since(now)).min(TURN);
+        let until_due = until_due.min(until_rested);
         let is_shut = self.shut_until.is_some_and(|until| until > now);
         let mut ids = Vec::with_capacity(self.channels.len());
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
-        for (id, (channel, _)) in &self.channels {
+        for (id, (channel, uid)) in &self.channels {
+            if self.resting.has(*uid, now) {
+                continue;
+            }
             ids.push(*id);
             fds.push(PollFd::new(channel, PollFlags::IN));
         }
@@ -160,20 +194,6 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
     }
 
-    /// One request of each, until `is_over`; who was not served is first in the next turn. Whoever asks has its number from
-    /// the order of coming, so nobody gains by asking more often.
-    fn serve_some(&mut self, mut ids: Vec<u32>, now: Instant, is_over: impl Fn() -> bool) {
-        let next = ids.partition_point(|id| *id <= self.served_last);
-        ids.rotate_left(next);
-        for id in ids {
-            self.serve(id, now);
-            self.served_last = id;
-            if is_over() {
-                break;
-            }
-        }
-    }
-
     /// One request of one application; the next one is for the next turn, after the others.
     fn serve(&mut self, id: u32, now: Instant) {
         let Some((channel, _)) = self.channels.get(&id) else { return };
@@ -187,7 +207,12 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             Err(Fault::Malformed(reason)) => {
                 // The parser quotes the stranger.
                 let reason = printable(&reason, 200);
-                say(format!("{} sends what is no request: {reason}", self.describe(id)));
+                self.malformed += 1;
+                // One line for each doubling, as at the door.
+                if self.malformed.is_power_of_two() {
+                    let so_far = self.malformed;
+                    say(format!("{} sends what is no request ({so_far} so far): {reason}", self.describe(id)));
+                }
                 (0, Answer::last(Refusal::new(Code::Malformed, "cannot answer", reason)))
             }
             Err(Fault::Closed | Fault::Io(_)) => return self.hang_up(id, now),

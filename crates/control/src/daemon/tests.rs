@@ -130,38 +130,6 @@ fn a_socket_that_answers_is_left_alone_and_a_dead_one_replaced() {
     assert!(Listener::open(&file, Permit::new(&[], &[])).is_err(), "it is no socket");
 }
 
-#[test]
-fn slow_requests_get_a_turn_each_and_everybody_is_served() {
-    const COUNT: usize = 3;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("control.sock");
-    let listener = Listener::open(&path, Permit::new(&[], &[])).unwrap();
-    let mut daemon = Daemon::new(Mirror::open(0, None).unwrap(), listener, Registry::new(Fake::default(), ()), 0);
-    let clients: Vec<OwnedFd> = (0..COUNT).map(|_| raw(&path)).collect();
-    daemon.welcome(Instant::now());
-    let ids: Vec<u32> = daemon.channels.keys().copied().collect();
-    let answered = || {
-        let is_answered = |client: &&OwnedFd| {
-            let mut fds = [PollFd::new(*client, PollFlags::IN)];
-            let none = Timespec::default();
-            poll(&mut fds, Some(&none)).is_ok_and(|ready| ready == 1)
-        };
-        clients.iter().map(|client| is_answered(&client)).collect::<Vec<bool>>()
-    };
-    for client in &clients {
-        send(client, br#"{"number":1,"body":{"type":"hello","version":2,"name":"x"}}"#, SendFlags::empty()).unwrap();
-    }
-    // Every request takes all of a turn; whoever has been served asks again at once.
-    for served in 1..=COUNT {
-        daemon.serve_some(ids.clone(), Instant::now(), || true);
-        let seen = answered();
-        assert_eq!(seen.iter().filter(|is_answered| **is_answered).count(), served, "{seen:?}");
-        for (client, _) in clients.iter().zip(&seen).filter(|(_, is_answered)| **is_answered) {
-            send(client, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::empty()).unwrap();
-        }
-    }
-}
-
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }

@@ -3,6 +3,7 @@
 mod convert;
 mod route;
 mod socket;
+pub(crate) mod sockets;
 
 pub(crate) use socket::{Asker, Dirty, Events};
 

@@ -110,7 +110,7 @@ fn types(packet: &[u8]) -> impl Iterator<Item = u16> + '_ {
 }
 
 /// The messages in a packet, each with its header; a broken length ends them.
-fn messages(packet: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn messages(packet: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = packet;
     std::iter::from_fn(move || {
         let buffer = NetlinkBuffer::new_checked(rest).ok()?;
@@ -130,6 +130,8 @@ pub(crate) struct Dump {
     pub(crate) unreadable: usize,
     /// There was more than the caller has room for.
     pub(crate) is_cut: bool,
+    /// The table changed meanwhile.
+    is_interrupted: bool,
 }
 
 /// What became of one packet of an answer.
@@ -168,7 +170,7 @@ impl Asker {
                 // The rest of an answer that is too long is read, as the kernel must be rid of it, and not looked at.
                 dump.is_cut |= dump.messages.len() > enough;
                 if let Progress::Done = self.take(message, &wanted, &mut dump)? {
-                    return Ok(dump);
+                    return if dump.is_interrupted { Err(io::ErrorKind::Interrupted.into()) } else { Ok(dump) };
                 }
             }
         }
@@ -179,11 +181,11 @@ impl Asker {
         if header.sequence_number() != self.sequence {
             return Ok(Progress::More);
         }
-        if header.flags() & NLM_F_DUMP_INTR != 0 {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
+        // It is read to its end all the same: before that the kernel refuses the next one (EBUSY).
+        dump.is_interrupted |= header.flags() & NLM_F_DUMP_INTR != 0;
         // Types below 16 are netlink's own: error, done.
-        if header.message_type() >= 16 && (dump.is_cut || !wanted(header.payload())) {
+        let is_useless = dump.is_cut || dump.is_interrupted;
+        if header.message_type() >= 16 && (is_useless || !wanted(header.payload())) {
             return Ok(Progress::More);
         }
         match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload) {
@@ -199,17 +201,18 @@ impl Asker {
     /// Has the kernel do something; its answer is the result.
     pub(crate) fn order(&mut self, request: RouteNetlinkMessage) -> io::Result<()> {
         self.send(request, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE)?;
-        let (packet, _) = self.socket.recv_from_full()?;
-        for message in
-            messages(&packet).filter(|message| NetlinkBuffer::new(*message).sequence_number() == self.sequence)
-        {
-            if let Ok(NetlinkPayload::Error(error)) =
-                NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload)
-            {
-                return if error.code.is_some() { Err(error.to_io()) } else { Ok(()) };
+        loop {
+            let (packet, _) = self.socket.recv_from_full()?;
+            // What is left of an answer to an earlier question is passed over.
+            let is_answer = |message: &&[u8]| NetlinkBuffer::new(*message).sequence_number() == self.sequence;
+            for message in messages(&packet).filter(is_answer) {
+                if let Ok(NetlinkPayload::Error(error)) =
+                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload)
+                {
+                    return if error.code.is_some() { Err(error.to_io()) } else { Ok(()) };
+                }
             }
         }
-        Err(io::Error::other("the kernel gave no answer"))
     }
 
     fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -12,10 +12,11 @@ pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
+use crate::netlink::sockets::KernelSocket;
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{
-    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
@@ -58,6 +59,13 @@ pub(crate) trait Host {
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
     fn namespace(&self) -> u64;
+    /// Whether the kernel has such a socket with this local port.
+    fn has_socket(
+        &self,
+        protocol: Protocol,
+        port: u16,
+        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
+    ) -> io::Result<bool>;
 }
 
 /// What outlives this process. Absent in tests.
@@ -364,11 +372,20 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         revoked.into_iter().filter_map(tell).collect()
     }
 
-    /// Whose packet ICMP tells of: that one's client, and what to tell it.
-    pub(crate) fn troubled(&self, trouble: Trouble) -> Option<(u32, Reply)> {
-        let mut stacks = self.stacks.values();
-        let stack = stacks.find(|stack| stack.entries.keys().any(|entry| is_about(&trouble, entry)))?;
-        Some((stack.client, Reply::Trouble(trouble)))
+    /// Whose packet ICMP may tell of: their clients, and what to tell them. Of a connection with a rule of its own that is
+    /// one; a port may have listeners on several interfaces, and they know their connections.
+    pub(crate) fn troubled(&self, trouble: Trouble) -> Vec<(u32, Reply)> {
+        let mut own = Vec::new();
+        let mut any = Vec::new();
+        for stack in self.stacks.values() {
+            let about = || stack.entries.keys().filter(|entry| is_about(&trouble, entry));
+            if about().any(|entry| matches!(entry, Entry::Flow { .. })) {
+                own.push((stack.client, Reply::Trouble(trouble)));
+            } else if about().next().is_some() {
+                any.push((stack.client, Reply::Trouble(trouble)));
+            }
+        }
+        if own.is_empty() { any } else { own }
     }
 
     /// Closes everything.

@@ -3,8 +3,9 @@
 use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
+use crate::netlink::sockets::KernelSocket;
 use crate::twin::{self, Place};
-use sidestep_plane::message::{Code, Entry, Refusal, Reply};
+use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -39,7 +40,18 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
         }
+        // What is proved again after a restart was looked at when it was new.
+        let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
+        let uid = self.uid(id);
+        if is_new {
+            refuse_others_loss(&entry, uid, host)?;
+        }
         self.dataplane.steer(stack, &entry)?;
+        if is_new && let Err(refusal) = refuse_others_loss(&entry, uid, host) {
+            // It began a moment before the rule stood.
+            self.dataplane.unsteer(stack, &entry)?;
+            return Err(refusal);
+        }
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
@@ -143,4 +155,47 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         host.resolve(interface, address).map_err(|error| Refusal::new(Code::Kernel, thing, error))
     }
+}
+
+/// Refuses what would take packets away from sockets of the kernel that the twin gives no right to.
+///
+/// A connection of TCP that the kernel has would be reset by a stack that does not know it, or read by a user who has bound
+/// its port beside it, which SO_REUSEADDR allows to everybody. Connections within this host are never steered. A group is
+/// received by every socket that has joined it, and by one stack alone once it is steered.
+fn refuse_others_loss(entry: &Entry, uid: u32, host: &dyn Host) -> Result<(), Refusal> {
+    let thing = || format!("cannot steer {entry}");
+    let local = entry.local();
+    let unknown = |error: std::io::Error| Refusal::new(Code::Kernel, thing(), error);
+    let is_there =
+        |ours: IpAddr| local.ip() == ours || local.ip().is_unspecified() && local.is_ipv4() == ours.is_ipv4();
+    match entry {
+        Entry::Listener { protocol: Protocol::Tcp, .. } | Entry::Flow { protocol: Protocol::Tcp, .. } => {
+            let mut is_cut = |socket: &KernelSocket| {
+                let peer = socket.remote.ip();
+                let is_outside = !peer.is_loopback() && !host.is_local(peer);
+                let is_its = if let Entry::Flow { remote, .. } = entry { *remote == socket.remote } else { true };
+                socket.is_connection() && is_outside && is_its && is_there(socket.local.ip())
+            };
+            if host.has_socket(Protocol::Tcp, local.port(), &mut is_cut).map_err(unknown)? {
+                let next = format!("wait until they are over: ss -tnp sport = :{}", local.port());
+                return Err(Refusal::plain(Code::KernelConnections, thing()).next(next));
+            }
+        }
+        Entry::Multicast { .. } if uid != 0 => {
+            let mut is_others = |socket: &KernelSocket| socket.uid != uid && is_bound_for(socket, local.ip());
+            if host.has_socket(Protocol::Udp, local.port(), &mut is_others).map_err(unknown)? {
+                let reason = "another user's socket has this port, and would no longer receive the group";
+                let next = format!("see whose: ss -uanp sport = :{}", local.port());
+                return Err(Refusal::new(Code::Taken, thing(), reason).next(next));
+            }
+        }
+        Entry::Multicast { .. } | Entry::Listener { .. } | Entry::Flow { .. } => {}
+    }
+    Ok(())
+}
+
+/// Whether a socket can receive what is sent to a group: bound to it, or to any address. One of IPv6 may take both families.
+fn is_bound_for(socket: &KernelSocket, group: IpAddr) -> bool {
+    let bound = socket.local.ip();
+    bound == group || bound.is_unspecified() && (bound.is_ipv6() || group.is_ipv4())
 }

@@ -7,10 +7,14 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+mod others;
+
 struct FakeHost {
     links: Vec<Link>,
     namespace: u64,
     asked: Vec<(u32, IpAddr)>,
+    /// Nobody else has any socket of UDP.
+    are_groups_free: bool,
 }
 
 impl Host for FakeHost {
@@ -34,6 +38,29 @@ impl Host for FakeHost {
     fn namespace(&self) -> u64 {
         self.namespace
     }
+
+    /// Loopback is a place like others here.
+    fn has_socket(
+        &self,
+        protocol: Protocol,
+        port: u16,
+        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
+    ) -> io::Result<bool> {
+        if protocol == Protocol::Udp && self.are_groups_free {
+            return Ok(false);
+        }
+        crate::netlink::sockets::any(protocol, port, &mut |socket| is_it(&self.elsewhere(socket)))
+    }
+}
+
+impl FakeHost {
+    fn elsewhere(&self, socket: &KernelSocket) -> KernelSocket {
+        let mut moved = *socket;
+        if moved.remote.ip().is_loopback() {
+            moved.remote.set_ip([198, 18, 0, 2].into());
+        }
+        moved
+    }
 }
 
 struct Case {
@@ -48,7 +75,7 @@ impl Case {
         let namespace = sidestep_sys::socket::netns_cookie(socket.as_fd()).unwrap();
         let vlan = Link { vlan: Some((2, 100)), ..link(3, "eth1.100") };
         let links = vec![link(2, "eth1"), vlan, Link { is_up: false, ..link(4, "eth2") }];
-        let host = FakeHost { links, namespace, asked: Vec::new() };
+        let host = FakeHost { links, namespace, asked: Vec::new(), are_groups_free: false };
         Self { registry: Registry::new(Fake::default(), ()), host, now: Instant::now() }
     }
 
@@ -79,7 +106,7 @@ impl Case {
         }
     }
 
-    fn steer(&mut self, id: u32, stack: u32, entry: Entry, twin: &UdpSocket) -> Option<Code> {
+    fn steer(&mut self, id: u32, stack: u32, entry: Entry, twin: impl AsFd) -> Option<Code> {
         let twin = twin.as_fd().try_clone_to_owned().unwrap();
         let request = Request::Steer { stack, entry };
         match self.registry.handle(id, request, vec![twin], &mut self.host, self.now).reply {
@@ -171,6 +198,7 @@ fn an_entry_has_one_name() {
 #[test]
 fn a_user_leaves_room_for_others() {
     let mut case = Case::new();
+    case.host.are_groups_free = true;
     let (one, two) = (case.client(7), case.client(8));
     let (stack, other) = (case.open(one), case.open(two));
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -409,11 +437,12 @@ fn who_is_told_of_trouble_is_who_sent_the_packet() {
     let told = |protocol, local: &str, remote: &str| {
         let kind = TroubleKind::TooBig { mtu: 1300 };
         let trouble = Trouble { protocol, local: at(local), remote: at(remote), sequence: Some(1), kind };
-        case.registry.troubled(trouble).map(|(client, _)| client)
+        case.registry.troubled(trouble).into_iter().map(|(client, _)| client).collect::<Vec<_>>()
     };
-    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:8"), Some(one));
-    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:9"), None, "another connection");
-    assert_eq!(told(Protocol::Udp, "198.18.0.1:7", "198.18.9.2:8"), None, "another protocol");
-    assert_eq!(told(Protocol::Udp, "198.18.0.1:9", "198.18.9.2:8"), Some(one), "whatever the address");
-    assert_eq!(told(Protocol::Udp, "[2001:2::1]:9", "[2001:2::2]:8"), None, "another family");
+    let nobody = Vec::<u32>::new();
+    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:8"), [one]);
+    assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:9"), nobody, "another connection");
+    assert_eq!(told(Protocol::Udp, "198.18.0.1:7", "198.18.9.2:8"), nobody, "another protocol");
+    assert_eq!(told(Protocol::Udp, "198.18.0.1:9", "198.18.9.2:8"), [one], "whatever the address");
+    assert_eq!(told(Protocol::Udp, "[2001:2::1]:9", "[2001:2::2]:8"), nobody, "another family");
 }

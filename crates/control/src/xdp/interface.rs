@@ -1,8 +1,9 @@
 //! One interface with the steering program on it.
 
-use sidestep_plane::message::{Code, Downgrade, Mode, Refusal};
+use sidestep_plane::message::{Code, Downgrade, Entry, Mode, Protocol, Refusal};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, Attach, Steering};
+use sidestep_sys::offload::{self, Offload};
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp;
 use std::path::PathBuf;
@@ -56,6 +57,24 @@ impl Interface {
         Some(Downgrade { from: Mode::Copy, to: Mode::Generic, reason })
     }
 
+    /// Refuses what the program would not see as it was sent: it would pass those frames to the kernel, which resets the
+    /// connections that it does not know. What cannot be asked counts as in the way.
+    pub(super) fn refuse_unseen(&self, entry: &Entry) -> Result<(), Refusal> {
+        let name = &self.steering.facts().interface;
+        let refuse = |reason: &str, offload: &str| {
+            let refusal = Refusal::new(Code::Offload, format!("cannot steer {entry}"), reason);
+            Err(refusal.next(format!("ethtool -K {name} {offload} off")))
+        };
+        if entry.vlan().is_some() && offload::takes_tags_out(name).unwrap_or(true) {
+            return refuse("the device takes the tags of VLANs out of frames before they are seen", "rxvlan");
+        }
+        let is_merged = || offload::read(name, Offload::Gro).unwrap_or(true);
+        if entry.protocol() == Protocol::Tcp && self.mode() == Mode::Generic && is_merged() {
+            return refuse("in generic mode segments are merged to longer ones before they are seen", "gro");
+        }
+        Ok(())
+    }
+
     /// What cannot be asked counts as attached: nothing is taken from anybody for a failed question.
     pub(super) fn is_attached(&self) -> bool {
         self.steering.is_attached().unwrap_or(true)
@@ -70,5 +89,59 @@ impl Interface {
             Ok(()) => self.mac = Some(link.mac),
             Err(problem) => say(problem),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::Mirror;
+    use sidestep_testkit::lab::{Lab, Options, Side};
+
+    #[test]
+    fn what_the_device_changes_before_it_is_seen_is_not_steered() {
+        if !sidestep_sys::process::is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        let lab = Lab::up(&Options::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pins = folder.path().join("bpf");
+        let name = "lab0";
+        let attach = |mode| {
+            let mirror = Mirror::open(1, None).unwrap();
+            let link = mirror.links().iter().find(|link| link.name == name).unwrap().clone();
+            Interface::attach(&link, mode, pins.join("1")).unwrap()
+        };
+        let flow = |protocol, vlan| {
+            let (local, remote) = ("198.18.0.1:7".parse().unwrap(), "198.18.0.2:8".parse().unwrap());
+            Entry::Flow { protocol, local, remote, vlan }
+        };
+        let code = |interface: &Interface, protocol, vlan| {
+            interface.refuse_unseen(&flow(protocol, vlan)).err().map(|refusal| refusal.code)
+        };
+        let work = || {
+            steer::mount(&pins).unwrap();
+            let native = attach(Mode::Copy);
+            assert_eq!(native.mode(), Mode::ZeroCopy, "veth has XDP of its own");
+            offload::take_tags_out(name, true).unwrap();
+            assert_eq!(code(&native, Protocol::Udp, Some(5)), Some(Code::Offload));
+            assert_eq!(code(&native, Protocol::Tcp, None), None);
+            offload::take_tags_out(name, false).unwrap();
+            assert_eq!(code(&native, Protocol::Udp, Some(5)), None);
+            drop(native);
+            Steering::remove(&pins.join("1")).unwrap();
+            let generic = attach(Mode::Generic);
+            offload::set(name, Offload::Gro, true).unwrap();
+            let refusal = generic.refuse_unseen(&flow(Protocol::Tcp, None)).unwrap_err();
+            assert_eq!((refusal.code, refusal.next.as_str()), (Code::Offload, "ethtool -K lab0 gro off"));
+            assert_eq!(code(&generic, Protocol::Udp, None), None, "merged datagrams go by the twin");
+            offload::set(name, Offload::Gro, false).unwrap();
+            assert_eq!(code(&generic, Protocol::Tcp, None), None);
+            drop(generic);
+            Steering::remove(&pins.join("1")).unwrap();
+            steer::unmount(&pins).unwrap();
+            Ok(())
+        };
+        lab.host(Side::A).within(work).unwrap();
     }
 }

@@ -224,6 +224,7 @@ impl Dataplane for Xdp {
 
     fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
         let (interface, placed) = self.placed(stack)?;
+        interface.refuse_unseen(entry)?;
         let tables = interface.steering.tables();
         let wanted = ours(entry);
         let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);

@@ -79,6 +79,10 @@ pub(super) fn open(
 ) -> Result<Made, Refusal> {
     let thing = format!("cannot open a stack on {}", link.name);
     let queues = candidates(link, wish, used, &thing)?;
+    // Before the memory is made, which takes long.
+    RingSizes::all(wish.ring_entries)
+        .check()
+        .map_err(|problem| Refusal::of(code_of(&problem), thing.clone(), &problem))?;
     let umem = Umem::create(wish.geometry()).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
     let options = XskOptions {
         rings: RingSizes::all(wish.ring_entries),

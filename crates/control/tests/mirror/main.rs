@@ -314,6 +314,28 @@ fn batch(place: &Place, verb: &str, count: usize) {
     place.run(Side::A, "ip", &["-batch", file.path().to_str().unwrap()]);
 }
 
+/// Links that come and go while a dump of many more is under way spoil it over and over; the mirror must outlive that.
+#[test]
+fn changes_in_the_middle_of_a_reading_are_read_again() {
+    let Some(mut place) = Place::new() else { return };
+    let links: String =
+        (0..48).map(|number| format!("link add busy{number} type veth peer name other{number}\n")).collect();
+    let churn: String = (0..100).map(|_| "link add brief0 type veth peer name brief1\nlink del brief0\n").collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), links).unwrap();
+    place.run(Side::A, "ip", &["-batch", file.path().to_str().unwrap()]);
+    std::fs::write(file.path(), churn).unwrap();
+    let mut changes = place.command("ip").args(["-batch", file.path().to_str().unwrap()]).spawn().unwrap();
+    let (interface, peer) = (place.interface(), place.peer_address());
+    while changes.try_wait().unwrap().is_none() {
+        place.look();
+        // On the socket that asks.
+        place.mirror.use_neighbour(interface, peer).unwrap();
+    }
+    assert!(changes.wait().unwrap().success());
+    place.until("all links", |seen| seen.links.len() == 2 * 48 + 2 && seen.hosts_incomplete == Incomplete::No);
+}
+
 #[test]
 fn dropped_notices_lead_to_a_full_reading() {
     let Some(mut place) = Place::with_buffer(Some(2048)) else { return };

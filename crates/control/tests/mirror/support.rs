@@ -56,6 +56,11 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// A program to be run on the mirrored host.
+    pub(crate) fn command(&self, program: &str) -> std::process::Command {
+        self.lab.host(Side::A).command(program).unwrap()
+    }
+
     /// What `ip -json` prints.
     pub(crate) fn json(&self, arguments: &str) -> Vec<Value> {
         let text = self.ip(&format!("-json {arguments}"));

@@ -69,4 +69,5 @@ counters! {
     Polls "polls" Work "turns of the polling loop",
     PollsIdle "polls_idle" Work "turns that found nothing to do",
     Heartbeats "heartbeats" Work "times the owner told the steering program that it lives",
+    SendNoWay "tx_no_way" Trouble "segments that no way was known for: lost, as on a wire",
 }

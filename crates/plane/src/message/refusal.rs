@@ -101,6 +101,10 @@ codes! {
     NoControl,
     /// the kernel refused, for the reason given
     Kernel,
+    /// the kernel has connections that steering this would end
+    KernelConnections,
+    /// the device changes frames before they are seen
+    Offload,
 }
 
 /// A refusal: the code, the thing, the reason, the next step.

@@ -44,14 +44,15 @@ impl Engine {
     fn look_around(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heart.stride()));
-        let (now_ns, mut has_moved) = (self.heart.now_ns(), false);
+        let (now_ns, mut has_moved, mut has_news) = (self.heart.now_ns(), false, false);
         if let Some(fast) = &mut self.fast {
             fast.ways.judge(now_ns);
-            if let Some(host) = fast.ways.changed_host(fast.device)
-                && host != *fast.stack.host()
-            {
-                fast.stack.set_host(host);
-                has_moved = fast.lost.is_none();
+            if let Some(host) = fast.ways.changed_host(fast.device) {
+                has_news = fast.lost.is_none();
+                if host != *fast.stack.host() {
+                    fast.stack.set_host(host);
+                    has_moved = has_news;
+                }
             }
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
@@ -59,11 +60,16 @@ impl Engine {
         if has_moved {
             self.try_again();
         }
+        if has_news {
+            let was_uncertain = |reason: Reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent);
+            self.tcp().listen_again(was_uncertain);
+        }
         if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
             fast.fit_paths(&self.counters);
             self.keeper.iter().for_each(|keeper| fast.ask_for_neighbours(keeper, now_ns));
         }
         self.tidy_streams();
+        self.tidy_listeners(now_ns);
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
             self.hear();
         }
@@ -113,7 +119,7 @@ impl Engine {
                 places.push(place);
             }
         }
-        self.streams.go_without(entry, reason);
+        self.tcp().go_without(entry, reason);
         places.into_iter().for_each(|place| self.watch(place));
         self.count_sockets();
     }

@@ -136,7 +136,9 @@ pub(super) fn build(
     let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface, before);
     let (owners, entries) = (Vec::new(), BTreeMap::new());
-    let segments = Segments::new(&options.tcp, ways.mtu_of(device), link.facts().send_bytes_max)?;
+    // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
+    let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
+    let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
     let fast = Fast { link, stack, segments, ways, device, mode, checksums, owners, entries, lost: None };
     Ok((fast, heart, counters))
 }

@@ -30,6 +30,10 @@ impl Engine {
     pub fn receive(&mut self, handle: Handle) -> Result<Option<Datagram>, Error> {
         let place = self.place(handle)?;
         let has_time = self.turn();
+        if has_time {
+            // A feed that never pauses must not keep connections from their timers and ACKs.
+            self.drive_streams(true);
+        }
         if self.sockets.queued != 0
             && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
         {
@@ -44,7 +48,7 @@ impl Engine {
                 None => {}
             }
         }
-        Ok(self.receive_seldom(place, has_time))
+        Ok(self.receive_seldom(place))
     }
 
     /// Takes what has come, for all sockets, into their queues; returns how many datagrams are unread. Everything else that
@@ -127,8 +131,8 @@ impl Engine {
 
     /// When nothing has come past the kernel.
     #[inline]
-    fn receive_seldom(&mut self, place: usize, has_time: bool) -> Option<Datagram> {
-        self.drive_streams(has_time);
+    fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
+        self.drive_streams(false);
         self.idle();
         let socket = self.sockets.at(place)?;
         if !socket.is_twin_ready && socket.is_twin_watched {
@@ -199,7 +203,7 @@ fn judge(
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,
         Verdict::Segment(segment) => {
-            fast.segments.receive(&segment, sending, &fast.ways, fast.device, counters, deliver);
+            fast.segments.receive(&segment, bytes, sending, &fast.ways, fast.device, counters, deliver);
             fast.link.release(frame);
             return Outcome::Drop;
         }

@@ -60,9 +60,7 @@ impl Engine {
             && payload.len() <= header.payload_max()
         {
             let frame = allocate(fast, counters)?;
-            let buffer = fast.link.buffer(&frame);
-            buffer[header.bytes()..header.bytes() + payload.len()].copy_from_slice(payload);
-            let len = finish(header, buffer, payload.len());
+            let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
             return self.hand_over(place, frame, len);
         }
         self.put_slowly(place, payload, to, destination)
@@ -205,7 +203,7 @@ impl Engine {
             && header.bytes() == start
             && len <= header.payload_max()
         {
-            let bytes = finish(header, fast.link.buffer(&frame), len);
+            let Some(bytes) = finish(header, fast.link.buffer(&frame), len) else { return Err(self.misfit(frame)) };
             self.hand_over(place, frame, bytes)?;
             return self.flush();
         }
@@ -250,19 +248,26 @@ impl Engine {
         {
             if payload.len() <= header.payload_max() {
                 let frame = allocate(fast, counters)?;
-                let buffer = fast.link.buffer(&frame);
-                buffer[header.bytes()..header.bytes() + payload.len()].copy_from_slice(payload);
-                let len = finish(header, buffer, payload.len());
+                let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
                 return self.hand_over(place, frame, len);
             }
             counters.add(Counter::SendTooLong, 1);
-            if !socket.options.may_fragment {
-                return Err(SendError::TooLong { payload_max: header.payload_max() });
+            // What the path takes and our frames do not hold is the kernel's to send, in one piece.
+            if !socket.options.may_fragment && payload.len() > header.path_payload_max() {
+                return Err(SendError::TooLong { payload_max: header.path_payload_max() });
             }
         }
         send_by_twin(socket, payload, to, destination)?;
         counters.add(Counter::KernelSends, 1);
         Ok(())
+    }
+
+    /// A frame that is shorter than its header and payload: the limits of the flow's header leave it none.
+    #[cold]
+    fn misfit(&mut self, frame: Outgoing) -> SendError {
+        self.drop_kept(Kept::Frame(frame));
+        self.counters.add(Counter::SendTooLong, 1);
+        SendError::TooLong { payload_max: 0 }
     }
 
     #[inline]
@@ -336,15 +341,22 @@ fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stam
     let tos = socket.options.type_of_service;
     let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
     let (stamp, way) = fast.ways.resolve(&query, fast.device);
-    (stamp, way.and_then(|way| header(socket, &way, to)))
+    let frame_bytes_max = fast.link.facts().send_bytes_max as usize;
+    (stamp, way.and_then(|way| header(socket, &way, to, frame_bytes_max)))
 }
 
-fn header(socket: &super::socket::Socket, way: &Resolved, to: SocketAddr) -> Result<Way, Detour> {
+fn header(
+    socket: &super::socket::Socket,
+    way: &Resolved,
+    to: SocketAddr,
+    frame_bytes_max: usize,
+) -> Result<Way, Detour> {
     let is_group = to.ip().is_multicast();
     let facts = Facts::along(way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
     let hop_limit = if is_group { socket.options.multicast_hop_limit } else { socket.options.hop_limit };
     let facts = Facts { hop_limit, type_of_service: socket.options.type_of_service, ..facts };
-    let header = FlowHeader::new(&facts).map_err(|_| Reason::RouteUnknown)?;
+    let mut header = FlowHeader::new(&facts).map_err(|_| Reason::RouteUnknown)?;
+    header.set_frame_bytes_max(frame_bytes_max);
     let neighbour = (!is_group).then_some((way.next_hop, way.interface));
     Ok((header, neighbour))
 }
@@ -369,17 +381,23 @@ fn allocate_after_flush(fast: &mut Fast, counters: &Counters) -> Result<Outgoing
     })
 }
 
-/// Writes the header; the length of the frame, padded with zeroes to the shortest there is.
+/// Writes payload and header; the length of the frame.
 #[inline]
-fn finish(header: &mut FlowHeader, buffer: &mut [u8], payload_bytes: usize) -> usize {
-    // The payload is within the header's limit and in the buffer, which the callers have seen to.
-    let len = header.write(buffer, payload_bytes).unwrap_or(0);
+fn fill(header: &mut FlowHeader, buffer: &mut [u8], payload: &[u8]) -> Option<usize> {
+    buffer.get_mut(header.bytes()..header.bytes() + payload.len())?.copy_from_slice(payload);
+    finish(header, buffer, payload.len())
+}
+
+/// Writes the header in front of a payload; the length of the frame, padded with zeroes to the shortest there is.
+#[inline]
+fn finish(header: &mut FlowHeader, buffer: &mut [u8], payload_bytes: usize) -> Option<usize> {
+    let len = header.write(buffer, payload_bytes).ok()?;
     if len < FRAME_BYTES_MIN
         && let Some(padding) = buffer.get_mut(len..FRAME_BYTES_MIN)
     {
         padding.fill(0);
     }
-    len.max(FRAME_BYTES_MIN)
+    Some(len.max(FRAME_BYTES_MIN))
 }
 
 fn send_by_twin(

@@ -24,6 +24,9 @@ use std::time::Duration;
 /// How long the owner waits for control to steer something, at set-up. Control's own client waits ten seconds.
 const ANSWER_WAIT: Duration = Duration::from_secs(11);
 
+/// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
+const TROUBLES_MAX: usize = 64;
+
 /// Something the owner should know.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -136,6 +139,13 @@ impl Keeper {
         self.ask(|reply| Command::Steer(entry, twin, reply))
     }
 
+    /// The same; the answer comes later.
+    pub(crate) fn begin_to_steer(&self, entry: Entry, twin: OwnedFd) -> Receiver<Result<(), Reason>> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(Command::Steer(entry, twin, reply));
+        answer
+    }
+
     /// Gives traffic back; waits for control, so that the port is free afterwards.
     pub(crate) fn unsteer(&self, entry: Entry) -> Result<(), Reason> {
         self.ask(|reply| Command::Unsteer(entry, reply))
@@ -215,7 +225,44 @@ impl Shared {
     }
 
     fn post(&self, event: Event) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(event, Event::Trouble(_)) {
+            let is_trouble = |event: &Event| matches!(event, Event::Trouble(_));
+            if mailbox.iter().filter(|event| is_trouble(event)).count() >= TROUBLES_MAX
+                && let Some(oldest) = mailbox.iter().position(is_trouble)
+            {
+                mailbox.remove(oldest);
+            }
+        }
+        mailbox.push(event);
+        drop(mailbox);
         self.news.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_plane::message::{Protocol, TroubleKind};
+
+    #[test]
+    fn troubles_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let shared = Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
+        let trouble = |sequence| Trouble {
+            protocol: Protocol::Tcp,
+            local: ([198, 18, 0, 1], 7).into(),
+            remote: ([198, 18, 0, 2], 8).into(),
+            sequence: Some(sequence),
+            kind: TroubleKind::TooBig { mtu: 1300 },
+        };
+        shared.post(Event::Twin(7));
+        (0..1000).for_each(|sequence| shared.post(Event::Trouble(trouble(sequence))));
+        shared.post(Event::Twin(8));
+        let mailbox = shared.mailbox.into_inner().unwrap();
+        assert_eq!(mailbox.len(), TROUBLES_MAX + 2);
+        assert!(matches!(mailbox[..2], [Event::Twin(7), Event::Trouble(Trouble { sequence: Some(936), .. })]));
+        assert!(matches!(mailbox[TROUBLES_MAX + 1], Event::Twin(8)));
     }
 }

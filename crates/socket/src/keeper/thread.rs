@@ -86,6 +86,10 @@ impl Keeping<'_> {
                     self.entries.insert(entry, twin);
                     self.owed.remove(&entry);
                 } else {
+                    if self.client.is_none() && !self.entries.contains_key(&entry) {
+                        // Control may have done it all the same, and answered nobody.
+                        self.owed.insert(entry);
+                    }
                     // Before the owner hears of it: what it closes then is to be closed.
                     drop(twin);
                 }
@@ -317,5 +321,36 @@ mod tests {
             assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
             assert_eq!(answer.recv().unwrap(), Err(Reason::Revoked));
         });
+    }
+
+    /// What was asked for when the connection broke may have been done: it is to be taken back.
+    #[test]
+    fn a_rule_that_nobody_confirmed_is_owed_back() {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let shared = Shared { news: false.into(), mailbox: std::sync::Mutex::default(), wake, twins };
+        let page = || OwnedFd::from(UnixStream::pair().unwrap().0);
+        let mut keeping = Keeping {
+            client: None,
+            retry_at: Instant::now(),
+            held: Some(Held { stack: 1, counters_page: page() }),
+            wanted: None,
+            entries: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            path: PathBuf::new(),
+            name: String::new(),
+            shared: &shared,
+        };
+        let entry = |port| {
+            let local = ([198, 18, 0, 1], port).into();
+            Entry::Listener { protocol: Protocol::Tcp, local, vlan: None }
+        };
+        keeping.entries.insert(entry(8), page());
+        for port in [7, 8] {
+            let (reply, answer) = sync_channel(1);
+            keeping.obey(Command::Steer(entry(port), page(), reply));
+            assert_eq!(answer.recv().unwrap(), Err(Reason::ControlSilent));
+        }
+        assert_eq!(keeping.owed, BTreeSet::from([entry(7)]), "what stands already stays");
     }
 }

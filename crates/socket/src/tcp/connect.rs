@@ -74,6 +74,10 @@ impl Tcp<'_> {
         let mut has_asked = false;
         loop {
             let detour = match fast.ways.resolve(&query, fast.device).1 {
+                // What comes back to another Ethernet address than the device's is not steered.
+                Ok(way) if fast.ways.vlan_of_interface(way.interface, fast.device).is_none() => {
+                    return Err(Reason::InterfaceKind);
+                }
                 Ok(way) => return Ok(way),
                 Err(detour) => detour,
             };

@@ -4,9 +4,10 @@ use super::table::{Stream, Way};
 use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Fast;
 use crate::reason::Reason;
+use rustix::net::SendFlags;
 use sidestep_plane::counters::Counters;
 use sidestep_stack::tcp::ConnectionId;
-use std::io::{Read, Write};
+use std::io::Read;
 
 /// What the kernel's socket shows at a time to who reads by reference.
 const SHOWN_BYTES: usize = 65_536;
@@ -40,7 +41,10 @@ impl Tcp<'_> {
             Found::Fast(fast, counters, id) => {
                 Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.send(now, id, bytes, sink))?)
             }
-            Found::Kernel(socket, _) => Ok((&*socket).write(bytes)?),
+            // A signal is no way to tell a library's caller that the peer has gone.
+            Found::Kernel(socket, _) => {
+                Ok(rustix::net::send(&*socket, bytes, SendFlags::NOSIGNAL).map_err(std::io::Error::from)?)
+            }
         }
     }
 

@@ -39,8 +39,13 @@ impl Tcp<'_> {
     fn finish(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
         self.check()?;
         match self.engine.streams.streams.remove(stream.0)?.way {
-            Way::Kernel(socket, _) if is_abort => socket.set_linger(Some(Duration::ZERO))?,
-            Way::Kernel(..) | Way::Lost(_) => {}
+            Way::Kernel(socket, _) => {
+                self.engine.streams.again.hasten();
+                if is_abort {
+                    socket.set_linger(Some(Duration::ZERO))?;
+                }
+            }
+            Way::Lost(_) => {}
             Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())

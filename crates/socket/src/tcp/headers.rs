@@ -1,14 +1,18 @@
 //! The sink of TCP's segments: each is written behind its prebuilt header, straight into a frame of the link.
+//!
+//! The kernel knows none of these connections, so it cannot send for them what has no way here. Where the tables do not tell
+//! the way, because control has died, because of rules that they do not hold, or because they lead out of another
+//! interface, a connection keeps the way that it had; one that has none yet is answered along the frame that it came in.
 
 use crate::reason::Reason;
 use crate::routes::{Stamp, Ways};
 use sidestep_link::frame::xdp::Sending;
 use sidestep_plane::counters::{Counter, Counters};
 use sidestep_stack::PacketHeader;
-use sidestep_stack::route::Query;
+use sidestep_stack::route::{Query, Resolved};
 use sidestep_stack::tcp::{ConnectionId, NoRoom, Outgoing, Output};
 use sidestep_wire::tcp::Flags;
-use sidestep_wire::{Addresses, protocol};
+use sidestep_wire::{Addresses, ethernet, protocol};
 use std::net::IpAddr;
 
 /// The shortest Ethernet frame without its check sequence (IEEE 802.3).
@@ -20,6 +24,9 @@ const OTHERS_MAX: usize = 64;
 
 /// Neighbours to ask for that wait for their turn; more are asked for with the next segment.
 const ASKED_MAX: usize = 64;
+
+/// What every interface with IPv6 takes (RFC 8200 section 5), where the tables do not say.
+const MTU_UNKNOWN: u32 = 1280;
 
 /// How long until control is told of a neighbour again. It refuses more than 64 a second.
 const TELL_AGAIN_NS: u64 = 1_000_000_000;
@@ -52,16 +59,22 @@ pub(crate) struct Headers {
 impl Headers {
     /// The header of a segment, or why it has none.
     #[inline]
-    fn find(&mut self, segment: &Outgoing<'_>, ways: &Ways, device: u32) -> Result<&PacketHeader, Reason> {
+    fn find(
+        &mut self,
+        segment: &Outgoing<'_>,
+        ways: &Ways,
+        device: u32,
+        answered: Option<Answered<'_>>,
+    ) -> Result<&PacketHeader, Reason> {
         let addresses = &segment.flow.addresses;
-        let Some(id) = segment.connection else { return self.find_other(addresses, ways, device) };
+        let Some(id) = segment.connection else { return self.find_other(addresses, ways, device, answered) };
         let stamp = ways.stamp();
         let is_known = match self.connections.get(id.index()) {
             Some(Some((known, way))) => *known == id && way.stamp == stamp,
             _ => false,
         };
         if !is_known {
-            self.learn(id, addresses, ways, device);
+            self.learn(id, addresses, ways, device, answered);
         }
         match &self.connections[id.index()] {
             Some((_, way)) => way.header.as_ref().map_err(|reason| *reason),
@@ -70,12 +83,24 @@ impl Headers {
     }
 
     #[cold]
-    fn learn(&mut self, id: ConnectionId, addresses: &Addresses, ways: &Ways, device: u32) {
+    fn learn(
+        &mut self,
+        id: ConnectionId,
+        addresses: &Addresses,
+        ways: &Ways,
+        device: u32,
+        answered: Option<Answered<'_>>,
+    ) {
         if self.connections.len() <= id.index() {
             self.connections.resize_with(id.index() + 1, || None);
         }
-        let way = self.look_up(addresses, ways, device);
+        let mut way = self.look_up(addresses, ways, device);
         let before = self.mtu(id);
+        if way.header.as_ref().is_err_and(|reason| is_open_question(*reason)) {
+            let last = self.known(id).cloned();
+            let header = last.or_else(|| answered.and_then(|frame| frame.way_back(addresses, ways, device)));
+            way.header = header.ok_or(Reason::RouteUnknown).or(way.header);
+        }
         self.connections[id.index()] = Some((id, way));
         let now = self.mtu(id);
         if before.is_some() && now.is_some() && before != now {
@@ -84,7 +109,13 @@ impl Headers {
     }
 
     #[cold]
-    fn find_other(&mut self, addresses: &Addresses, ways: &Ways, device: u32) -> Result<&PacketHeader, Reason> {
+    fn find_other(
+        &mut self,
+        addresses: &Addresses,
+        ways: &Ways,
+        device: u32,
+        answered: Option<Answered<'_>>,
+    ) -> Result<&PacketHeader, Reason> {
         let stamp = ways.stamp();
         let place = match self.others.iter().position(|(known, _)| known == addresses) {
             Some(place) => place,
@@ -96,7 +127,13 @@ impl Headers {
         if self.others[place].1.stamp != stamp {
             self.others[place].1 = self.look_up(addresses, ways, device);
         }
-        self.others[place].1.header.as_ref().map_err(|reason| *reason)
+        let header = &mut self.others[place].1.header;
+        if header.as_ref().is_err_and(|reason| is_open_question(*reason))
+            && let Some(back) = answered.and_then(|frame| frame.way_back(addresses, ways, device))
+        {
+            *header = Ok(back);
+        }
+        header.as_ref().map_err(|reason| *reason)
     }
 
     fn remember(&mut self, addresses: Addresses, way: Way) -> usize {
@@ -140,8 +177,49 @@ impl Headers {
 
     /// The largest IP packet of a connection's way, once it is known.
     pub(super) fn mtu(&self, id: ConnectionId) -> Option<u32> {
+        self.known(id).map(PacketHeader::mtu)
+    }
+
+    fn known(&self, id: ConnectionId) -> Option<&PacketHeader> {
         let (known, way) = self.connections.get(id.index())?.as_ref()?;
-        way.header.as_ref().ok().filter(|_| *known == id).map(PacketHeader::mtu)
+        way.header.as_ref().ok().filter(|_| *known == id)
+    }
+}
+
+/// Whether the tables leave the way open, rather than say that there is none.
+fn is_open_question(reason: Reason) -> bool {
+    matches!(reason, Reason::ControlSilent | Reason::RouteUnknown | Reason::RouteNotOnInterface)
+}
+
+/// The frame of a segment that is being answered, and its addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Answered<'a> {
+    pub(super) frame: &'a [u8],
+    pub(super) addresses: &'a Addresses,
+}
+
+impl Answered<'_> {
+    /// To whom the frame came from, as long as it is the answer to its packet.
+    #[cold]
+    fn way_back(&self, addresses: &Addresses, ways: &Ways, device: u32) -> Option<PacketHeader> {
+        let (here, there) = (self.addresses.destination(), self.addresses.source());
+        let frame = ethernet::View::parse(self.frame).ok()?;
+        let is_answer = (addresses.source(), addresses.destination()) == (here, there);
+        // Steering knows one tag, and a neighbour's own address is nobody else's.
+        if !is_answer || frame.tags().len() > 1 || frame.source().is_multicast() {
+            return None;
+        }
+        let way = Resolved {
+            interface: device,
+            device,
+            vlan: frame.tags().outer().map(|tag| tag.id()),
+            source: here,
+            next_hop: there,
+            next_hop_mac: frame.source(),
+            source_mac: frame.destination(),
+            mtu: ways.mtu_of(device).unwrap_or(MTU_UNKNOWN),
+        };
+        PacketHeader::along(&way, *addresses, protocol::TCP).ok()
     }
 }
 
@@ -158,6 +236,7 @@ pub(crate) struct Sink<'a> {
     pub(super) ways: &'a Ways,
     pub(super) device: u32,
     pub(super) counters: &'a Counters,
+    pub(super) answered: Option<Answered<'a>>,
 }
 
 impl Sink<'_> {
@@ -174,11 +253,14 @@ impl Sink<'_> {
 impl Output for Sink<'_> {
     #[inline]
     fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
-        let header = match self.headers.find(segment, self.ways, self.device) {
+        let header = match self.headers.find(segment, self.ways, self.device, self.answered) {
             Ok(header) => header,
             Err(Reason::NeighbourPending) if segment.connection.is_some() => return Err(NoRoom),
             // Without a way it is as good as lost on one; what waits for its ACK will be sent again, or given up.
-            Err(_) => return Ok(()),
+            Err(_) => {
+                self.counters.add(Counter::SendNoWay, 1);
+                return Ok(());
+            }
         };
         let Some(frame) = self.sending.allocate() else {
             self.counters.add(Counter::SendNoFrame, 1);

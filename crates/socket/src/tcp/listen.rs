@@ -49,6 +49,7 @@ impl Tcp<'_> {
             id,
             entry,
             detour,
+            pending: None,
             is_twin_ready,
             is_twin_watched,
         };
@@ -63,6 +64,7 @@ impl Tcp<'_> {
             _ => {}
         }
         self.watch(handle);
+        self.engine.streams.again.note(detour);
         Ok(handle)
     }
 
@@ -74,18 +76,7 @@ impl Tcp<'_> {
         options: Options,
         twin: &Twin,
     ) -> Result<(ListenerId, Entry), Reason> {
-        if let Path::Kernel(reason) = self.engine.best_path() {
-            return Err(reason);
-        }
-        let fast = self.engine.fast.as_mut().ok_or(Reason::Revoked)?;
-        if local.ip().is_loopback() {
-            return Err(Reason::LoopbackOrLocal);
-        }
-        let interface = fast.ways.interface_of(local.ip());
-        let vlan = interface.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
-        let local = SocketAddr::new(local.ip(), local.port());
-        let id = fast.segments.tcp.listen(local, backlog, options).map_err(|_| Reason::Taken)?;
-        let entry = Entry::Listener { protocol: Protocol::Tcp, local, vlan };
+        let (id, entry) = self.listen_in_stack(local, backlog, options)?;
         match self.steer(entry, twin) {
             Ok(()) => Ok((id, entry)),
             Err(reason) => {
@@ -95,28 +86,28 @@ impl Tcp<'_> {
         }
     }
 
-    /// Listeners that are with the kernel alone, for a reason that `is_over`, get the way past it, where there is one.
-    pub(crate) fn listen_again(&mut self, is_over: impl Fn(Reason) -> bool) {
-        let all = self.engine.streams.listeners.iter_mut();
-        let waiting = all.filter(|(_, listener)| listener.id.is_none() && listener.detour.is_some_and(&is_over));
-        let waiting: Vec<_> = waiting.map(|(key, _)| key).collect();
-        for key in waiting {
-            let Ok(listener) = self.engine.streams.listeners.at(key) else { continue };
-            let (local, backlog, options) = (listener.local, listener.backlog, listener.options);
-            let twin = Arc::clone(&listener.twin);
-            let begun = self.listen_past_kernel(local, backlog, options, &twin);
-            if let (Ok((id, _)), Some(fast)) = (begun, self.engine.fast.as_mut()) {
-                fast.segments.begin_listening(id, TcpListener(key));
-            }
-            if let Ok(listener) = self.engine.streams.listeners.at(key) {
-                (listener.id, listener.entry, listener.detour) = match begun {
-                    Ok((id, entry)) => (Some(id), Some(entry), None),
-                    Err(reason) => (None, None, Some(reason)),
-                };
-                listener.is_twin_ready = true;
-            }
-            self.watch(TcpListener(key));
+    /// Listens where steering is to lead; gives the rule for it.
+    pub(super) fn listen_in_stack(
+        &mut self,
+        local: SocketAddr,
+        backlog: usize,
+        options: Options,
+    ) -> Result<(ListenerId, Entry), Reason> {
+        if let Path::Kernel(reason) = self.engine.best_path() {
+            return Err(reason);
         }
+        let fast = self.engine.fast.as_mut().ok_or(Reason::Revoked)?;
+        if local.ip().is_loopback() {
+            return Err(Reason::LoopbackOrLocal);
+        }
+        // SYNs that are steered are answered here or by nobody. Who listens where the tables are not certain would answer
+        // some of them by another way than the kernel.
+        fast.ways.certain()?;
+        let interface = fast.ways.interface_of(local.ip());
+        let vlan = interface.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
+        let local = SocketAddr::new(local.ip(), local.port());
+        let id = fast.segments.tcp.listen(local, backlog, options).map_err(|_| Reason::Taken)?;
+        Ok((id, Entry::Listener { protocol: Protocol::Tcp, local, vlan }))
     }
 
     fn stop(&mut self, id: ListenerId, entry: Entry) {
@@ -124,14 +115,14 @@ impl Tcp<'_> {
         self.stop_stack(id);
     }
 
-    fn stop_stack(&mut self, id: ListenerId) {
+    pub(super) fn stop_stack(&mut self, id: ListenerId) {
         if let Some(fast) = self.engine.fast.as_mut() {
             // It listens: nobody else knows the number.
             let _ = fast.with_tcp(&self.engine.counters, |tcp, now, sink| tcp.close_listener(now, id, sink));
         }
     }
 
-    fn watch(&mut self, handle: TcpListener) {
+    pub(super) fn watch(&mut self, handle: TcpListener) {
         let (Some(keeper), Ok(listener)) = (&self.engine.keeper, self.engine.streams.listeners.at(handle.0)) else {
             return;
         };
@@ -216,6 +207,7 @@ impl Tcp<'_> {
         let found = self.engine.streams.listeners.at(handle.0);
         let found = found.map(|listener| (listener.local, listener.id, listener.entry));
         let (local, id, entry) = found.map_err(|error| Problem::failed("cannot stop listening", error))?;
+        self.give_up(handle);
         if id.is_some() {
             self.steer_each(handle).map_err(|reason| {
                 failed("stop listening on", local, &reason).next("close some of the accepted connections first")
@@ -236,7 +228,7 @@ impl Tcp<'_> {
     }
 
     /// Gives each connection of a listener a rule of its own; all of them, or none.
-    fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
+    pub(super) fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let streams = &mut self.engine.streams;
         let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
             Way::Fast { steered, .. } => Some(steered),

@@ -6,6 +6,11 @@
 //! accepted like the others, and say so ([`Tcp::path`]). Where the fast path cannot be had, the same handles work over the
 //! kernel's sockets.
 //!
+//! A segment that is steered is answered here or by nobody. So nothing is steered that could not be answered: a port of which
+//! the kernel has connections ([`crate::Reason::KernelConnections`]), one that listens while the tables leave ways open
+//! ([`crate::Reason::RouteUnknown`]). What is open when that comes to pass keeps its way; a connection that has none yet is
+//! answered along the frame that it came in, as is one whose way back leads out of another interface.
+//!
 //! Nothing waits but [`Tcp::connect`], [`Tcp::listen`] and [`Tcp::close_listener`], which talk to control at set-up.
 //! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
 //! answer do so if the program polls, answers, and polls again.
@@ -37,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod again;
 mod connect;
 mod data;
 mod end;

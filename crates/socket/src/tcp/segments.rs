@@ -1,6 +1,6 @@
 //! TCP past the kernel: the stack's connections, and who holds them.
 
-use super::headers::{Headers, Sink};
+use super::headers::{Answered, Headers, Sink};
 use super::{Deliver, TcpListener, TcpStream};
 use crate::engine::Fast;
 use crate::keeper::Keeper;
@@ -45,11 +45,12 @@ impl Segments {
         self.tcp.has_due() || has_time && (self.listening != 0 || self.tcp.connections().0 != 0)
     }
 
-    /// A segment that came.
+    /// A segment that came in `frame`.
     #[inline]
     pub(crate) fn receive(
         &mut self,
         segment: &Segment<'_>,
+        frame: &[u8],
         sending: Sending<'_>,
         ways: &Ways,
         device: u32,
@@ -57,7 +58,8 @@ impl Segments {
         deliver: Deliver<'_>,
     ) {
         let Self { tcp, headers, owners, .. } = self;
-        let mut sink = Sink { sending, headers, ways, device, counters };
+        let answered = Some(Answered { frame, addresses: &segment.addresses });
+        let mut sink = Sink { sending, headers, ways, device, counters, answered };
         let mut show = |id: ConnectionId, bytes: &[u8]| match owners.get(id.index()) {
             Some(Some(stream)) => deliver(*stream, bytes),
             _ => 0,
@@ -123,7 +125,7 @@ impl Fast {
     ) -> T {
         let Self { link, segments, ways, device, .. } = self;
         let headers = &mut segments.headers;
-        let mut sink = Sink { sending: link.sending(), headers, ways, device: *device, counters };
+        let mut sink = Sink { sending: link.sending(), headers, ways, device: *device, counters, answered: None };
         let result = work(&mut segments.tcp, now(), &mut sink);
         sink.flush();
         result

@@ -1,5 +1,6 @@
 //! Streams and listeners by their handles.
 
+use super::again::{Again, Pending};
 use super::twin::{KernelListener, Twin};
 use crate::error::Error;
 use crate::reason::Reason;
@@ -93,6 +94,8 @@ pub(super) struct Listener {
     pub(super) entry: Option<Entry>,
     /// Why not.
     pub(super) detour: Option<Reason>,
+    /// Control has been asked for the rule.
+    pub(super) pending: Option<Pending>,
     /// Whether the kernel may have a connection.
     pub(super) is_twin_ready: bool,
     /// Whether the thread beside us tells when it has; else every accept looks.
@@ -173,6 +176,7 @@ pub(crate) struct Streams {
     pub(super) released: Released,
     /// What the kernel's socket shows to who reads by reference.
     pub(super) shown: Vec<u8>,
+    pub(super) again: Again,
 }
 
 impl Streams {
@@ -185,20 +189,15 @@ impl Streams {
         }
     }
 
-    /// A rule of steering is no more: new connections come by the kernel.
-    pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
-        for (_, listener) in self.listeners.iter_mut().filter(|(_, listener)| listener.entry == Some(entry)) {
-            (listener.detour, listener.is_twin_ready) = (Some(reason), true);
-        }
-    }
-
     /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
     /// again, which tells peers that still send.
     pub(crate) fn lose(&mut self, reason: Reason) {
         self.lingering.clear();
         self.looked_at = 0;
+        self.again.forget();
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
+            listener.pending = None;
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }
         for (key, stream) in self.streams.iter_mut() {

@@ -1,27 +1,16 @@
 //! Owners that stop, fork or die, and stacks that go away, with connections open.
 
-use crate::peer::{accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until, receive};
+use crate::peer::{accept, ask, connect, heard, kernel_connect, kernel_listen, listen, poll_until, receive};
 use crate::roles::start;
 use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
 use sidestep_plane::client::Client;
-use sidestep_socket::tcp::{TcpError, TcpStream};
-use sidestep_socket::{Engine, Path, Reason};
+use sidestep_socket::tcp::TcpError;
+use sidestep_socket::{Path, Reason};
 use sidestep_stack::tcp::Readiness;
 use sidestep_testkit::lab::Side;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::time::Duration;
-
-/// A message there and back.
-fn ask(engine: &mut Engine, stream: TcpStream, peer: &mut KernelStream, text: &[u8]) {
-    let mut buffer = [0; 64];
-    peer.write_all(text).unwrap();
-    let count = receive(engine, stream, &mut buffer);
-    assert_eq!(engine.tcp().send(stream, &buffer[..count]), Ok(count));
-    let mut answer = vec![0; text.len()];
-    heard(engine, peer, &mut answer).unwrap();
-    assert_eq!(answer, text);
-}
 
 #[test]
 fn an_owner_that_was_stopped_for_a_while_keeps_its_connections() {

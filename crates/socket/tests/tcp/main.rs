@@ -14,4 +14,5 @@ mod many;
 mod peer;
 mod router;
 mod transfer;
+mod ways;
 mod wire;

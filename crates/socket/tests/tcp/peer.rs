@@ -180,3 +180,14 @@ pub(crate) fn poll_until<T>(engine: &mut Engine, thread: JoinHandle<T>) -> T {
     });
     thread.join().expect("it does not panic")
 }
+
+/// A message there and back.
+pub(crate) fn ask(engine: &mut Engine, stream: TcpStream, peer: &mut KernelStream, text: &[u8]) {
+    let mut buffer = [0; 64];
+    peer.write_all(text).unwrap();
+    let count = receive(engine, stream, &mut buffer);
+    assert_eq!(engine.tcp().send(stream, &buffer[..count]), Ok(count));
+    let mut answer = vec![0; text.len()];
+    heard(engine, peer, &mut answer).unwrap();
+    assert_eq!(answer, text);
+}

@@ -3,8 +3,9 @@
 use crate::peer::{
     OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
 };
-use crate::support::{Control, address, engine, lab, wait};
+use crate::support::{Control, address, engine, ip, lab, wait};
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
+use sidestep_stack::tcp::Config;
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
@@ -60,6 +61,27 @@ fn what_we_accept_carries_every_byte_both_ways() {
         }
         engine.tcp().close_listener(listener).unwrap();
     }
+}
+
+/// What the interface takes is more than what a frame holds when it is received: the peer must not be asked for that.
+#[test]
+fn segments_fit_the_frames_however_large_the_mtu() {
+    const BYTES: usize = 1 << 20;
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    [a, b].into_iter().for_each(|host| ip(host, &format!("link set {} mtu 3000", host.interface)));
+    let _control = Control::start(a);
+    let options = EngineOptions::on(&a.interface);
+    let tcp = Config { mtu_bytes: 9000, ..options.tcp.clone() };
+    let mut engine = a.within(|| Engine::open(&EngineOptions { tcp, ..options })).unwrap();
+    assert_eq!(engine.refusal(), None);
+    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
+    let stream = connect(a, &mut engine, server.local_addr().unwrap());
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
+    let ours = exchange(&mut engine, stream, OURS, BYTES);
+    let theirs = poll_until(&mut engine, theirs);
+    assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
 }
 
 /// By hand: `cargo test --release -p sidestep-socket --test tcp -- --ignored --nocapture`.

@@ -1,7 +1,7 @@
 //! Messages there and back, every role, both families, every byte compared.
 
-use crate::support::{Control, address, bind, engine, heard, kernel, lab, message, receive, wait};
-use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason};
+use crate::support::{Control, address, bind, engine, heard, ip, kernel, lab, message, receive, wait};
+use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason, SendError, UdpOptions};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
@@ -171,4 +171,57 @@ fn a_sender_beside_the_owner_spares_it_every_call() {
         engine.release(datagram);
     }
     assert_eq!(engine.calls(), calls, "neither sending nor receiving called the kernel");
+}
+
+/// The path may take more than a frame of ours holds: the kernel sends and receives that, and nothing is cut or lost.
+#[test]
+fn datagrams_longer_than_a_frame_go_by_the_kernel() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    [a, b].into_iter().for_each(|host| ip(host, &format!("link set {} mtu 3000", host.interface)));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let client = kernel(a, SocketAddr::new(address(a, false), 0));
+    let to = client.local_addr().unwrap();
+    let at = SocketAddr::new(address(b, false), 7000);
+    let bind = |engine: &mut Engine, port, may_fragment| {
+        let options = UdpOptions { may_fragment, ..UdpOptions::default() };
+        b.within(|| engine.bind(SocketAddr::new(at.ip(), port), &options)).unwrap()
+    };
+    let whole = bind(&mut engine, 7000, false);
+    let cut = bind(&mut engine, 7001, true);
+    for socket in [whole, cut] {
+        warm_up(&mut engine, socket, to);
+        for (number, size) in [1900, 2005, 2006, 2007, 2500, 2972].into_iter().enumerate() {
+            let sent = message(number as u32, size);
+            let by_kernel = engine.statistics(socket).unwrap().sent_by_kernel;
+            let mut answer = [0; 4096];
+            engine.send_to(socket, &sent, to).unwrap();
+            let (count, _) = heard(&mut engine, &client, &mut answer);
+            assert!(answer[..count] == sent, "sent {size}, heard {count}");
+            engine.put(socket, &sent, Some(to)).unwrap();
+            engine.flush().unwrap();
+            let (count, _) = heard(&mut engine, &client, &mut answer);
+            assert!(answer[..count] == sent, "put {size}, heard {count}");
+            let reserved = engine.reserve(socket, size, Some(to)).unwrap();
+            engine.reserved(&reserved).copy_from_slice(&sent);
+            engine.send_reserved(socket, reserved, size).unwrap();
+            let (count, _) = heard(&mut engine, &client, &mut answer);
+            assert!(answer[..count] == sent, "reserved {size}, heard {count}");
+            let by_kernel = engine.statistics(socket).unwrap().sent_by_kernel - by_kernel;
+            assert_eq!(
+                by_kernel,
+                if size <= 2006 { 0 } else { 3 },
+                "a frame of 2048 bytes holds 2006 beside its headers"
+            );
+        }
+    }
+    assert!(matches!(engine.send_to(whole, &[0; 2973], to), Err(SendError::TooLong { payload_max: 2972 })));
+    for (number, size) in [1700, 1751, 2500, 2972].into_iter().enumerate() {
+        let sent = message(number as u32, size);
+        client.send_to(&sent, at).unwrap();
+        let datagram = receive(&mut engine, whole);
+        assert_eq!(engine.payload(&datagram), sent);
+        engine.release(datagram);
+    }
 }

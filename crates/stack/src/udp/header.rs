@@ -108,6 +108,8 @@ pub struct FlowHeader {
     udp_sum: Sum,
     mtu: u32,
     payload_max: usize,
+    /// What a frame of the sender holds.
+    frame_bytes_max: usize,
 }
 
 impl FlowHeader {
@@ -137,6 +139,7 @@ impl FlowHeader {
             udp_sum: flow.addresses.pseudo_header(protocol::UDP, 0).with(&template[udp_at..udp_at + 4]),
             mtu: 0,
             payload_max: 0,
+            frame_bytes_max: usize::MAX,
         };
         built.set_mtu(flow.mtu);
         Ok(built)
@@ -148,10 +151,25 @@ impl FlowHeader {
         self.bytes
     }
 
-    /// The longest payload of one datagram.
+    /// The longest payload of one datagram: what the path takes, and a frame of the sender holds.
     #[inline]
     pub fn payload_max(&self) -> usize {
         self.payload_max
+    }
+
+    /// The longest payload that the path takes in one packet, whatever a frame holds.
+    pub fn path_payload_max(&self) -> usize {
+        let ip_bytes = if self.is_v6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
+        // IPv4 counts its header into a length of 16 bits, UDP its own.
+        let most = usize::from(u16::MAX) - if self.is_v6 { 0 } else { ip_bytes };
+        let room = (self.mtu as usize).saturating_sub(ip_bytes).min(most);
+        room.saturating_sub(udp::HEADER_BYTES)
+    }
+
+    /// The sender's frames hold no more than this, header and payload, however large the path's MTU is.
+    pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+        self.set_mtu(self.mtu);
     }
 
     /// The path's MTU, bytes of the whole IP packet.
@@ -161,12 +179,8 @@ impl FlowHeader {
 
     /// After the path's MTU has changed.
     pub fn set_mtu(&mut self, mtu: u32) {
-        let ip_bytes = if self.is_v6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
-        // IPv4 counts its header into a length of 16 bits, UDP its own.
-        let most = usize::from(u16::MAX) - if self.is_v6 { 0 } else { ip_bytes };
-        let room = (mtu as usize).saturating_sub(ip_bytes).min(most);
         self.mtu = mtu;
-        self.payload_max = room.saturating_sub(udp::HEADER_BYTES);
+        self.payload_max = self.path_payload_max().min(self.frame_bytes_max.saturating_sub(self.bytes));
     }
 
     /// Writes the header in front of `payload_bytes` that stand in `frame` from [`FlowHeader::bytes`] on; gives the frame's

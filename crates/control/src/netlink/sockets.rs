@@ -1,0 +1,218 @@
+//! The kernel's own TCP and UDP sockets (sock_diag(7)): what would lose its packets to a rule of steering.
+
+use super::socket::messages;
+use netlink_packet_core::NetlinkBuffer;
+use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
+use rustix::net::{AddressFamily, ipproto};
+use sidestep_plane::message::Protocol;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// States of TCP (linux/tcp_states.h) in which a socket is no connection: TIME-WAIT, closed, listening.
+const NO_CONNECTION: [u8; 3] = [6, 7, 10];
+
+/// SOCK_DIAG_BY_FAMILY, and netlink's own types.
+const BY_FAMILY: u16 = 20;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// NLM_F_REQUEST and NLM_F_DUMP.
+const DUMP: u16 = 0x301;
+
+/// Bytes of a netlink header, of `struct inet_diag_req_v2`, and of an answer up to the user (linux/inet_diag.h).
+const HEADER_BYTES: usize = 16;
+const QUESTION_BYTES: usize = 56;
+const ANSWER_BYTES: usize = 68;
+
+/// A socket that the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KernelSocket {
+    pub(crate) local: SocketAddr,
+    /// Unspecified where it is not connected.
+    pub(crate) remote: SocketAddr,
+    state: u8,
+    /// Who owns it; root, where nobody has accepted it yet.
+    pub(crate) uid: u32,
+}
+
+impl KernelSocket {
+    /// Whether it is a connection of TCP that still sends or receives.
+    pub(crate) fn is_connection(&self) -> bool {
+        !NO_CONNECTION.contains(&self.state)
+    }
+}
+
+/// Whether the kernel has such a socket with this local port, in the calling thread's network namespace.
+pub(crate) fn any(protocol: Protocol, port: u16, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
+    let mut found = false;
+    let mut look = |socket: &KernelSocket| found |= socket.local.port() == port && is_it(socket);
+    for family in [AddressFamily::INET, AddressFamily::INET6] {
+        let asked = ask(protocol, family, port, &mut look);
+        // Without the kernel's module for it (tcp_diag, udp_diag) the same stands in /proc, slower to read.
+        asked.or_else(|_| read(protocol, family, &mut look))?;
+    }
+    Ok(found)
+}
+
+fn ask(protocol: Protocol, family: AddressFamily, port: u16, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+    socket.bind_auto()?;
+    socket.connect(&NetlinkAddress::new(0, 0))?;
+    socket.send(&question(protocol, family, port), 0)?;
+    loop {
+        let (packet, _) = socket.recv_from_full()?;
+        for message in messages(&packet) {
+            let buffer = NetlinkBuffer::new(message);
+            match buffer.message_type() {
+                BY_FAMILY => answer(buffer.payload()).iter().for_each(&mut *look),
+                DONE => return Ok(()),
+                ERROR => return Err(io::Error::other("the kernel does not list its sockets")),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn question(protocol: Protocol, family: AddressFamily, port: u16) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + QUESTION_BYTES);
+    bytes.extend(((HEADER_BYTES + QUESTION_BYTES) as u32).to_ne_bytes());
+    bytes.extend(BY_FAMILY.to_ne_bytes());
+    bytes.extend(DUMP.to_ne_bytes());
+    bytes.extend([0; 8]);
+    let number = match protocol {
+        Protocol::Tcp => ipproto::TCP,
+        Protocol::Udp => ipproto::UDP,
+    };
+    // Family, protocol, no extras; all states.
+    bytes.extend([family.as_raw() as u8, number.as_raw().get() as u8, 0, 0]);
+    bytes.extend(u32::MAX.to_ne_bytes());
+    bytes.extend(port.to_be_bytes());
+    // Any peer, address and interface; no cookie.
+    bytes.extend([0; 38]);
+    bytes.extend([0xff; 8]);
+    bytes
+}
+
+fn answer(bytes: &[u8]) -> Option<KernelSocket> {
+    let bytes: &[u8; ANSWER_BYTES] = bytes.first_chunk()?;
+    let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let is_v6 = i32::from(bytes[0]) == i32::from(AddressFamily::INET6.as_raw());
+    let address = |at: usize| -> IpAddr {
+        let words: [u8; 16] = std::array::from_fn(|index| bytes[at + index]);
+        if is_v6 {
+            Ipv6Addr::from(words).to_canonical()
+        } else {
+            IpAddr::from([words[0], words[1], words[2], words[3]])
+        }
+    };
+    Some(KernelSocket {
+        local: SocketAddr::new(address(8), port(4)),
+        remote: SocketAddr::new(address(24), port(6)),
+        state: bytes[1],
+        uid: u32::from_ne_bytes([bytes[64], bytes[65], bytes[66], bytes[67]]),
+    })
+}
+
+/// The same from proc(5): of the thread, as this process may have threads in several namespaces.
+fn read(protocol: Protocol, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {
+    let name = match (protocol, family == AddressFamily::INET) {
+        (Protocol::Tcp, true) => "tcp",
+        (Protocol::Tcp, false) => "tcp6",
+        (Protocol::Udp, true) => "udp",
+        (Protocol::Udp, false) => "udp6",
+    };
+    let file = match File::open(format!("/proc/thread-self/net/{name}")) {
+        // A kernel without IPv6 has no sockets of it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && family == AddressFamily::INET6 => return Ok(()),
+        file => file?,
+    };
+    for line in BufReader::new(file).lines() {
+        line_of(&line?).iter().for_each(&mut *look);
+    }
+    Ok(())
+}
+
+/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid ...`; `None` for the headline.
+fn line_of(line: &str) -> Option<KernelSocket> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+    Some(KernelSocket {
+        local: address_of(words.get(1)?)?,
+        remote: address_of(words.get(2)?)?,
+        state: u8::from_str_radix(words.get(3)?, 16).ok()?,
+        uid: words.get(7)?.parse().ok()?,
+    })
+}
+
+/// The address as words of 32 bits in the machine's order, the port as a number.
+fn address_of(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = [0; 16];
+    for (place, word) in bytes.chunks_exact_mut(4).zip(address.as_bytes().chunks(8)) {
+        let word = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    let address = match address.len() {
+        8 => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        32 => Ipv6Addr::from(bytes).to_canonical(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    /// Both sources say the same of sockets that are there.
+    #[test]
+    fn the_kernel_tells_of_connections_and_of_who_has_a_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let is_connection = |socket: &KernelSocket| socket.is_connection();
+        assert!(!any(Protocol::Tcp, at.port(), &mut { is_connection }).unwrap(), "nobody has connected");
+        let client = TcpStream::connect(at).unwrap();
+        let from = client.local_addr().unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        type Source = fn(Protocol, AddressFamily, u16, &mut dyn FnMut(&KernelSocket)) -> io::Result<()>;
+        let sources: [Source; 2] = [ask, |protocol, family, _, look| read(protocol, family, look)];
+        for (number, source) in sources.into_iter().enumerate() {
+            let mut seen = Vec::new();
+            let asked = source(Protocol::Tcp, AddressFamily::INET, at.port(), &mut |socket| seen.push(*socket));
+            if number == 0 && asked.is_err() {
+                eprintln!("skipped: this kernel has no tcp_diag");
+                continue;
+            }
+            assert!(asked.is_ok());
+            // One that waits in the queue of the listener is a connection, too.
+            let accepted = seen.iter().find(|socket| socket.local == at && socket.remote == from).unwrap();
+            assert!(accepted.is_connection());
+            assert!(seen.iter().any(|socket| socket.local == at && !socket.is_connection()), "the listener");
+            let (mut uid, wanted) = (None, udp.local_addr().unwrap());
+            let mut look = |socket: &KernelSocket| {
+                if socket.local == wanted {
+                    uid = Some(socket.uid);
+                }
+            };
+            source(Protocol::Udp, AddressFamily::INET, wanted.port(), &mut look).unwrap();
+            assert_eq!(uid, Some(rustix::process::geteuid().as_raw()));
+        }
+        assert!(any(Protocol::Tcp, at.port(), &mut |socket| socket.remote == from && socket.is_connection()).unwrap());
+        assert!(!any(Protocol::Tcp, at.port(), &mut |socket| socket.remote.port() == 1).unwrap());
+    }
+
+    #[test]
+    fn lines_of_proc_are_read_and_what_is_none_is_passed_over() {
+        let (one, port) = (u32::from_ne_bytes([198, 18, 0, 1]), 7000);
+        let line =
+            format!("   0: {one:08X}:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 1");
+        let read = line_of(&line).unwrap();
+        assert_eq!((read.local, read.uid), ("198.18.0.1:7000".parse().unwrap(), 1000));
+        assert!(!read.is_connection());
+        assert_eq!(line_of("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"), None);
+        assert_eq!(line_of(""), None);
+        assert_eq!(address_of("00:1"), None);
+        assert_eq!(answer(&[0; ANSWER_BYTES - 1]), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Listeners that were with the kernel alone get the way past it.
+//!
+//! Control steers a port only while the kernel has no connections of it: their segments would come to a stack that does not
+//! know them, and resets them. So a listener whose connections came by the kernel for a while waits until they are over.
+//! Nothing here waits for control: the owner has other connections to serve.
+
+use super::table::{Lingering, Steered, TcpListener, TcpStream, Way};
+use super::{Tcp, TcpEvent};
+use crate::engine::Engine;
+use crate::reason::Reason;
+use sidestep_plane::message::Entry;
+use sidestep_stack::tcp::ListenerId;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+/// Between a refusal for the kernel's connections and the next attempt, and later from one attempt to the next: twice as
+/// long each time. A FIX session of the kernel's lasts a day.
+const PAUSE_FIRST_NS: u64 = 1_000_000_000;
+const PAUSE_MAX_NS: u64 = 60_000_000_000;
+
+/// A rule that control was asked for.
+#[derive(Debug)]
+pub(super) struct Pending {
+    id: ListenerId,
+    entry: Entry,
+    answer: Receiver<Result<(), Reason>>,
+}
+
+/// Whether listeners wait for something, and until when.
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    /// Control has been asked for so many rules.
+    asked: usize,
+    /// Listeners wait for the end of the kernel's connections.
+    are_waiting: bool,
+    /// When they are tried again: CLOCK_MONOTONIC.
+    at_ns: u64,
+    pause_ns: u64,
+}
+
+impl Again {
+    /// A listener was refused.
+    pub(super) fn note(&mut self, detour: Option<Reason>) {
+        self.are_waiting |= detour == Some(Reason::KernelConnections);
+    }
+
+    /// A connection of the kernel's has ended: the next attempt is made at once.
+    pub(super) fn hasten(&mut self) {
+        if self.at_ns != 0 {
+            (self.at_ns, self.pause_ns) = (1, 0);
+        }
+    }
+
+    /// The stack that was asked for is no more.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Tcp<'_> {
+    /// Listeners that are with the kernel alone, for a reason that `is_over`, begin to get the way past it, where there is
+    /// one; [`Engine::tidy_listeners`] goes on with it.
+    pub(crate) fn listen_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+        let all = self.engine.streams.listeners.iter_mut();
+        let waiting = all.filter(|(_, listener)| {
+            listener.id.is_none() && listener.pending.is_none() && listener.detour.is_some_and(&is_over)
+        });
+        let waiting: Vec<_> = waiting.map(|(key, _)| key).collect();
+        for key in waiting {
+            if let Err(reason) = self.ask_again(TcpListener(key))
+                && let Ok(listener) = self.engine.streams.listeners.at(key)
+            {
+                listener.detour = Some(reason);
+            }
+        }
+    }
+
+    /// The stack listens before steering brings the first SYN.
+    fn ask_again(&mut self, handle: TcpListener) -> Result<(), Reason> {
+        let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return Ok(()) };
+        let (local, backlog, options) = (listener.local, listener.backlog, listener.options);
+        let proof = listener.twin.duplicate().map_err(|_| Reason::Refused)?;
+        let (id, entry) = self.listen_in_stack(local, backlog, options)?;
+        let answer = self.engine.keeper.as_ref().map(|keeper| keeper.begin_to_steer(entry, proof));
+        let Some(answer) = answer else {
+            self.stop_stack(id);
+            return Err(Reason::Revoked);
+        };
+        self.engine.streams.again.asked += 1;
+        if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
+            listener.pending = Some(Pending { id, entry, answer });
+        }
+        Ok(())
+    }
+
+    /// Takes note of what control has answered.
+    fn settle(&mut self, handle: TcpListener) {
+        let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
+        let answer = match listener.pending.as_ref().map(|pending| pending.answer.try_recv()) {
+            None | Some(Err(TryRecvError::Empty)) => return,
+            Some(Ok(answer)) => answer,
+            Some(Err(TryRecvError::Disconnected)) => Err(Reason::ControlSilent),
+        };
+        let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
+        (listener.id, listener.entry, listener.detour) = match answer {
+            Ok(()) => (Some(id), Some(entry), None),
+            Err(reason) => (None, None, Some(reason)),
+        };
+        // What the kernel has accepted meanwhile is fetched first.
+        listener.is_twin_ready = true;
+        let again = &mut self.engine.streams.again;
+        again.asked -= 1;
+        again.note(answer.err());
+        if answer.is_err() {
+            self.stop_stack(id);
+        } else if let Some(fast) = &mut self.engine.fast {
+            fast.segments.begin_listening(id, handle);
+        }
+        self.watch(handle);
+        self.engine.streams.ready.push_back(TcpEvent::Listener(handle));
+    }
+
+    /// Wants no rule any more for a listener that waits for it.
+    pub(super) fn give_up(&mut self, handle: TcpListener) {
+        let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
+        let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
+        self.engine.streams.again.asked -= 1;
+        // Done after what was asked for before.
+        self.unsteer(entry);
+        self.stop_stack(id);
+    }
+}
+
+impl Tcp<'_> {
+    /// A rule of steering is no more. New connections come by the kernel; those that the rule of a listener has brought get
+    /// rules of their own; those without any have ended, as the kernel resets their peers.
+    pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
+        let listeners = self.engine.streams.listeners.iter_mut();
+        let found = listeners.filter(|(_, listener)| listener.entry == Some(entry)).map(|(key, listener)| {
+            (listener.entry, listener.detour, listener.is_twin_ready) = (None, Some(reason), true);
+            (TcpListener(key), listener.id.take())
+        });
+        let found: Vec<_> = found.collect();
+        for (handle, id) in found {
+            // All of them or none; of none all have ended.
+            let _ = self.steer_each(handle);
+            if let Some(id) = id {
+                self.stop_stack(id);
+                self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
+            }
+            self.lose_streams(reason, |steered| steered.listener == Some(handle));
+        }
+        self.lose_streams(reason, |steered| steered.entry == Some(entry));
+    }
+
+    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
+        let Engine { streams, fast: Some(fast), counters, .. } = &mut *self.engine else { return };
+        // What was closed ends by itself, unanswered.
+        for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
+            (steered.entry, steered.listener) = (None, None);
+        }
+        for (key, stream) in streams.streams.iter_mut() {
+            let Way::Fast { id, steered } = &stream.way else { continue };
+            if !is_lost(steered) {
+                continue;
+            }
+            let id = *id;
+            fast.segments.disown(id);
+            // One that has ended already is as wanted.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+            stream.way = Way::Lost(reason);
+            streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+        }
+    }
+}
+
+impl Engine {
+    /// Goes on with listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
+    pub(crate) fn tidy_listeners(&mut self, now_ns: u64) {
+        let again = &mut self.streams.again;
+        if again.are_waiting {
+            again.are_waiting = false;
+            again.pause_ns = (2 * again.pause_ns).clamp(PAUSE_FIRST_NS, PAUSE_MAX_NS);
+            again.at_ns = now_ns.saturating_add(again.pause_ns);
+        }
+        if again.at_ns != 0 && now_ns >= again.at_ns {
+            again.at_ns = 0;
+            self.tcp().listen_again(|reason| reason == Reason::KernelConnections);
+        }
+        if self.streams.again.asked != 0 {
+            let asked = self.streams.listeners.iter_mut().filter(|(_, listener)| listener.pending.is_some());
+            let asked: Vec<_> = asked.map(|(key, _)| TcpListener(key)).collect();
+            asked.into_iter().for_each(|handle| self.tcp().settle(handle));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Ways that the tables leave open, and ports of which the kernel has connections: what is steered is answered, and what could
+//! not be is not steered.
+
+use crate::peer::{accept, ask, kernel_connect, listen, poll_until};
+use crate::roles::start;
+use crate::support::{Control, address, bind, engine, ip, kernel, lab, wait, wait_for_control};
+use sidestep_socket::tcp::{TcpError, TcpListener, TcpStream};
+use sidestep_socket::{Engine, Path, Reason};
+use sidestep_stack::tcp::Readiness;
+use sidestep_testkit::Host;
+use sidestep_testkit::lab::Side;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream as KernelStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// A connection of the kernel's on `a` to the listener.
+fn join(a: &Host, engine: &mut Engine, listener: TcpListener, at: SocketAddr) -> (TcpStream, KernelStream) {
+    let peer = kernel_connect(a, at);
+    let stream = accept(engine, listener);
+    (stream, poll_until(engine, peer))
+}
+
+fn until_path(engine: &mut Engine, listener: TcpListener, wanted: impl Fn(Path) -> bool) {
+    wait("another path", || {
+        engine.poll().unwrap();
+        wanted(engine.tcp().listener_path(listener).unwrap()).then_some(())
+    });
+}
+
+/// Rules that the tables do not hold: the kernel alone knows the ways.
+#[test]
+fn nobody_listens_past_the_kernel_where_ways_are_open_and_who_did_goes_on() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    ip(b, "rule add from 198.51.100.0/24 lookup main");
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    assert_eq!(engine.tcp().listener_path(listener), Ok(Path::Kernel(Reason::RouteUnknown)));
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::RouteUnknown)));
+    ask(&mut engine, stream, &mut peer, b"by the kernel");
+    // The way past it is there again, but for the connection.
+    ip(b, "rule del from 198.51.100.0/24 lookup main");
+    until_path(&mut engine, listener, |path| path == Path::Kernel(Reason::KernelConnections));
+    ask(&mut engine, stream, &mut peer, b"not cut");
+    drop(peer);
+    engine.tcp().close(stream).unwrap();
+    until_path(&mut engine, listener, Path::is_accelerated);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    ask(&mut engine, stream, &mut peer, b"past the kernel");
+    // Whoever is past it already stays, and answers those who come.
+    ip(b, "rule add from 198.51.100.0/24 lookup main");
+    let socket = bind(b, &mut engine, SocketAddr::new(at.ip(), 7001));
+    let to = SocketAddr::new(address(a, false), 9);
+    wait("open ways", || {
+        engine.poll().unwrap();
+        (engine.path_to(socket, to) == Ok(Path::Kernel(Reason::RouteUnknown))).then_some(())
+    });
+    ask(&mut engine, stream, &mut peer, b"still past the kernel");
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    ask(&mut engine, stream, &mut peer, b"answered as it came");
+}
+
+/// After three seconds of its silence control's tables are not trusted any more; connections and listeners go on.
+#[test]
+fn connections_outlive_control_and_new_ones_are_answered() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let mut control = start(b, "control", None, None);
+    wait_for_control(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    ask(&mut engine, stream, &mut peer, b"before");
+    let socket = bind(b, &mut engine, SocketAddr::new(at.ip(), 7001));
+    let to = SocketAddr::new(address(a, false), 9);
+    control.kill();
+    wait("distrust", || {
+        engine.poll().unwrap();
+        (engine.path_to(socket, to) == Ok(Path::Kernel(Reason::ControlSilent))).then_some(())
+    });
+    ask(&mut engine, stream, &mut peer, b"after");
+    let (new, mut other) = join(a, &mut engine, listener, at);
+    assert!(engine.tcp().path(new).unwrap().is_accelerated());
+    ask(&mut engine, new, &mut other, b"new");
+    drop(engine);
+    b.within(sidestep_control::cleanup).unwrap();
+}
+
+/// Peers that were cut come back at once, by the kernel: they are not to be cut a second time.
+#[test]
+fn what_the_kernel_accepted_meanwhile_is_not_reset_when_the_stack_is_back() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, "0.0.0.0:7000".parse().unwrap());
+    let (first, _peer) = join(a, &mut engine, listener, at);
+    drop(control);
+    wait("the loss", || {
+        engine.poll().unwrap();
+        matches!(engine.tcp().read(first, &mut [0; 8]), Err(TcpError::Lost(_))).then_some(())
+    });
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    assert!(!engine.tcp().path(stream).unwrap().is_accelerated());
+    ask(&mut engine, stream, &mut peer, b"by the kernel");
+    let _control = Control::start(b);
+    wait("another stack", || {
+        engine.poll().unwrap();
+        engine.refusal().is_none().then_some(())
+    });
+    until_path(&mut engine, listener, |path| path == Path::Kernel(Reason::KernelConnections));
+    ask(&mut engine, stream, &mut peer, b"not cut again");
+    drop(peer);
+    engine.tcp().close(stream).unwrap();
+    until_path(&mut engine, listener, Path::is_accelerated);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    ask(&mut engine, stream, &mut peer, b"past it again");
+}
+
+/// A program that reads datagrams alone, one after the other.
+#[test]
+fn a_feed_that_does_not_pause_does_not_keep_acknowledgements() {
+    const DATAGRAMS: usize = 200;
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
+    ask(&mut engine, stream, &mut peer, b"warm");
+    let feed = bind(b, &mut engine, SocketAddr::new(at.ip(), 7001));
+    let sender = kernel(a, SocketAddr::new(address(a, false), 0));
+    let mut unread = 0;
+    wait("a full queue", || {
+        sender.send_to(b"tick", SocketAddr::new(at.ip(), 7001)).unwrap();
+        unread = engine.poll().unwrap();
+        (unread >= DATAGRAMS).then_some(())
+    });
+    peer.write_all(b"order").unwrap();
+    wait("the order", || {
+        engine.poll().unwrap();
+        engine.tcp().readiness(stream).unwrap().has(Readiness::READABLE).then_some(())
+    });
+    let is_acknowledged = |peer: &KernelStream| {
+        let mut bytes: libc::c_int = -1;
+        // SAFETY: the command (SIOCOUTQ) writes one int.
+        assert_eq!(unsafe { libc::ioctl(peer.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) }, 0);
+        bytes == 0
+    };
+    // Each of them was in the queue before: nothing is ever idle.
+    let acknowledged = (0..DATAGRAMS).any(|_| {
+        let datagram = engine.receive(feed).unwrap().expect("it is queued");
+        engine.release(datagram);
+        std::thread::sleep(Duration::from_millis(1));
+        is_acknowledged(&peer)
+    });
+    assert!(acknowledged);
+}
+
+/// Binds this process's TCP sockets of a host that have this port to loopback: they prove nothing of another interface then.
+fn bind_to_loopback(host: &Host, port: u16) {
+    let cookie = |socket: BorrowedFd<'_>| sidestep_sys::socket::netns_cookie(socket).ok();
+    let here = cookie(kernel(host, "127.0.0.1:0".parse().unwrap()).as_fd());
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let name = entry.unwrap().file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        // SAFETY: used at once, and never closed; one that was closed meanwhile is refused by every call below. Other tests
+        // have their sockets in other namespaces.
+        let socket = unsafe { BorrowedFd::borrow_raw(number) };
+        let known = socket2::SockRef::from(&socket);
+        let local = known.local_addr().ok().and_then(|local| local.as_socket());
+        let is_stream = known.r#type().is_ok_and(|kind| kind == socket2::Type::STREAM);
+        if is_stream && local.is_some_and(|local| local.port() == port) && cookie(socket) == here {
+            known.bind_device(Some(b"lo")).unwrap();
+            found += 1;
+        }
+    }
+    assert_ne!(found, 0, "no socket has port {port}");
+}
+
+/// A socket that no longer proves the port: control gives the rule back, and refuses it from then on.
+#[test]
+fn streams_whose_rule_is_given_back_are_said_to_be_lost() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, at);
+    let (accepted, _peer) = join(a, &mut engine, listener, at);
+    let server = crate::peer::kernel_listen(a, SocketAddr::new(address(a, false), 0));
+    let connected = crate::peer::connect(b, &mut engine, server.local_addr().unwrap());
+    let own = engine.tcp().ends(connected).unwrap().0;
+    for (port, stream) in [(at.port(), accepted), (own.port(), connected)] {
+        bind_to_loopback(b, port);
+        wait("the loss", || {
+            engine.poll().unwrap();
+            matches!(engine.tcp().read(stream, &mut [0; 8]), Err(TcpError::Lost(_))).then_some(())
+        });
+        assert!(!engine.tcp().path(stream).unwrap().is_accelerated());
+    }
+    assert!(!engine.tcp().listener_path(listener).unwrap().is_accelerated());
+}
