@@ -113,18 +113,23 @@ impl Ways {
         // Tables that cannot be had whole are tried again with the next datagram.
         let (generation, found) = found.unwrap_or((u64::MAX, Err(Unreachable::AskKernel)));
         let stamp = Stamp { generation, epoch: self.epoch };
-        let way = match found {
-            _ if !self.is_trusted => Err(Reason::ControlSilent.into()),
-            Ok(way) if way.device == device => {
-                let lowered = self.lowered.iter().find(|(address, ..)| *address == query.destination);
-                Ok(Resolved { mtu: lowered.map_or(way.mtu, |(_, mtu, _)| way.mtu.min(*mtu)), ..way })
-            }
-            Ok(_) => Err(Reason::RouteNotOnInterface.into()),
-            Err(Unreachable::NeighbourPending { next_hop, interface }) => {
-                Err(Detour { reason: Reason::NeighbourPending, ask_for: Some((next_hop, interface)) })
-            }
-            Err(other) => Err(Reason::from(other).into()),
-        };
+        let way =
+            match found {
+                _ if !self.is_trusted => Err(Reason::ControlSilent.into()),
+                Ok(way) if way.device == device => {
+                    let lowered = self.lowered.iter().find(|(address, ..)| *address == query.destination);
+                    Ok(Resolved { mtu: lowered.map_or(way.mtu, |(_, mtu, _)| way.mtu.min(*mtu)), ..way })
+                }
+                Ok(_) => Err(Reason::RouteNotOnInterface.into()),
+                // Whether its neighbour answers is nothing to us.
+                Err(
+                    Unreachable::NeighbourPending { interface, .. } | Unreachable::NeighbourFailed { interface, .. },
+                ) if self.vlan_of_interface(interface, device).is_none() => Err(Reason::RouteNotOnInterface.into()),
+                Err(Unreachable::NeighbourPending { next_hop, interface }) => {
+                    Err(Detour { reason: Reason::NeighbourPending, ask_for: Some((next_hop, interface)) })
+                }
+                Err(other) => Err(Reason::from(other).into()),
+            };
         (stamp, way)
     }
 

@@ -93,6 +93,40 @@ fn connections_outlive_control_and_new_ones_are_answered() {
     b.within(sidestep_control::cleanup).unwrap();
 }
 
+/// The client's way here and ours back are two.
+#[test]
+fn a_client_whose_way_back_is_another_is_answered_as_it_came() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    ip(a, &format!("address add 198.51.100.9/32 dev {}", a.interface));
+    for words in ["link add far0 type veth peer name far1", "link set far0 up", "link set far1 up"] {
+        ip(b, words);
+    }
+    ip(b, "route add 198.51.100.0/24 dev far0");
+    let _control = Control::start(b);
+    let mut engine = engine(b);
+    let at = SocketAddr::new(address(b, false), 7000);
+    let listener = listen(b, &mut engine, "0.0.0.0:7000".parse().unwrap());
+    assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
+    // They know each other's Ethernet addresses from now on.
+    let _known = join(a, &mut engine, listener, at);
+    let there = a.clone();
+    let connecting = std::thread::spawn(move || {
+        let connect = || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("it can");
+            socket.bind(&SocketAddr::from(([198, 51, 100, 9], 0)).into()).expect("it is its own");
+            socket.connect(&at.into()).expect("it is accepted");
+            Ok(KernelStream::from(socket))
+        };
+        there.within(connect).expect("root can")
+    });
+    let stream = accept(&mut engine, listener);
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    let mut peer = poll_until(&mut engine, connecting);
+    assert_eq!(engine.tcp().ends(stream).unwrap().1, peer.local_addr().unwrap());
+    ask(&mut engine, stream, &mut peer, b"there and back");
+}
+
 /// Peers that were cut come back at once, by the kernel: they are not to be cut a second time.
 #[test]
 fn what_the_kernel_accepted_meanwhile_is_not_reset_when_the_stack_is_back() {

@@ -251,7 +251,7 @@ impl Connection {
     pub(super) fn current_readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
         let is_ended = matches!(self.state, State::Closed | State::TimeWait);
-        if !self.receive.buffer.is_empty() || self.receive.finished || is_ended {
+        if !self.receive.buffer.is_empty() || self.receive.finished || self.receive.is_shut || is_ended {
             ready = ready | Readiness::READABLE;
         }
         if self.receive.finished {

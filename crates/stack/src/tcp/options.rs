@@ -1,5 +1,6 @@
 //! What can be chosen per connection.
 
+use super::error::Error;
 use super::time::SECOND_NS;
 
 /// Which congestion control a connection uses.
@@ -49,6 +50,12 @@ impl Default for KeepAlive {
     }
 }
 
+/// A segment size below this is not taken: it would be all headers. Linux has the same limit for `TCP_MAXSEG`.
+const SEGMENT_BYTES_MIN: u16 = 88;
+
+/// The least time between keep-alive probes. With none a connection would ask for itself without end.
+const INTERVAL_NS_MIN: u64 = 1000;
+
 /// What can be chosen per connection, and changed while it is open. [`super::Config::options`] gives the profile's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -75,4 +82,45 @@ pub struct Options {
     /// Congestion control; counts when the connection is made, later changes begin anew from the present window.
     /// `TCP_CONGESTION`
     pub congestion: Congestion,
+}
+
+impl Options {
+    /// Refuses values that no connection can work with: [`Error::InvalidOption`].
+    pub fn check(&self) -> Result<(), Error> {
+        let is_segment_possible = self.segment_bytes_max == 0 || self.segment_bytes_max >= SEGMENT_BYTES_MIN;
+        let has_buffers = self.send_buffer_bytes > 0 && self.receive_buffer_bytes > 0;
+        let can_ask = |keepalive: KeepAlive| {
+            keepalive.idle_ns > 0 && keepalive.interval_ns >= INTERVAL_NS_MIN && keepalive.probes_max > 0
+        };
+        let is_possible = is_segment_possible && has_buffers && self.keepalive.is_none_or(can_ask);
+        if is_possible { Ok(()) } else { Err(Error::InvalidOption) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::Config;
+
+    #[test]
+    fn what_no_connection_can_work_with_is_refused() {
+        let sound = Config::default().options();
+        let asking = |idle_ns, interval_ns, probes_max| Options {
+            keepalive: Some(KeepAlive { idle_ns, interval_ns, probes_max }),
+            ..sound
+        };
+        for possible in [sound, asking(1, 1000, 1), Options { segment_bytes_max: 88, ..sound }] {
+            assert_eq!(possible.check(), Ok(()));
+        }
+        for impossible in [
+            asking(0, 1000, 1),
+            asking(1, 0, 1),
+            asking(1, 1000, 0),
+            Options { segment_bytes_max: 1, ..sound },
+            Options { send_buffer_bytes: 0, ..sound },
+            Options { receive_buffer_bytes: 0, ..sound },
+        ] {
+            assert_eq!(impossible.check(), Err(Error::InvalidOption), "{impossible:?}");
+        }
+    }
 }

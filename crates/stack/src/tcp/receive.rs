@@ -206,7 +206,8 @@ impl Receive {
 
     /// Changes how much may wait to be read. The window that was given stays given.
     pub(super) fn set_limit(&mut self, limit_max: u32) {
-        self.limit_max = limit_max.clamp(1, u32::from(u16::MAX) << self.shift);
+        // Less than the scale's unit would be told as nothing, for ever.
+        self.limit_max = limit_max.clamp(1 << self.shift, u32::from(u16::MAX) << self.shift);
         self.limit = self.limit.min(self.limit_max);
     }
 

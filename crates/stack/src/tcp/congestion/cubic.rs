@@ -147,6 +147,7 @@ impl CongestionControl for Cubic {
         let scale = f64::from(self.segment_bytes.max(1)) / f64::from(segment_bytes.max(1));
         self.window = (self.window * scale).max(1.0);
         self.before_loss *= scale;
+        self.threshold = (self.threshold * scale).max(2.0);
         self.segment_bytes = segment_bytes;
         self.epoch = None;
     }
@@ -224,5 +225,16 @@ mod tests {
         let mut cubic = after_loss_at(100);
         cubic.on_timeout(Instant::default(), 70 * SEGMENT, true);
         assert_eq!((cubic.window_bytes(), cubic.threshold_bytes()), (SEGMENT, 49 * SEGMENT));
+    }
+
+    /// A path whose MTU falls to a sixth has room for as many bytes as before.
+    #[test]
+    fn the_threshold_is_bytes_whatever_the_segments() {
+        let mut cubic = after_loss_at(100);
+        cubic.on_segment_bytes(6 * SEGMENT);
+        cubic.on_timeout(Instant::default(), 600 * SEGMENT, true);
+        let before = cubic.threshold_bytes();
+        cubic.on_segment_bytes(SEGMENT);
+        assert!(cubic.threshold_bytes().abs_diff(before) <= SEGMENT, "{} after {before}", cubic.threshold_bytes());
     }
 }

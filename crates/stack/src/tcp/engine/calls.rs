@@ -12,9 +12,6 @@ use crate::tcp::slots::ConnectionId;
 use crate::tcp::state::State;
 use crate::tcp::time::Instant;
 
-/// A segment size below this is not taken: it would be all headers. Linux has the same limit for `TCP_MAXSEG`.
-const SEGMENT_BYTES_MIN: u16 = 88;
-
 impl Tcp {
     /// Hands over bytes and gives how many were taken: as many as the send buffer has room for. What the windows and Nagle
     /// allow leaves at once. [`Error::WouldBlock`]: there is no room, or the connection is still being made.
@@ -124,11 +121,7 @@ impl Tcp {
         options: Options,
         output: &mut dyn Output,
     ) -> Result<(), Error> {
-        let is_segment_possible = options.segment_bytes_max == 0 || options.segment_bytes_max >= SEGMENT_BYTES_MIN;
-        let has_buffers = options.send_buffer_bytes > 0 && options.receive_buffer_bytes > 0;
-        if !is_segment_possible || !has_buffers {
-            return Err(Error::InvalidOption);
-        }
+        options.check()?;
         self.slots.held(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection, cx| {
             let before = std::mem::replace(&mut connection.options, options);

@@ -32,6 +32,7 @@ impl Tcp {
         options: Options,
         output: &mut dyn Output,
     ) -> Result<ConnectionId, Error> {
+        options.check()?;
         let flow = Flow::new(local, remote).filter(|flow| flow.local_port != 0 && flow.remote_port != 0);
         let flow = flow.ok_or(Error::InvalidAddress)?;
         if self.index_of(&flow).is_some() {
@@ -67,6 +68,7 @@ impl Tcp {
     /// Listens on `local`; an unspecified address means any of its family. At most `backlog` connections wait to be
     /// accepted. What is accepted gets `options`.
     pub fn listen(&mut self, local: SocketAddr, backlog: usize, options: Options) -> Result<ListenerId, Error> {
+        options.check()?;
         self.listeners.add(local, backlog, options)
     }
 
