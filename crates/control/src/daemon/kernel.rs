@@ -1,9 +1,8 @@
 //! The kernel, as the registry asks it: through the mirror.
 
 use crate::mirror::Mirror;
-use crate::netlink::sockets::{self, KernelSocket};
+use crate::netlink::sockets::{self, KernelSocket, Wanted};
 use crate::registry::Host;
-use sidestep_plane::message::Protocol;
 use sidestep_plane::table::{Link, RouteKind};
 use std::io;
 use std::net::IpAddr;
@@ -39,13 +38,8 @@ impl Host for Kernel<'_> {
         self.namespace
     }
 
-    fn has_socket(
-        &self,
-        protocol: Protocol,
-        port: u16,
-        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
-    ) -> io::Result<bool> {
-        sockets::any(protocol, port, is_it)
+    fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
+        sockets::any(wanted, is_it)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::socket::messages;
 use netlink_packet_core::NetlinkBuffer;
 use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, ipproto};
 use sidestep_plane::message::Protocol;
 use std::fs::File;
@@ -16,7 +17,8 @@ const NO_CONNECTION: [u8; 3] = [6, 7, 10];
 const BY_FAMILY: u16 = 20;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// NLM_F_REQUEST and NLM_F_DUMP.
+/// NLM_F_REQUEST, alone and with NLM_F_DUMP.
+const REQUEST: u16 = 1;
 const DUMP: u16 = 0x301;
 
 /// Bytes of a netlink header, of `struct inet_diag_req_v2`, and of an answer up to the user (linux/inet_diag.h).
@@ -42,23 +44,57 @@ impl KernelSocket {
     }
 }
 
-/// Whether the kernel has such a socket with this local port, in the calling thread's network namespace.
-pub(crate) fn any(protocol: Protocol, port: u16, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
+/// Which sockets are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// All with this local port. The kernel looks through its whole table, which takes milliseconds.
+    Port(Protocol, u16),
+    /// The one connection of TCP from here to there, by one look into the table.
+    Connection(SocketAddr, SocketAddr),
+}
+
+impl Wanted {
+    fn protocol(self) -> Protocol {
+        match self {
+            Self::Port(protocol, _) => protocol,
+            Self::Connection(..) => Protocol::Tcp,
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Self::Port(_, port) => port,
+            Self::Connection(local, _) => local.port(),
+        }
+    }
+
+    /// Sockets of IPv6 have connections of IPv4, too; the kernel finds those by their IPv4 addresses.
+    fn families(self) -> &'static [AddressFamily] {
+        match self {
+            Self::Port(..) => &[AddressFamily::INET, AddressFamily::INET6],
+            Self::Connection(SocketAddr::V4(_), _) => &[AddressFamily::INET],
+            Self::Connection(SocketAddr::V6(_), _) => &[AddressFamily::INET6],
+        }
+    }
+}
+
+/// Whether the kernel has such a socket, in the calling thread's network namespace.
+pub(crate) fn any(wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
     let mut found = false;
-    let mut look = |socket: &KernelSocket| found |= socket.local.port() == port && is_it(socket);
-    for family in [AddressFamily::INET, AddressFamily::INET6] {
-        let asked = ask(protocol, family, port, &mut look);
+    let mut look = |socket: &KernelSocket| found |= socket.local.port() == wanted.port() && is_it(socket);
+    for family in wanted.families() {
         // Without the kernel's module for it (tcp_diag, udp_diag) the same stands in /proc, slower to read.
-        asked.or_else(|_| read(protocol, family, &mut look))?;
+        ask(wanted, *family, &mut look).or_else(|_| read(wanted.protocol(), *family, &mut look))?;
     }
     Ok(found)
 }
 
-fn ask(protocol: Protocol, family: AddressFamily, port: u16, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {
+fn ask(wanted: Wanted, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&NetlinkAddress::new(0, 0))?;
-    socket.send(&question(protocol, family, port), 0)?;
+    socket.send(&question(wanted, family), 0)?;
+    let is_one = matches!(wanted, Wanted::Connection(..));
     loop {
         let (packet, _) = socket.recv_from_full()?;
         for message in messages(&packet) {
@@ -66,31 +102,56 @@ fn ask(protocol: Protocol, family: AddressFamily, port: u16, look: &mut dyn FnMu
             match buffer.message_type() {
                 BY_FAMILY => answer(buffer.payload()).iter().for_each(&mut *look),
                 DONE => return Ok(()),
+                ERROR if is_one && errno(buffer.payload()) == -Errno::NOENT.raw_os_error() => return Ok(()),
                 ERROR => return Err(io::Error::other("the kernel does not list its sockets")),
-                _ => {}
+                _ => continue,
+            }
+            if is_one {
+                return Ok(());
             }
         }
     }
 }
 
-fn question(protocol: Protocol, family: AddressFamily, port: u16) -> Vec<u8> {
+/// The negative errno that a message of type ERROR begins with.
+fn errno(payload: &[u8]) -> i32 {
+    payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes))
+}
+
+fn question(wanted: Wanted, family: AddressFamily) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + QUESTION_BYTES);
     bytes.extend(((HEADER_BYTES + QUESTION_BYTES) as u32).to_ne_bytes());
     bytes.extend(BY_FAMILY.to_ne_bytes());
-    bytes.extend(DUMP.to_ne_bytes());
+    bytes.extend(if matches!(wanted, Wanted::Port(..)) { DUMP } else { REQUEST }.to_ne_bytes());
     bytes.extend([0; 8]);
-    let number = match protocol {
+    let number = match wanted.protocol() {
         Protocol::Tcp => ipproto::TCP,
         Protocol::Udp => ipproto::UDP,
     };
     // Family, protocol, no extras; all states.
     bytes.extend([family.as_raw() as u8, number.as_raw().get() as u8, 0, 0]);
     bytes.extend(u32::MAX.to_ne_bytes());
-    bytes.extend(port.to_be_bytes());
-    // Any peer, address and interface; no cookie.
-    bytes.extend([0; 38]);
+    bytes.extend(wanted.port().to_be_bytes());
+    // The peer's port and both addresses, any interface, no cookie.
+    match wanted {
+        Wanted::Port(..) => bytes.extend([0; 34]),
+        Wanted::Connection(local, remote) => {
+            bytes.extend(remote.port().to_be_bytes());
+            bytes.extend(words(local.ip()));
+            bytes.extend(words(remote.ip()));
+        }
+    }
+    bytes.extend([0; 4]);
     bytes.extend([0xff; 8]);
     bytes
+}
+
+/// An address in four words, of which IPv4 takes the first.
+fn words(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => std::array::from_fn(|index| address.octets().get(index).copied().unwrap_or(0)),
+        IpAddr::V6(address) => address.octets(),
+    }
 }
 
 fn answer(bytes: &[u8]) -> Option<KernelSocket> {
@@ -171,15 +232,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let is_connection = |socket: &KernelSocket| socket.is_connection();
-        assert!(!any(Protocol::Tcp, at.port(), &mut { is_connection }).unwrap(), "nobody has connected");
+        let port = Wanted::Port(Protocol::Tcp, at.port());
+        assert!(!any(port, &mut { is_connection }).unwrap(), "nobody has connected");
         let client = TcpStream::connect(at).unwrap();
         let from = client.local_addr().unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        type Source = fn(Protocol, AddressFamily, u16, &mut dyn FnMut(&KernelSocket)) -> io::Result<()>;
-        let sources: [Source; 2] = [ask, |protocol, family, _, look| read(protocol, family, look)];
+        type Source = fn(Wanted, AddressFamily, &mut dyn FnMut(&KernelSocket)) -> io::Result<()>;
+        let sources: [Source; 2] = [ask, |wanted, family, look| read(wanted.protocol(), family, look)];
         for (number, source) in sources.into_iter().enumerate() {
             let mut seen = Vec::new();
-            let asked = source(Protocol::Tcp, AddressFamily::INET, at.port(), &mut |socket| seen.push(*socket));
+            let asked = source(port, AddressFamily::INET, &mut |socket| seen.push(*socket));
             if number == 0 && asked.is_err() {
                 eprintln!("skipped: this kernel has no tcp_diag");
                 continue;
@@ -195,11 +257,18 @@ mod tests {
                     uid = Some(socket.uid);
                 }
             };
-            source(Protocol::Udp, AddressFamily::INET, wanted.port(), &mut look).unwrap();
+            source(Wanted::Port(Protocol::Udp, wanted.port()), AddressFamily::INET, &mut look).unwrap();
             assert_eq!(uid, Some(rustix::process::geteuid().as_raw()));
         }
-        assert!(any(Protocol::Tcp, at.port(), &mut |socket| socket.remote == from && socket.is_connection()).unwrap());
-        assert!(!any(Protocol::Tcp, at.port(), &mut |socket| socket.remote.port() == 1).unwrap());
+        assert!(any(port, &mut |socket| socket.remote == from && socket.is_connection()).unwrap());
+        assert!(!any(port, &mut |socket| socket.remote.port() == 1).unwrap());
+        // By one look, from either end; a listener that would take it is no connection.
+        let mut is_any = |socket: &KernelSocket| socket.is_connection();
+        assert!(any(Wanted::Connection(at, from), &mut is_any).unwrap());
+        assert!(any(Wanted::Connection(from, at), &mut is_any).unwrap());
+        let stranger = SocketAddr::new([198, 18, 255, 1].into(), from.port());
+        assert!(!any(Wanted::Connection(at, stranger), &mut is_any).unwrap());
+        assert!(!any(Wanted::Connection(stranger, at), &mut is_any).unwrap());
     }
 
     #[test]

@@ -12,11 +12,11 @@ pub(crate) use client::{Client, printable};
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
-use crate::netlink::sockets::KernelSocket;
+use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{
-    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
@@ -59,13 +59,8 @@ pub(crate) trait Host {
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
     fn namespace(&self) -> u64;
-    /// Whether the kernel has such a socket with this local port.
-    fn has_socket(
-        &self,
-        protocol: Protocol,
-        port: u16,
-        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
-    ) -> io::Result<bool>;
+    /// Whether the kernel has such a socket.
+    fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool>;
 }
 
 /// What outlives this process. Absent in tests.

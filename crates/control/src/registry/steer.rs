@@ -3,7 +3,7 @@
 use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
-use crate::netlink::sockets::KernelSocket;
+use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
@@ -176,14 +176,18 @@ fn refuse_others_loss(entry: &Entry, uid: u32, host: &dyn Host) -> Result<(), Re
                 let is_its = if let Entry::Flow { remote, .. } = entry { *remote == socket.remote } else { true };
                 socket.is_connection() && is_outside && is_its && is_there(socket.local.ip())
             };
-            if host.has_socket(Protocol::Tcp, local.port(), &mut is_cut).map_err(unknown)? {
+            let wanted = match entry {
+                Entry::Flow { remote, .. } if !local.ip().is_unspecified() => Wanted::Connection(local, *remote),
+                _ => Wanted::Port(Protocol::Tcp, local.port()),
+            };
+            if host.has_socket(wanted, &mut is_cut).map_err(unknown)? {
                 let next = format!("wait until they are over: ss -tnp sport = :{}", local.port());
                 return Err(Refusal::plain(Code::KernelConnections, thing()).next(next));
             }
         }
         Entry::Multicast { .. } if uid != 0 => {
             let mut is_others = |socket: &KernelSocket| socket.uid != uid && is_bound_for(socket, local.ip());
-            if host.has_socket(Protocol::Udp, local.port(), &mut is_others).map_err(unknown)? {
+            if host.has_socket(Wanted::Port(Protocol::Udp, local.port()), &mut is_others).map_err(unknown)? {
                 let reason = "another user's socket has this port, and would no longer receive the group";
                 let next = format!("see whose: ss -uanp sport = :{}", local.port());
                 return Err(Refusal::new(Code::Taken, thing(), reason).next(next));

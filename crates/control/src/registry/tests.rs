@@ -40,16 +40,14 @@ impl Host for FakeHost {
     }
 
     /// Loopback is a place like others here.
-    fn has_socket(
-        &self,
-        protocol: Protocol,
-        port: u16,
-        is_it: &mut dyn FnMut(&KernelSocket) -> bool,
-    ) -> io::Result<bool> {
-        if protocol == Protocol::Udp && self.are_groups_free {
-            return Ok(false);
-        }
-        crate::netlink::sockets::any(protocol, port, &mut |socket| is_it(&self.elsewhere(socket)))
+    fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
+        let all = match wanted {
+            Wanted::Port(Protocol::Udp, _) if self.are_groups_free => return Ok(false),
+            // Its addresses are not those that the kernel knows.
+            Wanted::Connection(local, _) => Wanted::Port(Protocol::Tcp, local.port()),
+            Wanted::Port(..) => wanted,
+        };
+        crate::netlink::sockets::any(all, &mut |socket| is_it(&self.elsewhere(socket)))
     }
 }
 
