@@ -7,7 +7,7 @@ use crate::buffers::Buffers;
 use crate::datagram::{Datagram, Place};
 use crate::error::Error;
 use crate::heart::realtime_ns;
-use crate::tcp::Deliver;
+use crate::tcp::{Arrived, Deliver};
 use sidestep_link::frame::{FrameLink, Received};
 use sidestep_plane::counters::{Counter, Counters};
 use sidestep_stack::{Datagram as Parsed, Reason as Refusal, Verdict};
@@ -203,7 +203,8 @@ fn judge(
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,
         Verdict::Segment(segment) => {
-            fast.segments.receive(&segment, bytes, sending, &fast.ways, fast.device, counters, deliver);
+            let arrived = Arrived { segment: &segment, frame: bytes };
+            fast.segments.receive(arrived, sending, &fast.ways, fast.device, counters, deliver);
             fast.link.release(frame);
             return Outcome::Drop;
         }

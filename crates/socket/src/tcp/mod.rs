@@ -61,7 +61,7 @@ pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
-pub(crate) use segments::Segments;
+pub(crate) use segments::{Arrived, Segments};
 pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;

@@ -16,6 +16,12 @@ use std::fmt;
 /// Ethernet with two tags: what a frame holds beside the IP packet.
 const ETHERNET_BYTES_MAX: usize = 22;
 
+/// A segment, and the frame that it came in, which the way back can be told from.
+pub(crate) struct Arrived<'a> {
+    pub(crate) segment: &'a Segment<'a>,
+    pub(crate) frame: &'a [u8],
+}
+
 /// Everything of TCP that goes past the kernel.
 pub(crate) struct Segments {
     pub(super) tcp: Tcp,
@@ -45,12 +51,11 @@ impl Segments {
         self.tcp.has_due() || has_time && (self.listening != 0 || self.tcp.connections().0 != 0)
     }
 
-    /// A segment that came in `frame`.
+    /// A segment that has come.
     #[inline]
     pub(crate) fn receive(
         &mut self,
-        segment: &Segment<'_>,
-        frame: &[u8],
+        Arrived { segment, frame }: Arrived<'_>,
         sending: Sending<'_>,
         ways: &Ways,
         device: u32,
