@@ -197,7 +197,7 @@ fn nobody_may_look_but_not_change() {
     // The folder that the binary was built in may be closed to others.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let program = folder.path().join("sidestep");
-    fs::copy(env!("CARGO_BIN_EXE_sidestep"), &program).unwrap();
+    support::copy_program(env!("CARGO_BIN_EXE_sidestep").as_ref(), &program);
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open).unwrap();
     let nobody = |arguments: &[&str]| {

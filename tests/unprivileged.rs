@@ -69,7 +69,7 @@ impl Place {
     /// An example on the first host, as nobody: no capability, none that it could get, no new privileges.
     fn start(&self, name: &str, arguments: &[&str]) -> (Process, BufReader<ChildStderr>) {
         let program = self.folder.path().join(name);
-        fs::copy(example(name), &program).expect("an example is a file");
+        support::copy_program(&example(name), &program);
         let id = format!("{NOBODY}");
         let mut command = Command::new("setpriv");
         command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--no-new-privs"]);

@@ -4,6 +4,7 @@
 pub(crate) mod result;
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,6 +37,12 @@ pub(crate) fn sidestep(arguments: &[&str]) -> Command {
 /// Runs to the end.
 pub(crate) fn run(arguments: &[&str]) -> Finished {
     finish(sidestep(arguments).spawn().expect("the binary is built"))
+}
+
+/// Copies a program that is to be started from there. By another process: a child that another test forks while this one
+/// writes would hold the copy open, and what is open for writing cannot be started (ETXTBSY).
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().expect("cp is there").success(), "{}", from.display());
 }
 
 /// Waits for a child, at most [`WATCHDOG`].

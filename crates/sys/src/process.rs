@@ -234,7 +234,8 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("test");
-        fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        // By another process: a child that another test forks while this one writes would hold the copy open (ETXTBSY).
+        assert!(Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status().unwrap().success());
         for path in [folder.path(), &copy] {
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }

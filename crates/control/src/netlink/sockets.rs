@@ -9,6 +9,7 @@ use sidestep_plane::message::Protocol;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
 
 /// States of TCP (linux/tcp_states.h) in which a socket is no connection: TIME-WAIT, closed, listening.
 const NO_CONNECTION: [u8; 3] = [6, 7, 10];
@@ -84,9 +85,17 @@ pub(crate) fn any(wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) 
     let mut look = |socket: &KernelSocket| found |= socket.local.port() == wanted.port() && is_it(socket);
     for family in wanted.families() {
         // Without the kernel's module for it (tcp_diag, udp_diag) the same stands in /proc, slower to read.
-        ask(wanted, *family, &mut look).or_else(|_| read(wanted.protocol(), *family, &mut look))?;
+        let asked = if is_ambiguous(wanted) { Err(Errno::NOENT.into()) } else { ask(wanted, *family, &mut look) };
+        asked.or_else(|_| read(wanted.protocol(), *family, &mut look))?;
     }
     Ok(found)
+}
+
+/// "No such connection" is ENOENT, and so is "no tcp_diag": which of them it would be is found out once, by a dump.
+fn is_ambiguous(wanted: Wanted) -> bool {
+    static HAS_TCP_DIAG: OnceLock<bool> = OnceLock::new();
+    let dump = || ask(Wanted::Port(Protocol::Tcp, 0), AddressFamily::INET, &mut |_| ()).is_ok();
+    matches!(wanted, Wanted::Connection(..)) && !HAS_TCP_DIAG.get_or_init(dump)
 }
 
 fn ask(wanted: Wanted, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {

@@ -115,7 +115,7 @@ pub struct SessionSettings {
     pub cancel_on: CancelOn,
     /// How long after that. It may come back within. Ours, 0
     pub cancel_after: Duration,
-    /// Bytes that wait to be written before the application is refused, from 1 KiB to 64 MiB. Ours, 128 KiB
+    /// Bytes that wait to be written before the application is refused, at most 64 MiB. Ours, 128 KiB
     pub output_bytes_max: usize,
     /// A consumer that takes nothing for so long while the application is refused is disconnected. Ours, 5 s
     pub slow_consumer_after: Duration,
@@ -133,8 +133,8 @@ const HEART_BT_INT_LIMIT_S: u32 = 86_400;
 /// CompIDs are names; longer ones make headers that do not fit the templates.
 const IDENTIFIER_BYTES_MAX: usize = 128;
 
-/// Fewest bytes of output at which an application may be refused: less holds no two messages.
-const OUTPUT_BYTES_MIN: usize = 1 << 10;
+/// Fewest bytes of output at which an application may be refused: whenever some wait.
+const OUTPUT_BYTES_MIN: usize = 1;
 /// Most of them: a session has memory for so many, and half as many again.
 const OUTPUT_BYTES_LIMIT: usize = 64 << 20;
 
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_slow_consumer_is_told_by_bytes_that_there_is_memory_for() {
-        for output_bytes_max in [0, 1023, (64 << 20) + 1, usize::MAX] {
+        for output_bytes_max in [0, (64 << 20) + 1, usize::MAX] {
             assert!(SessionSettings { output_bytes_max, ..settings() }.check().is_err(), "{output_bytes_max}");
         }
         assert!(SessionSettings { output_bytes_max: 1 << 20, ..settings() }.check().is_ok());
