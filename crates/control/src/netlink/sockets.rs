@@ -50,8 +50,9 @@ impl KernelSocket {
 pub(crate) enum Wanted {
     /// All with this local port. The kernel looks through its whole table, which takes milliseconds.
     Port(Protocol, u16),
-    /// The one connection of TCP from here to there, by one look into the table.
-    Connection(SocketAddr, SocketAddr),
+    /// The one connection of TCP from here to there whose frames come by this interface, by one look into the table. A socket
+    /// that is bound to another interface (SO_BINDTODEVICE) does not receive them.
+    Connection(SocketAddr, SocketAddr, u32),
 }
 
 impl Wanted {
@@ -65,7 +66,7 @@ impl Wanted {
     fn port(self) -> u16 {
         match self {
             Self::Port(_, port) => port,
-            Self::Connection(local, _) => local.port(),
+            Self::Connection(local, ..) => local.port(),
         }
     }
 
@@ -73,8 +74,8 @@ impl Wanted {
     fn families(self) -> &'static [AddressFamily] {
         match self {
             Self::Port(..) => &[AddressFamily::INET, AddressFamily::INET6],
-            Self::Connection(SocketAddr::V4(_), _) => &[AddressFamily::INET],
-            Self::Connection(SocketAddr::V6(_), _) => &[AddressFamily::INET6],
+            Self::Connection(SocketAddr::V4(_), ..) => &[AddressFamily::INET],
+            Self::Connection(SocketAddr::V6(_), ..) => &[AddressFamily::INET6],
         }
     }
 }
@@ -141,16 +142,16 @@ fn question(wanted: Wanted, family: AddressFamily) -> Vec<u8> {
     bytes.extend([family.as_raw() as u8, number.as_raw().get() as u8, 0, 0]);
     bytes.extend(u32::MAX.to_ne_bytes());
     bytes.extend(wanted.port().to_be_bytes());
-    // The peer's port and both addresses, any interface, no cookie.
+    // The peer's port, both addresses, the interface; no cookie.
     match wanted {
-        Wanted::Port(..) => bytes.extend([0; 34]),
-        Wanted::Connection(local, remote) => {
+        Wanted::Port(..) => bytes.extend([0; 38]),
+        Wanted::Connection(local, remote, interface) => {
             bytes.extend(remote.port().to_be_bytes());
             bytes.extend(words(local.ip()));
             bytes.extend(words(remote.ip()));
+            bytes.extend(interface.to_ne_bytes());
         }
     }
-    bytes.extend([0; 4]);
     bytes.extend([0xff; 8]);
     bytes
 }
@@ -235,6 +236,9 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
+    /// Of `lo`, in every network namespace.
+    const LOOPBACK: u32 = 1;
+
     /// Both sources say the same of sockets that are there.
     #[test]
     fn the_kernel_tells_of_connections_and_of_who_has_a_port() {
@@ -273,11 +277,13 @@ mod tests {
         assert!(!any(port, &mut |socket| socket.remote.port() == 1).unwrap());
         // By one look, from either end; a listener that would take it is no connection.
         let mut is_any = |socket: &KernelSocket| socket.is_connection();
-        assert!(any(Wanted::Connection(at, from), &mut is_any).unwrap());
-        assert!(any(Wanted::Connection(from, at), &mut is_any).unwrap());
+        let mut has = |local, remote| any(Wanted::Connection(local, remote, LOOPBACK), &mut is_any).unwrap();
+        assert!(has(at, from) && has(from, at));
         let stranger = SocketAddr::new([198, 18, 255, 1].into(), from.port());
-        assert!(!any(Wanted::Connection(at, stranger), &mut is_any).unwrap());
-        assert!(!any(Wanted::Connection(stranger, at), &mut is_any).unwrap());
+        assert!(!has(at, stranger) && !has(stranger, at));
+        // Since Linux 5.7 everybody may bind a socket to an interface; before, it stays as it is.
+        let is_bound = socket2::SockRef::from(&client).bind_device(Some(b"lo")).is_ok();
+        assert!(has(from, at), "bound to the interface that its frames come by ({is_bound})");
     }
 
     #[test]

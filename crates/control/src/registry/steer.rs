@@ -27,6 +27,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let entry = entry.canonical();
         self.check_share(id, stack, &entry)?;
         let owned = self.owned(id, stack)?;
+        let interface = owned.facts.index;
         let thing = || format!("cannot steer {entry}");
         if let Some(fault) = entry.fault() {
             return Err(Refusal::new(Code::Malformed, thing(), fault));
@@ -34,7 +35,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let (Some(twin), true) = (descriptors.pop(), descriptors.is_empty()) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
-        let place = Place { namespace: host.namespace(), interface: owned.facts.index, links: host.links() };
+        let place = Place { namespace: host.namespace(), interface, links: host.links() };
         twin::check(&entry, twin.as_fd(), place)?;
         let address = entry.local().ip();
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
@@ -44,10 +45,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
         let uid = self.uid(id);
         if is_new {
-            refuse_others_loss(&entry, uid, host)?;
+            refuse_others_loss(&entry, interface, uid, host)?;
         }
         self.dataplane.steer(stack, &entry)?;
-        if is_new && let Err(refusal) = refuse_others_loss(&entry, uid, host) {
+        if is_new && let Err(refusal) = refuse_others_loss(&entry, interface, uid, host) {
             // It began a moment before the rule stood.
             self.dataplane.unsteer(stack, &entry)?;
             return Err(refusal);
@@ -162,7 +163,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 /// A connection of TCP that the kernel has would be reset by a stack that does not know it, or read by a user who has bound
 /// its port beside it, which SO_REUSEADDR allows to everybody. Connections within this host are never steered. A group is
 /// received by every socket that has joined it, and by one stack alone once it is steered.
-fn refuse_others_loss(entry: &Entry, uid: u32, host: &dyn Host) -> Result<(), Refusal> {
+fn refuse_others_loss(entry: &Entry, interface: u32, uid: u32, host: &dyn Host) -> Result<(), Refusal> {
     let thing = || format!("cannot steer {entry}");
     let local = entry.local();
     let unknown = |error: std::io::Error| Refusal::new(Code::Kernel, thing(), error);
@@ -177,7 +178,10 @@ fn refuse_others_loss(entry: &Entry, uid: u32, host: &dyn Host) -> Result<(), Re
                 socket.is_connection() && is_outside && is_its && is_there(socket.local.ip())
             };
             let wanted = match entry {
-                Entry::Flow { remote, .. } if !local.ip().is_unspecified() => Wanted::Connection(local, *remote),
+                // One of a VLAN comes by another interface, upon this one.
+                Entry::Flow { remote, vlan: None, .. } if !local.ip().is_unspecified() => {
+                    Wanted::Connection(local, *remote, interface)
+                }
                 _ => Wanted::Port(Protocol::Tcp, local.port()),
             };
             if host.has_socket(wanted, &mut is_cut).map_err(unknown)? {

@@ -44,7 +44,7 @@ impl Host for FakeHost {
         let all = match wanted {
             Wanted::Port(Protocol::Udp, _) if self.are_groups_free => return Ok(false),
             // Its addresses are not those that the kernel knows.
-            Wanted::Connection(local, _) => Wanted::Port(Protocol::Tcp, local.port()),
+            Wanted::Connection(local, ..) => Wanted::Port(Protocol::Tcp, local.port()),
             Wanted::Port(..) => wanted,
         };
         crate::netlink::sockets::any(all, &mut |socket| is_it(&self.elsewhere(socket)))
