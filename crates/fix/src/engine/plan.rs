@@ -89,20 +89,16 @@ impl SessionPlan {
     }
 
     /// Gives a session that was tried out the store that it is to have, with what it has sent and received so far. Where that
-    /// fails nothing is left of it.
+    /// fails nothing is left of it. A journal that cannot be opened is left as it is: it may be another process's by now.
     pub(super) fn keep(&self, session: &mut Session<AnyStore>) -> Result<(), Problem> {
         let StorePlan::Journal { folder, options } = &self.store else { return Ok(()) };
-        let kept = self.open_journal(folder, *options, session.store().created_utc_ns()).and_then(|mut journal| {
-            session.store_mut().copy_to(&mut journal)?;
-            Ok(journal)
-        });
-        match kept {
-            Ok(journal) => *session.store_mut() = journal,
-            Err(problem) => {
-                let _ = std::fs::remove_dir_all(session_folder(folder, &self.settings.id));
-                return Err(problem);
-            }
+        let mut journal = self.open_journal(folder, *options, session.store().created_utc_ns())?;
+        if let Err(problem) = session.store_mut().copy_to(&mut journal) {
+            // It is locked by us as long as it is open.
+            let _ = std::fs::remove_dir_all(session_folder(folder, &self.settings.id));
+            return Err(problem);
         }
+        *session.store_mut() = journal;
         Ok(())
     }
 
