@@ -1,4 +1,5 @@
-//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours.
+//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours. The rings of
+//! a socket that is bound already, as one that is handed over is, can be mapped from Linux 6.4 on.
 //!
 //! Who is privileged makes the memory ([`Umem::create`]) and the socket ([`Xsk::open`], CAP_NET_RAW), and may hand both
 //! descriptors over with their [`XskFacts`]. Who is not maps them ([`Umem::open`], [`Rings::map`]) and needs no capability

@@ -1,4 +1,5 @@
-//! Frames of one device queue, over an AF_XDP socket (linux/if_xdp.h; Linux 5.11).
+//! Frames of one device queue, over an AF_XDP socket (linux/if_xdp.h; Linux 6.4, as its rings are mapped
+//! when it is bound).
 //!
 //! The link needs the socket's descriptor, the frame memory's, and their facts; it needs no privilege. Who has made them
 //! is another matter (`sidestep control`, or this process as root).
