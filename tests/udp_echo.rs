@@ -5,11 +5,12 @@ mod support;
 use sidestep_sys::process::die_with_parent;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+use support::lab::{introduce, socket_on};
 use support::{WATCHDOG, finish, is_root, send_signal, sidestep};
 
 const MESSAGES: u32 = 200;
@@ -110,7 +111,7 @@ impl Place {
 
     /// The peer: one question at a time, every byte of the answer compared.
     fn ask(&self, at: SocketAddr) {
-        let peer = self.peer();
+        let peer = socket_on(self.lab.host(Side::B));
         for number in 0..MESSAGES {
             let sent: Vec<u8> = (0..number * 7 % 1473).map(|index| (index * 31 + number) as u8).collect();
             peer.send_to(&sent, at).unwrap();
@@ -119,28 +120,12 @@ impl Place {
             assert_eq!((&answer[..count], from), (&sent[..], at), "{number}");
         }
     }
-
-    fn peer(&self) -> UdpSocket {
-        let there = self.lab.host(Side::B);
-        let socket = there.within(|| Ok(UdpSocket::bind((there.ipv4, 0)).unwrap())).unwrap();
-        socket.set_read_timeout(Some(WATCHDOG)).unwrap();
-        socket
-    }
-
-    /// The kernels find each other, so that no first datagram has to wait for the neighbour.
-    fn introduce(&self) {
-        let here = self.host();
-        let ours = here.within(|| Ok(UdpSocket::bind((here.ipv4, 0)).unwrap())).unwrap();
-        let peer = self.peer();
-        ours.send_to(b"hello", peer.local_addr().unwrap()).unwrap();
-        assert_eq!(peer.recv_from(&mut [0; 16]).unwrap().0, 5);
-    }
 }
 
 #[test]
 fn a_c_program_echoes_past_the_kernel() {
     let Some(place) = Place::new() else { return };
-    place.introduce();
+    introduce(place.host(), place.lab.host(Side::B));
     let control = place.start_control();
     let (path, counts) = place.echo();
     assert!(path.ends_with(": past the kernel (accelerated)\n"), "{path}");

@@ -5,11 +5,12 @@ mod support;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::lab::{introduce, socket_on};
 use support::{WATCHDOG, is_root, sidestep};
 
 const NOBODY: u32 = 65_534;
@@ -80,22 +81,6 @@ impl Place {
         let told = BufReader::new(child.stderr.take().unwrap());
         (Process(child), told)
     }
-
-    fn peer(&self) -> UdpSocket {
-        let there = self.lab.host(Side::B);
-        let socket = there.within(|| Ok(UdpSocket::bind((there.ipv4, 0)).unwrap())).unwrap();
-        socket.set_read_timeout(Some(WATCHDOG)).unwrap();
-        socket
-    }
-
-    /// The kernels find each other, so that no first datagram has to wait for the neighbour.
-    fn introduce(&self) {
-        let here = self.host();
-        let ours = here.within(|| Ok(UdpSocket::bind((here.ipv4, 0)).unwrap())).unwrap();
-        let peer = self.peer();
-        ours.send_to(b"hello", peer.local_addr().unwrap()).unwrap();
-        assert_eq!(peer.recv_from(&mut [0; 16]).unwrap().0, 5);
-    }
 }
 
 /// Where cargo puts an example. `cargo test` builds them all; `cargo test --test unprivileged` alone does not.
@@ -129,13 +114,13 @@ fn line(from: &mut impl BufRead) -> String {
 #[test]
 fn nobody_echoes_past_the_kernel() {
     let Some(mut place) = Place::new() else { return };
-    place.introduce();
+    introduce(place.host(), place.lab.host(Side::B));
     place.start_control();
     let at = SocketAddr::from((place.host().ipv4, PORT));
     let (echo, mut told) = place.start("udp_echo", &[&place.host().interface, &at.to_string()]);
     assert_eq!(line(&mut told), format!("{at} is accelerated (AF_XDP, copy)\n"));
     check_has_no_privilege(&echo);
-    let peer = place.peer();
+    let peer = socket_on(place.lab.host(Side::B));
     for number in 0..MESSAGES {
         let sent: Vec<u8> = (0..number * 7 % 1473).map(|index| (index * 31 + number) as u8).collect();
         peer.send_to(&sent, at).unwrap();
@@ -154,7 +139,7 @@ fn nobody_hears_a_group_past_the_kernel() {
     let (mut receiver, mut told) = place.start("multicast_receiver", &[&interface, &group.to_string()]);
     assert_eq!(line(&mut told), format!("{group} on {interface}: accelerated (AF_XDP, copy)\n"));
     check_has_no_privilege(&receiver);
-    let peer = place.peer();
+    let peer = socket_on(place.lab.host(Side::B));
     for number in 0..MESSAGES {
         peer.send_to(&number.to_le_bytes(), group).unwrap();
     }
@@ -178,7 +163,7 @@ fn nobody_without_a_control_plane_goes_by_the_kernel_and_is_told_why() {
     assert!(line(&mut told).starts_with("not past the kernel: "));
     assert_eq!(line(&mut told), format!("{at} is kernel: the control plane is not running\n"));
     check_has_no_privilege(&echo);
-    let peer = place.peer();
+    let peer = socket_on(place.lab.host(Side::B));
     peer.send_to(b"hello", at).unwrap();
     let mut answer = [0; 16];
     assert_eq!(peer.recv_from(&mut answer).expect("an answer"), (5, at));

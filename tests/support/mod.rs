@@ -1,6 +1,7 @@
 //! Running the binary, for the end-to-end tests.
 #![allow(dead_code)] // Every test file uses its own part.
 
+pub(crate) mod lab;
 pub(crate) mod result;
 
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! How connections end: half-closed, aborted, reset, by a reader that does not read, by processes that are killed.
 
-use crate::peer::{accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
+use crate::peer::{accept, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, serving};
 use crate::support::{Control, address, engine, lab, wait};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpError, TcpStream};
@@ -124,10 +124,7 @@ fn a_reader_that_is_slow_stops_the_sender_until_it_reads() {
 fn a_peer_that_is_killed_ends_the_connection() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
+    let (_control, mut engine, at, listener) = serving(b);
     let script = format!("exec 3<>/dev/tcp/{}/{}; echo here >&3; read -r line <&3", at.ip(), at.port());
     let mut child = a.spawn(a.command("bash").unwrap().arg("-c").arg(script)).unwrap();
     let stream = accept(&mut engine, listener);
@@ -142,13 +139,8 @@ fn a_peer_that_is_killed_ends_the_connection() {
 fn closing_a_listener_leaves_what_was_accepted() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (_control, mut engine, at, listener) = serving(b);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     engine.tcp().close_listener(listener).unwrap();
     refused(a, at);
     peer.write_all(b"still here").unwrap();

@@ -1,6 +1,8 @@
 //! Owners that stop, fork or die, and stacks that go away, with connections open.
 
-use crate::peer::{accept, ask, connect, heard, kernel_connect, kernel_listen, listen, poll_until, receive};
+use crate::peer::{
+    accept, ask, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, receive, serving,
+};
 use crate::roles::start;
 use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
 use sidestep_plane::client::Client;
@@ -16,13 +18,8 @@ use std::time::Duration;
 fn an_owner_that_was_stopped_for_a_while_keeps_its_connections() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (_control, mut engine, at, listener) = serving(b);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     ask(&mut engine, stream, &mut peer, b"before");
     // Longer than the second after which datagrams go to the kernel. Its TCP would answer this with a reset.
     std::thread::sleep(Duration::from_millis(1300));
@@ -38,13 +35,8 @@ fn an_owner_that_was_stopped_for_a_while_keeps_its_connections() {
 fn a_connection_outlives_a_neighbour_that_was_forgotten() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (_control, mut engine, at, listener) = serving(b);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     ask(&mut engine, stream, &mut peer, b"before");
     // Nothing that this host's kernel sends makes it ask for the neighbour again.
     ip(b, &format!("neigh flush dev {}", b.interface));
@@ -86,13 +78,8 @@ fn a_connection_outlives_an_address_that_comes_back() {
 fn a_forked_child_leaves_the_connections_alone() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (_control, mut engine, at, listener) = serving(b);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     ask(&mut engine, stream, &mut peer, b"before");
     engine = child(engine, |mut engine| {
         let refused = engine.tcp().read(stream, &mut [0; 8]).is_err_and(|error| error.errno() == libc::EPERM)
@@ -146,9 +133,7 @@ fn streams_are_lost_with_the_interface_and_listeners_come_back_with_it() {
     let mut engine = engine(b);
     let at = SocketAddr::new(address(b, false), 7000);
     let listener = listen(b, &mut engine, "0.0.0.0:7000".parse().unwrap());
-    let peer = kernel_connect(a, at);
-    let accepted = accept(&mut engine, listener);
-    let _peer = poll_until(&mut engine, peer);
+    let (accepted, _peer) = join(a, &mut engine, listener, at);
     let server = kernel_listen(a, SocketAddr::new(address(a, false), 0));
     let connected = connect(b, &mut engine, server.local_addr().unwrap());
     relink(a, b, || {
@@ -211,9 +196,7 @@ fn a_stack_that_control_has_forgotten_is_opened_again() {
         engine.poll().unwrap();
         engine.tcp().listener_path(listener).unwrap().is_accelerated().then_some(())
     });
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     ask(&mut engine, stream, &mut peer, b"again");
     drop(engine);
     drop(control);

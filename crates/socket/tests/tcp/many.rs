@@ -1,6 +1,6 @@
 //! Many connections at once.
 
-use crate::peer::{established, listen, poll_until, receive};
+use crate::peer::{established, poll_until, receive, serving};
 use crate::support::{Control, address, engine, lab, wait};
 use sidestep_testkit::lab::{Host, Side};
 use socket2::{Domain, Socket, Type};
@@ -65,10 +65,7 @@ fn a_thousand_connections_from_here_at_once() {
 fn a_thousand_connections_to_here_at_once() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
+    let (_control, mut engine, at, listener) = serving(b);
     let host = a.clone();
     let asking = std::thread::spawn(move || {
         let connect = || Ok((0..CONNECTIONS).map(|_| std::net::TcpStream::connect(at).unwrap()).collect::<Vec<_>>());

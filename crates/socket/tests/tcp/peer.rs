@@ -1,6 +1,6 @@
 //! What the tests do with streams: transfers in both directions at once, every byte compared; and Linux as the peer.
 
-use crate::support::{WATCHDOG, wait, wait_at_most};
+use crate::support::{Control, WATCHDOG, address, engine, wait, wait_at_most};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
 use sidestep_stack::tcp::{Readiness, Shutdown};
@@ -157,6 +157,27 @@ pub(crate) fn heard(engine: &mut Engine, peer: &mut KernelStream, buffer: &mut [
         });
         reading.join().expect("it does not panic")
     })
+}
+
+/// Control and an engine of a host, listening.
+pub(crate) fn serving(host: &Host) -> (Control, Engine, SocketAddr, TcpListener) {
+    let control = Control::start(host);
+    let mut engine = engine(host);
+    let at = SocketAddr::new(address(host, false), 7000);
+    let listener = listen(host, &mut engine, at);
+    (control, engine, at, listener)
+}
+
+/// Linux connects, and is accepted.
+pub(crate) fn join(
+    from: &Host,
+    engine: &mut Engine,
+    listener: TcpListener,
+    at: SocketAddr,
+) -> (TcpStream, KernelStream) {
+    let peer = kernel_connect(from, at);
+    let stream = accept(engine, listener);
+    (stream, poll_until(engine, peer))
 }
 
 /// Linux listening on a host.

@@ -1,7 +1,8 @@
 //! Transfers of all sizes in both directions at once, both roles, both families.
 
 use crate::peer::{
-    OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
+    OURS, THEIRS, accept, connect, exchange, join, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
+    serving,
 };
 use crate::support::{Control, address, engine, ip, lab, wait};
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
@@ -117,13 +118,8 @@ fn a_gibibyte_both_ways_in_both_roles() {
 fn payload_is_shown_where_it_stands() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
-    let peer = kernel_connect(a, at);
-    let stream = accept(&mut engine, listener);
-    let mut peer = poll_until(&mut engine, peer);
+    let (_control, mut engine, at, listener) = serving(b);
+    let (stream, mut peer) = join(a, &mut engine, listener, at);
     let sent: Vec<u8> = (0..100_u8).collect();
     std::io::Write::write_all(&mut peer, &sent).unwrap();
     let mut got = Vec::new();

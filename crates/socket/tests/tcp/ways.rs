@@ -1,10 +1,10 @@
 //! Ways that the tables leave open, and ports of which the kernel has connections: what is steered is answered, and what could
 //! not be is not steered.
 
-use crate::peer::{accept, ask, kernel_connect, listen, poll_until};
+use crate::peer::{accept, ask, join, listen, poll_until, serving};
 use crate::roles::start;
 use crate::support::{Control, address, bind, engine, ip, kernel, lab, wait, wait_for_control};
-use sidestep_socket::tcp::{TcpError, TcpListener, TcpStream};
+use sidestep_socket::tcp::{TcpError, TcpListener};
 use sidestep_socket::{Engine, Path, Reason};
 use sidestep_stack::tcp::Readiness;
 use sidestep_testkit::Host;
@@ -13,13 +13,6 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
-
-/// A connection of the kernel's on `a` to the listener.
-fn join(a: &Host, engine: &mut Engine, listener: TcpListener, at: SocketAddr) -> (TcpStream, KernelStream) {
-    let peer = kernel_connect(a, at);
-    let stream = accept(engine, listener);
-    (stream, poll_until(engine, peer))
-}
 
 fn until_path(engine: &mut Engine, listener: TcpListener, wanted: impl Fn(Path) -> bool) {
     wait("another path", || {
@@ -34,10 +27,7 @@ fn nobody_listens_past_the_kernel_where_ways_are_open_and_who_did_goes_on() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     ip(b, "rule add from 198.51.100.0/24 lookup main");
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
+    let (_control, mut engine, at, listener) = serving(b);
     assert_eq!(engine.tcp().listener_path(listener), Ok(Path::Kernel(Reason::RouteUnknown)));
     let (stream, mut peer) = join(a, &mut engine, listener, at);
     assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::RouteUnknown)));
@@ -166,10 +156,7 @@ fn a_feed_that_does_not_pause_does_not_keep_acknowledgements() {
     const DATAGRAMS: usize = 200;
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
+    let (_control, mut engine, at, listener) = serving(b);
     let (stream, mut peer) = join(a, &mut engine, listener, at);
     ask(&mut engine, stream, &mut peer, b"warm");
     let feed = bind(b, &mut engine, SocketAddr::new(at.ip(), 7001));
@@ -228,10 +215,7 @@ fn bind_to_loopback(host: &Host, port: u16) {
 fn streams_whose_rule_is_given_back_are_said_to_be_lost() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
-    let mut engine = engine(b);
-    let at = SocketAddr::new(address(b, false), 7000);
-    let listener = listen(b, &mut engine, at);
+    let (_control, mut engine, at, listener) = serving(b);
     let (accepted, _peer) = join(a, &mut engine, listener, at);
     let server = crate::peer::kernel_listen(a, SocketAddr::new(address(a, false), 0));
     let connected = crate::peer::connect(b, &mut engine, server.local_addr().unwrap());
