@@ -44,7 +44,7 @@ impl Printer {
     fn path(&mut self, path: &Path) -> Result<(), Problem> {
         let fail = |error: io::Error| {
             Problem::failed(format!("cannot read {}", path.display()), error)
-                .next("name a log, a journal or its folder that you may read; - or nothing is standard input")
+                .next("name a log, a journal or its folder that you may read; without a name, standard input is read")
         };
         if path.is_dir() {
             return self.folder(path);
