@@ -98,4 +98,6 @@ fn what_cannot_be_is_named() {
     for bad in [&["--fifo", "0"], &["--fifo", "100"], &["--cpu", "x"], &["--latency-qos", "-1"], &["--node", "x"]] {
         assert_eq!(under(bad, "true").code, 2, "{bad:?}");
     }
+    let told = under(&["--isolate"], "true");
+    assert!(told.code == 2 && told.stderr.contains("--cpu"), "{}", told.stderr);
 }

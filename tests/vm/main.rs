@@ -13,12 +13,13 @@ use bypass::{
 };
 use sidestep_testkit::{vm, vm_tests};
 use tune::{
-    apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host, settings_of_a_device_are_read_and_set,
+    apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host,
+    cpus_are_a_programs_alone_while_it_runs, settings_of_a_device_are_read_and_set,
 };
 
 static PLAN: vm::Plan = vm::Plan {
     modules: &["veth", "e1000e"],
-    programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill"],
+    programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill", "sleep"],
     devices: &["e1000e"],
 };
 
@@ -26,6 +27,7 @@ vm_tests!(PLAN:
     settings_of_a_device_are_read_and_set,
     check_looks_at_all_of_the_host,
     apply_and_revert_leave_every_byte_as_it_was,
+    cpus_are_a_programs_alone_while_it_runs,
     datagrams_go_past_the_kernel,
     streams_go_past_the_kernel,
     control_comes_and_goes_and_leaves_nothing,

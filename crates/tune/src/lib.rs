@@ -3,7 +3,7 @@
 //! [`table`] has every check as a row of data; [`profile`] what is wished of each. [`audit::Audit`] reads and judges a
 //! [`host::Host`], which is the running one or a copy of its files. [`plan::Plan`] is what would be changed, [`apply`](apply::apply)
 //! changes it, [`revert`](revert::revert) puts it back. [`trial`] does both while something is measured; [`run`] is what a program
-//! is put under.
+//! is put under, [`isolate`] keeps its CPUs for it alone.
 #![forbid(unsafe_code)]
 
 pub mod apply;
@@ -13,6 +13,7 @@ pub mod cpus;
 pub mod driver;
 pub mod host;
 pub mod interrupts;
+pub mod isolate;
 mod netlink;
 pub mod place;
 pub mod plan;

@@ -12,6 +12,9 @@ const READINGS_MAX: usize = 4096;
 /// Processes that are looked at; a host has some thousand.
 const PROCESSES_MAX: usize = 32_768;
 
+/// Cgroups below the root that are looked at; systemd makes some five.
+const GROUPS_MAX: usize = 1024;
+
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -64,7 +67,7 @@ impl<'a> Scope<'a> {
         let online = list(host, "sys:devices/system/cpu/online");
         let hot = match &request.hot {
             Some(hot) => named_cpus(hot, &online)?,
-            None => list(host, "sys:devices/system/cpu/isolated").with(&partition(host)),
+            None => isolated(host),
         };
         let nodes = host.list(&Place::of("sys:devices/system/node"));
         let numbered = |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
@@ -158,9 +161,23 @@ fn list(host: &dyn Host, place: &str) -> CpuSet {
     CpuSet::list(&read(host, place)).unwrap_or_default()
 }
 
-/// CPUs that cgroups keep for themselves (Linux 6.7).
-fn partition(host: &dyn Host) -> CpuSet {
-    list(host, "sys:fs/cgroup/cpuset.cpus.isolated")
+/// CPUs that the scheduler leaves alone: since the boot, or since a cgroup keeps them for itself.
+pub(crate) fn isolated(host: &dyn Host) -> CpuSet {
+    list(host, "sys:devices/system/cpu/isolated").with(&partitions(host))
+}
+
+/// The CPUs of isolated partitions, as the kernel sums them up since Linux 6.7; before, those of the groups below the root, where
+/// alone a partition could be.
+fn partitions(host: &dyn Host) -> CpuSet {
+    let root = Place::of("sys:fs/cgroup");
+    if let Ok(sum) = host.read(&root.join("cpuset.cpus.isolated")) {
+        return CpuSet::list(&sum).unwrap_or_default();
+    }
+    let groups = host.list(&root).into_iter().take(GROUPS_MAX).map(|name| root.join(&name));
+    let text = |group: &Place, name: &str| host.read(&group.join(name)).unwrap_or_default();
+    let isolated = groups.filter(|group| text(group, "cpuset.cpus.partition") == "isolated");
+    let cpus = isolated.filter_map(|group| CpuSet::list(&text(&group, "cpuset.cpus")));
+    cpus.fold(CpuSet::default(), |all, one| all.with(&one))
 }
 
 fn named_cpus(hot: &CpuSet, online: &CpuSet) -> Result<CpuSet, Problem> {
@@ -235,6 +252,28 @@ mod tests {
         assert_eq!((find("quiet"), find("isolcpus")), (Some("set"), Some("managed_irq,2-3")));
         assert_eq!(find("rcutree.x_y"), Some("a b"));
         assert!(command_line("  \" ").len() <= 1);
+    }
+
+    #[test]
+    fn isolated_cpus_are_those_of_the_boot_and_of_partitions() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let host = crate::host::Tree::at(folder.path());
+        let found = || isolated(&host).to_string();
+        file("sys/devices/system/cpu/isolated", "7\n");
+        for (group, kind, cpus) in
+            [("hot", "isolated", "2-3"), ("bad", "isolated invalid (x)", "4"), ("root", "root", "5")]
+        {
+            file(&format!("sys/fs/cgroup/{group}/cpuset.cpus.partition"), kind);
+            file(&format!("sys/fs/cgroup/{group}/cpuset.cpus"), cpus);
+        }
+        assert_eq!(found(), "2-3,7", "before Linux 6.7");
+        file("sys/fs/cgroup/cpuset.cpus.isolated", "3\n");
+        assert_eq!(found(), "3,7");
     }
 
     #[test]

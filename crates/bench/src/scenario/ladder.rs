@@ -39,8 +39,8 @@ pub fn ladder(transport: Transport, size: u32, means: &Means) -> Result<Vec<Arm>
         Some(cpu) => [&mut isolated, &mut polling].into_iter().for_each(|arm| arm.rung_mut().cpu = Some(cpu)),
         None => {
             isolated = isolated.refused(
-                "no CPU is isolated from the scheduler (/sys/devices/system/cpu/isolated is empty): boot with isolcpus=, or \
-                 make an isolated cpuset partition",
+                "no CPU is isolated from the scheduler (/sys/devices/system/cpu/isolated is empty): boot with isolcpus=; or, \
+                 without a boot, compare a run with one under sidestep tune run --cpu A,B --isolate (of three CPUs or more)",
             );
             missing.push("without an isolated CPU");
         }

@@ -38,6 +38,14 @@ pub(crate) enum Tune {
     Verify(super::tune_verify::Verify),
     /// Run a command pinned to CPUs, and under what else a trading path wants
     Run(super::tune_run::TuneRun),
+    /// Give isolated CPUs back when the command of `tune run --isolate` has ended
+    #[command(hide = true)]
+    KeepIsolated {
+        folder: PathBuf,
+        /// By this process; without it, by one that is nobody's child, as the command may wait for all of its own
+        #[arg(long)]
+        here: bool,
+    },
 }
 
 /// What is looked at.

@@ -11,6 +11,10 @@ pub(crate) struct TuneRun {
     /// The CPUs to run on, such as 3 or 2-3,6 [default: those it may run on now]
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub(crate) cpu: Option<CpuSet>,
+    /// Keep these CPUs for the command alone while it runs: a cpuset partition of cgroup v2 (root, Linux 6.1), without a boot.
+    /// Its threads are not spread over them: it has to pin them
+    #[arg(long, requires = "cpu")]
+    pub(crate) isolate: bool,
     #[command(flatten)]
     pub(crate) under: Under,
     /// The command and its arguments; its exit code is ours

@@ -199,6 +199,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "power saving of PCIe links",
         read: Read::Setting("sys:module/pcie_aspm/parameters/policy"),
         form: Form::Choice,
+        hosts: Hosts::Metal,
         absent: "the kernel does not manage PCIe link power",
         why: "A sleeping link takes microseconds to wake before the first packet after a pause can pass.",
         source: "Solarflare Server Adapter User Guide; Linux PCI/aspm",

@@ -4,10 +4,13 @@ use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::place::Place;
-use crate::scope::{Scope, Task};
+use crate::scope::{self, Scope, Task};
 
 /// Readings of tasks; a host where more stray is told enough.
 const TASKS_MAX: usize = 256;
+
+/// Threads of one program that are looked at: of those that have more, most do the same.
+const THREADS_MAX: usize = 256;
 
 const ROW_HERE: Check = Check { group: Group::Isolation, ..ROW };
 
@@ -15,15 +18,18 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-domain",
         title: "hot CPUs out of the scheduler's reach",
-        read: Read::Derived("/sys/devices/system/cpu/isolated, /sys/fs/cgroup/cpuset.cpus.isolated", isolated),
+        read: Read::Derived(
+            "/sys/devices/system/cpu/isolated, /sys/fs/cgroup/cpuset.cpus.isolated or (before 6.7) */cpuset.cpus.partition",
+            isolated,
+        ),
         form: Form::List,
         why: "The scheduler does not balance tasks onto isolated CPUs. Alone it can be a loss: measured worse than pinning with \
               its interrupt (47.8 against 45.4 us), as interrupts and softirqs still come.",
         source: "Linux admin-guide/cgroup-v2 (cpuset.cpus.partition); Waskiewicz, Anatomy of Networking in HFT, benchmark 4",
         effect: Effect::Stalls,
-        set: Set::Service,
-        how: "mkdir /sys/fs/cgroup/hot; there: echo HOT > cpuset.cpus, echo isolated > cpuset.cpus.partition, and the pids of \
-              what is to run on those CPUs to cgroup.procs. rmdir takes it back at run time; isolcpus= is deprecated",
+        set: Set::Program,
+        how: "sidestep tune run --cpu HOT --isolate -- PROGRAM makes a cpuset partition for PROGRAM, and removes it after it; \
+              isolcpus= does it from the boot on, and is deprecated",
         risk: Risk::Medium,
         harm: "tasks that nobody pins crowd on the other CPUs",
         ..ROW_HERE
@@ -45,7 +51,7 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-tasks",
         title: "programs that may run on hot CPUs",
-        read: Read::Derived("Cpus_allowed_list of programs that are not pinned to hot CPUs alone", programs),
+        read: Read::Derived("Cpus_allowed_list of threads of programs that are not pinned to hot CPUs alone", programs),
         form: Form::List,
         why: "Whatever is allowed there will one day run there, and cost a context switch and its cache.",
         source: "tuned cpu-partitioning (systemd plugin)",
@@ -241,12 +247,7 @@ fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
 
 fn isolated(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
-    let place = "sys:devices/system/cpu/isolated";
-    let boot = scope.reading("", Place::of(place), Form::List);
-    let partition = CpuSet::list(&scope.text("sys:fs/cgroup/cpuset.cpus.isolated")).unwrap_or_default();
-    let boot = boot.value.ok().and_then(|list| CpuSet::list(&list));
-    let all = boot.map(|boot| boot.with(&partition).to_string());
-    Ok(all.into_iter().map(|all| Reading::of("", all)).collect())
+    Ok(vec![Reading::of("", scope::isolated(scope.host).to_string())])
 }
 
 /// A field of /proc/PID/status.
@@ -263,23 +264,47 @@ fn is_fixed(stat: &str) -> bool {
     flags.is_some_and(|flags| flags & NO_SETAFFINITY != 0)
 }
 
+/// Where a task, if it is of this kind, may run beside the hot CPUs.
+fn stray(scope: &Scope<'_>, task: &Task, kernel: bool) -> Vec<Reading> {
+    let text = scope.text(&format!("proc:{}/status", task.pid));
+    let is_kernel = task.pid == 2 || status(&text, "PPid") == Some("2");
+    let is_fixed = || is_fixed(&scope.text(&format!("proc:{}/stat", task.pid)));
+    if is_kernel != kernel || (kernel && is_fixed()) {
+        return Vec::new();
+    }
+    let mut places = allowed(scope, task, &text);
+    places.retain(|(_, cpus)| !scope.cpus.hot.covers(cpus));
+    let reading = |(id, cpus): (u32, CpuSet)| Reading::of(format!("{} ({id})", task.name), cpus.to_string());
+    places.into_iter().map(reading).collect()
+}
+
 fn strays(scope: &Scope<'_>, kernel: bool) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
-    let stray = |task: &Task| {
-        let text = scope.text(&format!("proc:{}/status", task.pid));
-        let is_kernel = task.pid == 2 || status(&text, "PPid") == Some("2");
-        let allowed = CpuSet::list(status(&text, "Cpus_allowed_list")?)?;
-        let ours = scope.cpus.hot.covers(&allowed);
-        let is_fixed = || is_fixed(&scope.text(&format!("proc:{}/stat", task.pid)));
-        let counts = is_kernel == kernel && !ours && !(kernel && is_fixed());
-        counts.then(|| Reading::of(format!("{} ({})", task.name, task.pid), allowed.to_string()))
-    };
-    let readings = scope.tasks.iter().filter_map(stray);
+    let readings = scope.tasks.iter().flat_map(|task| stray(scope, task, kernel));
     // Those that may run there first, so that the limit hides none of them.
     let (mut on, off): (Vec<_>, Vec<_>) = readings.partition(|reading| touches(reading, &scope.cpus.hot));
     on.extend(off);
     on.truncate(TASKS_MAX);
     Ok(on)
+}
+
+/// Where the threads of a task may run, each place once, with the id of the first that may: the task's own, or that of another
+/// thread, as a program pins its threads one by one. `text` is the task's /proc/PID/status.
+fn allowed(scope: &Scope<'_>, task: &Task, text: &str) -> Vec<(u32, CpuSet)> {
+    let mut found: Vec<(u32, CpuSet)> = Vec::new();
+    let mut add = |id: u32, text: &str| {
+        let cpus = status(text, "Cpus_allowed_list").and_then(CpuSet::list);
+        if let Some(cpus) = cpus.filter(|cpus| found.iter().all(|(_, one)| one != cpus)) {
+            found.push((id, cpus));
+        }
+    };
+    add(task.pid, text);
+    let threads = scope.host.list(&Place::of(&format!("proc:{}/task", task.pid)));
+    let others = threads.iter().filter_map(|name| name.parse().ok()).filter(|id| *id != task.pid);
+    for id in others.take(THREADS_MAX) {
+        add(id, &scope.text(&format!("proc:{}/task/{id}/status", task.pid)));
+    }
+    found
 }
 
 fn touches(reading: &Reading, hot: &CpuSet) -> bool {
@@ -305,5 +330,28 @@ mod tests {
         assert!(!is_fixed("12 (a) b) S 2 0 0 0 -1 2129984 0"));
         assert!(!is_fixed("") && !is_fixed("1 (x"));
         assert_eq!(status("Name:\tx\nPPid:\t2\n", "PPid"), Some("2"));
+    }
+
+    #[test]
+    fn threads_of_a_program_are_looked_at_one_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        file("sys/devices/system/cpu/online", "0-3");
+        file("proc/50/comm", "trader");
+        for (path, cpus) in [("", "0"), ("task/50/", "0"), ("task/51/", "3"), ("task/52/", "0-3"), ("task/53/", "0-3")]
+        {
+            file(&format!("proc/50/{path}status"), &format!("PPid:\t1\nCpus_allowed_list:\t{cpus}\n"));
+        }
+        let host = crate::host::Tree::at(folder.path());
+        let request = scope::Request { hot: CpuSet::list("3"), ..scope::Request::default() };
+        let told = programs(&Scope::of(&host, &request).unwrap()).unwrap();
+        let told: Vec<_> = told.into_iter().map(|one| (one.subject, one.value.unwrap())).collect();
+        let expected =
+            [("trader (52)", "0-3"), ("trader (50)", "0")].map(|(name, cpus)| (name.to_owned(), cpus.to_owned()));
+        assert_eq!(told, expected, "the one on hot CPUs alone is what they are for");
     }
 }

@@ -4,11 +4,15 @@ use crate::{exit, output};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use sidestep_tune::host::Live;
+use sidestep_tune::isolate;
 use sidestep_tune::revert::revert;
 use sidestep_tune::show::text;
 use sidestep_tune::snapshot::{Snapshot, Store};
 
 pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
+    for folder in isolate::sweep() {
+        output::print(&format!("{folder} was left behind, and is removed\n"))?;
+    }
     let store = Store::usual();
     let mut snapshots = store.list()?;
     if snapshots.is_empty() {
