@@ -3,6 +3,8 @@
 CARGO ?= cargo
 OUT ?= out
 PREFIX ?= /usr/local
+# In front of PREFIX, for who makes a package.
+DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -20,11 +22,11 @@ demo: build ## Measure this machine in about a minute, write out/report.html and
 
 install: build ## Install the binary, the C library and its headers under PREFIX (/usr/local)
 	$(CARGO) build --release --locked -p sidestep-capi
-	install -D -t $(PREFIX)/bin target/release/sidestep
-	install -D -m 644 -t $(PREFIX)/include/sidestep include/sidestep/*.h
-	install -D -m 644 -t $(PREFIX)/lib target/release/libsidestep_c.a
-	install -D -m 755 target/release/libsidestep_c.so $(PREFIX)/lib/libsidestep_c.so.1
-	ln -sf libsidestep_c.so.1 $(PREFIX)/lib/libsidestep_c.so
+	install -D -t $(DESTDIR)$(PREFIX)/bin target/release/sidestep
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/sidestep include/sidestep/*.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib target/release/libsidestep_c.a
+	install -D -m 755 target/release/libsidestep_c.so $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so.1
+	ln -sf libsidestep_c.so.1 $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so
 
 test: ## Run every test (as root also those that need namespaces)
 	@scripts/bootstrap test

@@ -179,7 +179,9 @@ fn bracket() -> Bracket {
         let before = arch::start();
         let ns = monotonic_raw_ns();
         let after = arch::stop();
-        Bracket { tsc: before + (after - before) / 2, ns, width_ticks: after - before }
+        // A thread that is moved to a CPU whose counter is behind sees it go back: the widest bracket there is.
+        let width_ticks = after.wrapping_sub(before);
+        Bracket { tsc: before.wrapping_add(width_ticks / 2), ns, width_ticks }
     };
     (0..BRACKETS).map(|_| attempt()).min_by_key(|b| b.width_ticks).expect("BRACKETS is not zero")
 }

@@ -252,6 +252,17 @@ mod tests {
     }
 
     #[test]
+    fn slices_that_lie_too_far_apart_are_not_enough() {
+        let wild = |factor: f64| {
+            let mut document = document(1.0, 6, 0.0, 1);
+            let p50s = [1.0, 1.0, 1.0, 1000.0, 1000.0, 1000.0];
+            document.results[0].blocks.iter_mut().zip(p50s).for_each(|(block, p50)| block.p50 = p50 * factor);
+            document
+        };
+        assert_eq!(verdict(&wild(1.0), &wild(10.0)), Verdict::NotEnoughData);
+    }
+
+    #[test]
     fn a_noisy_control_raises_the_floor() {
         let (base, mut slower) = (document(5_000.0, 40, 0.1, 1), document(5_500.0, 40, 0.1, 2));
         slower.ratios.push(Ratio {

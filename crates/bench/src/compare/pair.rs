@@ -19,12 +19,14 @@ pub(super) fn judge((before, first): (&Row, &Document), (after, second): (&Row, 
 }
 
 /// Ratio of the medians of the slices' medians. The two runs are independent: the half widths of their intervals add in squares.
+/// `None` where the slices of one lie so far apart that its interval reaches zero: nothing can be told from that.
 fn ratio(before: &Row, after: &Row) -> Option<Estimate> {
     let (before, after) = (stats::median(&slices(before)?)?, stats::median(&slices(after)?)?);
     let value = after.value / before.value;
     let below = (after.value / after.ci95[0]).ln().hypot((before.ci95[1] / before.value).ln());
     let above = (after.ci95[1] / after.value).ln().hypot((before.value / before.ci95[0]).ln());
-    Some(Estimate { value, ci95: [value * (-below).exp(), value * above.exp()] })
+    let ci95 = [value * (-below).exp(), value * above.exp()];
+    ci95.iter().all(|end| end.is_finite()).then_some(Estimate { value, ci95 })
 }
 
 /// How far the row's own control strays from 1. Its value, not its interval: how uncertain the row is stands in the

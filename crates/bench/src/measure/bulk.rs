@@ -15,6 +15,8 @@ use std::time::Duration;
 /// Streamed before counting begins: buffers are full and windows open then, so that what is handed over in a time is what
 /// arrives in it.
 const SETTLE: Duration = Duration::from_millis(10);
+/// What is in buffers when a slice ends is a few megabytes: a peer that has not taken it by then is stopped, or gone.
+const END_WITHIN: Duration = Duration::from_secs(10);
 
 impl Bench {
     /// Streams for `duration`, over a connection made for it.
@@ -131,7 +133,15 @@ impl Bench {
         // A connection that is broken cannot be ended in order; the peer then sees it break.
         let _ = link.shutdown();
         // Our own stack sends and hears only while it is asked to.
-        while !self.control().has_word_now() {
+        let begin = self.clock.stop();
+        while !self.control().has_word_now() && !self.is_stopped() {
+            if self.clock.stop() - begin > self.clock.ticks(END_WITHIN) {
+                return Err(Problem::failed(
+                    "lost the peer",
+                    format!("it was silent for {END_WITHIN:?} after the slice"),
+                )
+                .next("see whether it is stopped, and what it printed"));
+            }
             let _ = link.recv(&mut [0; 64]);
         }
         drop(link);

@@ -10,15 +10,23 @@ use std::fmt;
 pub struct IrqPins {
     host: Box<dyn Host>,
     before: Vec<(Place, String)>,
-    pinned_to: Option<u32>,
+    moved: Moved,
+}
+
+/// Where they are now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// Where they were.
+    Nowhere,
+    /// Some of them elsewhere, as a write failed.
+    Somewhere,
+    /// All on this CPU.
+    To(u32),
 }
 
 impl fmt::Debug for IrqPins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IrqPins")
-            .field("before", &self.before)
-            .field("pinned_to", &self.pinned_to)
-            .finish_non_exhaustive()
+        f.debug_struct("IrqPins").field("before", &self.before).field("moved", &self.moved).finish_non_exhaustive()
     }
 }
 
@@ -37,26 +45,31 @@ impl IrqPins {
             Ok((place, affinity))
         };
         let before = irqs.iter().map(note).collect::<Result<_, String>>()?;
-        Ok(Self { host, before, pinned_to: None })
+        Ok(Self { host, before, moved: Moved::Nowhere })
     }
 
     /// Sends them all to `cpu`. What the kernel manages itself cannot be moved and makes this fail.
     pub fn pin(&mut self, cpu: u32) -> Result<(), Problem> {
-        if self.pinned_to == Some(cpu) {
+        if self.moved == Moved::To(cpu) {
             return Ok(());
         }
-        self.pinned_to = Some(cpu);
-        self.before.iter().try_for_each(|(place, _)| self.write(place, &cpu.to_string()))
+        // Not where they were from the first write on, and on that CPU only after the last.
+        self.moved = Moved::Somewhere;
+        self.before.iter().try_for_each(|(place, _)| self.write(place, &cpu.to_string()))?;
+        self.moved = Moved::To(cpu);
+        Ok(())
     }
 
     /// Sends them where they were.
     pub fn restore(&mut self) -> Result<(), Problem> {
-        if self.pinned_to.take().is_none() {
+        if self.moved == Moved::Nowhere {
             return Ok(());
         }
         // All of them, even when one fails; the first failure is told.
         let results: Vec<_> = self.before.iter().map(|(place, affinity)| self.write(place, affinity)).collect();
-        results.into_iter().collect()
+        results.into_iter().collect::<Result<(), _>>()?;
+        self.moved = Moved::Nowhere;
+        Ok(())
     }
 
     fn write(&self, place: &Place, affinity: &str) -> Result<(), Problem> {
@@ -107,6 +120,23 @@ mod tests {
 
     fn affinity(folder: &Path, irq: &str) -> String {
         fs::read_to_string(folder.join("proc/irq").join(irq).join("smp_affinity_list")).expect("it is there")
+    }
+
+    #[test]
+    fn what_failed_half_way_is_tried_again_and_put_back() {
+        let folder = host();
+        let (stands, aside) = (folder.path().join("proc/irq/42"), folder.path().join("aside"));
+        let mut pins = pins(folder.path(), "eth7").expect("it has two");
+        fs::rename(&stands, &aside).expect("moved");
+        assert!(pins.pin(3).is_err() && pins.restore().is_err(), "one is not there");
+        fs::rename(&aside, &stands).expect("moved");
+        pins.pin(3).expect("both are there");
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("3\n".into(), "3\n".into()));
+        fs::rename(&stands, &aside).expect("moved");
+        assert!(pins.restore().is_err());
+        fs::rename(&aside, &stands).expect("moved");
+        pins.restore().expect("again");
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("0-3\n".into(), "2\n".into()));
     }
 
     #[test]

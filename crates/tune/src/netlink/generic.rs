@@ -105,7 +105,8 @@ fn collect(packet: &[u8], sequence: u32, answers: &mut Vec<Vec<u8>>) -> io::Resu
         match kind {
             // An answer to an earlier request that was given up.
             _ if word(8) != sequence => {}
-            NLMSG_DONE => return Ok(true),
+            // The end of a list, or why it ends here.
+            NLMSG_DONE => return outcome(0, body).map(|()| true),
             NLMSG_ERROR => return outcome(u16::from_ne_bytes([header[6], header[7]]), body).map(|()| true),
             _ => answers.extend(body.get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
         }
