@@ -18,6 +18,7 @@ use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, cpu};
 use sidestep_testkit::lab::{Lab, Options as LabOptions};
 use sidestep_tune::host::Live;
+use sidestep_tune::snapshot::Store;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -303,7 +304,7 @@ pub(crate) fn stack_refusal(bench: &Bench, transport: Transport, size: u32) -> O
 
 pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {
     let roots = Roots::default();
-    let irqs = IrqPins::of(Box::new(Live::new()), &bench.ends().interface).and_then(|irqs| {
+    let irqs = IrqPins::of(Live::new, Store::usual(), &bench.ends().interface).and_then(|irqs| {
         if pin_irq { Ok(irqs) } else { Err("add --pin-irq to have them moved to the measuring CPU, and back".into()) }
     });
     let isolated = roots.sys("devices/system/cpu/isolated");

@@ -36,6 +36,16 @@ impl Trial {
         trials.into_iter().map(|(check, changes)| Self::new(check, part(changes), store.clone(), Live::new)).collect()
     }
 
+    /// One of changes that no plan has made; `host` looks at the host afresh.
+    pub fn one<H: Host>(
+        check: &str,
+        changes: Vec<Change>,
+        store: Store,
+        host: impl Fn() -> H + Send + 'static,
+    ) -> Self {
+        Self::new(check.into(), Plan { changes, ..Plan::default() }, store, host)
+    }
+
     fn new<H: Host>(check: String, part: Plan, store: Store, host: impl Fn() -> H + Send + 'static) -> Self {
         let (turns, orders) = channel();
         let (answers, results) = channel();

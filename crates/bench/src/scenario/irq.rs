@@ -1,40 +1,43 @@
-//! Moving a network interface's interrupts to one CPU, for the rungs that ask for it, and back.
+//! Moving a network interface's interrupts to one CPU, for the rungs that ask for it, and back. While they are moved the way back
+//! is on disk, as with all that `tune` changes: `sidestep tune revert` finds it when this process was killed.
 
 use sidestep_sys::problem::{Problem, say};
+use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host};
 use sidestep_tune::interrupts::{affinity_of, of_interface};
 use sidestep_tune::place::Place;
+use sidestep_tune::plan::Change;
+use sidestep_tune::snapshot::Store;
+use sidestep_tune::trial::Trial;
 use std::fmt;
+
+/// How the change is called in `tune status`.
+const NAME: &str = "irq-hot-queue";
 
 /// The interrupts of one interface, with the affinity they had.
 pub struct IrqPins {
-    host: Box<dyn Host>,
-    before: Vec<(Place, String)>,
-    moved: Moved,
-}
-
-/// Where they are now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moved {
-    /// Where they were.
-    Nowhere,
-    /// Some of them elsewhere, as a write failed.
-    Somewhere,
-    /// All on this CPU.
-    To(u32),
+    before: Vec<(u32, Place, String)>,
+    /// Makes a trial of changes on the host that this was made for.
+    trial_of: Box<dyn Fn(Vec<Change>) -> Trial>,
+    pinned: Option<(u32, Trial)>,
 }
 
 impl fmt::Debug for IrqPins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IrqPins").field("before", &self.before).field("moved", &self.moved).finish_non_exhaustive()
+        f.debug_struct("IrqPins").field("before", &self.before).field("pinned", &self.pinned).finish_non_exhaustive()
     }
 }
 
 impl IrqPins {
-    /// Notes the affinity of the interrupts of `interface`. Err says why there is nothing to pin.
-    pub fn of(host: Box<dyn Host>, interface: &str) -> Result<Self, String> {
+    /// Notes the affinity of the interrupts of `interface` on the host that `look` looks at. Err says why there is nothing to pin.
+    pub fn of<H: Host>(
+        look: impl Fn() -> H + Clone + Send + 'static,
+        store: Store,
+        interface: &str,
+    ) -> Result<Self, String> {
+        let host = look();
         let interrupts = host.read(&Place::parse("proc:interrupts").map_err(|problem| problem.brief())?);
-        let irqs = of_interface(host.as_ref(), interface, &interrupts.unwrap_or_default());
+        let irqs = of_interface(&host, interface, &interrupts.unwrap_or_default());
         if irqs.is_empty() {
             return Err(format!("{interface} has no interrupt of its own to pin (a veth or loopback device has none)"));
         }
@@ -42,41 +45,41 @@ impl IrqPins {
             let place = affinity_of(*irq);
             let affinity =
                 host.read(&place).map_err(|absence| format!("cannot read {}: {}", place.words(), why(absence)))?;
-            Ok((place, affinity))
+            Ok((*irq, place, affinity))
         };
         let before = irqs.iter().map(note).collect::<Result<_, String>>()?;
-        Ok(Self { host, before, moved: Moved::Nowhere })
+        let trial_of = move |changes| Trial::one(NAME, changes, store.clone(), look.clone());
+        Ok(Self { before, trial_of: Box::new(trial_of), pinned: None })
     }
 
-    /// Sends them all to `cpu`. What the kernel manages itself cannot be moved and makes this fail.
+    /// Sends them all to `cpu`. What the kernel manages itself cannot be moved; this fails when that is all of them.
     pub fn pin(&mut self, cpu: u32) -> Result<(), Problem> {
-        if self.moved == Moved::To(cpu) {
+        if self.pinned.as_ref().is_some_and(|(now, _)| *now == cpu) {
             return Ok(());
         }
-        // Not where they were from the first write on, and on that CPU only after the last.
-        self.moved = Moved::Somewhere;
-        self.before.iter().try_for_each(|(place, _)| self.write(place, &cpu.to_string()))?;
-        self.moved = Moved::To(cpu);
+        self.restore()?;
+        let mut trial = (self.trial_of)(self.changes(&cpu.to_string()));
+        trial.turn(true)?;
+        self.pinned = Some((cpu, trial));
         Ok(())
     }
 
-    /// Sends them where they were.
+    /// Sends them where they were. What somebody else has moved meanwhile stays, and makes this fail.
     pub fn restore(&mut self) -> Result<(), Problem> {
-        if self.moved == Moved::Nowhere {
-            return Ok(());
-        }
-        // All of them, even when one fails; the first failure is told.
-        let results: Vec<_> = self.before.iter().map(|(place, affinity)| self.write(place, affinity)).collect();
-        results.into_iter().collect::<Result<(), _>>()?;
-        self.moved = Moved::Nowhere;
-        Ok(())
+        self.pinned.take().map_or(Ok(()), |(_, mut trial)| trial.turn(false))
     }
 
-    fn write(&self, place: &Place, affinity: &str) -> Result<(), Problem> {
-        self.host.write(place, affinity).map_err(|error| {
-            Problem::failed(format!("cannot write {affinity:?} to {}", place.words()), error)
-                .next("run as root; an interrupt that the kernel manages cannot be moved")
-        })
+    fn changes(&self, cpu: &str) -> Vec<Change> {
+        let elsewhere = self.before.iter().filter(|(.., affinity)| affinity != cpu);
+        let change = |(irq, place, affinity): &(u32, Place, String)| Change {
+            check: NAME.into(),
+            subject: format!("irq{irq}"),
+            place: place.clone(),
+            form: Form::List,
+            before: affinity.clone(),
+            after: cpu.into(),
+        };
+        elsewhere.map(change).collect()
     }
 }
 
@@ -115,7 +118,8 @@ mod tests {
     }
 
     fn pins(folder: &Path, interface: &str) -> Result<IrqPins, String> {
-        IrqPins::of(Box::new(Tree::at(folder)), interface)
+        let tree = Tree::at(folder);
+        IrqPins::of(move || tree.clone(), Store::at(folder.join("state")), interface)
     }
 
     fn affinity(folder: &Path, irq: &str) -> String {
@@ -123,20 +127,31 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_half_way_is_tried_again_and_put_back() {
+    fn what_failed_half_way_goes_back_and_others_changes_stay() {
         let folder = host();
         let (stands, aside) = (folder.path().join("proc/irq/42"), folder.path().join("aside"));
         let mut pins = pins(folder.path(), "eth7").expect("it has two");
         fs::rename(&stands, &aside).expect("moved");
-        assert!(pins.pin(3).is_err() && pins.restore().is_err(), "one is not there");
+        assert!(pins.pin(3).is_err(), "one is not there");
+        assert_eq!(affinity(folder.path(), "41"), "0-3\n");
         fs::rename(&aside, &stands).expect("moved");
         pins.pin(3).expect("both are there");
-        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("3\n".into(), "3\n".into()));
-        fs::rename(&stands, &aside).expect("moved");
-        assert!(pins.restore().is_err());
-        fs::rename(&aside, &stands).expect("moved");
-        pins.restore().expect("again");
-        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("0-3\n".into(), "2\n".into()));
+        fs::write(stands.join("smp_affinity_list"), "1\n").expect("somebody else's");
+        assert!(pins.restore().expect_err("told").to_string().contains("42"));
+        assert_eq!((affinity(folder.path(), "41"), affinity(folder.path(), "42")), ("0-3\n".into(), "1\n".into()));
+    }
+
+    #[test]
+    fn the_way_back_is_on_disk_while_they_are_moved() {
+        let folder = host();
+        let (mut pins, store) =
+            (pins(folder.path(), "eth7").expect("it has two"), Store::at(folder.path().join("state")));
+        for cpu in [3, 2, 3] {
+            pins.pin(cpu).expect("writable");
+            assert_eq!(store.list().expect("readable").len(), 1, "it can be reverted from outside");
+        }
+        pins.restore().expect("writable");
+        assert!(store.list().expect("readable").is_empty());
     }
 
     #[test]

@@ -85,11 +85,12 @@ mod tests {
     #[test]
     fn a_host_that_has_everything_runs_five_rungs() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Box::new(sidestep_tune::host::Tree::at(folder.path()));
+        let host = sidestep_tune::host::Tree::at(folder.path());
+        let store = sidestep_tune::snapshot::Store::at(folder.path().join("state"));
         std::fs::create_dir_all(folder.path().join("sys/class/net/eth7/device/msi_irqs/9")).expect("made");
         std::fs::create_dir_all(folder.path().join("proc/irq/9")).expect("made");
         std::fs::write(folder.path().join("proc/irq/9/smp_affinity_list"), "0").expect("made");
-        let means = Means { irqs: IrqPins::of(host, "eth7"), isolated_cpu: Some(5), cpu: 1 };
+        let means = Means { irqs: IrqPins::of(move || host.clone(), store, "eth7"), isolated_cpu: Some(5), cpu: 1 };
         let arms = ladder(Transport::Udp, 64, &means).expect("the paths exist");
         let rungs: Vec<_> = arms.iter().map(|arm| arm.rung.clone().expect("a ladder has rungs")).collect();
         assert!(arms.iter().all(|arm| arm.is_possible()));
