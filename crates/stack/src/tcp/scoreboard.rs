@@ -77,6 +77,12 @@ impl Scoreboard {
         self.resent_in_flight
     }
 
+    /// Whether all that is in flight was sent once, and nothing else is known of it.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.sacked | self.lost | self.resent_in_flight == 0
+    }
+
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.sent.iter()
@@ -137,8 +143,12 @@ impl Scoreboard {
                 }
                 return;
             }
-            self.account(&record, false);
             self.sent.pop_front();
+            if record.is_in_flight() && !record.resent {
+                self.in_flight_bytes -= record.bytes();
+            } else {
+                self.account(&record, false);
+            }
             if !record.sacked {
                 delivered(&record);
             }

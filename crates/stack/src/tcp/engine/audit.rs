@@ -6,6 +6,16 @@ use crate::tcp::audit::rule;
 use crate::tcp::slots::Slot;
 
 impl Tcp {
+    /// From now on nothing goes a short road. What both send has to be the same.
+    pub fn take_long_roads(&mut self) {
+        self.is_roundabout = true;
+    }
+
+    /// Segments and messages that have gone a short road.
+    pub fn shortened(&self) -> u64 {
+        self.shortened
+    }
+
     /// Looks at everything there is and gives the first rule that does not hold. Costs a walk over all connections and all
     /// that they have in flight. `Err`: the rule as it stands in the code, and the values.
     pub fn audit(&self) -> Result<(), String> {

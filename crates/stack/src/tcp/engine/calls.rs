@@ -3,7 +3,7 @@
 use super::Tcp;
 use crate::tcp::acknowledge::Need;
 use crate::tcp::congestion::Controller;
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::{Connection, Context};
 use crate::tcp::error::Error;
 use crate::tcp::facts::Facts;
 use crate::tcp::options::Options;
@@ -29,8 +29,14 @@ impl Tcp {
         if count == 0 && !bytes.is_empty() {
             return Err(Error::WouldBlock);
         }
-        connection.send.buffer.push(&bytes[..count]);
-        self.settle(now, id.index, output, false);
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        match connection.send_directly(&mut cx, bytes) {
+            Some(left) => self.settle_sent(id.index, left),
+            None => {
+                connection.send.buffer.push(&bytes[..count]);
+                self.settle(now, id.index, output, false);
+            }
+        }
         Ok(count)
     }
 

@@ -5,6 +5,7 @@ mod audit;
 mod calls;
 mod close;
 mod cookies;
+mod expected;
 mod icmp;
 mod ingress;
 mod listening;
@@ -41,6 +42,12 @@ pub struct Tcp {
     counters: Counters,
     isn: InitialSequence,
     cookies: Cookies,
+    /// Every segment goes the long road.
+    #[cfg(feature = "audit")]
+    is_roundabout: bool,
+    /// Segments and messages that have gone a short one.
+    #[cfg(feature = "audit")]
+    shortened: u64,
 }
 
 impl Tcp {
@@ -58,6 +65,10 @@ impl Tcp {
             counters: Counters::default(),
             isn: InitialSequence::new(&secret),
             cookies: Cookies::new(&secret),
+            #[cfg(feature = "audit")]
+            is_roundabout: false,
+            #[cfg(feature = "audit")]
+            shortened: 0,
             config,
         }
     }

@@ -44,13 +44,24 @@ impl Tcp {
             self.events.push(Place::Connection(index));
         }
         (connection.readiness, connection.stirred) = (readiness, false);
+        connection.is_plain = connection.is_plain_now();
+        #[cfg(feature = "audit")]
+        (connection.is_plain &= !self.is_roundabout);
+        let is_new = connection.listener.is_some() && !connection.announced;
+        let is_rare = is_new || matches!(connection.state, State::Closed | State::TimeWait);
+        self.arm_wheel(index);
+        if is_rare {
+            self.settle_rarely(index);
+        }
+    }
+
+    /// Tells the wheel of a timer that comes before what it knows of.
+    #[inline]
+    pub(super) fn arm_wheel(&mut self, index: u32) {
+        let Some(connection) = self.slots.connection_at(index) else { return };
         let soonest = connection.deadlines.soonest();
         if soonest < self.wheel.deadline(index) {
             self.wheel.arm(index, soonest);
-        }
-        let is_new = connection.listener.is_some() && !connection.announced;
-        if is_new || matches!(connection.state, State::Closed | State::TimeWait) {
-            self.settle_rarely(index);
         }
     }
 
