@@ -126,15 +126,14 @@ impl Connection {
         delivery
     }
 
-    /// What an ACK without SACK blocks says has arrived, and how long that took.
+    /// What an ACK without SACK blocks says has arrived, all of it sent once; and how long that took.
     #[inline]
     pub(super) fn take_acknowledged(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) {
-        let (now, rtt, rack) = (cx.now, &self.rtt, &mut self.recovery.rack);
-        self.recovery.board.acknowledge(delivery.ack, |segment| {
-            delivery.note(segment);
-            rack.delivered(segment, now, rtt);
-        });
-        rack.end_of_ack();
+        if let Some((oldest, newest)) = self.recovery.board.acknowledge_plain(delivery.ack) {
+            delivery.delivered = newest.end.since(oldest.start);
+            delivery.clean_since = Some(oldest.sent_at);
+            self.recovery.rack.delivered_in_order(&newest, cx.now);
+        }
         self.send.acknowledge(delivery.ack);
         self.measure(cx, delivery);
     }

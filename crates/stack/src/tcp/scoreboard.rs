@@ -155,6 +155,27 @@ impl Scoreboard {
         }
     }
 
+    /// [`Scoreboard::acknowledge`] of a board that is plain: gives the first and the last segment that are now delivered.
+    #[inline]
+    pub(super) fn acknowledge_plain(&mut self, acknowledgement: SequenceNumber) -> Option<(Sent, Sent)> {
+        debug_assert!(self.is_plain());
+        let mut delivered = None::<(Sent, Sent)>;
+        while let Some(record) = self.sent.front_mut() {
+            if record.end.is_after(acknowledgement) {
+                if record.start.is_before(acknowledgement) {
+                    self.in_flight_bytes -= acknowledgement.since(record.start);
+                    record.start = acknowledgement;
+                }
+                break;
+            }
+            let record = *record;
+            self.sent.pop_front();
+            self.in_flight_bytes -= record.bytes();
+            delivered = Some((delivered.map_or(record, |(oldest, _)| oldest), record));
+        }
+        delivered
+    }
+
     /// `block` has arrived. A segment counts when the block covers all of it: one that is covered in part is sent again
     /// whole, so that a peer cannot make us keep more records than we sent segments.
     pub(super) fn sack(&mut self, block: SackBlock, mut delivered: impl FnMut(&Sent)) {

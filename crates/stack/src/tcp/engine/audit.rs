@@ -33,6 +33,8 @@ impl Tcp {
                     connection.audit()?;
                     let earliest = connection.deadlines.earliest();
                     rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
+                    let told = connection.deadlines.told();
+                    rule!(self.wheel.deadline(index) == told, "{connection:?}: the wheel was told of {told}");
                     let is_found = self.index_of(&connection.flow) == Some(index);
                     rule!(is_found == connection.in_demux, "{connection:?} is found: {is_found}");
                     // The list may also have an index of before: a place that has a new user is polled once for nothing.

@@ -3,7 +3,7 @@
 use super::Tcp;
 use crate::tcp::acknowledge::Need;
 use crate::tcp::congestion::Controller;
-use crate::tcp::connection::{Connection, Context};
+use crate::tcp::connection::Connection;
 use crate::tcp::error::Error;
 use crate::tcp::facts::Facts;
 use crate::tcp::options::Options;
@@ -23,20 +23,17 @@ impl Tcp {
         bytes: &[u8],
         output: &mut dyn Output,
     ) -> Result<usize, Error> {
+        if self.send_directly(now, id, bytes, output) {
+            return Ok(bytes.len());
+        }
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_send(connection)?;
         let count = bytes.len().min(connection.room());
         if count == 0 && !bytes.is_empty() {
             return Err(Error::WouldBlock);
         }
-        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
-        match connection.send_directly(&mut cx, bytes) {
-            Some(left) => self.settle_sent(id.index, left),
-            None => {
-                connection.send.buffer.push(&bytes[..count]);
-                self.settle(now, id.index, output, false);
-            }
-        }
+        connection.send.buffer.push(&bytes[..count]);
+        self.settle(now, id.index, output, false);
         Ok(count)
     }
 

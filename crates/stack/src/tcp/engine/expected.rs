@@ -5,11 +5,12 @@ use crate::tcp::acknowledge::Need;
 use crate::tcp::arrive::Deliver;
 use crate::tcp::connection::{Connection, Context};
 use crate::tcp::deadlines::Timer;
-use crate::tcp::events::{Place, Readiness};
+use crate::tcp::events::{Events, Place, Readiness};
 use crate::tcp::expected::Expected;
 use crate::tcp::output::Output;
 use crate::tcp::slots::ConnectionId;
 use crate::tcp::time::Instant;
+use crate::tcp::timer::Wheel;
 use crate::tcp::transmit::Left;
 
 impl Tcp {
@@ -31,48 +32,53 @@ impl Tcp {
         }
         if connection.may_leave() {
             self.settle(now, index, output, false);
-        } else {
-            self.settle_received(now, index);
+            return Some(id);
         }
-        Some(id)
-    }
-
-    /// [`Tcp::settle`] where nothing leaves now: the ACK waits, the application is told, the wheel is armed.
-    #[inline]
-    fn settle_received(&mut self, now: Instant, index: u32) {
-        let Some(connection) = self.slots.connection_at(index) else { return };
         connection.deadlines.cancel(Timer::Persist);
         match connection.acknowledge.need {
             Need::Delayed => connection.delay_ack(now, &self.config),
             Need::Poll if !std::mem::replace(&mut connection.is_due, true) => self.due.push(index),
             _ => {}
         }
-        self.settle_shortly(index);
-    }
-
-    /// [`Tcp::settle`] where one segment has left, or found no room.
-    #[inline]
-    pub(super) fn settle_sent(&mut self, index: u32, left: Left) {
-        let Some(connection) = self.slots.connection_at(index) else { return };
-        if left == Left::Refused && !std::mem::replace(&mut connection.is_due, true) {
-            self.due.push(index);
-        }
-        self.settle_shortly(index);
-    }
-
-    /// The application is told, the wheel is armed.
-    #[inline]
-    fn settle_shortly(&mut self, index: u32) {
+        settle_shortly(connection, index, &mut self.events, &mut self.wheel);
         #[cfg(feature = "audit")]
         (self.shortened += 1);
-        let Some(connection) = self.slots.connection_at(index) else { return };
-        debug_assert!(connection.is_watched(), "{}", connection.flow);
-        let readiness = connection.plain_readiness();
-        if connection.stirred || readiness.new_since(connection.readiness) {
-            self.events.push(Place::Connection(index));
+        Some(id)
+    }
+
+    /// Sends a message that may leave at once, and does what follows from it; false if it has to go the long road.
+    #[inline]
+    pub(super) fn send_directly(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        bytes: &[u8],
+        output: &mut dyn Output,
+    ) -> bool {
+        let Some(connection) = self.slots.held(id) else { return false };
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        let Some(left) = connection.send_directly(&mut cx, bytes) else { return false };
+        if left == Left::Refused && !std::mem::replace(&mut connection.is_due, true) {
+            self.due.push(id.index);
         }
-        (connection.readiness, connection.stirred) = (readiness, false);
-        self.arm_wheel(index);
+        settle_shortly(connection, id.index, &mut self.events, &mut self.wheel);
+        #[cfg(feature = "audit")]
+        (self.shortened += 1);
+        true
+    }
+}
+
+/// [`Tcp::settle`] of a connection that is plain and has nothing that could leave: the application is told, the wheel is armed.
+#[inline]
+fn settle_shortly(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
+    debug_assert!(connection.is_watched(), "{}", connection.flow);
+    let readiness = connection.plain_readiness();
+    if connection.stirred || readiness.new_since(connection.readiness) {
+        events.push(Place::Connection(index));
+    }
+    (connection.readiness, connection.stirred) = (readiness, false);
+    if let Some(deadline) = connection.deadlines.news() {
+        wheel.arm(index, deadline);
     }
 }
 

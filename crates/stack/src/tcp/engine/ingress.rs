@@ -58,26 +58,26 @@ impl Tcp {
             self.counters.count(Counter::ChecksumBad);
             return Received::Damaged;
         }
-        let flow = Flow::of_arrival(incoming.addresses, &incoming.segment);
-        let index = self.index_of(&flow);
+        let ports = (incoming.segment.destination_port(), incoming.segment.source_port());
+        let index = self.index_of_arrival(incoming.addresses, ports.0, ports.1);
         if let (Some(index), Some(segment)) = (index, Expected::of(&incoming.segment))
             && let Some(id) = self.receive_expected(now, index, &segment, output, deliver)
         {
             return Received::Connection(id);
         }
-        self.receive_any(now, &flow, index, incoming, output, deliver)
+        self.receive_any(now, index, incoming, output, deliver)
     }
 
     /// A segment that was not expected.
     fn receive_any(
         &mut self,
         now: Instant,
-        flow: &Flow,
         index: Option<u32>,
         incoming: &Incoming<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) -> Received {
+        let flow = &Flow::of_arrival(incoming.addresses, &incoming.segment);
         let arrival = Arrival::new(&incoming.segment);
         if arrival.options.malformed {
             self.counters.count(Counter::OptionsMalformed);

@@ -26,6 +26,7 @@ use super::listen::Listeners;
 use super::slots::{ConnectionId, Slots};
 use super::time::Instant;
 use super::timer::Wheel;
+use sidestep_wire::Addresses;
 
 /// All connections and listeners of one thread.
 pub struct Tcp {
@@ -94,8 +95,13 @@ impl Tcp {
         !self.slots.is_there(id)
     }
 
-    #[inline]
     fn index_of(&self, flow: &Flow) -> Option<u32> {
-        self.demux.find(flow, |index| self.slots.slot(index).flow() == Some(flow))
+        self.index_of_arrival(&flow.addresses.reversed(), flow.local_port, flow.remote_port)
+    }
+
+    #[inline]
+    fn index_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> Option<u32> {
+        let is_of = |flow: &Flow| flow.is_of_arrival(addresses, local_port, remote_port);
+        self.demux.find(addresses, local_port, remote_port, |index| self.slots.slot(index).flow().is_some_and(is_of))
     }
 }
