@@ -163,7 +163,8 @@ impl Connection {
             self.acknowledge.ask(Need::Now);
         }
         let quickack = self.options.quickack;
-        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack);
+        let most = cx.config.ack_segments_max;
+        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack, most);
     }
 
     /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.
