@@ -54,6 +54,23 @@ fn quick_acks_leave_with_the_poll() {
     play.nothing();
 }
 
+/// A burst is acknowledged once, in the poll behind it, and at every so manyth full segment.
+#[test]
+fn a_burst_is_acknowledged_in_the_poll() {
+    let mut play = Play::accepted(Config { ack_segments_max: 4, ..config() }, Options::NONE);
+    (0..3).for_each(|number| play.say(1 + 1000 * number, 1, DATA, &[1; 1000]));
+    play.nothing();
+    play.poll();
+    assert_eq!(play.only().ack, 3001);
+    (3..7).for_each(|number| play.say(1 + 1000 * number, 1, DATA, &[1; 1000]));
+    assert_eq!(play.only().ack, 7001, "the fourth");
+    play.poll();
+    play.nothing();
+    (7..9).for_each(|number| play.say(1 + 1000 * number, 1, DATA, &[1; 1000]));
+    play.say(9001, 1, Flags::FIN | DATA, b"");
+    assert_eq!(play.only().ack, 9002, "the end is acknowledged at once");
+}
+
 /// RFC 5681 section 4.2: out of order at once, and at once when the hole is filled. RFC 2018 section 4: the latest first.
 #[test]
 fn holes_are_told() {

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SCHEDULES: u64 = 100_000;
 /// Runs against a peer that breaks the rules: shorter ones.
 const HOSTILE_RUNS: u64 = 3_000;
+/// Schedules that are run on both roads.
+const ROAD_RUNS: u64 = 5_000;
 /// After so many faults the rest would say the same.
 const FAULTS_MAX: usize = 20;
 
@@ -75,6 +77,22 @@ fn every_schedule_comes_to_its_end() {
         );
     }
     assert!(faults.is_empty(), "{} schedules are wrong", faults.len());
+}
+
+/// Each schedule twice: what leaves the hosts, and when, does not depend on the road that a segment has gone.
+#[test]
+fn short_roads_lead_where_long_ones_lead() {
+    let first = number("SIDESTEP_SEED").or(number("SIDESTEP_FIRST_SEED")).unwrap_or(0);
+    let count = if number("SIDESTEP_SEED").is_some() { 1 } else { number("SIDESTEP_SCHEDULES").unwrap_or(ROAD_RUNS) };
+    let mut shortened = 0;
+    for seed in first..first + count {
+        let [short, long] = [true, false].map(|short_roads| simulator::run_on(seed, false, short_roads));
+        shortened += short.as_ref().map_or(0, |tally| tally.shortened);
+        let [short, long] = [short, long].map(|tally| tally.map(|tally| (tally.segments, tally.steps, tally.digest)));
+        assert_eq!(short, long, "SIDESTEP_SEED={seed}");
+    }
+    println!("{count} schedules: {shortened} segments and messages went a short road");
+    assert!(shortened > 10 * count || count == 1, "{shortened} segments went a short road: too few to prove anything");
 }
 
 /// Runs against a peer that breaks every rule; `SIDESTEP_SEED` and the others as above.

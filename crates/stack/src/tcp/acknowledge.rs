@@ -31,14 +31,15 @@ impl Acknowledge {
         self.need = self.need.max(need);
     }
 
-    /// Data has come in order: every second full segment is acknowledged at once (RFC 9293 SHLD-18), others as `quickack`
-    /// says.
+    /// Data has come in order: the `most`th full segment is acknowledged at once, the second in the next poll, which with two
+    /// is RFC 9293 SHLD-18 by the letter, and with more one ACK for all that a burst has brought, as Linux sends for segments
+    /// that its card or GRO has put together. Others are acknowledged as `quickack` says.
     #[inline]
-    pub(super) fn data_in_order(&mut self, nxt: SequenceNumber, segment_bytes: u32, quickack: bool) {
+    pub(super) fn data_in_order(&mut self, nxt: SequenceNumber, segment_bytes: u32, quickack: bool, most: u32) {
         let waiting = nxt.since(self.last_sent);
         self.ask(match () {
-            () if waiting >= 2 * segment_bytes => Need::Now,
-            () if quickack => Need::Poll,
+            () if waiting >= segment_bytes.saturating_mul(most) => Need::Now,
+            () if quickack || waiting >= 2 * segment_bytes => Need::Poll,
             () => Need::Delayed,
         });
     }
@@ -58,14 +59,25 @@ mod tests {
     #[test]
     fn every_second_full_segment_is_acknowledged() {
         let mut owed = Acknowledge::default();
-        owed.data_in_order(SequenceNumber(1000), 1000, false);
+        owed.data_in_order(SequenceNumber(1000), 1000, false, 2);
         assert_eq!(owed.need, Need::Delayed);
-        owed.data_in_order(SequenceNumber(1999), 1000, false);
+        owed.data_in_order(SequenceNumber(1999), 1000, false, 2);
         assert_eq!(owed.need, Need::Delayed, "two, but not full ones");
-        owed.data_in_order(SequenceNumber(2000), 1000, false);
+        owed.data_in_order(SequenceNumber(2000), 1000, false, 2);
         assert_eq!(owed.need, Need::Now);
         owed.sent(SequenceNumber(2000));
-        owed.data_in_order(SequenceNumber(2100), 1000, true);
+        owed.data_in_order(SequenceNumber(2100), 1000, true, 2);
         assert_eq!(owed.need, Need::Poll);
+    }
+
+    #[test]
+    fn a_burst_is_acknowledged_once() {
+        let mut owed = Acknowledge::default();
+        for segments in 1..16 {
+            owed.data_in_order(SequenceNumber(segments * 1000), 1000, false, 16);
+            assert_eq!(owed.need, if segments == 1 { Need::Delayed } else { Need::Poll }, "{segments}");
+        }
+        owed.data_in_order(SequenceNumber(16_000), 1000, false, 16);
+        assert_eq!(owed.need, Need::Now, "but not for ever");
     }
 }

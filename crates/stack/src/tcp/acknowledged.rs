@@ -13,7 +13,7 @@ use super::time::Instant;
 use sidestep_wire::tcp::{Flags, SackBlock, SequenceNumber};
 
 /// What one ACK has brought.
-struct Delivery {
+pub(super) struct Delivery {
     ack: SequenceNumber,
     /// Bytes acknowledged in order.
     advanced: u32,
@@ -30,6 +30,21 @@ struct Delivery {
 }
 
 impl Delivery {
+    /// Before anything of the ACK was taken.
+    #[inline]
+    pub(super) fn new(connection: &Connection, ack: SequenceNumber) -> Self {
+        Self {
+            ack,
+            advanced: ack.since(connection.send.una),
+            delivered: 0,
+            clean_since: None,
+            dirty: false,
+            in_flight_before: connection.recovery.pipe(connection.payload_bytes()),
+            reported: false,
+            is_duplicate: false,
+        }
+    }
+
     #[inline]
     fn note(&mut self, segment: &Sent) {
         self.delivered += segment.bytes();
@@ -63,9 +78,15 @@ impl Connection {
         delivery.is_duplicate = delivery.advanced == 0 && is_bare && !wnd_changed && self.send.wnd > 0;
         self.measure(cx, &delivery);
         self.judge_tail(cx, &delivery, arrival);
-        let lost = self.find_losses(cx, &delivery);
-        self.change_phase(cx, &delivery, lost);
-        self.restart_timers(cx, &delivery);
+        self.take_progress(cx, &delivery);
+    }
+
+    /// What follows from what has arrived, or has not.
+    #[inline]
+    pub(super) fn take_progress(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
+        let lost = self.find_losses(cx, delivery);
+        self.change_phase(cx, delivery, lost);
+        self.restart_timers(cx, delivery);
     }
 
     /// The peer's window has opened. What was sent into the closed one, a probe at least, is sent again, and it is not
@@ -85,16 +106,7 @@ impl Connection {
 
     #[inline]
     fn take_delivery(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Delivery {
-        let mut delivery = Delivery {
-            ack: arrival.ack,
-            advanced: arrival.ack.since(self.send.una),
-            delivered: 0,
-            clean_since: None,
-            dirty: false,
-            in_flight_before: self.recovery.pipe(self.payload_bytes()),
-            reported: false,
-            is_duplicate: false,
-        };
+        let mut delivery = Delivery::new(self, arrival.ack);
         let (now, rtt, rack) = (cx.now, &self.rtt, &mut self.recovery.rack);
         let mut note = |segment: &Sent| {
             delivery.note(segment);
@@ -112,6 +124,18 @@ impl Connection {
         self.recovery.rack.end_of_ack();
         self.send.acknowledge(arrival.ack);
         delivery
+    }
+
+    /// What an ACK without SACK blocks says has arrived, all of it sent once; and how long that took.
+    #[inline]
+    pub(super) fn take_acknowledged(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) {
+        if let Some((oldest, newest)) = self.recovery.board.acknowledge_plain(delivery.ack) {
+            delivery.delivered = newest.end.since(oldest.start);
+            delivery.clean_since = Some(oldest.sent_at);
+            self.recovery.rack.delivered_in_order(&newest, cx.now);
+        }
+        self.send.acknowledge(delivery.ack);
+        self.measure(cx, delivery);
     }
 
     /// RFC 6298 section 3, RFC 8985 section 6.2 step 4, RFC 2883

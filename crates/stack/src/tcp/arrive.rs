@@ -9,7 +9,7 @@ use super::opening::Answer;
 use super::receive::Taken;
 use super::slots::ConnectionId;
 use super::state::State;
-use sidestep_wire::tcp::{Flags, SequenceNumber};
+use sidestep_wire::tcp::{Flags, SequenceNumber, Timestamps};
 
 /// The application's look at data in the frame: it says how many of the bytes it has taken.
 pub(super) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
@@ -48,7 +48,7 @@ impl Connection {
         if !self.is_ack_plausible(cx, arrival.ack) {
             return Answer::None;
         }
-        self.note_life(cx, &arrival);
+        self.note_life(cx, arrival.seq, arrival.options.timestamps);
         self.take_ack(cx, &arrival);
         self.take_finish_acknowledged(cx);
         if self.state == State::Closed {
@@ -59,11 +59,11 @@ impl Connection {
 
     /// The peer lives; its clock goes on (RFC 7323 section 4.3).
     #[inline]
-    fn note_life(&mut self, cx: &Context<'_>, arrival: &Arrival<'_>) {
+    pub(super) fn note_life(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
         self.last_heard_at = cx.now;
         self.unanswered_probes = 0;
-        if let (Some(timestamps), Some(theirs)) = (&mut self.timestamps, arrival.options.timestamps) {
-            timestamps.update(theirs.value, arrival.seq, self.acknowledge.last_sent, cx.now);
+        if let (Some(timestamps), Some(theirs)) = (&mut self.timestamps, clock) {
+            timestamps.update(theirs.value, seq, self.acknowledge.last_sent, cx.now);
         }
     }
 
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     #[inline]
-    fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
+    pub(super) fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
         let taken = if self.receive.is_shut {
             cx.counters.count(Counter::DataAfterShutdown);
             0
@@ -163,7 +163,8 @@ impl Connection {
             self.acknowledge.ask(Need::Now);
         }
         let quickack = self.options.quickack;
-        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack);
+        let most = cx.config.ack_segments_max;
+        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack, most);
     }
 
     /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.

@@ -25,8 +25,19 @@ impl Buffer {
     }
 
     /// Appends.
+    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.write_behind(0, bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        // Most often it fits in front of the wrap.
+        let size = self.bytes.len();
+        let start = (self.head + self.len) & size.wrapping_sub(1);
+        let is_room = self.len + bytes.len() <= size;
+        match self.bytes.get_mut(start..start + bytes.len()) {
+            Some(place) if is_room => place.copy_from_slice(bytes),
+            _ => self.write_behind(0, bytes),
+        }
         self.len += bytes.len();
     }
 

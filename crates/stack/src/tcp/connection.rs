@@ -90,6 +90,8 @@ pub(super) struct Connection {
     pub(super) is_due: bool,
     /// Segments of its flow find it.
     pub(super) in_demux: bool,
+    /// The short roads may be gone (`expected.rs`, `direct.rs`): kept by `settle`, which every change but theirs comes to.
+    pub(super) is_plain: bool,
     pub(super) figures: Figures,
 }
 
@@ -144,6 +146,7 @@ impl Connection {
             stirred: false,
             is_due: false,
             in_demux: true,
+            is_plain: false,
             figures: Figures::default(),
         };
         connection.fit_segments();
@@ -178,6 +181,13 @@ impl Connection {
     #[inline]
     pub(super) fn room(&self) -> usize {
         (self.options.send_buffer_bytes as usize).saturating_sub(self.send.buffer.len())
+    }
+
+    /// As Linux: when a third of the buffer is free, so that a writer is not woken for every ACK.
+    #[inline]
+    pub(super) fn has_worthy_room(&self) -> bool {
+        let third = self.options.send_buffer_bytes as usize / 3;
+        self.room() >= third.max(1)
     }
 
     /// The peer has reset the connection, did not answer, or the like.
@@ -257,9 +267,7 @@ impl Connection {
         if self.receive.finished {
             ready = ready | Readiness::PEER_CLOSED;
         }
-        // As Linux: when a third of the buffer is free, so that a writer is not woken for every ACK.
-        let third = self.options.send_buffer_bytes as usize / 3;
-        if is_ended || self.state.can_send() && self.room() >= third.max(1) {
+        if is_ended || self.state.can_send() && self.has_worthy_room() {
             ready = ready | Readiness::WRITABLE;
         }
         if is_ended || self.receive.finished && self.send.finish_queued {

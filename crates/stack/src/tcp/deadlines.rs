@@ -43,11 +43,13 @@ pub(super) struct Deadlines {
     timers: [Instant; Timer::ALL.len()],
     /// Not after the earliest of them; that is all the wheel needs to be told, and knowing it takes no search per segment.
     soonest: Instant,
+    /// What the wheel was told last, so that a segment need not look there.
+    told: Instant,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { timers: [Instant::NEVER; Timer::ALL.len()], soonest: Instant::NEVER }
+        Self { timers: [Instant::NEVER; Timer::ALL.len()], soonest: Instant::NEVER, told: Instant::NEVER }
     }
 }
 
@@ -73,10 +75,25 @@ impl Deadlines {
         self.timers[timer as usize]
     }
 
-    /// No timer is due before this. Of timers that were restarted or cancelled it still knows.
+    /// What the wheel has to be told, if it does not know of anything as early.
     #[inline]
-    pub(super) fn soonest(&self) -> Instant {
-        self.soonest
+    pub(super) fn news(&mut self) -> Option<Instant> {
+        if self.soonest >= self.told {
+            return None;
+        }
+        self.told = self.soonest;
+        Some(self.told)
+    }
+
+    /// The wheel knows of `deadline`, or of nothing ([`Instant::NEVER`]).
+    pub(super) fn note_told(&mut self, deadline: Instant) {
+        self.told = deadline;
+    }
+
+    /// What the wheel knows of.
+    #[cfg(feature = "audit")]
+    pub(super) fn told(&self) -> Instant {
+        self.told
     }
 
     /// The same after a search for those that are armed.
@@ -98,8 +115,9 @@ impl Deadlines {
         Some(due)
     }
 
+    /// Cancels all. What the wheel was told it still knows.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { told: self.told, ..Self::default() };
     }
 }
 
@@ -122,13 +140,27 @@ mod tests {
     #[test]
     fn the_soonest_is_never_late() {
         let mut deadlines = Deadlines::default();
-        assert_eq!(deadlines.soonest(), Instant::NEVER);
+        assert_eq!(deadlines.soonest, Instant::NEVER);
         deadlines.arm(Timer::Retransmit, Instant::from_nanos(7));
         deadlines.arm(Timer::TailProbe, Instant::from_nanos(3));
         deadlines.arm(Timer::TailProbe, Instant::from_nanos(9));
-        assert_eq!((deadlines.soonest(), deadlines.earliest()), (Instant::from_nanos(3), Instant::from_nanos(7)));
-        assert_eq!((deadlines.search(), deadlines.soonest()), (Instant::from_nanos(7), Instant::from_nanos(7)));
+        assert_eq!((deadlines.soonest, deadlines.earliest()), (Instant::from_nanos(3), Instant::from_nanos(7)));
+        assert_eq!((deadlines.search(), deadlines.soonest), (Instant::from_nanos(7), Instant::from_nanos(7)));
         deadlines.clear();
-        assert_eq!(deadlines.soonest(), Instant::NEVER);
+        assert_eq!(deadlines.soonest, Instant::NEVER);
+    }
+
+    #[test]
+    fn the_wheel_is_told_once_and_only_of_what_is_earlier() {
+        let (mut deadlines, at) = (Deadlines::default(), Instant::from_nanos);
+        assert_eq!(deadlines.news(), None);
+        deadlines.arm(Timer::Retransmit, at(7));
+        assert_eq!((deadlines.news(), deadlines.news()), (Some(at(7)), None));
+        deadlines.arm(Timer::Retransmit, at(9));
+        deadlines.clear();
+        deadlines.arm(Timer::Close, at(8));
+        assert_eq!(deadlines.news(), None, "it wakes at 7, and looks again");
+        deadlines.note_told(Instant::NEVER);
+        assert_eq!(deadlines.news(), Some(at(8)));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::flow::Flow;
 use super::hash::{FlowHasher, Secret};
+use sidestep_wire::Addresses;
 
 /// Entries of an empty table; a power of two.
 const ENTRIES_MIN: usize = 64;
@@ -33,10 +34,17 @@ impl Demux {
         self.entries.len() - 1
     }
 
-    /// The slot of `flow`; `is_of(slot)` tells whether a slot with the same hash is the right one.
+    /// The slot of the flow that a segment between these addresses and ports belongs to; `is_of(slot)` tells whether a slot
+    /// with the same hash is the right one.
     #[inline]
-    pub(super) fn find(&self, flow: &Flow, is_of: impl Fn(u32) -> bool) -> Option<u32> {
-        let hash = self.hasher.hash(flow);
+    pub(super) fn find(
+        &self,
+        addresses: &Addresses,
+        local_port: u16,
+        remote_port: u16,
+        is_of: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let hash = self.hasher.hash_arrival(addresses, local_port, remote_port);
         let mask = self.mask();
         let mut at = hash as usize & mask;
         // Ends: at least half of the entries are free.
@@ -135,7 +143,8 @@ mod tests {
                 }
             }
             let probe = random.u16(..2000);
-            let found = demux.find(&flow(probe), |slot| flows.get(&probe) == Some(&slot));
+            let arrival = flow(probe).addresses.reversed();
+            let found = demux.find(&arrival, 80, probe, |slot| flows.get(&probe) == Some(&slot));
             assert_eq!(found, flows.get(&probe).copied(), "step {step}, port {probe}");
         }
         assert_eq!(demux.used, flows.len());

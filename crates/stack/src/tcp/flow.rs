@@ -29,6 +29,21 @@ impl Flow {
         Self { addresses: addresses.reversed(), local_port, remote_port }
     }
 
+    /// Whether a segment between these addresses and ports is of this flow.
+    #[inline]
+    pub(super) fn is_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> bool {
+        let are_addresses = match (&self.addresses, addresses) {
+            (Addresses::V4 { source: here, destination: there }, Addresses::V4 { source, destination }) => {
+                here == destination && there == source
+            }
+            (Addresses::V6 { source: here, destination: there }, Addresses::V6 { source, destination }) => {
+                here == destination && there == source
+            }
+            _ => false,
+        };
+        are_addresses && (self.local_port, self.remote_port) == (local_port, remote_port)
+    }
+
     /// Our end.
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(self.addresses.source(), self.local_port)

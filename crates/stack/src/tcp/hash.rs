@@ -65,10 +65,15 @@ impl FlowHasher {
         Self([1, 2, 3, 4].map(|number| sip_hash([secret.0[2], secret.0[3]], &[number])))
     }
 
-    #[inline]
     pub(super) fn hash(&self, flow: &Flow) -> u32 {
-        let ports = u64::from(flow.local_port) << 16 | u64::from(flow.remote_port);
-        let folded = match flow.addresses {
+        self.hash_arrival(&flow.addresses.reversed(), flow.local_port, flow.remote_port)
+    }
+
+    /// The hash of the flow that a segment between these addresses and ports belongs to.
+    #[inline]
+    pub(super) fn hash_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> u32 {
+        let ports = u64::from(local_port) << 16 | u64::from(remote_port);
+        let folded = match *addresses {
             Addresses::V4 { source, destination } => fold(pair(source, destination) ^ self.0[0], ports ^ self.0[1]),
             Addresses::V6 { source, destination } => {
                 let ([a, b], [c, d]) = (halves(source), halves(destination));

@@ -32,7 +32,7 @@ pub struct Outgoing<'a> {
     pub header: tcp::Segment,
     /// The payload in at most two pieces, to be sent one behind the other.
     pub payload: [&'a [u8]; 2],
-    /// What is the same in all segments of the connection.
+    /// What is the same in all segments of the connection, if the header is of the common form.
     pub(super) template: Option<&'a Template>,
 }
 
@@ -52,14 +52,14 @@ impl Outgoing<'_> {
     /// Writes header, options, checksum and payload to the beginning of `out`; gives their length.
     #[inline]
     pub fn write(&self, out: &mut [u8]) -> Result<usize, BuildError> {
+        if let Some(template) = self.template {
+            return template.write(&self.header, self.payload, out).ok_or(BuildError::NoRoom);
+        }
         let header_bytes = self.header.header_bytes();
         let place = out.get_mut(header_bytes..self.bytes()).ok_or(BuildError::NoRoom)?;
         let (first, second) = place.split_at_mut(self.payload[0].len());
         first.copy_from_slice(self.payload[0]);
         second.copy_from_slice(self.payload[1]);
-        match self.template.and_then(|template| template.write(&self.header, self.payload_bytes(), out)) {
-            Some(bytes) => Ok(bytes),
-            None => tcp::build(&self.header, &self.flow.addresses, self.payload_bytes(), out),
-        }
+        tcp::build(&self.header, &self.flow.addresses, self.payload_bytes(), out)
     }
 }

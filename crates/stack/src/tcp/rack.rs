@@ -44,6 +44,16 @@ impl Rack {
         }
     }
 
+    /// Segments that were sent once were delivered in the order in which they were sent; `newest` is the last of them.
+    #[inline]
+    pub(super) fn delivered_in_order(&mut self, newest: &Sent, now: Instant) {
+        let forward = self.forward_now.map_or(newest.end, |forward| forward.later(newest.end));
+        (self.forward_now, self.forward) = (Some(forward), Some(forward));
+        if self.newest.is_none_or(|before| is_sent_after((newest.sent_at, newest.end), before)) {
+            (self.newest, self.rtt_ns) = (Some((newest.sent_at, newest.end)), now.since_ns(newest.sent_at));
+        }
+    }
+
     /// Step 3
     fn look_for_reordering(&mut self, segment: &Sent) {
         if self.forward.is_some_and(|forward| segment.end.is_before(forward)) {

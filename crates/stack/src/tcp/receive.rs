@@ -127,6 +127,12 @@ impl Receive {
         self.buffer.is_empty() && self.assembler.is_empty()
     }
 
+    /// Whether no hole is open, nothing is to be reported, and neither end has finished with this direction.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.finish.is_none() && !self.is_shut && !self.assembler.has_report()
+    }
+
     /// Payload at RCV.NXT of which the application has taken the first `taken` bytes.
     #[inline]
     pub(super) fn take_in_order(&mut self, payload: &[u8], taken: usize) -> Taken {

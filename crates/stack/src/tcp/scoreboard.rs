@@ -77,6 +77,12 @@ impl Scoreboard {
         self.resent_in_flight
     }
 
+    /// Whether all that is in flight was sent once, and nothing else is known of it.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.sacked | self.lost | self.resent_in_flight == 0
+    }
+
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.sent.iter()
@@ -137,12 +143,37 @@ impl Scoreboard {
                 }
                 return;
             }
-            self.account(&record, false);
             self.sent.pop_front();
+            if record.is_in_flight() && !record.resent {
+                self.in_flight_bytes -= record.bytes();
+            } else {
+                self.account(&record, false);
+            }
             if !record.sacked {
                 delivered(&record);
             }
         }
+    }
+
+    /// [`Scoreboard::acknowledge`] of a board that is plain: gives the first and the last segment that are now delivered.
+    #[inline]
+    pub(super) fn acknowledge_plain(&mut self, acknowledgement: SequenceNumber) -> Option<(Sent, Sent)> {
+        debug_assert!(self.is_plain());
+        let mut delivered = None::<(Sent, Sent)>;
+        while let Some(record) = self.sent.front_mut() {
+            if record.end.is_after(acknowledgement) {
+                if record.start.is_before(acknowledgement) {
+                    self.in_flight_bytes -= acknowledgement.since(record.start);
+                    record.start = acknowledgement;
+                }
+                break;
+            }
+            let record = *record;
+            self.sent.pop_front();
+            self.in_flight_bytes -= record.bytes();
+            delivered = Some((delivered.map_or(record, |(oldest, _)| oldest), record));
+        }
+        delivered
     }
 
     /// `block` has arrived. A segment counts when the block covers all of it: one that is covered in part is sent again

@@ -107,6 +107,12 @@ impl Send {
         self.finish_queued && self.finish.is_none()
     }
 
+    /// Whether a segment that was not full is in flight.
+    #[inline]
+    pub(super) fn has_small_in_flight(&self) -> bool {
+        self.small_end.is_some()
+    }
+
     /// Whether our FIN is acknowledged.
     #[inline]
     pub(super) fn is_finish_acknowledged(&self) -> bool {

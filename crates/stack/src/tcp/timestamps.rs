@@ -38,10 +38,16 @@ impl Timestamps {
         (self.recent, self.recent_at) = (value, now);
     }
 
+    /// Whether this clock is no older than TS.Recent, and so timely whatever the time.
+    #[inline]
+    pub(super) fn is_ahead(&self, value: u32) -> bool {
+        value.wrapping_sub(self.recent).cast_signed() >= 0
+    }
+
     /// R1 of RFC 7323 section 5.3: whether a segment with this clock is too old.
     #[inline]
     pub(super) fn is_old(&self, value: u32, now: Instant) -> bool {
-        value.wrapping_sub(self.recent).cast_signed() < 0 && now.since_ns(self.recent_at) < RECENT_LIFETIME_NS
+        !self.is_ahead(value) && now.since_ns(self.recent_at) < RECENT_LIFETIME_NS
     }
 
     /// R3 of RFC 7323 section 4.3: the clock of an acceptable segment that begins at or before the last ACK sent.

@@ -1,7 +1,7 @@
 //! What leaves now: lost segments again, then new ones as the windows allow, then an ACK if none of them has carried it.
 
 use super::acknowledge::Need;
-use super::config::us;
+use super::config::{Config, us};
 use super::congestion::CongestionControl;
 use super::connection::{Connection, Context};
 use super::counters::Counter;
@@ -10,6 +10,7 @@ use super::output::Outgoing;
 use super::recovery::Phase;
 use super::send::{Hold, Limits};
 use super::state::State;
+use super::template::Template;
 use super::time::Instant;
 use sidestep_wire::tcp::{Flags, Options, SackBlocks, Segment, SequenceNumber};
 
@@ -34,7 +35,7 @@ impl Connection {
             Need::Now => true,
             Need::Poll => is_poll,
             Need::Delayed => {
-                self.delay_ack(cx);
+                self.delay_ack(cx.now, cx.config);
                 false
             }
             Need::None => false,
@@ -209,11 +210,19 @@ impl Connection {
             self.send.finish = saved;
             return Left::Refused;
         }
+        self.note_sent(cx, bytes, finish, payload_max);
+        Left::Sent
+    }
+
+    /// A new segment has left: `bytes` from SND.NXT on, and a FIN.
+    #[inline]
+    pub(super) fn note_sent(&mut self, cx: &Context<'_>, bytes: u32, finish: bool, payload_max: u32) {
         if self.recovery.board.is_empty() {
             self.recovery.waiting_since = cx.now;
         }
+        let start = self.send.nxt;
         self.send.sent(bytes, finish, payload_max);
-        self.recovery.board.push(start, end, cx.now);
+        self.recovery.board.push(start, self.send.nxt, cx.now);
         self.figures.bytes_out += u64::from(bytes);
         if bytes < payload_max {
             self.cork_expired = false;
@@ -226,12 +235,11 @@ impl Connection {
         if !self.deadlines.is_armed(Timer::Retransmit) {
             self.arm_retransmit(cx);
         }
-        Left::Sent
     }
 
     /// RFC 5681 section 4.1, if the profile wants it; and time that CUBIC does not count (RFC 9438 section 5.8).
     #[inline]
-    fn restart_after_idle(&mut self, cx: &Context<'_>) {
+    pub(super) fn restart_after_idle(&mut self, cx: &Context<'_>) {
         if !self.recovery.board.is_empty() {
             return;
         }
@@ -266,9 +274,9 @@ impl Connection {
     }
 
     #[inline]
-    fn delay_ack(&mut self, cx: &Context<'_>) {
+    pub(super) fn delay_ack(&mut self, now: Instant, config: &Config) {
         if !self.deadlines.is_armed(Timer::DelayedAck) {
-            self.deadlines.arm(Timer::DelayedAck, cx.now.after_ns(us(cx.config.delayed_ack_us)));
+            self.deadlines.arm(Timer::DelayedAck, now.after_ns(us(config.delayed_ack_us)));
         }
     }
 
@@ -335,12 +343,19 @@ impl Connection {
             options,
         };
         let payload = self.send.payload(start, end);
-        let outgoing =
-            Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template: Some(&self.template) };
+        let template = Template::fits(&header).then_some(&self.template);
+        let outgoing = Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template };
         if cx.output.segment(&outgoing).is_err() {
             cx.counters.count(Counter::NoRoom);
             return Left::Refused;
         }
+        self.note_emitted(cx, has_ack);
+        Left::Sent
+    }
+
+    /// A segment, of whatever kind, has left.
+    #[inline]
+    pub(super) fn note_emitted(&mut self, cx: &mut Context<'_>, has_ack: bool) {
         cx.counters.count(Counter::SegmentsOut);
         self.figures.segments_out += 1;
         self.last_sent_at = cx.now;
@@ -349,6 +364,5 @@ impl Connection {
             self.receive.assembler.reported();
             self.deadlines.cancel(Timer::DelayedAck);
         }
-        Left::Sent
     }
 }

@@ -53,6 +53,9 @@ fn step(play: &mut Play, line: &Line) -> Result<usize, String> {
         }
         return if play.is_as(packet, &seen) { Ok(1) } else { Err(differs(line, text, &described)) };
     }
+    if let Event::Join(packet) = &line.event {
+        return play.inject(packet).map(|()| 0).map_err(|fault| differs(line, text, &fault));
+    }
     silent(play, line.wait_ns).map_err(|found| differs(line, &format!("nothing before: {text}"), &found))?;
     match &line.event {
         Event::Inject(packet) => play.inject(packet).map(|()| 0).map_err(|fault| differs(line, text, &fault)),

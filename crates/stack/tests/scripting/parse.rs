@@ -4,7 +4,8 @@
 //! set rto_min_us 200000            a setting of the stack, before anything else
 //! use established                  what stands in common/established.txt
 //! +10ms < P. 1:101 ack 1 win 500   10 ms later the peer sends bytes 1 to 100 of its stream
-//! +0    > . 1 ack 101              and we answer at once
+//! <+ . 101:111 ack 1               and more in the same burst, before the next poll
+//! +0    > . 1 ack 111              and we answer at once
 //! send 100                         the application sends 100 bytes; `= error` if it must not succeed
 //! +1s   quiet                      for a second nothing leaves
 //! ```
@@ -37,6 +38,8 @@ pub enum Event {
     Set(String, Value),
     /// From the peer.
     Inject(Packet),
+    /// The same, in one burst with the line before: no poll between them.
+    Join(Packet),
     /// From us.
     Expect(Packet),
     Quiet,
@@ -91,6 +94,13 @@ fn line(code: &str) -> Result<(u64, Event), String> {
         }
         None => (0, code),
     };
+    if let Some(rest) = rest.strip_prefix("<+") {
+        return if wait_ns == 0 {
+            Ok((0, Event::Join(packet(rest)?)))
+        } else {
+            Err("a burst has no time in it".into())
+        };
+    }
     if let Some(rest) = rest.strip_prefix('<') {
         return Ok((wait_ns, Event::Inject(packet(rest)?)));
     }

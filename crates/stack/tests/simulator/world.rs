@@ -9,6 +9,7 @@ use sidestep_stack::tcp::{
     ConnectionId, Event, Flow, Incoming, Instant, ListenerId, NoRoom, Outgoing, Output, Secret, Tcp,
 };
 use sidestep_wire::tcp::{SequenceNumber, View};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 const PORT: u16 = 80;
@@ -59,6 +60,8 @@ pub struct Wire {
     told: Vec<Told>,
     pub fault: Option<String>,
     pub segments: u64,
+    /// Of all that the hosts have sent, when, and what became of it.
+    pub digest: u64,
 }
 
 /// Everything that a stack's sink needs: `side` sends.
@@ -79,6 +82,9 @@ impl Output for Sink<'_, '_> {
             other => self.wire.fault = Some(format!("write: {other:?}")),
         }
         let flow = outgoing.flow;
+        let mut hasher = DefaultHasher::new();
+        (self.wire.digest, self.side, self.now_ns, &bytes).hash(&mut hasher);
+        self.wire.digest = hasher.finish();
         let fate = self.wire.links[self.side].take(self.dice, self.now_ns, flow.addresses, bytes);
         if self.is_traced {
             trace(self.now_ns, self.side, outgoing, &fate);
@@ -151,7 +157,7 @@ impl<'a> World<'a> {
             is_started: false,
         });
         let pairs = pairs.collect();
-        let wire = Wire { links, told: Vec::new(), fault: None, segments: 0 };
+        let wire = Wire { links, told: Vec::new(), fault: None, segments: 0, digest: 0 };
         let listeners = [listeners[0], listeners[1]];
         let owners = Default::default();
         Ok(Self {

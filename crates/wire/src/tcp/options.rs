@@ -121,13 +121,10 @@ impl Options {
     /// comes twice the last counts.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
-        // What Linux and we send on every segment but the first, laid out as RFC 7323 appendix A recommends.
-        if let [NOTHING, NOTHING, TIMESTAMPS, 10, rest @ ..] = bytes
-            && let Ok(rest) = <&[u8; 8]>::try_from(rest)
-        {
-            return Self { timestamps: Some(timestamps(rest)), ..Self::NONE };
+        match usual_timestamps(bytes) {
+            None => Self::walk(bytes),
+            timestamps => Self { timestamps, ..Self::NONE },
         }
-        Self::walk(bytes)
     }
 
     /// Every step takes at least one byte, so it ends.
@@ -245,6 +242,17 @@ impl Writer<'_> {
 fn timestamps(bytes: &[u8; 8]) -> Timestamps {
     let (value, echo) = pair(bytes);
     Timestamps { value, echo }
+}
+
+/// Timestamps that are all there is, laid out as RFC 7323 appendix A recommends: what Linux and we send on every segment but
+/// the first.
+#[inline]
+pub(super) fn usual_timestamps(bytes: &[u8]) -> Option<Timestamps> {
+    let (front, rest) = <&[u8; 12]>::try_from(bytes).ok()?.split_first_chunk::<4>()?;
+    if *front != [NOTHING, NOTHING, TIMESTAMPS, 10] {
+        return None;
+    }
+    rest.first_chunk().map(timestamps)
 }
 
 #[inline]

@@ -1,6 +1,7 @@
 //! A segment that has been looked at.
 
-use super::{Flags, HEADER_BYTES, Options, SequenceNumber};
+use super::options::usual_timestamps;
+use super::{Flags, HEADER_BYTES, Options, SequenceNumber, Timestamps};
 use crate::{Addresses, Refusal, protocol};
 
 /// A segment that has been looked at. Its checksum has not: [`View::verify`] does.
@@ -78,6 +79,19 @@ impl<'a> View<'a> {
     #[inline]
     pub fn window(&self) -> u16 {
         self.u16_at::<14>()
+    }
+
+    /// Whether there is nothing between the header and the payload.
+    #[inline]
+    pub fn has_no_options(&self) -> bool {
+        self.options.is_empty()
+    }
+
+    /// Timestamps, where they are all the options there are, laid out as RFC 7323 appendix A recommends: what Linux and we
+    /// send on every segment but the first.
+    #[inline]
+    pub fn usual_timestamps(&self) -> Option<Timestamps> {
+        usual_timestamps(self.options)
     }
 
     /// The checksum.

@@ -6,6 +6,16 @@ use crate::tcp::audit::rule;
 use crate::tcp::slots::Slot;
 
 impl Tcp {
+    /// From now on nothing goes a short road. What both send has to be the same.
+    pub fn take_long_roads(&mut self) {
+        self.is_roundabout = true;
+    }
+
+    /// Segments and messages that have gone a short road.
+    pub fn shortened(&self) -> u64 {
+        self.shortened
+    }
+
     /// Looks at everything there is and gives the first rule that does not hold. Costs a walk over all connections and all
     /// that they have in flight. `Err`: the rule as it stands in the code, and the values.
     pub fn audit(&self) -> Result<(), String> {
@@ -23,6 +33,8 @@ impl Tcp {
                     connection.audit()?;
                     let earliest = connection.deadlines.earliest();
                     rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
+                    let told = connection.deadlines.told();
+                    rule!(self.wheel.deadline(index) == told, "{connection:?}: the wheel was told of {told}");
                     let is_found = self.index_of(&connection.flow) == Some(index);
                     rule!(is_found == connection.in_demux, "{connection:?} is found: {is_found}");
                     // The list may also have an index of before: a place that has a new user is polled once for nothing.

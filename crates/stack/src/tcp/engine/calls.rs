@@ -23,6 +23,9 @@ impl Tcp {
         bytes: &[u8],
         output: &mut dyn Output,
     ) -> Result<usize, Error> {
+        if self.send_directly(now, id, bytes, output) {
+            return Ok(bytes.len());
+        }
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_send(connection)?;
         let count = bytes.len().min(connection.room());

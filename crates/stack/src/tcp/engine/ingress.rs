@@ -4,6 +4,7 @@ use super::Tcp;
 use crate::tcp::arrival::Arrival;
 use crate::tcp::arrive::Deliver;
 use crate::tcp::counters::Counter;
+use crate::tcp::expected::Expected;
 use crate::tcp::flow::Flow;
 use crate::tcp::opening::Answer;
 use crate::tcp::output::{Outgoing, Output};
@@ -57,31 +58,50 @@ impl Tcp {
             self.counters.count(Counter::ChecksumBad);
             return Received::Damaged;
         }
-        let flow = Flow::of_arrival(incoming.addresses, &incoming.segment);
+        let ports = (incoming.segment.destination_port(), incoming.segment.source_port());
+        let index = self.index_of_arrival(incoming.addresses, ports.0, ports.1);
+        if let (Some(index), Some(segment)) = (index, Expected::of(&incoming.segment))
+            && let Some(id) = self.receive_expected(now, index, &segment, output, deliver)
+        {
+            return Received::Connection(id);
+        }
+        self.receive_any(now, index, incoming, output, deliver)
+    }
+
+    /// A segment that was not expected.
+    fn receive_any(
+        &mut self,
+        now: Instant,
+        index: Option<u32>,
+        incoming: &Incoming<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Received {
+        let flow = &Flow::of_arrival(incoming.addresses, &incoming.segment);
         let arrival = Arrival::new(&incoming.segment);
         if arrival.options.malformed {
             self.counters.count(Counter::OptionsMalformed);
         }
-        let Some(index) = self.index_of(&flow) else {
-            return self.receive_unknown(now, &flow, &arrival, output, deliver);
+        let Some(index) = index else {
+            return self.receive_unknown(now, flow, &arrival, output, deliver);
         };
         match self.slots.slot(index) {
             Slot::Open(connection) if connection.state == State::TimeWait => {
                 let waiting = TimeWait::of(connection);
-                self.receive_waiting(now, index, &flow, waiting, &arrival, output)
+                self.receive_waiting(now, index, flow, waiting, &arrival, output)
             }
             Slot::Open(connection) => {
                 let id = connection.id;
                 if connection.state == State::SynReceived && !self.may_complete(index, &arrival) {
                     return Received::Connection(id);
                 }
-                self.receive_open(now, index, &flow, arrival, output, deliver);
+                self.receive_open(now, index, flow, arrival, output, deliver);
                 Received::Connection(id)
             }
             Slot::Waiting(_) => {
                 let Some(waiting) = self.slots.waiting_at(index) else { return Received::Nobody };
                 let waiting = waiting.clone();
-                self.receive_waiting(now, index, &flow, waiting, &arrival, output)
+                self.receive_waiting(now, index, flow, waiting, &arrival, output)
             }
             Slot::Free => Received::Nobody,
         }

@@ -219,6 +219,7 @@ impl Tcp {
         let deadline = now.after_ns(us(self.config.time_wait_us));
         if let Some(connection) = self.slots.connection_at(index) {
             connection.deadlines.arm(Timer::Close, deadline);
+            connection.deadlines.note_told(deadline);
         }
         self.wheel.arm(index, deadline);
     }

@@ -5,6 +5,7 @@ mod audit;
 mod calls;
 mod close;
 mod cookies;
+mod expected;
 mod icmp;
 mod ingress;
 mod listening;
@@ -25,6 +26,7 @@ use super::listen::Listeners;
 use super::slots::{ConnectionId, Slots};
 use super::time::Instant;
 use super::timer::Wheel;
+use sidestep_wire::Addresses;
 
 /// All connections and listeners of one thread.
 pub struct Tcp {
@@ -41,6 +43,12 @@ pub struct Tcp {
     counters: Counters,
     isn: InitialSequence,
     cookies: Cookies,
+    /// Every segment goes the long road.
+    #[cfg(feature = "audit")]
+    is_roundabout: bool,
+    /// Segments and messages that have gone a short one.
+    #[cfg(feature = "audit")]
+    shortened: u64,
 }
 
 impl Tcp {
@@ -58,6 +66,10 @@ impl Tcp {
             counters: Counters::default(),
             isn: InitialSequence::new(&secret),
             cookies: Cookies::new(&secret),
+            #[cfg(feature = "audit")]
+            is_roundabout: false,
+            #[cfg(feature = "audit")]
+            shortened: 0,
             config,
         }
     }
@@ -83,8 +95,13 @@ impl Tcp {
         !self.slots.is_there(id)
     }
 
-    #[inline]
     fn index_of(&self, flow: &Flow) -> Option<u32> {
-        self.demux.find(flow, |index| self.slots.slot(index).flow() == Some(flow))
+        self.index_of_arrival(&flow.addresses.reversed(), flow.local_port, flow.remote_port)
+    }
+
+    #[inline]
+    fn index_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> Option<u32> {
+        let is_of = |flow: &Flow| flow.is_of_arrival(addresses, local_port, remote_port);
+        self.demux.find(addresses, local_port, remote_port, |index| self.slots.slot(index).flow().is_some_and(is_of))
     }
 }

@@ -44,12 +44,15 @@ impl Tcp {
             self.events.push(Place::Connection(index));
         }
         (connection.readiness, connection.stirred) = (readiness, false);
-        let soonest = connection.deadlines.soonest();
-        if soonest < self.wheel.deadline(index) {
-            self.wheel.arm(index, soonest);
-        }
+        connection.is_plain = connection.is_plain_now();
+        #[cfg(feature = "audit")]
+        (connection.is_plain &= !self.is_roundabout);
         let is_new = connection.listener.is_some() && !connection.announced;
-        if is_new || matches!(connection.state, State::Closed | State::TimeWait) {
+        let is_rare = is_new || matches!(connection.state, State::Closed | State::TimeWait);
+        if let Some(deadline) = connection.deadlines.news() {
+            self.wheel.arm(index, deadline);
+        }
+        if is_rare {
             self.settle_rarely(index);
         }
     }
@@ -87,6 +90,7 @@ impl Tcp {
     fn retire(&mut self, index: u32) {
         self.wheel.cancel(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
+        connection.deadlines.note_told(Instant::NEVER);
         let (flow, is_over) = (connection.flow, connection.is_over());
         if std::mem::replace(&mut connection.in_demux, false) {
             self.demux.remove(&flow, index);
@@ -156,10 +160,11 @@ impl Tcp {
         }
         let Some(connection) = self.slots.connection_at(index) else { return };
         let earliest = connection.deadlines.search();
+        connection.deadlines.note_told(Instant::NEVER);
         if earliest > now {
             // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
-            if earliest != Instant::NEVER {
-                self.wheel.arm(index, earliest);
+            if let Some(deadline) = connection.deadlines.news() {
+                self.wheel.arm(index, deadline);
             }
             return;
         }
