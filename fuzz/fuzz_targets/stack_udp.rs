@@ -49,7 +49,12 @@ fn repaired(data: &[u8]) -> Option<(Vec<u8>, Checksums)> {
     if how & 2 != 0 {
         repair_ip(frame.get_mut(at..)?, how & 4 != 0);
     }
-    Some((frame, if how & 8 != 0 { Checksums::Trusted } else { Checksums::Verify }))
+    let checksums = match how & 24 {
+        8 => Checksums::Trusted,
+        16 => Checksums::VerifyFinished,
+        _ => Checksums::Verify,
+    };
+    Some((frame, checksums))
 }
 
 fn repair_ip(packet: &mut [u8], with_transport: bool) {

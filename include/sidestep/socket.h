@@ -48,7 +48,7 @@ extern "C" {
 #define SIDESTEP_KICK_SQPOLL 3      /* a thread of the kernel's (io_uring) */
 
 /* checksums of received frames */
-#define SIDESTEP_CHECKSUMS_AUTO 0 /* verified, except on a veth, whose senders leave them unfinished */
+#define SIDESTEP_CHECKSUMS_AUTO 0 /* verified, except those that senders of this machine leave unfinished on a veth */
 #define SIDESTEP_CHECKSUMS_VERIFY 1
 #define SIDESTEP_CHECKSUMS_TRUST 2
 

@@ -10,11 +10,10 @@ const FRAMES_DEFAULT: u32 = 4096;
 /// Whose word is taken for the checksums of received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// Verified, except on a veth: there frames come from this machine's memory, and their senders leave the checksums
-    /// unfinished.
+    /// Verified, except for those that senders of this machine have left unfinished on a veth, where no device finishes them.
     #[default]
     Auto,
-    /// Always verified.
+    /// Always verified: what senders of this machine have left unfinished on a veth is refused.
     Verify,
     /// Never.
     Trust,

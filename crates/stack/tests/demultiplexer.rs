@@ -242,6 +242,35 @@ fn what_is_not_for_us_is_refused_with_its_reason() {
     assert_eq!(stack.counters().refused_total(), 27);
 }
 
+#[test]
+fn checksums_that_a_local_sender_left_to_a_device_pass_and_wrong_ones_do_not() {
+    let mut stack = stack(&routes(2, 1));
+    bind(&mut stack, "0.0.0.0:7000");
+    bind(&mut stack, "[::]:7000");
+    for (destination, field) in [("10.0.0.2:7000", 40), ("[2001:db8::2]:7000", 60)] {
+        let finished = send(9000, destination);
+        let addresses =
+            Addresses::new(ip(if field == 40 { "10.0.0.1" } else { "2001:db8::1" }), at(destination).ip()).unwrap();
+        let mut unfinished = finished.clone();
+        let sum = addresses.pseudo_header(protocol::UDP, 13).fold();
+        unfinished[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        let mut damaged = finished.clone();
+        damaged[field + 2] ^= 1;
+        for (frame, checksums, is_good) in [
+            (&finished, Checksums::Verify, true),
+            (&finished, Checksums::VerifyFinished, true),
+            (&unfinished, Checksums::Verify, false),
+            (&unfinished, Checksums::VerifyFinished, true),
+            (&damaged, Checksums::VerifyFinished, false),
+            (&damaged, Checksums::Trusted, true),
+        ] {
+            let verdict = stack.receive(frame, checksums);
+            assert_eq!(matches!(verdict, Verdict::Deliver(_)), is_good, "{checksums:?} {verdict:?}");
+            assert!(is_good || matches!(verdict, Verdict::Refused(Reason::UdpChecksum)), "{verdict:?}");
+        }
+    }
+}
+
 fn repair_v4(frame: &mut [u8]) {
     let header_bytes = usize::from(frame[14] & 15) * 4;
     frame[24..26].fill(0);

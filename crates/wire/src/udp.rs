@@ -44,6 +44,12 @@ impl<'a> View<'a> {
         if pseudo.with(self.datagram).is_good() { Ok(()) } else { Err(Refusal::UdpChecksum) }
     }
 
+    /// Whether the checksum is what a sender writes that leaves it to a device: the sum of the pseudo-header alone.
+    #[inline]
+    pub fn is_unfinished(&self, addresses: &Addresses) -> bool {
+        self.checksum() == addresses.pseudo_header(protocol::UDP, self.datagram.len() as u32).fold()
+    }
+
     /// The sender's port; zero if it wants no answer.
     #[inline]
     pub fn source_port(&self) -> u16 {

@@ -34,6 +34,12 @@ impl<'a> View<'a> {
         if pseudo.with(self.segment).is_good() { Ok(()) } else { Err(Refusal::TcpChecksum) }
     }
 
+    /// Whether the checksum is what a sender writes that leaves it to a device: the sum of the pseudo-header alone.
+    #[inline]
+    pub fn is_unfinished(&self, addresses: &Addresses) -> bool {
+        self.checksum() == addresses.pseudo_header(protocol::TCP, self.segment.len() as u32).fold()
+    }
+
     #[inline]
     fn u16_at<const AT: usize>(&self) -> u16 {
         u16::from_be_bytes([self.header[AT], self.header[AT + 1]])
