@@ -3,8 +3,8 @@
 /// Bytes that are looked at together: the bits of a word.
 pub const BLOCK: usize = 64;
 
-/// A bit for each place of `block` where `byte` stands; the first place is the lowest bit. About 6 ns on x86-64, a quarter of what
-/// eight bytes at a time take.
+/// A bit for each place of `block` where `byte` stands; the first place is the lowest bit. x86-64 compares 16 bytes at once. What a
+/// parser gains by it: SPEC.md, "FIX messages in memory".
 #[inline]
 #[must_use]
 pub fn places(block: &[u8; BLOCK], byte: u8) -> u64 {
