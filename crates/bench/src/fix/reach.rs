@@ -22,7 +22,7 @@ pub enum Reach {
     /// Through a veth: an acceptor that was started for the run.
     Wire(Box<Way>),
     /// From side A of the lab of this name, by the kernel.
-    Lab(String, Box<Reach>),
+    Lab(String, Box<Self>),
 }
 
 impl Reach {
