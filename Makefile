@@ -57,10 +57,11 @@ bench: build ## Measure everything at length, for SPEC.md: about ten minutes
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against other rings, smoltcp, sockperf, a C loop, and the verdicts of compare: about twenty minutes
+peers: build ## Measure against other rings, smoltcp, FIX codecs, sockperf, a C loop, and the verdicts of compare: about twenty minutes
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/smoltcp/run
+	peers/codec/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/self/run
@@ -86,4 +87,4 @@ tsan: ## The threads of rings and shared-memory links under ThreadSanitizer (nee
 
 clean: ## Remove what was built and measured
 	$(CARGO) clean
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/smoltcp/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/smoltcp/target peers/codec/target peers/fix/*/target

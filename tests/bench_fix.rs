@@ -3,7 +3,10 @@
 mod support;
 
 use serde_json::Value;
-use support::{is_root, my_turn, run};
+use sidestep_testkit::lab::{self, Host, Lab, Side};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use support::{is_root, my_turn, run, sidestep};
 
 fn rows(document: &Value) -> &[Value] {
     document["results"].as_array().expect("results is a list")
@@ -47,6 +50,44 @@ fn acceptors_that_cannot_be_had_are_named() {
     let unknown = run(&["bench", "fix", "--own", "pigeon"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("pigeon") && unknown.stderr.contains("tcp, uds, shm"), "{}", unknown.stderr);
+    let nowhere = run(&["bench", "fix", "--own", "none", "--acceptor", "far=lab:nowhere:198.18.0.2:9001"]);
+    assert_eq!(nowhere.code, 1);
+    assert!(nowhere.stderr.contains("nowhere") && nowhere.stderr.contains("lab up"), "{}", nowhere.stderr);
+    let against = run(&["bench", "fix", "--own", "none", "--acceptor", "one=127.0.0.1:9", "--against", "two"]);
+    assert_eq!(against.code, 2);
+    assert!(against.stderr.contains("against two"), "{}", against.stderr);
+}
+
+#[test]
+fn acceptors_of_others_are_measured_from_the_near_host_of_a_lab() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let _turn = my_turn();
+    let lab = Lab::up(&lab::Options::default()).unwrap();
+    let Host { ipv4, .. } = lab.host(Side::B);
+    let start = |port: u16| {
+        let listen = format!("{ipv4}:{port}");
+        let mut command = sidestep(&["fix", "exchange", "--listen", &listen, "--spin", "--store", "none"]);
+        let mut child = lab.host(Side::B).spawn(command.stdout(Stdio::piped()).stderr(Stdio::null())).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening"), "{line}");
+        (child, format!("lab:{}:{listen}", lab.name()))
+    };
+    let mut acceptors = [9001, 9002].map(start);
+    let named: Vec<String> =
+        ["one", "two"].iter().zip(&acceptors).map(|(name, (_, at))| format!("{name}={at}")).collect();
+    let mut arguments = vec!["bench", "fix", "--own", "none", "--duration", "60ms", "--warmup", "0ms", "--json", "-"];
+    arguments.extend(named.iter().flat_map(|named| ["--acceptor", named]).chain(["--against", "two"]));
+    let finished = run(&arguments);
+    for (child, _) in &mut acceptors {
+        child.kill().and_then(|()| child.wait()).unwrap();
+    }
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(document["setup"]["place"], "lab");
+    assert_eq!(rows(&document).len(), 4, "two acceptors, two answers each: {}", document["unavailable"]);
 }
 
 #[test]

@@ -210,6 +210,49 @@ fn what_a_counterparty_writes_does_not_reach_the_terminal_as_it_is() {
 }
 
 #[test]
+fn orders_are_sent_by_an_initiators_settings() {
+    let exchange = Exchange::start(&["--listen", "127.0.0.1:0"]);
+    let (host, port) = exchange.address.rsplit_once(':').expect("it has a port");
+    let folder = tempdir().unwrap();
+    let write = |name: &str, sessions: &[&str]| {
+        let file = folder.path().join(name);
+        let mut text = format!(
+            "[DEFAULT]\nConnectionType=initiator\nSocketConnectHost={host}\nSocketConnectPort={port}\nBeginString=FIX.4.2\n\
+             TargetCompID=EXCHANGE\nHeartBtInt=30\nStartTime=00:00:00\nEndTime=00:00:00\nFileLogPath=log\n\
+             FileStorePath={}\n",
+            folder.path().join("store").display()
+        );
+        sessions.iter().for_each(|sender| text.push_str(&format!("[SESSION]\nSenderCompID={sender}\n")));
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let send = |more: &[&str]| run(&[&["fix", "send", "--wait", "20s", "--cfg"], more].concat());
+    let one = write("one.cfg", &["DESK"]);
+    let sent = send(&[&one]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stdout.contains("8=FIX.4.2") && sent.stdout.contains("56=DESK"), "{}", sent.stdout);
+    assert!(sent.stderr.contains("FileLogPath has no effect"), "{}", sent.stderr);
+    // What is kept is gone on with, and the exchange, which has kept its numbers, too, agrees.
+    let again = send(&[&one]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert!(again.stdout.contains("34=6|"), "{}", again.stdout);
+    let two = write("two.cfg", &["FIRST", "SECOND"]);
+    let unclear = send(&[&two]);
+    assert_eq!(unclear.code, 2);
+    assert!(unclear.stderr.contains("FIX.4.2:FIRST->EXCHANGE, FIX.4.2:SECOND->EXCHANGE"), "{}", unclear.stderr);
+    let second = send(&[&two, "--session", "FIX.4.2:SECOND->EXCHANGE"]);
+    assert!(second.code == 0 && second.stdout.contains("56=SECOND"), "{second:?}");
+    let acceptor = folder.path().join("acceptor.cfg");
+    std::fs::write(
+        &acceptor,
+        std::fs::read_to_string(&one).unwrap().replace("=initiator", "=acceptor\nSocketAcceptPort=1"),
+    )
+    .unwrap();
+    let none = send(&[&acceptor.display().to_string()]);
+    assert!(none.code == 2 && none.stderr.contains("no initiator"), "{none:?}");
+}
+
+#[test]
 fn messages_are_explained_wherever_they_stand() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -163,7 +163,7 @@ fn every_dependency_has_its_reason() {
 #[test]
 fn the_other_lock_files_know_what_our_crates_need() {
     let metadata = metadata();
-    for file in ["peers/ring/Cargo.lock", "peers/smoltcp/Cargo.lock", "fuzz/Cargo.lock"] {
+    for file in ["peers/ring/Cargo.lock", "peers/smoltcp/Cargo.lock", "peers/codec/Cargo.lock", "fuzz/Cargo.lock"] {
         let locked = read(&root().join(file));
         let entries = locked.split("[[package]]").filter_map(locked_names);
         for (name, has) in entries {

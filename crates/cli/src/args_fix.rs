@@ -74,8 +74,15 @@ pub(crate) enum Store {
 #[derive(Debug, Args)]
 pub(crate) struct Send {
     /// Where to connect: HOST:PORT, unix:PATH, shm:PATH, xdp:INTERFACE:ADDRESS:PORT; others follow if it fails
-    #[arg(long, value_name = "ADDRESS", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "cfg", value_delimiter = ',')]
     pub(crate) to: Vec<String>,
+    /// An initiator's session by a file of settings: QuickFIX's .cfg, or .toml
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["to", "begin", "sender", "target", "store_path", "tls_ca"])]
+    pub(crate) cfg: Option<PathBuf>,
+    /// Which of the sessions in that file, where it has several: FIX.4.4:CLIENT->EXCHANGE
+    #[arg(long, value_name = "SESSION", requires = "cfg")]
+    pub(crate) session: Option<String>,
     /// BeginString
     #[arg(long, default_value = "FIX.4.4", value_name = "VERSION")]
     pub(crate) begin: String,

@@ -2,7 +2,7 @@
 
 use sidestep_fix::config::keys::{Effect, KEYS, effect};
 use sidestep_fix::config::{Config, Place};
-use sidestep_fix::engine::{Endpoint, StorePlan};
+use sidestep_fix::engine::{CertificateFiles, Endpoint, StorePlan};
 use sidestep_fix::session::Role;
 use sidestep_fix::store::journal::Durability;
 use sidestep_fix::value::Precision;
@@ -103,6 +103,26 @@ fn an_acceptor_with_templates_hosts_and_tls() {
     let Place::Listen { endpoint, tls: Some(tls), .. } = &session.place else { panic!("an acceptor with TLS") };
     assert_eq!(endpoint.to_string(), ":9876");
     assert!(tls.require_client_certificate, "who names authorities wants certificates");
+}
+
+#[test]
+fn further_certificates_are_an_acceptors() {
+    let of = |role: &str, where_to: &str| {
+        format!(
+            "[SESSION]\nConnectionType={role}\n{where_to}\nBeginString=FIX.4.4\nSenderCompID=A\nTargetCompID=B\n\
+             SocketCertificateFile=c.pem\nSocketCAFile=ca.pem\nFurtherCertificateFiles=desk.crt:desk.key, both.pem\n"
+        )
+    };
+    let config = cfg(&of("acceptor", "SocketAcceptPort=9876"));
+    assert_eq!(config.notes.len(), 0, "{:?}", config.notes);
+    let Place::Listen { tls: Some(tls), .. } = &config.sessions[0].place else { panic!("an acceptor with TLS") };
+    let files = |certificate: &str, key: Option<&str>| CertificateFiles {
+        certificate: certificate.into(),
+        key: key.map(Into::into),
+    };
+    assert_eq!(tls.further_certificates, [files("desk.crt", Some("desk.key")), files("both.pem", None)]);
+    let initiator = refused(&of("initiator", "SocketConnectHost=h\nSocketConnectPort=1"));
+    assert!(initiator.contains("one certificate"), "{initiator}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod packet;
 pub mod problem;
 pub mod proc;
 pub mod process;
+pub mod scan;
 pub mod socket;
 pub mod words;
 pub mod xdp;

@@ -102,7 +102,10 @@ impl<'a> Contest<'a> {
         }
         Findings {
             rows: (0..part.workload.answers().len()).rev().flat_map(|at| rows(&arms, at)).collect(),
-            ratios: (0..part.workload.answers().len()).rev().flat_map(|at| ratios(&arms, at)).collect(),
+            ratios: (0..part.workload.answers().len())
+                .rev()
+                .flat_map(|at| ratios(&arms.iter().map(|arm| &arm.records[at]).collect::<Vec<_>>(), &request.against))
+                .collect(),
             unavailable: arms.iter().filter_map(|arm| arm.records[0].unavailable()).collect(),
             problem,
             ..Findings::default()
@@ -300,11 +303,41 @@ fn rows(arms: &[Arm<'_>], at: usize) -> Vec<Row> {
     arms.iter().filter_map(|arm| arm.row(at)).collect()
 }
 
-/// The control of every acceptor; then each against the first one.
-fn ratios(arms: &[Arm<'_>], at: usize) -> Vec<Ratio> {
-    let mut ratios: Vec<Ratio> = arms.iter().flat_map(|arm| arm.records[at].controls()).collect();
-    if let Some((first, others)) = arms.split_first() {
-        ratios.extend(others.iter().flat_map(|arm| arm.records[at].against(&first.records[at])));
+/// The control of every acceptor; then each against the first one; then each but the first one against those of `further`.
+fn ratios(records: &[&Record], further: &[String]) -> Vec<Ratio> {
+    let mut ratios: Vec<Ratio> = records.iter().flat_map(|record| record.controls()).collect();
+    let Some((first, others)) = records.split_first() else { return ratios };
+    let named = others.iter().filter(|record| further.contains(&record.key.path));
+    for against in std::iter::once(first).chain(named) {
+        let apart = others.iter().filter(|record| record.key.path != against.key.path);
+        ratios.extend(apart.flat_map(|record| record.against(against)));
     }
     ratios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::record::Pass;
+
+    fn record(name: &str) -> Record {
+        let mut record = Record::new(Key { scenario: "fix", path: name.into(), measure: "rtt_fill", ..Key::default() });
+        for direction in [Direction::Forward, Direction::Backward].repeat(10) {
+            record.pass(direction, Some(Pass { n: 500, p50: 10.0, p99: 20.0, mean: 10.0 }));
+        }
+        record
+    }
+
+    #[test]
+    fn the_first_stays_the_baseline_whoever_else_is_one() {
+        let records = ["one", "two", "three"].map(record);
+        let ratios = ratios(&records.each_ref(), &["two".into(), "one".into()]);
+        let pairs: Vec<(&str, &str)> = ratios
+            .iter()
+            .filter(|ratio| ratio.of != ratio.against)
+            .map(|ratio| (&*ratio.of, &*ratio.against))
+            .collect();
+        assert_eq!(pairs, [("two", "one"), ("three", "one"), ("three", "two")]);
+        assert_eq!(ratios.len() - pairs.len(), 3, "each has its control");
+    }
 }

@@ -5,13 +5,14 @@ use super::veth::{Passage, Way};
 use crate::transport::Transport;
 use sidestep_link::{Address, Link, Options, connect};
 use sidestep_sys::Problem;
+use sidestep_testkit::lab::{Lab, Side};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where an acceptor is reached: `HOST:PORT`, `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH` or
-/// `shm:PATH`.
+/// Where an acceptor is reached: `HOST:PORT`, `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`, `shm:PATH`, or from side A of a
+/// lab `lab:NAME:HOST:PORT`, `lab:NAME:tls:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A stream without encryption.
@@ -20,6 +21,8 @@ pub enum Reach {
     Tls(SocketAddr),
     /// Through a veth: an acceptor that was started for the run.
     Wire(Box<Way>),
+    /// From side A of the lab of this name, by the kernel.
+    Lab(String, Box<Self>),
 }
 
 impl Reach {
@@ -30,14 +33,25 @@ impl Reach {
             Self::Tls(_) => Transport::Tls,
             Self::Plain(Address::Unix(_)) => Transport::Uds,
             Self::Plain(Address::Shm(_)) => Transport::Shm,
+            Self::Lab(_, there) => there.transport(),
         }
+    }
+
+    /// Whether a lab of this machine is between the client and the acceptor.
+    pub fn is_in_lab(&self) -> bool {
+        matches!(self, Self::Wire(_) | Self::Lab(..))
+    }
+
+    /// Refuses a lab that is not up, before anything is measured.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if let Self::Lab(name, _) = self { Lab::open(name).map(drop) } else { Ok(()) }
     }
 
     /// The IP address, if there is one in this namespace.
     pub fn socket_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Plain(Address::Tcp(address)) | Self::Tls(address) => Some(*address),
-            Self::Plain(_) | Self::Wire(_) => None,
+            Self::Plain(_) | Self::Wire(_) | Self::Lab(..) => None,
         }
     }
 
@@ -61,6 +75,7 @@ impl Reach {
                 Ok(Box::new(TlsLink::new(stream, address.ip())?))
             }
             Self::Wire(way) => way.connect(options),
+            Self::Lab(name, there) => Lab::open(name)?.host(Side::A).within(|| there.connect(options)),
         }
     }
 }
@@ -72,6 +87,7 @@ impl FromStr for Reach {
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Plain(Address::Unix(PathBuf::from(path)))),
             Some(("shm", path)) if !path.is_empty() => Ok(Self::Plain(Address::Shm(PathBuf::from(path)))),
+            Some(("lab", rest)) => in_lab(rest),
             Some(("tls", address)) => resolve(address).map(Self::Tls),
             Some(("tcp", address)) => resolve(address).map(Address::Tcp).map(Self::Plain),
             _ => resolve(text).map(Address::Tcp).map(Self::Plain),
@@ -79,9 +95,21 @@ impl FromStr for Reach {
     }
 }
 
+fn in_lab(text: &str) -> Result<Reach, String> {
+    let form = || format!("{text:?} is not of the form NAME:HOST:PORT or NAME:tls:HOST:PORT");
+    let (name, address) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
+    match address.parse()? {
+        there @ (Reach::Plain(Address::Tcp(_)) | Reach::Tls(_)) => Ok(Reach::Lab(name.into(), Box::new(there))),
+        _ => Err(form()),
+    }
+}
+
 fn resolve(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| {
-        format!("cannot find {text:?}: {error}; an acceptor is at HOST:PORT, tls:HOST:PORT, unix:PATH or shm:PATH")
+        format!(
+            "cannot find {text:?}: {error}; an acceptor is at HOST:PORT, tls:HOST:PORT, unix:PATH, shm:PATH or \
+             lab:NAME:HOST:PORT"
+        )
     })?;
     found.next().ok_or_else(|| format!("{text:?} has no address"))
 }
@@ -94,6 +122,7 @@ impl fmt::Display for Reach {
             Self::Plain(address @ Address::Unix(_)) => write!(f, "unix:{address}"),
             Self::Plain(address @ Address::Shm(_)) => write!(f, "shm:{address}"),
             Self::Wire(way) => write!(f, "{}", way.address()),
+            Self::Lab(name, there) => write!(f, "lab:{name}:{there}"),
         }
     }
 }
@@ -110,11 +139,22 @@ mod tests {
             ("tls:127.0.0.1:9002", "tls:127.0.0.1:9002", Transport::Tls),
             ("unix:/run/fix", "unix:/run/fix", Transport::Uds),
             ("shm:/run/fix", "shm:/run/fix", Transport::Shm),
+            ("lab:x:198.18.0.2:9001", "lab:x:198.18.0.2:9001", Transport::Tcp),
+            ("lab:x:tls:198.18.0.2:9002", "lab:x:tls:198.18.0.2:9002", Transport::Tls),
         ] {
             let reach: Reach = text.parse().expect("it is an address");
             assert_eq!((reach.to_string(), reach.transport()), (shown.to_owned(), transport));
         }
-        for bad in ["", "unix:", "127.0.0.1", "127.0.0.1:x"] {
+        for bad in [
+            "",
+            "unix:",
+            "127.0.0.1",
+            "127.0.0.1:x",
+            "lab:x",
+            "lab::127.0.0.1:1",
+            "lab:x:shm:/a",
+            "lab:x:lab:y:127.0.0.1:1",
+        ] {
             assert!(bad.parse::<Reach>().is_err(), "{bad}");
         }
     }

@@ -4,7 +4,7 @@ use super::contest::{Contest, Part};
 use super::own::{Exchanges, Own};
 use super::pause::Pause;
 use super::slice::Near;
-use super::{Acceptor, Identity, Load, Reach, Workload};
+use super::{Acceptor, Identity, Load, Workload};
 use crate::measure::Yardsticks;
 use crate::run::{Outcome, check_duration, choose_cpus};
 use crate::scenario::{Findings, Pace, Progress};
@@ -52,6 +52,8 @@ pub struct Request {
     pub own: Own,
     /// Acceptors that run already. The first one of all is what the others are held against.
     pub acceptors: Vec<Acceptor>,
+    /// Names of acceptors that the others are held against, too.
+    pub against: Vec<String>,
     /// Who the client is. Its SenderCompID is followed by the number of the session: 001, 002 and so on.
     pub identity: Identity,
     /// What is asked of them.
@@ -94,6 +96,17 @@ impl Request {
         check_duration(self.duration)
     }
 
+    /// Refuses names that no acceptor has, ours among them.
+    fn check_against(&self) -> Result<(), Problem> {
+        let is_known = |name: &&String| self.acceptors.iter().any(|acceptor| acceptor.name == **name);
+        match self.against.iter().find(|name| !is_known(name)) {
+            Some(name) => {
+                Err(Problem::usage(format!("cannot hold anything against {name}"), "no acceptor is called so"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Every workload under every load with every number of sessions.
     fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
@@ -109,12 +122,13 @@ impl Request {
 /// Measures the acceptors in turn. Err: nothing was measured.
 pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     request.check()?;
+    request.acceptors.iter().try_for_each(|acceptor| acceptor.reach.check())?;
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, true)?;
     let before = cpu::allowed();
     let mut exchanges = Exchanges::start(&request.own, &setting.program, cpus.server.unwrap_or(cpus.client))?;
     let acceptors = std::mem::take(&mut exchanges.acceptors).into_iter().chain(request.acceptors.iter().cloned());
     let request = &Request { acceptors: acceptors.collect(), ..request.clone() };
-    request.check()?;
+    request.check().and_then(|()| request.check_against())?;
     // First of all, or an acceptor that spins would be taken for the noise of the host.
     let pause = Pause::all(&request.acceptors)?;
     let mut around = Surroundings::begin(setting.clock, [cpus.client].into_iter().chain(cpus.server).collect())?;
@@ -161,7 +175,7 @@ fn measure_all(contest: &mut Contest<'_>, parts: &[Part], pace: Pace) -> Finding
 
 /// Over the network only if no acceptor is here; in labs, if all are.
 fn place(acceptors: &[Acceptor]) -> &'static str {
-    let in_lab = acceptors.iter().filter(|acceptor| matches!(acceptor.reach, Reach::Wire(_))).count();
+    let in_lab = acceptors.iter().filter(|acceptor| acceptor.reach.is_in_lab()).count();
     if in_lab > 0 {
         return if in_lab == acceptors.len() { "lab" } else { "loopback and lab" };
     }
@@ -200,6 +214,7 @@ mod tests {
         Request {
             own: Own::default(),
             acceptors: vec![acceptor("a"), acceptor("b")],
+            against: Vec::new(),
             identity: Identity { begin_string: "FIX.4.4".into(), sender: "BENCH".into(), target: "EXCHANGE".into() },
             workloads: vec![Workload::Orders, Workload::TestRequests],
             loads: vec![Load::ClosedLoop, Load::Paced(Duration::from_micros(100))],
@@ -217,6 +232,8 @@ mod tests {
         let mut twice = request();
         twice.acceptors[1].name = "a".into();
         assert!(refused(&twice).contains("called a"));
+        let strange = Request { against: vec!["b".into(), "c".into()], ..request() };
+        assert!(strange.check_against().expect_err("there is no c").to_string().contains("against c"));
         assert!(refused(&Request { sessions: vec![0], ..request() }).contains("0 sessions"));
         assert!(refused(&Request { sessions: vec![501], ..request() }).contains("501 sessions"));
         assert!(refused(&Request { loads: vec![Load::Paced(Duration::ZERO)], ..request() }).contains("every"));

@@ -245,8 +245,9 @@ pub(crate) struct BenchRing {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFix {
-    /// An acceptor of another kind that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH
-    /// or shm:PATH. Again for each further one; NAME is what it is called in the report
+    /// An acceptor of another kind that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH or
+    /// shm:PATH, or, from host a of a lab that is up, at lab:LAB:HOST:PORT or lab:LAB:tls:HOST:PORT. Again for each further
+    /// one; NAME is what it is called in the report
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) acceptor: Vec<Named<Reach>>,
     /// The process of an acceptor, to be stopped while others are measured
@@ -260,6 +261,9 @@ pub(crate) struct BenchFix {
     /// held against the first one
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
+    /// Further acceptors that the others are held against
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) against: Vec<String>,
     /// Its stores, each measured: none, page-cache, group-commit
     #[arg(long, value_delimiter = ',', default_value = "page-cache", value_name = "LIST")]
     pub(crate) store: Vec<String>,

@@ -51,6 +51,7 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
     Ok(Request {
         own,
         acceptors: args.acceptor.iter().map(acceptor).collect(),
+        against: args.against,
         identity: Identity { begin_string: args.begin_string, sender: args.sender, target: args.target },
         workloads: args.workload.iter().map(|kind| workload(*kind)).collect(),
         loads: args.pace.0,

@@ -340,6 +340,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalWrite", Full),
     ("JournalCpu", Full),
     ("MaxMessageSize", Full),
+    ("FurtherCertificateFiles", Full),
     ("Username", Full),
     ("Password", Full),
     ("ThrottleMessages", Full),

@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::fields::Fields;
-use crate::engine::{AllowedAddress, Destinations, Endpoint, SocketOptions, TlsSettings};
+use crate::engine::{AllowedAddress, CertificateFiles, Destinations, Endpoint, SocketOptions, TlsSettings};
 use crate::session::Role;
 use sidestep_link::Waiting;
 use sidestep_sys::Problem;
@@ -128,6 +128,7 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
     let mut settings = TlsSettings {
         certificate: path(&[certificate, "SocketCertificateFile"]),
         key: path(&[key, "SocketPrivateKeyFile"]),
+        further_certificates: further_certificates(fields, role)?,
         authorities: path(&["CertificationAuthoritiesFile", "SocketCAFile"]),
         revocations: path(&["CertificateRevocationListFile"]),
         server_name: fields.any(&["SNIHostName", "SocketServerName"]).map(str::to_owned),
@@ -158,6 +159,24 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
     settings.only_tls13 = newest || (names("TLSv1.3") && !names("TLSv1.2"));
     settings.only_tls12 = !newest && names("TLSv1.2") && !names("TLSv1.3");
     Ok(Some(settings))
+}
+
+/// `certificate[:key]`, one behind a comma after the other.
+fn further_certificates(fields: &Fields<'_>, role: Role) -> Result<Vec<CertificateFiles>, Problem> {
+    let key = "FurtherCertificateFiles";
+    let list = fields.text(key).unwrap_or_default().split(',').map(str::trim).filter(|text| !text.is_empty());
+    let files: Vec<CertificateFiles> = list.map(certificate_files).collect();
+    if role == Role::Initiator && !files.is_empty() {
+        return Err(fields.wrong(key, "an initiator has one certificate, whoever it connects to"));
+    }
+    Ok(files)
+}
+
+fn certificate_files(text: &str) -> CertificateFiles {
+    match text.split_once(':') {
+        Some((certificate, key)) => CertificateFiles { certificate: certificate.into(), key: Some(key.into()) },
+        None => CertificateFiles { certificate: text.into(), key: None },
+    }
 }
 
 pub(super) fn allowed(fields: &Fields<'_>) -> Result<Vec<AllowedAddress>, Problem> {

@@ -5,8 +5,10 @@
 
 use crate::SOH;
 pub use data::DataFields;
+use delimiters::Delimiters;
 pub use group::{Entries, Entry};
 mod data;
+mod delimiters;
 mod group;
 mod typed;
 
@@ -107,10 +109,12 @@ fn index(fields: &mut [Field], data: &DataFields, raw: &[u8]) -> Result<usize, F
     let (mut at, mut count) = (0, 0);
     // The data field that the field before announced, and how long it is to be.
     let (mut data_tag, mut data_bytes) = (0, 0);
-    while at < body_end {
-        let (tag, start, mut end) = word_field(raw, at)?;
+    let mut delimiters = Delimiters::new(raw, body_end);
+    while let Some(mut end) = delimiters.next() {
+        let (tag, start) = tag_at(raw, at)?;
         if tag == data_tag && tag != 0 {
             end = data_end(raw, start, data_bytes).unwrap_or(end);
+            delimiters.pass(end);
         }
         data_tag = 0;
         if let Some(announced) = data.announced_by(tag) {
@@ -155,27 +159,18 @@ pub(crate) fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
 }
 
-/// The field at `at`, up to its first delimiter. Looks at eight bytes at once: most fields are no longer. `at` is before the
-/// trailer and there is a delimiter right before that, so that no look goes beyond the message. Returns the tag, and where the
-/// value starts and ends.
+/// The tag at `at`, and where its value starts: before the next delimiter, for one in front of the equals sign is no digit. `at` is
+/// before the trailer, so that a look at eight bytes does not go beyond the message.
 #[inline(always)]
-fn word_field(raw: &[u8], at: usize) -> Result<(u32, usize, usize), Fault> {
+fn tag_at(raw: &[u8], at: usize) -> Result<(u32, usize), Fault> {
     let word = load(raw, at).ok_or(Fault::Field)?;
     let equals = first(word, b'=');
     let digits = (equals / 8) as usize;
     if equals == 64 || digits > LONGEST_SHORT_TAG {
-        return long_field(raw, at);
+        return long_tag(raw, at);
     }
     let tag = short_tag(word, equals).map_or_else(|| signed_tag(raw, at, digits), Ok)?;
-    let start = at + digits + 1;
-    // Delimiters before the equals sign are no digits: they are refused above.
-    let mut found = first(word, SOH);
-    let mut from = at;
-    while found == 64 {
-        from += 8;
-        found = first(load(raw, from).ok_or(Fault::Field)?, SOH);
-    }
-    Ok((tag, start, from + (found / 8) as usize))
+    Ok((tag, at + digits + 1))
 }
 
 /// Tags of up to this many digits are read by one multiplication.
@@ -222,9 +217,9 @@ fn signed_tag(raw: &[u8], at: usize, digits: usize) -> Result<u32, Fault> {
     }
 }
 
-/// A field with a long tag, byte by byte.
+/// A long tag, byte by byte.
 #[cold]
-fn long_field(raw: &[u8], at: usize) -> Result<(u32, usize, usize), Fault> {
+fn long_tag(raw: &[u8], at: usize) -> Result<(u32, usize), Fault> {
     let digits = raw[at..].iter().take(TAG_DIGITS_MAX + 2).position(|byte| *byte == b'=').ok_or(Fault::Field)?;
     let text = &raw[at..at + digits];
     let tag = match text.strip_prefix(b"-") {
@@ -232,9 +227,7 @@ fn long_field(raw: &[u8], at: usize) -> Result<(u32, usize, usize), Fault> {
         None if digits <= TAG_DIGITS_MAX => value::unsigned(text).and_then(|tag| u32::try_from(tag).ok()),
         None => None,
     };
-    let start = at + digits + 1;
-    let length = raw[start..].iter().position(|byte| *byte == SOH).ok_or(Fault::Field)?;
-    Ok((tag.ok_or(Fault::Field)?, start, start + length))
+    Ok((tag.ok_or(Fault::Field)?, at + digits + 1))
 }
 
 /// The first three fields (FIX session layer: what is otherwise is garbled).

@@ -14,6 +14,7 @@
 
 mod accept;
 mod admin;
+mod by_name;
 mod channel;
 mod configured;
 mod core;
@@ -33,5 +34,5 @@ pub use dial::Destinations;
 pub use driver::Idle;
 pub use endpoint::Endpoint;
 pub use plan::{AllowedAddress, SessionPlan, StorePlan, session_folder};
-pub use tls::TlsSettings;
+pub use tls::{CertificateFiles, TlsSettings};
 pub use transport::SocketOptions;

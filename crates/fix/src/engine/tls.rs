@@ -1,5 +1,6 @@
 //! TLS and mutual TLS: certificates from PEM files, read again when the files change.
 
+use super::by_name::{ByName, CERTIFICATES_MAX};
 use super::channel::Channel;
 use super::wire::Wire;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,12 +8,22 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection};
 use rustls::{SignatureScheme, SupportedProtocolVersion, version};
 use sidestep_sys::Problem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+
+/// Where a certificate is: PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate and those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its private key; in the same file if there is no other.
+    pub key: Option<PathBuf>,
+}
 
 /// How connections are encrypted. Paths are PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +32,9 @@ pub struct TlsSettings {
     pub certificate: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
+    /// Further certificates of an acceptor, which shows the first that is valid for the name that a counterparty asks for (SNI);
+    /// the one above if none is, or if it asks for none. At most 63.
+    pub further_certificates: Vec<CertificateFiles>,
     /// Whom to trust. An initiator needs it; an acceptor that has it asks for the counterparty's certificate.
     pub authorities: Option<PathBuf>,
     /// Certificates no longer valid.
@@ -50,7 +64,9 @@ impl TlsSettings {
     }
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.certificate, &self.key, &self.authorities, &self.revocations].into_iter().flatten()
+        let further = self.further_certificates.iter().flat_map(|files| [Some(&files.certificate), files.key.as_ref()]);
+        let own = [&self.certificate, &self.key, &self.authorities, &self.revocations].map(Option::as_ref);
+        own.into_iter().chain(further).flatten()
     }
 
     /// When each file was last written; none for a file that cannot be looked at.
@@ -133,17 +149,42 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     if found.is_empty() { Err(unusable(path, "there is no certificate in it")) } else { Ok(found) }
 }
 
-fn identity(settings: &TlsSettings) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, Problem> {
+/// A certificate with those that vouch for it, and its key.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity(settings: &TlsSettings) -> Result<Option<Identity>, Problem> {
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(None),
-        (Some(certificate), key) => {
-            // Some keep both in one file.
-            let key = key.as_ref().unwrap_or(certificate);
-            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
-            Ok(Some((certificates(certificate)?, secret)))
-        }
+        (Some(certificate), key) => identity_of(certificate, key.as_deref()).map(Some),
         (None, Some(key)) => Err(unusable(key, "there is a key, but no certificate for it")),
     }
+}
+
+fn identity_of(certificate: &Path, key: Option<&Path>) -> Result<Identity, Problem> {
+    // Some keep both in one file.
+    let key = key.unwrap_or(certificate);
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
+    Ok((certificates(certificate)?, secret))
+}
+
+/// What an acceptor shows to whom.
+fn by_name(settings: &TlsSettings) -> Result<ByName, Problem> {
+    let what = "cannot accept TLS";
+    let Some(certificate) = &settings.certificate else {
+        return Err(Problem::usage(what, "an acceptor needs a certificate")
+            .next("set ServerCertificateFile and ServerCertificateKeyFile"));
+    };
+    if settings.further_certificates.len() >= CERTIFICATES_MAX {
+        let why = format!("it may have {CERTIFICATES_MAX} certificates");
+        return Err(Problem::usage(what, why).next("shorten FurtherCertificateFiles"));
+    }
+    let first = CertificateFiles { certificate: certificate.clone(), key: settings.key.clone() };
+    let certified = |files: &CertificateFiles| {
+        let (chain, key) = identity_of(&files.certificate, files.key.as_deref())?;
+        CertifiedKey::from_der(chain, key, &provider()).map_err(|error| unusable(&files.certificate, error))
+    };
+    let all = std::iter::once(&first).chain(&settings.further_certificates).map(certified);
+    Ok(ByName::new(all.collect::<Result<_, _>>()?))
 }
 
 fn authorities(path: &Path) -> Result<Arc<RootCertStore>, Problem> {
@@ -181,12 +222,7 @@ fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Problem> {
         }
         None => builder.with_no_client_auth(),
     };
-    let (chain, key) = identity(settings)?.ok_or_else(|| {
-        Problem::usage(what, "an acceptor needs a certificate")
-            .next("set ServerCertificateFile and ServerCertificateKeyFile")
-    })?;
-    let config = builder.with_single_cert(chain, key).map_err(|error| Problem::failed(what, error))?;
-    Ok(Arc::new(config))
+    Ok(Arc::new(builder.with_cert_resolver(Arc::new(by_name(settings)?))))
 }
 
 fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Problem> {

@@ -2,7 +2,7 @@
 
 use crate::support::{client, exchange, order, plan, until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use sidestep_fix::engine::{Destinations, Endpoint, TlsSettings};
+use sidestep_fix::engine::{CertificateFiles, Destinations, Endpoint, TlsSettings};
 use sidestep_fix::session::{Role, SendError};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,6 +96,24 @@ fn a_server_is_believed_by_its_authority_and_its_name() {
 }
 
 #[test]
+fn the_certificate_is_the_one_that_is_asked_for() {
+    let setup = setup();
+    // Another authority has signed it, so that who is believed shows which one was shown.
+    let other = Authority::new(setup.folder.path(), "other");
+    let (certificate, key) = other.issue(setup.folder.path(), "desk.example");
+    let further_certificates = vec![CertificateFiles { certificate, key: Some(key) }];
+    let server = TlsSettings { further_certificates, ..setup.server.clone() };
+    let named =
+        |authority: &Authority, name: &str| TlsSettings { server_name: Some(name.into()), ..trusting(authority) };
+    assert!(agree(&server, &named(&other, "desk.example")));
+    assert!(agree(&server, &named(&setup.authority, "exchange.example")));
+    assert!(!agree(&server, &named(&setup.authority, "desk.example")), "it is the other's");
+    assert!(agree(&server, &trusting(&setup.authority)), "without a name the first one is shown");
+    let unknown = TlsSettings { insecure_skip_verify: true, ..named(&setup.authority, "unknown.example") };
+    assert!(agree(&server, &unknown), "an unknown name is no reason to hang up");
+}
+
+#[test]
 fn a_client_without_a_certificate_is_refused_where_one_is_wanted() {
     let setup = setup();
     let server = TlsSettings {
@@ -115,24 +133,33 @@ fn a_client_without_a_certificate_is_refused_where_one_is_wanted() {
 #[test]
 fn a_certificate_is_replaced_while_sessions_go_on() {
     let setup = setup();
-    let (mut server, door, _) = exchange(&local(), Some(&setup.server), plan(Role::Acceptor, None));
-    let to = |authority: &Authority| Destinations {
-        tls: Some(trusting(authority)),
+    let (certificate, key) = setup.authority.issue(setup.folder.path(), "desk.example");
+    let further_certificates = vec![CertificateFiles { certificate, key: Some(key) }];
+    let settings = TlsSettings { further_certificates, ..setup.server.clone() };
+    let (mut server, door, _) = exchange(&local(), Some(&settings), plan(Role::Acceptor, None));
+    let to = |authority: &Authority, name: &str| Destinations {
+        tls: Some(TlsSettings { server_name: Some(name.into()), ..trusting(authority) }),
         ..Destinations::one(server.endpoint(door).clone())
     };
     let later = Authority::new(setup.folder.path(), "later");
-    let (old, new) = (to(&setup.authority), to(&later));
+    let (old, new) = (to(&setup.authority, "exchange.example"), to(&later, "exchange.example"));
+    let new_of_desk = to(&later, "desk.example");
     let (mut first, handle) = client(old, &plan(Role::Initiator, None));
     until(&mut server, &mut first, |_, client| client.session(handle).is_logged_on());
     later.issue(setup.folder.path(), "exchange.example");
+    later.issue(setup.folder.path(), "desk.example");
     // The files are looked at once a second.
     let seen = Instant::now() + Duration::from_millis(1500);
     until(&mut server, &mut first, |_, _| Instant::now() > seen);
     order(&mut first, handle, 1);
     until(&mut server, &mut first, |_, client| client.app().seen.len() == 2);
     drop(first);
-    let (mut second, handle) = client(new, &plan(Role::Initiator, None));
-    until(&mut server, &mut second, |_, client| client.session(handle).is_logged_on());
+    for destinations in [new, new_of_desk] {
+        let (mut next, handle) = client(destinations, &plan(Role::Initiator, None));
+        until(&mut server, &mut next, |_, client| client.session(handle).is_logged_on());
+        next.log_out(handle, "");
+        until(&mut server, &mut next, |_, client| !client.session(handle).is_logged_on());
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::settle;
 use crate::args_fix::{Send as Args, Side};
 use crate::{exit, output, signal};
+use sidestep_fix::config::{Config, Place, SessionConfig};
 use sidestep_fix::decode::Message;
 use sidestep_fix::encode::Builder;
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, Handle, Idle, SessionPlan, StorePlan, TlsSettings};
@@ -74,7 +75,10 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     };
     let (idle, options) = settle(&args.thread)?;
     let mut engine = Engine::new(Printer::default());
-    let handle = connect(args, &mut engine, options)?;
+    let handle = match &args.cfg {
+        Some(file) => configure(args, file, &mut engine, idle)?,
+        None => connect(args, &mut engine, options)?,
+    };
     wait(&mut engine, idle, args.wait, &stop, |engine| engine.session(handle).is_logged_on())?;
     if !engine.session(handle).is_logged_on() {
         return Err(not_logged_on(&engine, handle, &stop));
@@ -122,6 +126,27 @@ fn connect(
     let reconnect_interval = Duration::from_millis(100);
     let connect_timeout = args.wait;
     engine.add_initiator(&plan, Destinations { endpoints, reconnect_interval, connect_timeout, tls, options })
+}
+
+/// One session of a file of settings, as it stands there.
+fn configure(args: &Args, file: &Path, engine: &mut Engine<Printer>, idle: Idle) -> Result<Handle, Problem> {
+    let mut config = Config::read(file)?;
+    config.notes.iter().for_each(say);
+    let what = format!("cannot send by {}", file.display());
+    config.sessions.retain(|session| matches!(session.place, Place::Connect(_)));
+    let name = |session: &SessionConfig| session.plan.settings.id.to_string();
+    let names: Vec<String> = config.sessions.iter().map(name).collect();
+    config.sessions.retain(|session| args.session.as_ref().is_none_or(|wanted| *wanted == name(session)));
+    let [session] = &mut config.sessions[..] else {
+        let why =
+            if names.is_empty() { "it has no initiator" } else { "it has several initiators, or none of that name" };
+        let next =
+            if names.is_empty() { "--to ADDRESS".into() } else { format!("--session, one of: {}", names.join(", ")) };
+        return Err(Problem::usage(what, why).next(format!("give {next}")));
+    };
+    session.plan.settings.reset_on_logon |= args.reset;
+    engine.configure(&config, idle)?;
+    engine.handles().next().ok_or_else(|| Problem::failed(what, "its session was not made"))
 }
 
 fn not_logged_on(engine: &Engine<Printer>, handle: Handle, stop: &AtomicBool) -> Problem {

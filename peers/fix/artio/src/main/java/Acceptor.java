@@ -15,7 +15,7 @@ import uk.co.real_logic.artio.validation.AuthenticationStrategy;
 import uk.co.real_logic.artio.validation.MessageValidationStrategy;
 
 /**
- * Acceptor PORT FOLDER: Artio's engine, its library and Aeron's media driver in one thread that never sleeps. Their
+ * Acceptor HOST PORT FOLDER: Artio's engine, its library and Aeron's media driver in one thread that never sleeps. Their
  * authors give each a CPU of its own; here all acceptors have one, and four spinning threads on it would wait for each
  * other's time slices. No message is logged, no codec validates, so nothing is slower than it must be.
  */
@@ -27,7 +27,7 @@ final class Acceptor {
     private Acceptor() {}
 
     public static void main(String[] arguments) {
-        String folder = arguments[1];
+        String folder = arguments[2];
         MediaDriver.Context driverContext = new MediaDriver.Context()
                 .aeronDirectoryName(folder + "/aeron")
                 .dirDeleteOnStart(true)
@@ -58,9 +58,9 @@ final class Acceptor {
 
     private static EngineConfiguration engine(String[] arguments, OneThread agents) {
         EngineConfiguration configuration = new EngineConfiguration()
-                .bindTo("127.0.0.1", Integer.parseInt(arguments[0]))
+                .bindTo(arguments[0], Integer.parseInt(arguments[1]))
                 .libraryAeronChannel(CHANNEL)
-                .logFileDir(arguments[1] + "/logs")
+                .logFileDir(arguments[2] + "/logs")
                 .deleteLogFileDirOnStart(true)
                 .logInboundMessages(false)
                 .logOutboundMessages(false)
@@ -69,7 +69,7 @@ final class Acceptor {
                 .messageValidationStrategy(MessageValidationStrategy.none())
                 .scheduler(agents.engine());
         configuration.replyTimeoutInMs(TimeUnit.NANOSECONDS.toMillis(FOREVER_NS));
-        context(configuration.aeronContext(), arguments[1], agents);
+        context(configuration.aeronContext(), arguments[2], agents);
         return configuration;
     }
 

@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Acceptor PORT: one thread that never sleeps, over non-blocking channels, as Philadelphia's own examples do. No store:
+ * Acceptor HOST PORT: one thread that never sleeps, over non-blocking channels, as Philadelphia's own examples do. No store:
  * Philadelphia has none.
  */
 final class Acceptor {
@@ -18,7 +18,7 @@ final class Acceptor {
 
     public static void main(String[] arguments) throws IOException {
         ServerSocketChannel server = ServerSocketChannel.open();
-        server.bind(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
+        server.bind(new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1])));
         server.configureBlocking(false);
         System.out.println("ready");
         List<Exchange> sessions = new ArrayList<>();
