@@ -5,7 +5,7 @@ use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStrea
 use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Reason, UdpOptions};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
-use sidestep_sys::xdp::device;
+use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -99,34 +99,6 @@ fn addresses(host: &Host) -> [IpAddr; 2] {
     [host.ipv4.into(), host.ipv6.expect("stock kernels have IPv6").into()]
 }
 
-/// Whether this kernel lets a program map the rings of the socket that control has bound for it (Linux 6.4). Where it does not,
-/// an engine is refused by that name, and its sockets work by the kernel.
-fn hands_over_sockets() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
-    let version = (numbers.next().unwrap(), numbers.next().unwrap_or(0));
-    if version >= (6, 4) {
-        return true;
-    }
-    let lab = Lab::up(&Options::default()).unwrap();
-    let a = lab.host(Side::A);
-    let control = Control::start(a);
-    let mut engine = a.within(|| Engine::open(&options(a))).unwrap();
-    let (_, why) = engine.refusal().expect("its rings cannot be mapped");
-    assert!(why.contains("Linux 6.4"), "{why}");
-    let at = SocketAddr::from((a.ipv4, PORT));
-    let socket = a.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
-    let peer = lab.host(Side::B).within(|| Ok(std::net::UdpSocket::bind("0.0.0.0:0").unwrap())).unwrap();
-    peer.send_to(b"tick", at).unwrap();
-    let tick = wait("a datagram", || engine.receive(socket).unwrap());
-    assert_eq!((engine.payload(&tick), tick.by_kernel()), (&b"tick"[..], true));
-    engine.release(tick);
-    drop(engine);
-    assert_eq!(control.end("TERM").code, 0);
-    assert_clean(a);
-    false
-}
-
 /// Nothing of a control plane is left on a host.
 fn assert_clean(host: &Host) {
     assert_eq!(program_on(host), None);
@@ -138,9 +110,6 @@ fn assert_clean(host: &Host) {
 
 /// Both ends past the kernel, both families; every byte compared.
 pub(crate) fn datagrams_go_past_the_kernel() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let controls = [Control::start(a), Control::start(b)];
@@ -189,9 +158,6 @@ pub(crate) fn datagrams_go_past_the_kernel() {
 
 /// A stream to Linux and back, connected and accepted by us; every byte compared.
 pub(crate) fn streams_go_past_the_kernel() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let control = Control::start(a);
@@ -300,9 +266,6 @@ fn would_block_is_none(result: Result<usize, TcpError>) -> Option<usize> {
 
 /// Killed in the midst of it, started again, killed again: what it has attached outlives it, is taken over, and is cleaned up.
 pub(crate) fn control_comes_and_goes_and_leaves_nothing() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let control = Control::start(a);
@@ -338,9 +301,6 @@ pub(crate) fn control_comes_and_goes_and_leaves_nothing() {
 /// What came later than this kernel, or is switched off in it, is asked for and missed by name, and the rest works.
 pub(crate) fn what_this_kernel_lacks_is_told() {
     const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let a = lab.host(Side::A);
     let _control = Control::start(a);
@@ -355,6 +315,7 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
     let told: Vec<String> = xsk.downgrades.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|line| line.contains("zero-copy")), "{told:?}");
     drop(engine);
+    a_socket_stays_on_its_interface(a);
     // Linux 6.6 can switch io_uring off; before, there is no such file.
     if Path::new(SWITCH).exists() {
         std::fs::write(SWITCH, "2").unwrap();
@@ -363,4 +324,18 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
         assert!(why.contains("io_uring_disabled"), "{why}");
         std::fs::write(SWITCH, "0").unwrap();
     }
+}
+
+/// A socket that is handed over unbound cannot be taken elsewhere: bind(2) of AF_XDP asks for no capability.
+fn a_socket_stays_on_its_interface(host: &Host) {
+    let work = || {
+        let umem = Umem::create(Geometry { frames: 64, frame_bytes: 2048, headroom: 0 })?;
+        let options = XskOptions { rings: RingSizes::all(64), best: Mode::Copy, ..XskOptions::default() };
+        let unbound = Unbound::new(&umem, options.rings)?;
+        unbound.confine(&host.interface)?;
+        let refusal = unbound.bind("lo", 0, &options).unwrap_err().to_string();
+        assert!(refusal.contains("EINVAL"), "{refusal}");
+        unbound.bind(&host.interface, 0, &options).map(drop)
+    };
+    host.within(work).unwrap();
 }
