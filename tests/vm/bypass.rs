@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Instant;
 
-const PORT: u16 = 7000;
+pub(crate) const PORT: u16 = 7000;
 const MESSAGES: u32 = 100;
 /// Bytes of a stream in each direction: more than a window, little for an emulated CPU.
 const STREAM_BYTES: usize = 256 << 10;
@@ -21,13 +21,13 @@ const STREAM_BYTES: usize = 256 << 10;
 const BUDGET: (u32, u32) = (256, 32);
 
 /// `sidestep control` on a host, where it is by default.
-struct Control {
+pub(crate) struct Control {
     host: Host,
     child: Option<Child>,
 }
 
 impl Control {
-    fn start(host: &Host) -> Self {
+    pub(crate) fn start(host: &Host) -> Self {
         // In the mounts of this process: pins must outlive who made them.
         let child = host.within(|| Ok(sidestep(&["control"]).spawn().unwrap())).unwrap();
         let path = host.within(place::socket).unwrap();
@@ -36,13 +36,13 @@ impl Control {
     }
 
     /// Ends it; what it has said.
-    fn end(mut self, signal: &str) -> Finished {
+    pub(crate) fn end(mut self, signal: &str) -> Finished {
         let child = self.child.take().unwrap();
         send_signal(child.id(), signal);
         finish(child)
     }
 
-    fn ps(&self) -> String {
+    pub(crate) fn ps(&self) -> String {
         let told = on(&self.host, &["ps"]);
         assert_eq!(told.code, 0, "{}", told.stderr);
         told.stdout
@@ -58,7 +58,7 @@ impl Drop for Control {
     }
 }
 
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + WATCHDOG;
     loop {
         if let Some(found) = look() {
@@ -82,13 +82,13 @@ fn options(host: &Host) -> EngineOptions {
     EngineOptions { frames: 512, ring_entries: 256, ..EngineOptions::on(&host.interface) }
 }
 
-fn engine(host: &Host) -> Engine {
+pub(crate) fn engine(host: &Host) -> Engine {
     let engine = host.within(|| Engine::open(&options(host))).unwrap();
     assert_eq!(engine.refusal(), None);
     engine
 }
 
-fn bind(host: &Host, engine: &mut Engine, address: IpAddr, port: u16) -> (Handle, SocketAddr) {
+pub(crate) fn bind(host: &Host, engine: &mut Engine, address: IpAddr, port: u16) -> (Handle, SocketAddr) {
     let at = SocketAddr::new(address, port);
     let socket = host.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
     assert!(engine.path(socket).unwrap().is_accelerated(), "{}", engine.path(socket).unwrap());
@@ -100,7 +100,7 @@ fn addresses(host: &Host) -> [IpAddr; 2] {
 }
 
 /// Nothing of a control plane is left on a host.
-fn assert_clean(host: &Host) {
+pub(crate) fn assert_clean(host: &Host) {
     assert_eq!(program_on(host), None);
     let directory = host.within(place::directory).unwrap();
     assert!(!directory.exists(), "{} is left", directory.display());
@@ -201,7 +201,7 @@ pub(crate) fn streams_go_past_the_kernel() {
 }
 
 /// The peer: sends back what comes, until it ends.
-fn serve(mut stream: std::net::TcpStream) -> usize {
+pub(crate) fn serve(mut stream: std::net::TcpStream) -> usize {
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
     let (mut buffer, mut all) = ([0; 16 << 10], 0);
     loop {
@@ -214,14 +214,14 @@ fn serve(mut stream: std::net::TcpStream) -> usize {
     }
 }
 
-fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
+pub(crate) fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().accept(listener).unwrap()
     })
 }
 
-fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
+pub(crate) fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
     wait("the peer", || {
         engine.poll().unwrap();
         thread.is_finished().then_some(())
@@ -230,7 +230,7 @@ fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T
 }
 
 /// Sends all and reads it back, the end of the stream last; which way it went.
-fn there_and_back(engine: &mut Engine, stream: TcpStream) -> sidestep::socket::Path {
+pub(crate) fn there_and_back(engine: &mut Engine, stream: TcpStream) -> sidestep::socket::Path {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().readiness(stream).unwrap().has(Readiness::WRITABLE).then_some(())

@@ -46,8 +46,8 @@ pub(crate) trait Dataplane {
     /// Nothing more is taken over: what is left of the earlier process goes.
     fn settle(&mut self);
 
-    /// Sends traffic to a stack; again changes nothing.
-    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
+    /// Sends traffic to a stack; again changes nothing. `links` are the host's.
+    fn steer(&mut self, stack: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal>;
 
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;

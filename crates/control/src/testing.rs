@@ -103,7 +103,7 @@ impl Dataplane for Fake {
 
     fn settle(&mut self) {}
 
-    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+    fn steer(&mut self, stack: u32, entry: &Entry, _links: &[Link]) -> Result<(), Refusal> {
         match self.steered.get(entry) {
             Some(owner) if *owner != stack => Err(Refusal::plain(Code::Taken, format!("cannot steer {entry}"))),
             _ => {

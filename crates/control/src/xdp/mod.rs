@@ -246,9 +246,10 @@ impl Dataplane for Xdp {
         }
     }
 
-    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+    fn steer(&mut self, stack: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal> {
         let (interface, placed) = self.placed(stack)?;
-        interface.refuse_unseen(entry)?;
+        let is_upon = |link: &Link| link.vlan.is_some_and(|(parent, _)| parent == placed.interface);
+        interface.refuse_unseen(entry, links.iter().any(is_upon))?;
         let tables = interface.steering.tables();
         let wanted = ours(entry);
         let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);
