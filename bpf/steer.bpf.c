@@ -2,8 +2,9 @@
 /*
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
- * The only verdicts are XDP_REDIRECT and XDP_PASS. Whatever is not plainly an owned flow is passed, with a counter that
- * says why; nothing is ever dropped or changed here. docs/decisions/0009-steering.md gives the reasons.
+ * The verdicts are XDP_REDIRECT and XDP_PASS; whatever is not plainly an owned flow is passed, with a counter that says
+ * why. One frame alone is dropped: the first fragment of a segment that a stack owns, as the kernel would put the segment
+ * together and reset a connection that it does not know. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -44,6 +45,7 @@ struct frame {
 	const __u8 *end;
 	const __u8 *destination;
 	__be16 type;
+	__u16 is_fragment; /* the first of several, of TCP: its ports are there, its segment is not */
 	struct flow_key key;
 };
 
@@ -89,9 +91,23 @@ INLINE int read_ethernet(struct frame *frame)
 	return PASS_VLAN_DEPTH;
 }
 
+/* Of a segment in fragments: who it is for. The rest of the header may be in the next one. */
+INLINE int read_ports(struct frame *frame, __u32 payload_bytes)
+{
+	const __be16 *ports = (const void *)frame->at;
+
+	if ((const __u8 *)(ports + 2) > frame->end || payload_bytes < 2 * sizeof(*ports))
+		return PASS_FRAGMENT;
+	frame->key.remote_port = ports[0];
+	frame->key.local_port = ports[1];
+	return GO_ON;
+}
+
 /* The first words of the TCP or UDP header, and whether its lengths are those of the IP packet around it. */
 INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 {
+	if (UNLIKELY(frame->is_fragment))
+		return read_ports(frame, payload_bytes);
 	if (frame->key.protocol == IPPROTO_UDP) {
 		const struct udphdr *udp = (const void *)frame->at;
 
@@ -133,10 +149,15 @@ INLINE int read_ipv4(struct frame *frame)
 	if (ip->version != 4 || ip->ihl < 5 || total_bytes < ip->ihl * 4u ||
 	    total_bytes > (__u64)(frame->end - frame->at))
 		return PASS_BAD_IP;
-	/* More fragments to come, or not the first one. */
-	if (ip->frag_off & NET16(0x3fff))
-		return PASS_FRAGMENT;
-	if (ip->ihl != 5)
+	/* More fragments to come, or not the first one. Datagrams are the kernel's to put together, and who a segment is for
+	 * stands in its first fragment. */
+	if (UNLIKELY(ip->frag_off & NET16(0x3fff))) {
+		if (ip->protocol != IPPROTO_TCP || ip->frag_off & NET16(0x1fff))
+			return PASS_FRAGMENT;
+		frame->is_fragment = 1;
+	}
+	/* TCP ignores options (RFC 9293, 3.9.2), and the kernel would reset the connection. */
+	if (UNLIKELY(ip->ihl != 5) && ip->protocol != IPPROTO_TCP)
 		return PASS_IP_OPTIONS;
 	if (ip->protocol == IPPROTO_ICMP)
 		return PASS_ICMP;
@@ -146,14 +167,38 @@ INLINE int read_ipv4(struct frame *frame)
 	frame->key.protocol = ip->protocol;
 	__builtin_memcpy(frame->key.local, &ip->daddr, 4);
 	__builtin_memcpy(frame->key.remote, &ip->saddr, 4);
-	frame->at += sizeof(*ip);
-	return read_transport(frame, total_bytes - sizeof(*ip));
+	frame->at += ip->ihl * 4u;
+	return read_transport(frame, total_bytes - ip->ihl * 4u);
 }
 
 /* What may stand between the IPv6 header and TCP or UDP (RFC 8200 and IANA's list); ESP hides what follows. */
 INLINE int is_extension(__u8 next)
 {
 	return next == 0 || next == 43 || next == 51 || next == 60 || next == 135 || next == 139 || next == 140;
+}
+
+/* RFC 8200, 4.5. */
+struct fragment_header {
+	__u8 next;
+	__u8 reserved;
+	__be16 place;
+	__be32 number;
+};
+
+/* As with IPv4; and a header that makes no fragment hides nothing (RFC 6946). */
+INLINE int read_fragment_header(struct frame *frame, __u32 *payload_bytes)
+{
+	const struct fragment_header *header = (const void *)frame->at;
+
+	if ((const __u8 *)(header + 1) > frame->end || *payload_bytes < sizeof(*header))
+		return PASS_FRAGMENT;
+	if (header->next != IPPROTO_TCP || header->place & NET16(0xfff8))
+		return PASS_FRAGMENT;
+	frame->is_fragment = (header->place & NET16(1)) != 0;
+	frame->key.protocol = IPPROTO_TCP;
+	frame->at += sizeof(*header);
+	*payload_bytes -= sizeof(*header);
+	return GO_ON;
 }
 
 INLINE int is_odd_ipv6_source(const struct in6_addr *source)
@@ -170,14 +215,13 @@ INLINE int read_ipv6(struct frame *frame)
 {
 	const struct ipv6hdr *ip = (const void *)frame->at;
 	__u32 payload_bytes;
+	int reason;
 
 	if ((const __u8 *)(ip + 1) > frame->end)
 		return PASS_TRUNCATED;
 	payload_bytes = NET16(ip->payload_len);
 	if (ip->version != 6 || payload_bytes + sizeof(*ip) > (__u64)(frame->end - frame->at))
 		return PASS_BAD_IP;
-	if (ip->nexthdr == IPPROTO_FRAGMENT)
-		return PASS_FRAGMENT;
 	if (is_extension(ip->nexthdr))
 		return PASS_IPV6_EXTENSION;
 	if (ip->nexthdr == IPPROTO_ICMPV6)
@@ -189,6 +233,11 @@ INLINE int read_ipv6(struct frame *frame)
 	__builtin_memcpy(frame->key.local, &ip->daddr, 16);
 	__builtin_memcpy(frame->key.remote, &ip->saddr, 16);
 	frame->at += sizeof(*ip);
+	if (UNLIKELY(ip->nexthdr == IPPROTO_FRAGMENT)) {
+		reason = read_fragment_header(frame, &payload_bytes);
+		if (reason != GO_ON)
+			return reason;
+	}
 	return read_transport(frame, payload_bytes);
 }
 
@@ -422,8 +471,12 @@ INLINE int judge(struct xdp_md *context)
 		return reason;
 	reason = find_owner(context, &frame, settings, &owner);
 	if (!owner)
-		return reason;
-	return deliver(context, settings, &frame.key, owner, reason);
+		return frame.is_fragment ? PASS_FRAGMENT : reason;
+	reason = deliver(context, settings, &frame.key, owner, reason);
+	/* Who would have the segment lives, and its sender sends again what is not acknowledged. */
+	if (UNLIKELY(frame.is_fragment) && reason <= REDIRECT_GROUP)
+		return DROP_FRAGMENT;
+	return reason;
 }
 
 SEC("xdp")
@@ -434,7 +487,9 @@ int sidestep_steer(struct xdp_md *context)
 
 	if (counter)
 		++*counter;
-	return reason <= REDIRECT_GROUP ? XDP_REDIRECT : XDP_PASS;
+	if (reason <= REDIRECT_GROUP)
+		return XDP_REDIRECT;
+	return reason == DROP_FRAGMENT ? XDP_DROP : XDP_PASS;
 }
 
 char licence_for_kernel[] SEC("license") = "GPL";

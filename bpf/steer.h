@@ -125,6 +125,7 @@ enum reason {
 	PASS_QUEUE,
 	PASS_NO_SOCKET,
 	PASS_FORWARDED,
+	DROP_FRAGMENT,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

@@ -5,12 +5,14 @@ mod support;
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions};
 use sidestep_plane::client::{Client, Notice, Stack};
-use sidestep_plane::message::{Code, Entry, OpenStack, Protocol};
+use sidestep_plane::counters::Counters;
+use sidestep_plane::heartbeat::Heartbeat;
+use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, StackFacts};
 use sidestep_sys::xdp::device;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -143,7 +145,10 @@ impl Drop for Place {
 /// An application: a stack on the first host, the kernel's socket beside it, and somebody who sends to both.
 struct Application {
     client: Client,
-    stack: Stack,
+    facts: StackFacts,
+    heartbeat: Heartbeat,
+    _counters: Counters,
+    counters_page: OwnedFd,
     link: XdpLink,
     twin: UdpSocket,
     entry: Entry,
@@ -163,20 +168,20 @@ impl Application {
         let (twin, sender) = (bind(place.host()), bind(place.lab.host(Side::B)));
         let local = twin.local_addr().unwrap();
         let entry = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
-        let (socket, frames) = [&stack.socket, &stack.frames].map(|fd| fd.try_clone().unwrap()).into();
+        let Stack { facts, socket, rings, frames, heartbeat, counters, counters_page } = stack;
         let options = XdpOptions { kick: Kick::Caller, fill: None };
-        let link = XdpLink::open(socket, frames, stack.facts.socket_facts(), &options).unwrap();
-        Self { client, stack, link, twin, entry, sender }
+        let link = XdpLink::open(socket, rings, frames, facts.socket_facts(), &options).unwrap();
+        Self { client, facts, heartbeat, _counters: counters, counters_page, link, twin, entry, sender }
     }
 
     fn steer(&mut self) {
-        self.client.steer(self.stack.facts.id, self.entry, self.twin.as_fd()).unwrap();
+        self.client.steer(self.facts.id, self.entry, self.twin.as_fd()).unwrap();
     }
 
     /// Sends until something comes: `true` by the stack, `false` by the kernel.
     fn comes_by_the_stack(&mut self, beats: bool) -> bool {
         if beats {
-            self.stack.heartbeat.beat();
+            self.heartbeat.beat();
         }
         self.sender.send_to(b"tick", self.twin.local_addr().unwrap()).unwrap();
         wait("a datagram", || {
@@ -200,7 +205,7 @@ fn traffic_is_handed_over_and_given_back() {
     assert_eq!(place.program(), None, "nothing is attached before somebody asks");
     let mut application = Application::new(&place);
     assert!(place.program().is_some());
-    application.stack.heartbeat.beat();
+    application.heartbeat.beat();
     assert!(!application.comes_by_the_stack(true), "not steered yet");
     application.steer();
     assert!(application.comes_by_the_stack(true));
@@ -217,11 +222,11 @@ fn traffic_is_handed_over_and_given_back() {
     let text = place.run(&["ps", "--socket", place.socket().to_str().unwrap()]).stdout;
     assert!(text.contains("lab0 queue 0, copy") && text.contains("accelerated  udp 198.18.0.1"), "{text}");
 
-    let id = application.stack.facts.id;
+    let id = application.facts.id;
     application.client.unsteer(id, application.entry).unwrap();
     assert!(!application.comes_by_the_stack(true), "given back");
     application.steer();
-    application.stack.heartbeat.beat_at(1);
+    application.heartbeat.beat_at(1);
     assert!(!application.comes_by_the_stack(false), "a dead man's frames are the kernel's");
     assert!(application.comes_by_the_stack(true), "alive again");
 
@@ -262,9 +267,9 @@ fn killed_and_started_again_control_takes_over() {
     assert_eq!(place.program(), program, "taken over, not attached anew");
     assert!(place.log().contains("its owner has ended"), "{}", place.log());
     let mut client = place.client();
-    let id = application.stack.facts.id;
-    let facts = client.resume_stack(id, application.stack.counters_page.as_fd()).unwrap();
-    assert_eq!(facts, application.stack.facts);
+    let id = application.facts.id;
+    let facts = client.resume_stack(id, application.counters_page.as_fd()).unwrap();
+    assert_eq!(facts, application.facts);
     assert!(application.comes_by_the_stack(true));
     client.steer(id, application.entry, application.twin.as_fd()).unwrap();
     let clients = client.clients().unwrap();
@@ -298,7 +303,7 @@ fn a_dead_owner_is_noticed_and_a_lost_interface_told() {
     place.ip("link del lab0");
     let notice = wait("a notice", || application.client.notice().unwrap());
     let Notice::Revoked { stack, refusal } = notice else { panic!("{notice:?}") };
-    assert_eq!((stack, refusal.code), (application.stack.facts.id, Code::Revoked));
+    assert_eq!((stack, refusal.code), (application.facts.id, Code::Revoked));
     let refusal = application.client.open_stack(OpenStack::on("lab0")).unwrap_err();
     assert_eq!(refusal.code(), Code::NoInterface, "and control goes on");
 }

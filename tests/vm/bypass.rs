@@ -5,7 +5,7 @@ use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStrea
 use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Reason, UdpOptions};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
-use sidestep_sys::xdp::device;
+use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Instant;
 
-const PORT: u16 = 7000;
+pub(crate) const PORT: u16 = 7000;
 const MESSAGES: u32 = 100;
 /// Bytes of a stream in each direction: more than a window, little for an emulated CPU.
 const STREAM_BYTES: usize = 256 << 10;
@@ -21,13 +21,13 @@ const STREAM_BYTES: usize = 256 << 10;
 const BUDGET: (u32, u32) = (256, 32);
 
 /// `sidestep control` on a host, where it is by default.
-struct Control {
+pub(crate) struct Control {
     host: Host,
     child: Option<Child>,
 }
 
 impl Control {
-    fn start(host: &Host) -> Self {
+    pub(crate) fn start(host: &Host) -> Self {
         // In the mounts of this process: pins must outlive who made them.
         let child = host.within(|| Ok(sidestep(&["control"]).spawn().unwrap())).unwrap();
         let path = host.within(place::socket).unwrap();
@@ -36,13 +36,13 @@ impl Control {
     }
 
     /// Ends it; what it has said.
-    fn end(mut self, signal: &str) -> Finished {
+    pub(crate) fn end(mut self, signal: &str) -> Finished {
         let child = self.child.take().unwrap();
         send_signal(child.id(), signal);
         finish(child)
     }
 
-    fn ps(&self) -> String {
+    pub(crate) fn ps(&self) -> String {
         let told = on(&self.host, &["ps"]);
         assert_eq!(told.code, 0, "{}", told.stderr);
         told.stdout
@@ -58,7 +58,7 @@ impl Drop for Control {
     }
 }
 
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + WATCHDOG;
     loop {
         if let Some(found) = look() {
@@ -82,13 +82,13 @@ fn options(host: &Host) -> EngineOptions {
     EngineOptions { frames: 512, ring_entries: 256, ..EngineOptions::on(&host.interface) }
 }
 
-fn engine(host: &Host) -> Engine {
+pub(crate) fn engine(host: &Host) -> Engine {
     let engine = host.within(|| Engine::open(&options(host))).unwrap();
     assert_eq!(engine.refusal(), None);
     engine
 }
 
-fn bind(host: &Host, engine: &mut Engine, address: IpAddr, port: u16) -> (Handle, SocketAddr) {
+pub(crate) fn bind(host: &Host, engine: &mut Engine, address: IpAddr, port: u16) -> (Handle, SocketAddr) {
     let at = SocketAddr::new(address, port);
     let socket = host.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
     assert!(engine.path(socket).unwrap().is_accelerated(), "{}", engine.path(socket).unwrap());
@@ -99,36 +99,8 @@ fn addresses(host: &Host) -> [IpAddr; 2] {
     [host.ipv4.into(), host.ipv6.expect("stock kernels have IPv6").into()]
 }
 
-/// Whether this kernel lets a program map the rings of the socket that control has bound for it (Linux 6.4). Where it does not,
-/// an engine is refused by that name, and its sockets work by the kernel.
-fn hands_over_sockets() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
-    let version = (numbers.next().unwrap(), numbers.next().unwrap_or(0));
-    if version >= (6, 4) {
-        return true;
-    }
-    let lab = Lab::up(&Options::default()).unwrap();
-    let a = lab.host(Side::A);
-    let control = Control::start(a);
-    let mut engine = a.within(|| Engine::open(&options(a))).unwrap();
-    let (_, why) = engine.refusal().expect("its rings cannot be mapped");
-    assert!(why.contains("Linux 6.4"), "{why}");
-    let at = SocketAddr::from((a.ipv4, PORT));
-    let socket = a.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
-    let peer = lab.host(Side::B).within(|| Ok(std::net::UdpSocket::bind("0.0.0.0:0").unwrap())).unwrap();
-    peer.send_to(b"tick", at).unwrap();
-    let tick = wait("a datagram", || engine.receive(socket).unwrap());
-    assert_eq!((engine.payload(&tick), tick.by_kernel()), (&b"tick"[..], true));
-    engine.release(tick);
-    drop(engine);
-    assert_eq!(control.end("TERM").code, 0);
-    assert_clean(a);
-    false
-}
-
 /// Nothing of a control plane is left on a host.
-fn assert_clean(host: &Host) {
+pub(crate) fn assert_clean(host: &Host) {
     assert_eq!(program_on(host), None);
     let directory = host.within(place::directory).unwrap();
     assert!(!directory.exists(), "{} is left", directory.display());
@@ -138,9 +110,6 @@ fn assert_clean(host: &Host) {
 
 /// Both ends past the kernel, both families; every byte compared.
 pub(crate) fn datagrams_go_past_the_kernel() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let controls = [Control::start(a), Control::start(b)];
@@ -189,9 +158,6 @@ pub(crate) fn datagrams_go_past_the_kernel() {
 
 /// A stream to Linux and back, connected and accepted by us; every byte compared.
 pub(crate) fn streams_go_past_the_kernel() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let control = Control::start(a);
@@ -235,7 +201,7 @@ pub(crate) fn streams_go_past_the_kernel() {
 }
 
 /// The peer: sends back what comes, until it ends.
-fn serve(mut stream: std::net::TcpStream) -> usize {
+pub(crate) fn serve(mut stream: std::net::TcpStream) -> usize {
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
     let (mut buffer, mut all) = ([0; 16 << 10], 0);
     loop {
@@ -248,14 +214,14 @@ fn serve(mut stream: std::net::TcpStream) -> usize {
     }
 }
 
-fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
+pub(crate) fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().accept(listener).unwrap()
     })
 }
 
-fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
+pub(crate) fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
     wait("the peer", || {
         engine.poll().unwrap();
         thread.is_finished().then_some(())
@@ -264,7 +230,7 @@ fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T
 }
 
 /// Sends all and reads it back, the end of the stream last; which way it went.
-fn there_and_back(engine: &mut Engine, stream: TcpStream) -> sidestep::socket::Path {
+pub(crate) fn there_and_back(engine: &mut Engine, stream: TcpStream) -> sidestep::socket::Path {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().readiness(stream).unwrap().has(Readiness::WRITABLE).then_some(())
@@ -300,9 +266,6 @@ fn would_block_is_none(result: Result<usize, TcpError>) -> Option<usize> {
 
 /// Killed in the midst of it, started again, killed again: what it has attached outlives it, is taken over, and is cleaned up.
 pub(crate) fn control_comes_and_goes_and_leaves_nothing() {
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let control = Control::start(a);
@@ -338,9 +301,6 @@ pub(crate) fn control_comes_and_goes_and_leaves_nothing() {
 /// What came later than this kernel, or is switched off in it, is asked for and missed by name, and the rest works.
 pub(crate) fn what_this_kernel_lacks_is_told() {
     const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
-    if !hands_over_sockets() {
-        return;
-    }
     let lab = Lab::up(&Options::default()).unwrap();
     let a = lab.host(Side::A);
     let _control = Control::start(a);
@@ -355,6 +315,7 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
     let told: Vec<String> = xsk.downgrades.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|line| line.contains("zero-copy")), "{told:?}");
     drop(engine);
+    a_socket_stays_on_its_interface(a);
     // Linux 6.6 can switch io_uring off; before, there is no such file.
     if Path::new(SWITCH).exists() {
         std::fs::write(SWITCH, "2").unwrap();
@@ -363,4 +324,18 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
         assert!(why.contains("io_uring_disabled"), "{why}");
         std::fs::write(SWITCH, "0").unwrap();
     }
+}
+
+/// A socket that is handed over unbound cannot be taken elsewhere: bind(2) of AF_XDP asks for no capability.
+fn a_socket_stays_on_its_interface(host: &Host) {
+    let work = || {
+        let umem = Umem::create(Geometry { frames: 64, frame_bytes: 2048, headroom: 0 })?;
+        let options = XskOptions { rings: RingSizes::all(64), best: Mode::Copy, ..XskOptions::default() };
+        let unbound = Unbound::new(&umem, options.rings)?;
+        unbound.confine(&host.interface)?;
+        let refusal = unbound.bind("lo", 0, &options).unwrap_err().to_string();
+        assert!(refusal.contains("EINVAL"), "{refusal}");
+        unbound.bind(&host.interface, 0, &options).map(drop)
+    };
+    host.within(work).unwrap();
 }

@@ -6,6 +6,7 @@ mod bypass;
 #[path = "../support/mod.rs"]
 mod support;
 mod tune;
+mod vlan;
 
 use bypass::{
     control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_go_past_the_kernel,
@@ -16,9 +17,10 @@ use tune::{
     apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host,
     cpus_are_a_programs_alone_while_it_runs, settings_of_a_device_are_read_and_set,
 };
+use vlan::{tags_that_the_device_takes_out_are_refused_by_name, traffic_of_a_vlan_goes_past_the_kernel};
 
 static PLAN: vm::Plan = vm::Plan {
-    modules: &["veth", "e1000e"],
+    modules: &["veth", "e1000e", "8021q"],
     programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill", "sleep"],
     devices: &["e1000e"],
 };
@@ -32,4 +34,6 @@ vm_tests!(PLAN:
     streams_go_past_the_kernel,
     control_comes_and_goes_and_leaves_nothing,
     what_this_kernel_lacks_is_told,
+    traffic_of_a_vlan_goes_past_the_kernel,
+    tags_that_the_device_takes_out_are_refused_by_name,
 );

@@ -46,7 +46,7 @@ pub struct Options {
     pub socket: Option<PathBuf>,
 }
 
-/// Descriptors that entries leave alone: two per client, those of programs and maps, and those on their way.
+/// Descriptors that entries leave alone: three per client, those of programs and maps, and those on their way.
 const DESCRIPTORS_KEPT: usize = 2048;
 
 /// Serves the network namespace of the calling thread until `stop` is set, then leaves the host as it was.

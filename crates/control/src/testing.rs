@@ -1,18 +1,23 @@
 //! A dataplane that only remembers, for the tests of what is above it.
 
-use crate::dataplane::{Dataplane, Opened};
+use crate::dataplane::{Begun, Dataplane, Opened};
 use crate::registry::Keeper;
 use crate::state::Record;
-use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Refusal, RingSizes, StackFacts};
+use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Prepared, Refusal, RingSizes, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 /// What was done, and what is to fail.
 #[derive(Default)]
 pub(crate) struct Fake {
+    /// As many copies of it are about as sockets that are not bound.
+    pub(crate) unbound: Rc<()>,
+    pub(crate) bind_fails: bool,
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
     pub(crate) adoptable: BTreeSet<u32>,
@@ -57,13 +62,34 @@ pub(crate) fn link(index: u32, name: &str) -> Link {
     }
 }
 
+fn file() -> OwnedFd {
+    File::open("/dev/null").unwrap().into()
+}
+
 impl Dataplane for Fake {
-    fn open(&mut self, stack: u32, _label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
+    type Kept = Rc<()>;
+
+    fn begin(&mut self, _link: &Link, wish: &OpenStack) -> Result<Begun<Self::Kept>, Refusal> {
+        let OpenStack { frames, frame_bytes, headroom, .. } = *wish;
+        let facts = Prepared { frames, frame_bytes, headroom, rings: stack_facts(0, "", 0).rings };
+        Ok(Begun { kept: Rc::clone(&self.unbound), facts, descriptors: [file(), file()] })
+    }
+
+    fn open(
+        &mut self,
+        stack: u32,
+        _label: &str,
+        link: &Link,
+        wish: &OpenStack,
+        _kept: Self::Kept,
+    ) -> Result<Opened, Refusal> {
+        if self.bind_fails {
+            return Err(Refusal::plain(Code::QueueBusy, "cannot open a stack"));
+        }
         self.open.insert(stack);
-        let file = || File::open("/dev/null").unwrap().into();
         let mut facts = stack_facts(stack, &link.name, wish.queue.unwrap_or(0));
         (facts.frames, facts.frame_bytes) = (wish.frames, wish.frame_bytes);
-        Ok(Opened { facts, descriptors: [file(), file(), file()] })
+        Ok(Opened { facts, heartbeat: file() })
     }
 
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
@@ -77,7 +103,7 @@ impl Dataplane for Fake {
 
     fn settle(&mut self) {}
 
-    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+    fn steer(&mut self, stack: u32, entry: &Entry, _links: &[Link]) -> Result<(), Refusal> {
         match self.steered.get(entry) {
             Some(owner) if *owner != stack => Err(Refusal::plain(Code::Taken, format!("cannot steer {entry}"))),
             _ => {

@@ -10,6 +10,7 @@ use crate::place;
 use crate::table::Reader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_sys::Problem;
+use sidestep_sys::xdp::{Rings, Umem};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
@@ -72,8 +73,10 @@ pub struct Stack {
     pub facts: StackFacts,
     /// The AF_XDP socket, bound.
     pub socket: OwnedFd,
-    /// The packet memory: a sealed memfd.
-    pub frames: OwnedFd,
+    /// Its rings, fresh.
+    pub rings: Rings,
+    /// The packet memory.
+    pub frames: Umem,
     /// To be told while the stack is polled; without it the kernel has the traffic.
     pub heartbeat: Heartbeat,
     /// Counters that `sidestep ps` shows.
@@ -154,14 +157,22 @@ impl Client {
         self.control_pid
     }
 
-    /// Opens a stack.
+    /// Opens a stack: maps what control has prepared, then has it bound. What this process cannot map is refused, too, and
+    /// control gives it up.
     pub fn open_stack(&mut self, wish: OpenStack) -> Result<Stack, Error> {
+        let thing = format!("cannot open a stack on {}", wish.interface);
         let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
+        let Reply::Prepared(prepared) = reply else { return Err(strange(&reply)) };
+        let [socket, frames] = counted(descriptors)?;
+        let refused = |problem: Problem| Error::Refused(Refusal::of(Code::Kernel, thing.clone(), &problem));
+        let frames = Umem::open(frames, prepared.geometry()).map_err(refused)?;
+        let rings = Rings::map(socket.as_fd(), prepared.rings.into()).map_err(refused)?;
+        let (reply, descriptors) = self.ask(Request::BindStack, None)?;
         let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
-        let [socket, frames, heartbeat, counters_page] = counted(descriptors)?;
+        let [heartbeat, counters_page] = counted(descriptors)?;
         let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
         let heartbeat = Heartbeat::open(heartbeat.as_fd()).map_err(Error::Lost)?;
-        Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page })
+        Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page })
     }
 
     /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was

@@ -3,7 +3,7 @@
 use crate::{Host, Reason};
 use sidestep_wire::ethernet::{self, EtherType};
 use sidestep_wire::vlan::Tags;
-use sidestep_wire::{Addresses, ipv4, ipv6};
+use sidestep_wire::{Addresses, ipv4, ipv6, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Who vouches for the checksums of a frame.
@@ -85,7 +85,8 @@ fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<
     if view.is_fragment() {
         return Err(Reason::Fragment);
     }
-    if !view.options().is_empty() {
+    let options = view.options();
+    if !options.is_empty() && (view.protocol() != protocol::TCP || !can_be_ignored(options)) {
         return Err(Reason::Ipv4Options);
     }
     let (source, destination) = (view.source(), view.destination());
@@ -108,6 +109,26 @@ fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<
         payload: view.payload(),
         payload_at: view.header_bytes(),
     })
+}
+
+/// Whether options are whole and lead nowhere: TCP ignores those (RFC 9293 MUST-50, RFC 1122 section 3.2.1.8). A source route
+/// is not followed, and its sender is not who it says, so its packet is refused, as by Linux.
+#[cold]
+fn can_be_ignored(options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const LOOSE_SOURCE_ROUTE: u8 = 131;
+    const STRICT_SOURCE_ROUTE: u8 = 137;
+    let mut rest = options;
+    loop {
+        match *rest {
+            [] | [END, ..] => return true,
+            [NO_OPERATION, ref behind @ ..] => rest = behind,
+            [LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE, ..] => return false,
+            [_, bytes, ..] if bytes >= 2 && usize::from(bytes) <= rest.len() => rest = &rest[usize::from(bytes)..],
+            _ => return false,
+        }
+    }
 }
 
 /// Sources that no packet from elsewhere can have (RFC 1122 section 3.2.1.3): nobody's network, loopback, groups, broadcast.

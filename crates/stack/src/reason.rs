@@ -46,7 +46,7 @@ reasons! {
     Ipv4Version "ipv4_version" zero "the IP version is not 4 in a frame of IPv4",
     Ipv4HeaderLength "ipv4_header_length" zero "the IPv4 header length is impossible",
     Ipv4Checksum "ipv4_checksum" zero "the IPv4 header checksum is wrong",
-    Ipv4Options "ipv4_options" zero "the packet has IPv4 options, which are the kernel's",
+    Ipv4Options "ipv4_options" zero "the packet has IPv4 options that are the kernel's: of a datagram, broken, or a source route",
     Ipv6Truncated "ipv6_truncated" zero "the packet is shorter than its IPv6 header says",
     Ipv6Version "ipv6_version" zero "the IP version is not 6 in a frame of IPv6",
     Ipv6ExtensionTruncated "ipv6_extension_truncated" zero "an IPv6 extension header ends behind the packet",

@@ -279,6 +279,49 @@ fn repair_v4(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
+/// RFC 9293 MUST-50, RFC 1122 section 3.2.1.8; a source route is not followed.
+#[test]
+fn options_of_ip_are_ignored_by_tcp_alone() {
+    let mut stack = stack(&routes(2, 1));
+    bind(&mut stack, "0.0.0.0:7000");
+    let datagram = send(9000, "10.0.0.2:7000");
+    let mut segment = datagram[..34].to_vec();
+    segment.extend([0x23, 0x28, 0x1b, 0x58, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 16, 0, 0, 0, 0, 0]);
+    segment[16..18].copy_from_slice(&40_u16.to_be_bytes());
+    segment[23] = protocol::TCP;
+    let with = |frame: &[u8], options: &[u8]| {
+        let mut frame = frame.to_vec();
+        frame.splice(34..34, options.iter().copied());
+        frame[14] += options.len() as u8 / 4;
+        let total = u16::from_be_bytes([frame[16], frame[17]]) + options.len() as u16;
+        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        repair_v4(&mut frame);
+        frame
+    };
+    // No operation; router alert; record route; a kind that nobody knows; the end, with anything behind it.
+    let good: [&[u8]; 5] = [&[1; 40], &[148, 4, 0, 0], &[7, 7, 4, 0, 0, 0, 0, 1], &[94, 3, 9, 0], &[0, 131, 255, 7]];
+    for options in good {
+        let frame = with(&segment, options);
+        let Verdict::Segment(read) = stack.receive(&frame, Checksums::Trusted) else { panic!("{options:?}") };
+        assert_eq!((read.view.source_port(), read.view.destination_port()), (9000, 7000), "{options:?}");
+        assert_eq!(refused(&mut stack, &with(&datagram, options)), Reason::Ipv4Options, "of a datagram");
+    }
+    // Source routes, loose and strict, also behind others; lengths that lead nowhere or outside.
+    let bad: [&[u8]; 6] = [
+        &[131, 7, 4, 10, 0, 0, 9, 0],
+        &[1, 137, 7, 4, 10, 0, 0, 9],
+        &[148, 4, 0, 0, 131, 3, 4, 0],
+        &[94, 0, 0, 0],
+        &[94, 1, 0, 0],
+        &[1, 1, 94, 9],
+    ];
+    for options in bad {
+        let frame = with(&segment, options);
+        let Verdict::Refused(reason) = stack.receive(&frame, Checksums::Trusted) else { panic!("{options:?}") };
+        assert_eq!(reason, Reason::Ipv4Options, "{options:?}");
+    }
+}
+
 #[test]
 fn an_atomic_fragment_is_whole() {
     let mut stack = stack(&routes(2, 1));

@@ -9,6 +9,8 @@ pub enum Verdict {
     Redirect,
     /// To the kernel, as if no program were there.
     Pass,
+    /// Nowhere: its sender sends it again.
+    Drop,
 }
 
 macro_rules! reasons {
@@ -69,9 +71,9 @@ reasons! {
     BadIp "PASS_BAD_IP" "pass-bad-ip" Pass false
         "An IP header whose version or lengths cannot be right.";
     Fragment "PASS_FRAGMENT" "pass-fragment" Pass false
-        "A fragment of an IP packet: the kernel puts it together, and its socket receives it.";
+        "A fragment of an IP packet that no stack owns: the kernel puts it together, and its socket receives it.";
     IpOptions "PASS_IP_OPTIONS" "pass-ip-options" Pass false
-        "An IPv4 header with options.";
+        "An IPv4 header with options, of anything but TCP.";
     Ipv6Extension "PASS_IPV6_EXTENSION" "pass-ipv6-extension" Pass false
         "An IPv6 extension header before the transport.";
     Icmp "PASS_ICMP" "pass-icmp" Pass false
@@ -100,6 +102,8 @@ reasons! {
         "The owner has no socket on the queue the frame came in by: steer the flow with ethtool -N, or open one per queue.";
     Forwarded "PASS_FORWARDED" "pass-forwarded" Pass false
         "To a port that a stack has bound on every address, but to an address that this host forwards to somebody else.";
+    DropFragment "DROP_FRAGMENT" "drop-fragment" Drop true
+        "The first fragment of a TCP segment for a stack: the kernel would reset the connection. A path that cuts all stalls.";
 }
 
 impl Reason {
@@ -132,7 +136,11 @@ mod tests {
     #[test]
     fn a_name_says_its_verdict() {
         for reason in Reason::ALL {
-            let prefix = if reason.verdict() == Verdict::Redirect { "redirect-" } else { "pass-" };
+            let prefix = match reason.verdict() {
+                Verdict::Redirect => "redirect-",
+                Verdict::Pass => "pass-",
+                Verdict::Drop => "drop-",
+            };
             assert!(reason.name().starts_with(prefix), "{reason}");
             assert!(reason.description().ends_with('.'), "{reason}");
         }

@@ -11,7 +11,8 @@ use crate::program;
 use crate::reason::{Reason, Verdict};
 use crate::tables::Tables;
 
-/// `XDP_PASS` and `XDP_REDIRECT` of linux/bpf.h.
+/// `XDP_DROP`, `XDP_PASS` and `XDP_REDIRECT` of linux/bpf.h.
+const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
@@ -84,6 +85,7 @@ impl Rehearsal {
         let counted = after.iter().zip(&before).find(|(after, before)| after.value != before.value);
         let (counter, _) = counted.ok_or_else(|| problem("no counter has moved".to_owned()))?;
         let verdict = match output.return_value {
+            XDP_DROP => Verdict::Drop,
             XDP_PASS => Verdict::Pass,
             XDP_REDIRECT => Verdict::Redirect,
             other => return Err(problem(format!("the program returned {other}"))),

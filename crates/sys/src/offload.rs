@@ -73,29 +73,44 @@ pub fn set(interface: &str, offload: Offload, on: bool) -> Result<(), Problem> {
     Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))
 }
 
-/// ETHTOOL_GFLAGS, ETHTOOL_SFLAGS and ETH_FLAG_RXVLAN of linux/ethtool.h.
+/// ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN of linux/ethtool.h.
 const FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
-const RX_VLAN: u32 = 1 << 8;
+const TX_VLAN: (u32, &str) = (1 << 7, "txvlan");
+const RX_VLAN: (u32, &str) = (1 << 8, "rxvlan");
 
 /// Whether the device takes the tags of VLANs out of received frames (`rxvlan`): who sees the frames does not see them then.
 pub fn takes_tags_out(interface: &str) -> Result<bool, Problem> {
-    ethtool(interface, FLAGS, 0).map(|flags| flags & RX_VLAN != 0).map_err(|error| {
-        Problem::failed(format!("cannot read offload rxvlan of {interface}"), error)
-            .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
-    })
+    flag(interface, RX_VLAN)
 }
 
 /// Has the device take them out, or leave them; reads back what it does.
 pub fn take_tags_out(interface: &str, on: bool) -> Result<(), Problem> {
-    let what = format!("cannot set offload rxvlan of {interface} {}", if on { "on" } else { "off" });
+    set_flag(interface, RX_VLAN, on)
+}
+
+/// Has the device put the tags of VLANs into frames that are sent (`txvlan`), or the kernel; reads back what it does. A veth
+/// puts none in, and takes none out: it carries them beside the frame, where its other end sees no tag.
+pub fn put_tags_in(interface: &str, on: bool) -> Result<(), Problem> {
+    set_flag(interface, TX_VLAN, on)
+}
+
+fn flag(interface: &str, (bit, name): (u32, &str)) -> Result<bool, Problem> {
+    ethtool(interface, FLAGS, 0).map(|flags| flags & bit != 0).map_err(|error| {
+        Problem::failed(format!("cannot read offload {name} of {interface}"), error)
+            .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
+    })
+}
+
+fn set_flag(interface: &str, (bit, name): (u32, &str), on: bool) -> Result<(), Problem> {
+    let what = format!("cannot set offload {name} of {interface} {}", if on { "on" } else { "off" });
     let failed = |error: io::Error| {
         Problem::failed(what.clone(), error).next("run as root: changing a device needs CAP_NET_ADMIN")
     };
     let flags = ethtool(interface, FLAGS, 0).map_err(failed)?;
-    let wanted = if on { flags | RX_VLAN } else { flags & !RX_VLAN };
+    let wanted = if on { flags | bit } else { flags & !bit };
     ethtool(interface, SET_FLAGS, wanted).map_err(failed)?;
-    if takes_tags_out(interface)? == on {
+    if flag(interface, (bit, name))? == on {
         return Ok(());
     }
     Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))

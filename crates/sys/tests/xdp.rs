@@ -3,11 +3,12 @@
 use sidestep_sys::process::is_root;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{
-    Descriptor, Geometry, Mode, RingSizes, Rings, Umem, Xsk, XskOptions, device, is_zero_copy, kick, statistics,
-    wait_until_up,
+    Descriptor, Geometry, Mode, RingSizes, Rings, Umem, Unbound, Xsk, XskFacts, XskOptions, device, is_zero_copy, kick,
+    statistics, wait_until_up,
 };
 use sidestep_sys::{Problem, netns};
 use sidestep_testkit::{Host, Lab, Options, Side};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// A watchdog, not a measurement: what takes longer hangs.
@@ -29,7 +30,8 @@ fn options() -> XskOptions {
 /// A socket, its memory, its rings, and the program that sends everything its way.
 struct End {
     umem: Umem,
-    xsk: Xsk,
+    socket: OwnedFd,
+    facts: XskFacts,
     rings: Rings,
     _program: Program,
     _attachment: Attachment,
@@ -43,8 +45,8 @@ fn end(host: &Host) -> End {
         program.insert(0, xsk.socket())?;
         let attachment = program.attach(&host.interface, Mode::Copy)?;
         wait_until_up(&host.interface, WATCHDOG)?;
-        let rings = Rings::map(xsk.socket(), xsk.facts().rings)?;
-        Ok(End { umem, xsk, rings, _program: program, _attachment: attachment })
+        let (socket, facts, rings) = xsk.into_parts();
+        Ok(End { umem, socket, facts, rings, _program: program, _attachment: attachment })
     });
     opened.expect("root can open it")
 }
@@ -69,10 +71,10 @@ fn write(end: &End, address: u64, mark: u8) {
 fn frames_cross_and_come_back_to_their_owner() {
     let Some(lab) = lab() else { return };
     let (mut a, mut b) = (end(lab.host(Side::A)), end(lab.host(Side::B)));
-    let facts = a.xsk.facts();
+    let facts = &a.facts;
     assert_eq!((facts.mode, facts.napi_id, facts.busy_poll), (Mode::Copy, 0, None));
     assert!(facts.downgrades[0].reason.contains("EOPNOTSUPP"), "{:?}", facts.downgrades);
-    assert!(!is_zero_copy(a.xsk.socket()).expect("a bound socket tells"));
+    assert!(!is_zero_copy(a.socket.as_fd()).expect("a bound socket tells"));
 
     let fill = b.rings.fill.as_mut().expect("it has one");
     assert!((0..32).all(|frame| fill.push(frame * 2048)));
@@ -83,7 +85,7 @@ fn frames_cross_and_come_back_to_their_owner() {
         assert!(tx.push(Descriptor { address: mark * 2048, len: 60, options: 0 }));
         tx.publish();
         assert_eq!((tx.pending(), tx.needs_wakeup()), (1, true), "in copy mode nothing leaves without a call");
-        kick::transmit(a.xsk.socket()).expect("the wire is up");
+        kick::transmit(a.socket.as_fd()).expect("the wire is up");
         let begin = Instant::now();
         let done = loop {
             // On a busy machine the frame is freed by a thread of the kernel's, a little later.
@@ -108,7 +110,7 @@ fn frames_cross_and_come_back_to_their_owner() {
         }
     }
     assert_eq!(marks, (0..10).collect::<Vec<u8>>());
-    let counted = statistics(b.xsk.socket()).expect("a socket counts");
+    let counted = statistics(b.socket.as_fd()).expect("a socket counts");
     assert_eq!((counted.rx_ring_full, counted.rx_invalid_descriptors), (0, 0));
 }
 
@@ -130,6 +132,53 @@ fn a_taken_queue_names_its_holder_and_is_free_after_it() {
     open(WATCHDOG).expect("it is free again");
 }
 
+/// What control does for an application: one binds what the other has mapped, tries again what could not be bound, and is not
+/// outwitted.
+#[test]
+fn a_socket_whose_rings_are_mapped_is_bound_by_another() {
+    let Some(lab) = lab() else { return };
+    let (host, peer) = (lab.host(Side::A), lab.host(Side::B));
+    let opened = host.within(|| {
+        let umem = Umem::create(GEOMETRY)?;
+        let unbound = Unbound::new(&umem, options().rings)?;
+        unbound.confine(&host.interface)?;
+        let socket = unbound.socket().try_clone_to_owned().expect("descriptors are free");
+        let rings = Rings::map(socket.as_fd(), options().rings)?;
+        let wrong = problem(unbound.bind("lo", 0, &XskOptions { best: Mode::Generic, ..options() }));
+        assert!(wrong.contains("EINVAL"), "confined to another interface: {wrong}");
+        let wrong = problem(unbound.bind(&host.interface, 9, &options()));
+        assert!(wrong.contains("EINVAL"), "no such queue: {wrong}");
+        let facts = unbound.bind(&host.interface, 0, &options())?;
+        drop(unbound);
+        let program = Program::load(Filter::Everything, 1)?;
+        program.insert(0, socket.as_fd())?;
+        let attachment = program.attach(&host.interface, Mode::Copy)?;
+        wait_until_up(&host.interface, WATCHDOG)?;
+        Ok(End { umem, socket, facts, rings, _program: program, _attachment: attachment })
+    });
+    let mut near = opened.expect("it is bound at the third try");
+    let mut far = end(peer);
+    let fill = near.rings.fill.as_mut().expect("it has one");
+    assert!(fill.is_fresh() && (0..32).all(|frame| fill.push(frame * 2048)));
+    fill.publish();
+    write(&far, 0, 7);
+    let tx = far.rings.tx.as_mut().expect("it has one");
+    assert!(tx.push(Descriptor { address: 0, len: 60, options: 0 }));
+    tx.publish();
+    let rx = near.rings.rx.as_mut().expect("it has one");
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        assert!(Instant::now() < deadline, "nothing comes");
+        let _ = kick::transmit(far.socket.as_fd());
+        let Some(came) = rx.pop() else { continue };
+        let place = near.umem.locate(came.address, came.len as usize).expect("inside");
+        // SAFETY: the place lies inside of a live mapping, and the kernel has given the frame back.
+        if unsafe { place.add(14).read() } == 7 {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_umem_is_shared_on_a_queue_and_across_queues() {
     if !is_root() {
@@ -143,9 +192,9 @@ fn a_umem_is_shared_on_a_queue_and_across_queues() {
         let owner = Xsk::open(&umem, &host.interface, 0, &options())?;
         let none = RingSizes { fill: 0, completion: 0, ..RingSizes::all(64) };
         let beside = Xsk::share(&umem, &owner, &host.interface, 0, &XskOptions { rings: none, ..options() })?;
-        assert!(Rings::map(beside.socket(), none)?.fill.is_none());
+        assert!(beside.into_parts().2.fill.is_none());
         let other = Xsk::share(&umem, &owner, &host.interface, 1, &options())?;
-        assert!(Rings::map(other.socket(), other.facts().rings)?.fill.is_some());
+        assert!(other.into_parts().2.fill.is_some());
         let wrong = problem(Xsk::share(&umem, &owner, &host.interface, 1, &XskOptions { rings: none, ..options() }));
         assert!(wrong.contains("EINVAL"), "{wrong}");
         Ok(())

@@ -42,7 +42,7 @@ const CONFIRMATIONS_MAX: usize = 256;
 const STALE: u16 = 4;
 
 /// Everything that lives in the loop.
-pub(crate) struct Daemon<D, K> {
+pub(crate) struct Daemon<D: Dataplane, K> {
     mirror: Mirror,
     listener: Listener,
     registry: Registry<D, K>,

@@ -106,7 +106,7 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     let daemon = Running::new();
     let silent = raw(&daemon.path());
     let greedy = raw(&daemon.path());
-    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":2,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
+    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":3,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
     let deadline = Instant::now() + WATCHDOG;
     // Until the daemon's answers do not fit any more, and it hangs up.
     while send(&greedy, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::NOSIGNAL).is_ok() {
@@ -184,7 +184,7 @@ fn lingering() -> (std::net::TcpListener, OwnedFd) {
 #[test]
 fn descriptors_that_do_not_close_hold_up_nobody_else() {
     let daemon = Running::new();
-    let hello = r#"{"number":1,"body":{"type":"hello","version":2,"name":"x"}}"#;
+    let hello = r#"{"number":1,"body":{"type":"hello","version":3,"name":"x"}}"#;
     let list = r#"{"number":1,"body":{"type":"list","from":0}}"#;
     // Unwanted beside a request; beside garbage; too many; still queued when the daemon hangs up.
     for (packets, count) in [(vec![hello, list, list], 1), (vec![hello, "{}"], 1), (vec![hello, list], 9)] {

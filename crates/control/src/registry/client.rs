@@ -73,7 +73,11 @@ impl Client {
         if self.refusals.len() == REFUSALS_KEPT {
             self.refusals.pop_front();
         }
-        let (subject, reason) = (printable(&refusal.thing, 200), printable(&refusal.reason, 300));
+        let reason = match refusal.next.as_str() {
+            "" => refusal.reason.clone(),
+            next => format!("{}; {next}", refusal.reason),
+        };
+        let (subject, reason) = (printable(&refusal.thing, 200), printable(&reason, 300));
         self.refusals.push_back(Kept { subject, code: refusal.code, reason });
     }
 

@@ -9,6 +9,7 @@ mod steer;
 mod tests;
 
 pub(crate) use client::{Client, printable};
+use open::Pending;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
@@ -28,7 +29,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Applications at a time; each costs two descriptors.
+/// Applications at a time; each costs two descriptors, one more while it opens a stack.
 pub(crate) const CLIENTS_MAX: usize = 256;
 /// Of one user: one user alone must not keep the others out.
 pub(crate) const CLIENTS_PER_UID_MAX: usize = 64;
@@ -113,12 +114,14 @@ struct Stack {
 }
 
 /// Applications and stacks.
-pub(crate) struct Registry<D, K> {
+pub(crate) struct Registry<D: Dataplane, K> {
     pub(crate) dataplane: D,
     pub(crate) closers: Closers,
     keeper: K,
     clients: BTreeMap<u32, Client>,
     stacks: BTreeMap<u32, Stack>,
+    /// Stacks that clients have begun to open: one of each at a time.
+    begun: BTreeMap<u32, Pending<D::Kept>>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
@@ -139,6 +142,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             keeper,
             clients,
             stacks,
+            begun: BTreeMap::new(),
             doomed,
             entries_max: ENTRIES_MAX,
             next_client: 1,
@@ -283,7 +287,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     ) -> Result<Answer, Refusal> {
         match request {
             Request::Hello { version, name } => return self.greet(id, version, &name),
-            Request::OpenStack(wish) => return self.open(id, &wish, host),
+            Request::OpenStack(wish) => return self.begin(id, wish, host, now),
+            Request::BindStack => return self.open(id, host, now),
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
@@ -320,6 +325,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// The connection has ended. With a process that lives, stacks stay for a moment.
     pub(crate) fn hang_up(&mut self, id: u32, now: Instant) {
+        self.begun.remove(&id);
         match self.clients.get_mut(&id) {
             Some(client) if client.process.is_some() && !client.stacks.is_empty() => {
                 client.leaves_at = Some(now + GRACE);
@@ -336,6 +342,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         };
         let over: Vec<u32> = self.clients().filter(|(_, client)| is_over(client)).map(|(id, _)| id).collect();
         over.into_iter().for_each(|id| self.remove(id));
+        self.begun.retain(|_, pending| pending.due > now);
         for stack in std::mem::take(&mut self.doomed) {
             self.dispose(stack);
         }
@@ -343,6 +350,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// Forgets an application and closes its stacks.
     pub(crate) fn remove(&mut self, id: u32) {
+        self.begun.remove(&id);
         let Some(client) = self.clients.remove(&id) else { return };
         if !client.stacks.is_empty() {
             note(format!(

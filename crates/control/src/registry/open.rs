@@ -1,28 +1,52 @@
 //! Opening stacks, and taking them up again.
 
 use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
-use crate::dataplane::Dataplane;
+use crate::dataplane::{Begun, Dataplane};
 use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
-use sidestep_plane::message::{Code, OpenStack, Refusal, Reply, StackFacts};
+use sidestep_plane::message::{BIND_WAIT, Code, OpenStack, Refusal, Reply, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::{note, say};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::time::Instant;
+
+/// A stack that was begun: its application is mapping the rings.
+pub(super) struct Pending<P> {
+    kept: P,
+    wish: OpenStack,
+    /// When it is given up.
+    pub(super) due: Instant,
+}
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    pub(super) fn open(&mut self, id: u32, wish: &OpenStack, host: &dyn Host) -> Result<Answer, Refusal> {
-        let thing = format!("cannot open a stack on {}", super::client::name(&wish.interface));
-        let link = usable_link(host.links(), wish, &thing)?;
-        self.check_limits(id, wish, &thing)?;
+    /// Makes what the application has to map. What it began before is given up.
+    pub(super) fn begin(&mut self, id: u32, wish: OpenStack, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
+        self.begun.remove(&id);
+        let thing = thing(&wish);
+        let link = usable_link(host.links(), &wish, &thing)?;
+        self.check_limits(id, &wish, &thing)?;
+        let Begun { kept, facts, descriptors } = self.dataplane.begin(link, &wish)?;
+        self.begun.insert(id, Pending { kept, wish, due: now + BIND_WAIT });
+        Ok(Answer { descriptors: descriptors.into(), ..Answer::plain(Reply::Prepared(facts)) })
+    }
+
+    /// Binds what was begun.
+    pub(super) fn open(&mut self, id: u32, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
+        let Some(Pending { kept, wish, .. }) = self.begun.remove(&id).filter(|pending| pending.due > now) else {
+            let reason = format!("none was begun, or more than {} s ago", BIND_WAIT.as_secs());
+            return Err(Refusal::new(Code::NoStack, "cannot bind a stack", reason));
+        };
+        let thing = thing(&wish);
+        let link = usable_link(host.links(), &wish, &thing)?;
         let stack = super::free_number(self.next_stack, &self.stacks);
         let (counters, page) =
             Counters::create(stack).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
         let label = self.clients.get(&id).map(|client| (client.peer, client.name.clone()));
         let (peer, name) = label.ok_or_else(|| Refusal::plain(Code::Greeting, thing.clone()))?;
         let label = format!("pid {} {name}", peer.pid.unwrap_or(0));
-        let opened = self.dataplane.open(stack, &label, link, wish)?;
+        let opened = self.dataplane.open(stack, &label, link, &wish, kept)?;
         self.next_stack = stack.wrapping_add(1);
         if let Err(error) = self.remember(id, &opened.facts) {
             say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
@@ -36,17 +60,17 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let counters = Some(counters);
         self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters, proof_due: None });
         self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
-        let descriptors = opened.descriptors.into_iter().chain([page]).collect();
-        Ok(Answer { descriptors, ..Answer::plain(reply) })
+        Ok(Answer { descriptors: vec![opened.heartbeat, page], ..Answer::plain(reply) })
     }
 
     fn check_limits(&self, id: u32, wish: &OpenStack, thing: &str) -> Result<(), Refusal> {
         let Some(client) = self.clients.get(&id) else { return Ok(()) };
-        let of_user =
-            |stack: &&Stack| self.clients.get(&stack.client).is_some_and(|owner| owner.peer.uid == client.peer.uid);
-        let of_user: Vec<&Stack> = self.stacks.values().filter(of_user).collect();
+        let is_of_user = |other: &u32| self.clients.get(other).is_some_and(|owner| owner.peer.uid == client.peer.uid);
+        let of_user: Vec<&Stack> = self.stacks.values().filter(|stack| is_of_user(&stack.client)).collect();
         let bytes = |facts: &StackFacts| u64::from(facts.frames) * u64::from(facts.frame_bytes);
-        let memory: u64 = of_user.iter().map(|stack| bytes(&stack.facts)).sum();
+        let begun: Vec<u64> =
+            self.begun.iter().filter(|(id, _)| is_of_user(id)).map(|(_, pending)| pending.wish.bytes()).collect();
+        let memory = of_user.iter().map(|stack| bytes(&stack.facts)).chain(begun.iter().copied()).sum::<u64>();
         let refuse = |reason: String| {
             Err(Refusal::new(Code::Limit, thing, reason)
                 .next("close stacks that are not needed; sidestep ps lists them"))
@@ -54,7 +78,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if client.stacks.len() >= STACKS_PER_CLIENT_MAX {
             return refuse(format!("a program has at most {STACKS_PER_CLIENT_MAX} stacks"));
         }
-        if of_user.len() >= STACKS_PER_UID_MAX {
+        if of_user.len() + begun.len() >= STACKS_PER_UID_MAX {
             return refuse(format!("a user has at most {STACKS_PER_UID_MAX} stacks"));
         }
         if memory.saturating_add(wish.bytes()) > MEMORY_PER_UID_MAX {
@@ -103,6 +127,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         Ok(Answer::plain(reply))
     }
+}
+
+fn thing(wish: &OpenStack) -> String {
+    format!("cannot open a stack on {}", super::client::name(&wish.interface))
 }
 
 /// The interface, if frames of it can be handed to anybody.

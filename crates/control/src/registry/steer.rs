@@ -47,7 +47,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if is_new {
             refuse_others_loss(&entry, interface, uid, host)?;
         }
-        self.dataplane.steer(stack, &entry)?;
+        self.dataplane.steer(stack, &entry, host.links())?;
         if is_new && let Err(refusal) = refuse_others_loss(&entry, interface, uid, host) {
             // It began a moment before the rule stood.
             self.dataplane.unsteer(stack, &entry)?;

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+mod opening;
 mod others;
 
 struct FakeHost {
@@ -98,10 +99,21 @@ impl Case {
     }
 
     fn open(&mut self, id: u32) -> u32 {
-        match self.ask(id, Request::OpenStack(OpenStack::on("eth1"))) {
+        self.begin(id);
+        match self.ask(id, Request::BindStack) {
             Reply::Stack(facts) => facts.id,
             reply => panic!("{reply:?}"),
         }
+    }
+
+    fn begin(&mut self, id: u32) {
+        let reply = self.ask(id, Request::OpenStack(OpenStack::on("eth1")));
+        assert!(matches!(reply, Reply::Prepared(_)), "{reply:?}");
+    }
+
+    /// Sockets that are made and not bound.
+    fn unbound(&self) -> usize {
+        std::rc::Rc::strong_count(&self.registry.dataplane.unbound) - 1
     }
 
     fn steer(&mut self, id: u32, stack: u32, entry: Entry, twin: impl AsFd) -> Option<Code> {

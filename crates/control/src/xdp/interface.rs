@@ -58,15 +58,20 @@ impl Interface {
     }
 
     /// Refuses what the program would not see as it was sent: it would pass those frames to the kernel, which resets the
-    /// connections that it does not know. What cannot be asked counts as in the way.
-    pub(super) fn refuse_unseen(&self, entry: &Entry) -> Result<(), Refusal> {
+    /// connections that it does not know; and what it would take for something else: a frame of a VLAN for one without a
+    /// tag. What cannot be asked counts as in the way.
+    pub(super) fn refuse_unseen(&self, entry: &Entry, has_vlans: bool) -> Result<(), Refusal> {
         let name = &self.steering.facts().interface;
         let refuse = |reason: &str, offload: &str| {
             let refusal = Refusal::new(Code::Offload, format!("cannot steer {entry}"), reason);
             Err(refusal.next(format!("ethtool -K {name} {offload} off")))
         };
-        if entry.vlan().is_some() && offload::takes_tags_out(name).unwrap_or(true) {
-            return refuse("the device takes the tags of VLANs out of frames before they are seen", "rxvlan");
+        let address = entry.local().ip();
+        let is_of_any = has_vlans && (address.is_unspecified() || address.is_multicast());
+        if (entry.vlan().is_some() || is_of_any) && offload::takes_tags_out(name).unwrap_or(true) {
+            let is_veth = offload::driver(name).is_ok_and(|driver| driver == "veth");
+            let and_there = if is_veth { "rxvlan off, and at the other end of the veth txvlan" } else { "rxvlan" };
+            return refuse("the device takes the tags of VLANs out of frames before they are seen", and_there);
         }
         let is_merged = || offload::read(name, Offload::Gro).unwrap_or(true);
         if entry.protocol() == Protocol::Tcp && self.mode() == Mode::Generic && is_merged() {
@@ -117,7 +122,11 @@ mod tests {
             Entry::Flow { protocol, local, remote, vlan }
         };
         let code = |interface: &Interface, protocol, vlan| {
-            interface.refuse_unseen(&flow(protocol, vlan)).err().map(|refusal| refusal.code)
+            interface.refuse_unseen(&flow(protocol, vlan), true).err().map(|refusal| refusal.code)
+        };
+        let code_of = |interface: &Interface, local: &str, has_vlans| {
+            let entry = Entry::Listener { protocol: Protocol::Udp, local: local.parse().unwrap(), vlan: None };
+            interface.refuse_unseen(&entry, has_vlans).err().map(|refusal| refusal.code)
         };
         let work = || {
             steer::mount(&pins).unwrap();
@@ -126,13 +135,19 @@ mod tests {
             offload::take_tags_out(name, true).unwrap();
             assert_eq!(code(&native, Protocol::Udp, Some(5)), Some(Code::Offload));
             assert_eq!(code(&native, Protocol::Tcp, None), None);
+            for any in ["0.0.0.0:7", "[::]:7"] {
+                assert_eq!(code_of(&native, any, true), Some(Code::Offload), "VLANs have addresses, too");
+                assert_eq!(code_of(&native, any, false), None, "there are none");
+            }
+            assert_eq!(code_of(&native, "198.18.0.1:7", true), None);
             offload::take_tags_out(name, false).unwrap();
+            assert_eq!(code_of(&native, "0.0.0.0:7", true), None);
             assert_eq!(code(&native, Protocol::Udp, Some(5)), None);
             drop(native);
             Steering::remove(&pins.join("1")).unwrap();
             let generic = attach(Mode::Generic);
             offload::set(name, Offload::Gro, true).unwrap();
-            let refusal = generic.refuse_unseen(&flow(Protocol::Tcp, None)).unwrap_err();
+            let refusal = generic.refuse_unseen(&flow(Protocol::Tcp, None), false).unwrap_err();
             assert_eq!((refusal.code, refusal.next.as_str()), (Code::Offload, "ethtool -K lab0 gro off"));
             assert_eq!(code(&generic, Protocol::Udp, None), None, "merged datagrams go by the twin");
             offload::set(name, Offload::Gro, false).unwrap();

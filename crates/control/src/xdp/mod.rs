@@ -3,17 +3,17 @@
 mod interface;
 mod socket;
 
-use crate::dataplane::{Dataplane, Opened};
+use crate::dataplane::{Begun, Dataplane, Opened};
 use interface::Interface;
 use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::{note, say};
+use sidestep_sys::xdp::Unbound;
 use socket::Queues;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// Where a stack is.
@@ -130,19 +130,30 @@ impl Xdp {
         Steering::remove(&self.directory(index)).map(|_| ())
     }
 
-    fn make(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
-        let used = self.stacks.values().filter(|placed| placed.interface == link.index).map(|placed| placed.queue);
-        let used: Vec<u32> = used.collect();
+    /// The queues of an interface that have stacks.
+    fn used(&self, link: &Link) -> Vec<u32> {
+        let here = self.stacks.values().filter(|placed| placed.interface == link.index);
+        here.map(|placed| placed.queue).collect()
+    }
+
+    fn make(
+        &mut self,
+        stack: u32,
+        label: &str,
+        link: &Link,
+        wish: &OpenStack,
+        unbound: &Unbound,
+    ) -> Result<Opened, Refusal> {
+        let used = self.used(link);
         let best = self.attach(link, wish.mode)?.mode();
-        let made = socket::open(link, wish, &used, best, &mut self.queues)?;
+        let facts = socket::bind(unbound, link, wish, &used, best, &mut self.queues)?;
         let tables = self.attach(link, wish.mode)?.steering.tables();
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
         let label = format!("#{stack} {label}");
         let options = StackOptions { label, frame_bytes_max: wish.geometry().receive_bytes_max() };
         let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
-        let (socket, facts) = made.socket.into_parts();
-        tables.set_socket(id, facts.queue, socket.as_fd()).map_err(|problem| {
+        tables.set_socket(id, facts.queue, unbound.socket()).map_err(|problem| {
             // What stays is swept by the next control.
             let _ = tables.stack_remove(id);
             failed(problem)
@@ -152,7 +163,7 @@ impl Xdp {
         facts
             .downgrades
             .splice(0..0, self.interfaces.get(&link.index).and_then(|interface| interface.downgrade(wish.mode)));
-        Ok(Opened { facts, descriptors: [socket, made.frames, heartbeat] })
+        Ok(Opened { facts, heartbeat })
     }
 
     fn placed(&self, stack: u32) -> Result<(&Interface, Placed), Refusal> {
@@ -178,12 +189,25 @@ fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
 }
 
 impl Dataplane for Xdp {
-    fn open(&mut self, stack: u32, label: &str, link: &Link, wish: &OpenStack) -> Result<Opened, Refusal> {
+    type Kept = Unbound;
+
+    fn begin(&mut self, link: &Link, wish: &OpenStack) -> Result<Begun<Unbound>, Refusal> {
         if !self.served.is_empty() && !self.served.contains(&link.name) {
             return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
                 .next(format!("serve it: sidestep control --interface {}", link.name)));
         }
-        let opened = self.make(stack, label, link, wish);
+        socket::make(link, wish, &self.used(link))
+    }
+
+    fn open(
+        &mut self,
+        stack: u32,
+        label: &str,
+        link: &Link,
+        wish: &OpenStack,
+        kept: Unbound,
+    ) -> Result<Opened, Refusal> {
+        let opened = self.make(stack, label, link, wish, &kept);
         if opened.is_err()
             && let Err(problem) = self.leave(link.index)
         {
@@ -222,9 +246,10 @@ impl Dataplane for Xdp {
         }
     }
 
-    fn steer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {
+    fn steer(&mut self, stack: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal> {
         let (interface, placed) = self.placed(stack)?;
-        interface.refuse_unseen(entry)?;
+        let is_upon = |link: &Link| link.vlan.is_some_and(|(parent, _)| parent == placed.interface);
+        interface.refuse_unseen(entry, links.iter().any(is_upon))?;
         let tables = interface.steering.tables();
         let wanted = ours(entry);
         let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);

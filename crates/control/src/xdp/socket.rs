@@ -1,11 +1,12 @@
 //! The socket of a stack: on the queue that was asked for, or on the first that is free.
 
-use sidestep_plane::message::{Code, Mode, OpenStack, Refusal};
+use crate::dataplane::Begun;
+use sidestep_plane::message::{Code, Mode, OpenStack, Prepared, Refusal};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
-use sidestep_sys::xdp::{self, RingSizes, Umem, Xsk, XskOptions};
+use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// How long a queue is tried for whose stack was closed a moment ago. A closed socket gives it back a little later (RCU).
@@ -63,27 +64,36 @@ impl Queues {
     }
 }
 
-/// A bound socket and the memory of its frames.
-pub(super) struct Made {
-    pub(super) socket: Xsk,
-    pub(super) frames: OwnedFd,
+/// Makes memory and a socket that only this interface can have. `used` are the queues of other stacks.
+pub(super) fn make(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<Begun<Unbound>, Refusal> {
+    let thing = format!("cannot open a stack on {}", link.name);
+    // Before the memory is made, which takes long.
+    candidates(link, wish, used, &thing)?;
+    let refused = |problem: Problem| Refusal::of(code_of(&problem), thing.clone(), &problem);
+    let rings = RingSizes::all(wish.ring_entries);
+    rings.check().map_err(refused)?;
+    let umem = Umem::create(wish.geometry()).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
+    let unbound = Unbound::new(&umem, rings).map_err(refused)?;
+    unbound.confine(&link.name).map_err(refused)?;
+    let copy = |descriptor: BorrowedFd<'_>| {
+        descriptor.try_clone_to_owned().map_err(|error| Refusal::new(Code::Kernel, thing.clone(), error))
+    };
+    let descriptors = [copy(unbound.socket())?, copy(umem.memfd())?];
+    let OpenStack { frames, frame_bytes, headroom, .. } = *wish;
+    Ok(Begun { kept: unbound, facts: Prepared { frames, frame_bytes, headroom, rings: rings.into() }, descriptors })
 }
 
-/// Makes memory and socket. `used` are the queues of other stacks.
-pub(super) fn open(
+/// Binds the socket to the queue that is wanted, or the first that is free.
+pub(super) fn bind(
+    unbound: &Unbound,
     link: &Link,
     wish: &OpenStack,
     used: &[u32],
     best: Mode,
     known: &mut Queues,
-) -> Result<Made, Refusal> {
+) -> Result<XskFacts, Refusal> {
     let thing = format!("cannot open a stack on {}", link.name);
     let queues = candidates(link, wish, used, &thing)?;
-    // Before the memory is made, which takes long.
-    RingSizes::all(wish.ring_entries)
-        .check()
-        .map_err(|problem| Refusal::of(code_of(&problem), thing.clone(), &problem))?;
-    let umem = Umem::create(wish.geometry()).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
     let options = XskOptions {
         rings: RingSizes::all(wish.ring_entries),
         best: xdp::Mode::from(wish.mode).max(best.into()),
@@ -104,12 +114,10 @@ pub(super) fn open(
                 continue;
             }
         };
-        match Xsk::open(&umem, &link.name, queue, &XskOptions { patience, ..options.clone() }) {
-            Ok(socket) => {
+        match unbound.bind(&link.name, queue, &XskOptions { patience, ..options.clone() }) {
+            Ok(facts) => {
                 known.note(link.index, queue, None);
-                let frames = umem.memfd().try_clone_to_owned();
-                let frames = frames.map_err(|error| Refusal::new(Code::Kernel, thing, error))?;
-                return Ok(Made { socket, frames });
+                return Ok(facts);
             }
             Err(problem) => refusal = Refusal::of(code_of(&problem), thing.clone(), &problem),
         }

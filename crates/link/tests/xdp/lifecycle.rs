@@ -1,9 +1,9 @@
 //! Links that go down, come up, and go away.
 
-use crate::support::{KICKS, lab, link, parts, receive, send, wait};
+use crate::support::{KICKS, lab, link, options, receive, send, unbound, wait};
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions};
-use sidestep_sys::xdp::wait_until_up;
+use sidestep_sys::xdp::{Rings, Umem, wait_until_up};
 use sidestep_testkit::{Host, Side};
 use std::io;
 use std::process::Command;
@@ -42,13 +42,18 @@ fn a_queue_is_bound_again_and_again() {
 #[test]
 fn a_used_socket_is_not_taken_over() {
     let Some(lab) = lab() else { return };
-    let parts = parts(lab.host(Side::A));
-    let facts = parts.xsk.facts().clone();
+    let host = lab.host(Side::A);
+    let (umem, unbound) = unbound(host);
     let copy = |descriptor: std::os::fd::BorrowedFd<'_>| descriptor.try_clone_to_owned().expect("descriptors are free");
-    let open =
-        || XdpLink::open(copy(parts.xsk.socket()), copy(parts.umem.memfd()), facts.clone(), &XdpOptions::default());
-    drop(open().expect("it is fresh"));
-    let refusal = open().expect_err("its frames are somewhere").to_string();
+    let map = || Rings::map(unbound.socket(), options().rings).expect("it is not bound");
+    let rings = [map(), map()];
+    let facts = host.within(|| unbound.bind(&host.interface, 0, &options())).expect("nobody has the queue");
+    let [first, second] = rings.map(|rings| {
+        let frames = Umem::open(copy(umem.memfd()), facts.geometry).expect("it is there");
+        XdpLink::open(copy(unbound.socket()), rings, frames, facts.clone(), &XdpOptions::default())
+    });
+    drop(first.expect("it is fresh"));
+    let refusal = second.expect_err("its frames are somewhere").to_string();
     assert!(refusal.contains("used before"), "{refusal}");
 }
 

@@ -5,8 +5,9 @@ use sidestep_link::frame::{FrameLink, Received};
 use sidestep_sys::Problem;
 use sidestep_sys::process::is_root;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
-use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
+use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, Xsk, XskOptions, wait_until_up};
 use sidestep_testkit::{Host, Lab, Options};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// A watchdog, not a measurement: what takes longer hangs.
@@ -34,37 +35,50 @@ pub(crate) fn lab() -> Option<Lab> {
     Some(Lab::up(&Options::default()).expect("root can make a lab"))
 }
 
-/// A socket that frames go to, in parts.
-pub(crate) struct Parts {
-    pub(crate) umem: Umem,
-    pub(crate) xsk: Xsk,
-    pub(crate) feed: Feed,
-}
-
 /// What sends frames to a socket, for as long as it lives.
 pub(crate) struct Feed {
     _program: Program,
     _attachment: Attachment,
 }
 
-/// Makes socket, memory and program on a host.
-pub(crate) fn parts(host: &Host) -> Parts {
-    let make = || -> Result<Parts, Problem> {
-        let umem = Umem::create(Geometry { frames: FRAMES, frame_bytes: 2048, headroom: 0 })?;
-        let options = XskOptions { rings: RingSizes::all(128), patience: WATCHDOG, ..XskOptions::default() };
-        let xsk = Xsk::open(&umem, &host.interface, 0, &options)?;
-        let program = Program::load(Filter::Everything, 1)?;
-        program.insert(0, xsk.socket())?;
-        let attachment = program.attach(&host.interface, Mode::Copy)?;
-        wait_until_up(&host.interface, WATCHDOG)?;
-        Ok(Parts { umem, xsk, feed: Feed { _program: program, _attachment: attachment } })
+/// How the frames of each end lie.
+pub(crate) const GEOMETRY: Geometry = Geometry { frames: FRAMES, frame_bytes: 2048, headroom: 0 };
+
+pub(crate) fn options() -> XskOptions {
+    XskOptions { rings: RingSizes::all(128), patience: WATCHDOG, ..XskOptions::default() }
+}
+
+/// Makes memory and a socket on a host, not bound.
+pub(crate) fn unbound(host: &Host) -> (Umem, Unbound) {
+    let make = || {
+        let umem = Umem::create(GEOMETRY)?;
+        let unbound = Unbound::new(&umem, options().rings)?;
+        Ok((umem, unbound))
     };
     host.within(make).expect("root can make a socket")
 }
 
-/// The same as a link.
+/// Sends the frames of a host to a bound socket.
+pub(crate) fn feed(host: &Host, socket: BorrowedFd<'_>) -> Feed {
+    let make = || -> Result<Feed, Problem> {
+        let program = Program::load(Filter::Everything, 1)?;
+        program.insert(0, socket)?;
+        let attachment = program.attach(&host.interface, Mode::Copy)?;
+        wait_until_up(&host.interface, WATCHDOG)?;
+        Ok(Feed { _program: program, _attachment: attachment })
+    };
+    host.within(make).expect("root can attach a program")
+}
+
+/// A link that the frames of a host go to.
 pub(crate) fn link(host: &Host, kick: Kick) -> (XdpLink, Feed) {
-    let Parts { umem, xsk, feed } = parts(host);
+    let open = || {
+        let umem = Umem::create(GEOMETRY)?;
+        let xsk = Xsk::open(&umem, &host.interface, 0, &options())?;
+        Ok((umem, xsk))
+    };
+    let (umem, xsk) = host.within(open).expect("root can make a socket");
+    let feed = feed(host, xsk.socket());
     let link = XdpLink::over(xsk, umem, &XdpOptions { kick, fill: None }).expect("it is fresh");
     (link, feed)
 }

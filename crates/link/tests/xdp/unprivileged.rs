@@ -1,12 +1,12 @@
 //! A process without any privilege drives a link that it was handed, and makes no system call on the way.
 
-use crate::support::{FRAMES, KICKS, Parts, lab, link, parts, receive, send, wait};
+use crate::support::{FRAMES, GEOMETRY, KICKS, feed, lab, link, options, receive, send, unbound, wait};
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Idle, Kick, XdpLink, XdpOptions};
-use sidestep_sys::xdp::{Geometry, Mode, Pages, RingSizes, Rings, XskFacts};
+use sidestep_sys::xdp::{Mode, Pages, RingSizes, Rings, Umem, XskFacts};
 use sidestep_testkit::Side;
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 
@@ -22,8 +22,8 @@ const BATCH: usize = 40;
 /// A frame of this number tells the child to make no system call from now on.
 const SEAL: u64 = 1 << 32;
 
-fn spawn(parts: &Parts, kick: usize) -> Child {
-    let (socket, umem) = (parts.xsk.socket().as_raw_fd(), parts.umem.memfd().as_raw_fd());
+fn spawn(socket: BorrowedFd<'_>, umem: BorrowedFd<'_>, kick: usize) -> Child {
+    let (socket, umem) = (socket.as_raw_fd(), umem.as_raw_fd());
     let mut command = Command::new("/proc/self/exe");
     command.args(["--ignored", "--exact", "unprivileged::child", "--nocapture"]).env(VARIABLE, kick.to_string());
     let place = move || {
@@ -43,14 +43,18 @@ fn nobody_echoes_without_capability_and_without_system_call() {
     for (index, kick) in KICKS.into_iter().enumerate() {
         eprintln!("{kick:?}");
         let (mut near, _feed) = link(lab.host(Side::A), Kick::Caller);
-        let far = parts(lab.host(Side::B));
-        let mut child = spawn(&far, index);
+        let host = lab.host(Side::B);
+        let (umem, far) = unbound(host);
+        let rings = Rings::map(far.socket(), options().rings).expect("it is not bound");
+        let mut child = spawn(far.socket(), umem.memfd(), index);
         let mut ended = None;
-        let rings = Rings::map(far.xsk.socket(), far.xsk.facts().rings).expect("who has it may look");
         wait("the start of the child", || {
             assert!(child.try_wait().expect("it is ours").is_none(), "the child ended");
             rings.fill.as_ref().filter(|fill| !fill.is_fresh()).map(drop)
         });
+        // The child has mapped its rings, and filled one.
+        host.within(|| far.bind(&host.interface, 0, &options())).expect("nobody has the queue");
+        let _far_feed = feed(host, far.socket());
         let numbers: Vec<u64> = (0..MESSAGES).collect();
         for batch in std::iter::once(&[SEAL][..]).chain(numbers.chunks(BATCH)) {
             assert!(batch.iter().all(|number| send(&mut near, *number, 100)));
@@ -82,7 +86,9 @@ fn child() {
     // SAFETY: the parent has put them there and nobody else in this process knows them.
     let (socket, umem) = unsafe { (OwnedFd::from_raw_fd(SOCKET), OwnedFd::from_raw_fd(UMEM)) };
     let options = XdpOptions { kick: KICKS[index], fill: None };
-    let mut link = XdpLink::open(socket, umem, facts(), &options).expect("mapping needs no privilege");
+    let rings = Rings::map(socket.as_fd(), facts().rings).expect("mapping needs no privilege");
+    let umem = Umem::open(umem, GEOMETRY).expect("neither does this");
+    let mut link = XdpLink::open(socket, rings, umem, facts(), &options).expect("it is fresh");
     let mut answered = 0;
     while answered < MESSAGES {
         let Some((frame, number)) = receive(&mut link) else {
@@ -116,7 +122,7 @@ fn drain(link: &mut XdpLink) {
     }
 }
 
-/// What the parent's `parts` makes; a real parent tells it beside the descriptors.
+/// What the parent binds it to; a real parent tells it.
 fn facts() -> XskFacts {
     XskFacts {
         interface: "lab0".into(),
@@ -125,7 +131,7 @@ fn facts() -> XskFacts {
         mode: Mode::Copy,
         downgrades: Vec::new(),
         rings: RingSizes::all(128),
-        geometry: Geometry { frames: FRAMES, frame_bytes: 2048, headroom: 0 },
+        geometry: GEOMETRY,
         pages: Pages::Small { reason: String::new() },
         tx_budget: 32,
         napi_id: 0,

@@ -7,7 +7,9 @@
 //!   Hello {version, name}          ->
 //!                                  <-   Welcome {version, pid}              + table
 //!   OpenStack {interface, ...}     ->
-//!                                  <-   Stack {id, queue, mode, ...}        + AF_XDP socket, frames, heartbeat, counters
+//!                                  <-   Prepared {frames, rings, ...}       + AF_XDP socket, frames
+//!   BindStack                      ->
+//!                                  <-   Stack {id, queue, mode, ...}        + heartbeat, counters
 //!   Steer {stack, entry}  + twin   ->
 //!                                  <-   Done | Refused {code, thing, reason, next}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
@@ -16,6 +18,9 @@
 //!
 //! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application that
 //! lost control to a restart can connect again and go on ([`Request::ResumeStack`]).
+//!
+//! A stack is opened in two steps, as Linux before 6.4 lets the rings of an AF_XDP socket be mapped only until it is bound. An
+//! application that never asks for the second one loses the first after [`BIND_WAIT`].
 
 mod channel;
 mod entry;
@@ -26,19 +31,19 @@ mod trouble;
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
 pub use refusal::{Code, Refusal};
-pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, RingSizes, StackFacts};
+pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
 pub use trouble::{Trouble, TroubleKind};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they come from one release.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 4096;
 
-/// Most descriptors beside one packet: those of a stack.
+/// Most descriptors beside one packet. A stack needs two at a time.
 pub const DESCRIPTORS_MAX: usize = 4;
 
 /// Longest name that an application gives itself, bytes; also of what it reports not to be accelerated, twice as long.
@@ -46,6 +51,10 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// How long control keeps the stacks of a connection that ended while its process lives.
 pub const GRACE: Duration = Duration::from_secs(2);
+
+/// How long control keeps a socket for its application to map the rings of it and ask for the rest: as long as an application
+/// waits for an answer, as touching the frames takes about a second for each gibibyte.
+pub const BIND_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a restarted control keeps the stacks of its predecessor for their owners to come back.
 pub const RESTART_GRACE: Duration = Duration::from_secs(10);
@@ -70,8 +79,10 @@ pub enum Request {
         /// What the application calls itself, for people.
         name: String,
     },
-    /// Opens a stack.
+    /// Begins to open a stack. One that was begun before by this connection, and not bound, is given up.
     OpenStack(OpenStack),
+    /// The rings are mapped: binds the socket and opens the stack that was begun. Refused, it is given up.
+    BindStack,
     /// Takes up a stack of this very process again, after control or the connection was lost. Its page of counters comes
     /// along; nothing comes back, as the process still has the rest.
     ResumeStack {
@@ -143,7 +154,9 @@ pub enum Reply {
         /// Control's process.
         pid: u32,
     },
-    /// To [`Request::OpenStack`]; socket, frames, heartbeat and counters come along. To [`Request::ResumeStack`] without.
+    /// To [`Request::OpenStack`]; a socket that is not bound yet and frames come along.
+    Prepared(Prepared),
+    /// To [`Request::BindStack`]; heartbeat and counters come along. To [`Request::ResumeStack`] without.
     Stack(StackFacts),
     /// It is done.
     Done,

@@ -104,6 +104,26 @@ impl OpenStack {
     }
 }
 
+/// A socket that is not bound yet: what has to be known to map it and its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// Frames of the packet memory.
+    pub frames: u32,
+    /// Bytes of a frame.
+    pub frame_bytes: u32,
+    /// Bytes kept free before each received frame.
+    pub headroom: u32,
+    /// Entries of the rings.
+    pub rings: RingSizes,
+}
+
+impl Prepared {
+    /// How the packet memory lies.
+    pub fn geometry(&self) -> xdp::Geometry {
+        xdp::Geometry { frames: self.frames, frame_bytes: self.frame_bytes, headroom: self.headroom }
+    }
+}
+
 /// What was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFacts {
@@ -144,7 +164,6 @@ impl StackFacts {
     /// The facts of a bound socket, to be sent.
     pub fn new(id: u32, socket: &xdp::XskFacts, deadline_ns: u64) -> Self {
         let xdp::Geometry { frames, frame_bytes, headroom } = socket.geometry;
-        let xdp::RingSizes { fill, completion, rx, tx } = socket.rings;
         Self {
             id,
             interface: socket.interface.clone(),
@@ -157,7 +176,7 @@ impl StackFacts {
                 xdp::Pages::Huge => None,
                 xdp::Pages::Small { reason } => Some(reason.clone()),
             },
-            rings: RingSizes { fill, completion, receive: rx, transmit: tx },
+            rings: socket.rings.into(),
             mode: socket.mode.into(),
             downgrades: socket.downgrades.iter().map(Downgrade::from).collect(),
             tx_budget: socket.tx_budget,
@@ -169,7 +188,6 @@ impl StackFacts {
 
     /// The facts as the maker of frame links wants them, beside socket and packet memory.
     pub fn socket_facts(&self) -> xdp::XskFacts {
-        let RingSizes { fill, completion, receive, transmit } = self.rings;
         let (frames, frame_bytes, headroom) = (self.frames, self.frame_bytes, self.headroom);
         xdp::XskFacts {
             interface: self.interface.clone(),
@@ -177,7 +195,7 @@ impl StackFacts {
             queue: self.queue,
             mode: self.mode.into(),
             downgrades: self.downgrades.iter().map(xdp::Downgrade::from).collect(),
-            rings: xdp::RingSizes { fill, completion, rx: receive, tx: transmit },
+            rings: self.rings.into(),
             geometry: xdp::Geometry { frames, frame_bytes, headroom },
             pages: match &self.no_huge_pages {
                 None => xdp::Pages::Huge,
@@ -187,6 +205,18 @@ impl StackFacts {
             napi_id: self.napi_id,
             busy_poll: self.busy_poll.map(xdp::BusyPoll::from),
         }
+    }
+}
+
+impl From<xdp::RingSizes> for RingSizes {
+    fn from(xdp::RingSizes { fill, completion, rx, tx }: xdp::RingSizes) -> Self {
+        Self { fill, completion, receive: rx, transmit: tx }
+    }
+}
+
+impl From<RingSizes> for xdp::RingSizes {
+    fn from(RingSizes { fill, completion, receive, transmit }: RingSizes) -> Self {
+        Self { fill, completion, rx: receive, tx: transmit }
     }
 }
 

@@ -113,10 +113,10 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
 type Built = ((Fast, Heart, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> Result<Built, Problem> {
-    let Opened { facts, socket, frames, heartbeat, counters, counters_page } = opened;
+    let Opened { facts, socket, rings, frames, heartbeat, counters, counters_page } = opened;
     let table = client.take_table();
     let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
-    let parts = Reopened { facts, socket, frames, heartbeat, counters };
+    let parts = Reopened { facts, socket, rings, frames, heartbeat, counters };
     Ok((build(parts, Ways::new(table), options, Checksums::Verify)?, counters_page))
 }
 
@@ -127,9 +127,9 @@ pub(super) fn build(
     options: &EngineOptions,
     before: Checksums,
 ) -> Result<(Fast, Heart, Counters), Problem> {
-    let Reopened { facts, socket, frames, heartbeat, counters } = parts;
+    let Reopened { facts, socket, rings, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
-    let link = XdpLink::open(socket, frames, facts.socket_facts(), &link_options)?;
+    let link = XdpLink::open(socket, rings, frames, facts.socket_facts(), &link_options)?;
     let heart = Heart::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
     ways.tell_anew();

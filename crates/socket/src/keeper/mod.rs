@@ -11,6 +11,7 @@ use sidestep_plane::heartbeat::Heartbeat;
 use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts, Trouble};
 use sidestep_plane::table::Reader;
 use sidestep_sys::Problem;
+use sidestep_sys::xdp::{Rings, Umem};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -67,7 +68,8 @@ pub(crate) enum Command {
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
     pub(crate) socket: OwnedFd,
-    pub(crate) frames: OwnedFd,
+    pub(crate) rings: Rings,
+    pub(crate) frames: Umem,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) counters: Counters,
 }

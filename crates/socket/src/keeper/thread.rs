@@ -205,9 +205,10 @@ impl Keeping<'_> {
             return;
         };
         match client.open_stack(wish.clone()) {
-            Ok(Stack { facts, socket, frames, heartbeat, counters, counters_page }) => {
+            Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page }) => {
                 self.held = Some(Held { stack: facts.id, counters_page });
-                self.shared.post(Event::Opened(Box::new(Reopened { facts, socket, frames, heartbeat, counters })));
+                let parts = Reopened { facts, socket, rings, frames, heartbeat, counters };
+                self.shared.post(Event::Opened(Box::new(parts)));
             }
             Err(error) => {
                 let rest = (2 * rest).min(REOPEN_MAX);

@@ -12,6 +12,7 @@ mod endings;
 mod lost;
 mod many;
 mod peer;
+mod pieces;
 mod router;
 mod transfer;
 mod ways;

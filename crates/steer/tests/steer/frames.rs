@@ -47,6 +47,38 @@ impl Frame {
         self
     }
 
+    /// With IPv4 options, a multiple of four bytes.
+    pub(crate) fn options(mut self, options: &[u8]) -> Self {
+        let total = u16::from_be_bytes([self.bytes[self.ip + 2], self.bytes[self.ip + 3]]) + options.len() as u16;
+        self.bytes.splice(self.transport..self.transport, options.iter().copied());
+        self.transport += options.len();
+        let words = self.bytes[self.ip] + options.len() as u8 / 4;
+        self.ip(0, &[words]).ip(2, &total.to_be_bytes())
+    }
+
+    /// With a fragment header behind that of IPv6: so far from the start (in eight bytes), and whether there is more to come.
+    pub(crate) fn fragment_header(mut self, place: u16, more: bool) -> Self {
+        let next = self.bytes[self.ip + 6];
+        let payload = u16::from_be_bytes([self.bytes[self.ip + 4], self.bytes[self.ip + 5]]) + 8;
+        let [high, low] = (place << 3 | u16::from(more)).to_be_bytes();
+        self.bytes.splice(self.transport..self.transport, [next, 0, high, low, 0, 0, 0, 7]);
+        self.transport += 8;
+        self.ip(4, &payload.to_be_bytes()).ip(6, &[44])
+    }
+
+    /// As the first of several fragments, with so many bytes of the segment.
+    pub(crate) fn first_fragment(self, bytes: usize) -> Self {
+        let end = self.transport + bytes;
+        let frame = if self.is_ipv4() {
+            self.ip(2, &(20 + bytes as u16).to_be_bytes()).ip(6, &[0x20, 0]).cut(end)
+        } else {
+            self.ip(4, &(bytes as u16).to_be_bytes()).cut(end).fragment_header(0, true)
+        };
+        // What is shorter than the shortest frame is padded.
+        let missing = 60_usize.saturating_sub(frame.bytes.len());
+        frame.padded(missing)
+    }
+
     pub(crate) fn destination(mut self, mac: [u8; 6]) -> Self {
         self.bytes[..6].copy_from_slice(&mac);
         self

@@ -57,8 +57,10 @@ fn all() -> Vec<Case> {
                 spoiled(family, vlan, number, protocol, &mut cases);
             }
             multicast(family, vlan, &mut cases);
+            segments_in_pieces(family, vlan, &mut cases);
         }
     }
+    options(&mut cases);
     spoiled_ipv4(&mut cases);
     spoiled_ipv6(&mut cases);
     ethernet(&mut cases);
@@ -157,6 +159,68 @@ fn spoiled(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &
             }
             // Options that fit are ordinary.
             add(frame().transport(12, &[7 << 4]), Reason::Flow);
+        }
+    }
+}
+
+/// What the kernel must not have of a stack's connections, because it would reset them; and what stays with it.
+fn segments_in_pieces(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
+    let Family { local, remote, .. } = family;
+    let exact = || vec![flow(Protocol::Tcp, local, remote, vlan)];
+    let frame = || Frame::new(TCP, remote, local, vlan);
+    let mut add = |entries, frame, reason| cases.push((entries, frame, reason));
+    // The least that a fragment has, more than the header, and the header cut.
+    for bytes in [8, 16, 24] {
+        add(exact(), frame().first_fragment(bytes), Reason::DropFragment);
+        add(
+            vec![listener(Protocol::Tcp, family.any, VlanMatch::Any)],
+            frame().first_fragment(bytes),
+            Reason::DropFragment,
+        );
+        add(Vec::new(), frame().first_fragment(bytes), Reason::Fragment);
+        add(vec![flow(Protocol::Udp, local, remote, vlan)], frame().first_fragment(bytes), Reason::Fragment);
+        add(
+            vec![flow(Protocol::Tcp, family.other_local, remote, vlan)],
+            frame().first_fragment(bytes),
+            Reason::Fragment,
+        );
+        add(vec![flow(Protocol::Tcp, local, remote, another(vlan))], frame().first_fragment(bytes), Reason::Fragment);
+        add(exact(), frame().first_fragment(bytes).destination([2, 0, 0, 0, 0, 3]), Reason::Fragment);
+        // Datagrams are put together by the kernel, for the socket beside ours.
+        let datagram = Frame::new(UDP, remote, local, vlan).first_fragment(bytes.min(16));
+        add(vec![flow(Protocol::Udp, local, remote, vlan)], datagram, Reason::Fragment);
+    }
+    // Too short for ports: no sender cuts so.
+    add(exact(), frame().first_fragment(3), Reason::Fragment);
+    if frame().is_ipv4() {
+        for place in [[0x20, 1], [0, 1], [0x1f, 0xff]] {
+            add(exact(), frame().ip(6, &place), Reason::Fragment);
+        }
+        add(exact(), frame().options(&[1, 1, 1, 0]).ip(6, &[0x20, 0]), Reason::DropFragment);
+    } else {
+        add(exact(), frame().fragment_header(0, false), Reason::Flow);
+        add(exact(), frame().fragment_header(1, true), Reason::Fragment);
+        add(exact(), frame().fragment_header(1, false), Reason::Fragment);
+        let datagram = Frame::new(UDP, remote, local, vlan).fragment_header(0, false);
+        add(vec![flow(Protocol::Udp, local, remote, vlan)], datagram, Reason::Fragment);
+    }
+}
+
+/// TCP ignores the options of IP; of datagrams the kernel's socket takes care.
+fn options(cases: &mut Vec<Case>) {
+    let Family { local, remote, .. } = IPV4;
+    for bytes in [4, 8, 40] {
+        let options = vec![1; bytes];
+        for vlan in VLANS {
+            let tcp = Frame::new(TCP, remote, local, vlan).options(&options);
+            cases.push((vec![flow(Protocol::Tcp, local, remote, vlan)], tcp.clone(), Reason::Flow));
+            cases.push((vec![listener(Protocol::Tcp, local, VlanMatch::Any)], tcp.clone(), Reason::Listener));
+            cases.push((Vec::new(), tcp.clone(), Reason::NoEntry));
+            // The packet ends inside of TCP's header.
+            let short = (20 + bytes as u16 + 19).to_be_bytes();
+            cases.push((vec![flow(Protocol::Tcp, local, remote, vlan)], tcp.ip(2, &short), Reason::BadTransport));
+            let udp = Frame::new(UDP, remote, local, vlan).options(&options);
+            cases.push((vec![flow(Protocol::Udp, local, remote, vlan)], udp, Reason::IpOptions));
         }
     }
 }

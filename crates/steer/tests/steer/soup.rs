@@ -97,17 +97,40 @@ fn damage() {
             frame[at] ^= 1 << random.u8(..8);
         }
         let outcome = stage.rehearsal.run(&frame, 1).unwrap();
-        if outcome.verdict == Verdict::Redirect {
-            redirected += 1;
-            assert!(is_plain(&frame), "{:?} {frame:02x?}", outcome.reason);
+        match outcome.verdict {
+            Verdict::Redirect => {
+                redirected += 1;
+                assert!(is_plain(&frame), "{:?} {frame:02x?}", outcome.reason);
+            }
+            // The one bit that says so, and what is left is one of ours.
+            Verdict::Drop => {
+                let at = frame.windows(2).position(|kind| kind == [0x08, 0x00]).expect("only IPv4 has the bit") + 2;
+                assert_eq!(frame[at + 6] & 0x3f, 0x20, "{frame:02x?}");
+                frame[at + 6] &= !0x20;
+                assert!(is_owned(&frame), "{frame:02x?}");
+            }
+            Verdict::Pass => {}
         }
     }
     assert!(redirected > FRAMES / 20, "flips in payload and checksum leave a frame sound: {redirected}");
 }
 
-/// The same question asked in another way: to us or to the group, at most two tags, one whole packet of TCP or UDP
+/// The same question asked in another way: to us or to the group, at most two tags, one whole packet of TCP or UDP, of UDP
 /// without options, to an owned port.
 fn is_plain(frame: &[u8]) -> bool {
+    question(frame).is_some_and(|asked| asked.length_fits && asked.is_owned)
+}
+
+fn is_owned(frame: &[u8]) -> bool {
+    question(frame).is_some_and(|asked| asked.is_owned)
+}
+
+struct Asked {
+    length_fits: bool,
+    is_owned: bool,
+}
+
+fn question(frame: &[u8]) -> Option<Asked> {
     let group_mac = [0x01, 0x00, 0x5e, 0x01, 0x02, 0x03];
     let mut at = 12;
     for _ in 0..2 {
@@ -119,20 +142,22 @@ fn is_plain(frame: &[u8]) -> bool {
     let (protocol, transport, is_group) = match frame[at..at + 2] {
         [0x08, 0x00] => {
             let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-            let is_whole = ip[0] == 0x45 && ip[6] & 0x3f == 0 && ip[7] == 0 && (20..=ip.len()).contains(&total);
+            let header = usize::from(ip[0] & 15) * 4;
+            let is_header = ip[0] >> 4 == 4 && (header == 20 || header > 20 && ip[9] == TCP);
+            let is_whole = is_header && ip[6] & 0x3f == 0 && ip[7] == 0 && (header..=ip.len()).contains(&total);
             if !is_whole {
-                return false;
+                return None;
             }
-            (ip[9], &ip[20..total], ip[16..20] == [239, 129, 2, 3])
+            (ip[9], &ip[header..total], ip[16..20] == [239, 129, 2, 3])
         }
         [0x86, 0xdd] => {
             let payload = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
             if ip[0] >> 4 != 6 || 40 + payload > ip.len() {
-                return false;
+                return None;
             }
             (ip[6], &ip[40..40 + payload], false)
         }
-        _ => return false,
+        _ => return None,
     };
     let length_fits = match protocol {
         TCP => transport.len() >= 20 && (20..=transport.len()).contains(&(usize::from(transport[12] >> 4) * 4)),
@@ -141,5 +166,5 @@ fn is_plain(frame: &[u8]) -> bool {
     };
     let port = transport.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
     let mac_fits = frame[..6] == if is_group { group_mac } else { OWN_MAC };
-    length_fits && mac_fits && [5000, 1, 80, 65_535].contains(&port)
+    Some(Asked { length_fits, is_owned: mac_fits && [5000, 1, 80, 65_535].contains(&port) })
 }

@@ -77,6 +77,26 @@ fn the_segments_of_a_silent_owner_wait_for_it_longer_than_its_datagrams() {
     assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, Reason::Stale, "not for ever");
 }
 
+/// What is dropped is dropped for somebody who lives: else the kernel has it, and answers.
+#[test]
+fn fragments_of_a_lost_owner_are_the_kernels() {
+    if !can_run() {
+        return;
+    }
+    let mut stage = owned();
+    stage.steer(&listener(Protocol::Tcp, LOCAL, VlanMatch::Any));
+    let fragment = Frame::new(TCP, REMOTE, LOCAL, Vlan::Untagged).first_fragment(24).bytes;
+    let reason = |stage: &mut Stage| stage.rehearsal.run(&fragment, 1).unwrap().reason;
+    assert_eq!(reason(&mut stage), Reason::DropFragment);
+    stage.tables().beat_at(stage.stack, 0).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Stale);
+    stage.tables().beat(stage.stack).unwrap();
+    stage.tables().clear_socket(stage.stack, 0).unwrap();
+    assert_eq!(reason(&mut stage), Reason::NoSocket);
+    stage.tables().stack_remove(stage.stack).unwrap();
+    assert_eq!(reason(&mut stage), Reason::Fragment);
+}
+
 #[test]
 fn the_deadline_decides_and_has_bounds() {
     if !can_run() {

@@ -14,10 +14,16 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Target<'a> {
     pub(super) index: u32,
     pub(super) queue: u32,
-    /// The socket whose UMEM is shared.
-    pub(super) shared: Option<BorrowedFd<'a>>,
+    pub(super) sharing: Option<Sharing<'a>>,
     /// How long a busy queue is tried.
     pub(super) patience: Duration,
+}
+
+/// Whose UMEM is shared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing<'a> {
+    pub(super) owner: BorrowedFd<'a>,
+    pub(super) mode: Mode,
 }
 
 /// Binds in the best mode from `best` down to `least`. The error is that of the last mode tried.
@@ -27,9 +33,9 @@ pub(super) fn bind(
     best: Mode,
     least: Mode,
 ) -> Result<(Mode, Vec<Downgrade>), (Mode, io::Error)> {
-    if target.shared.is_some() {
+    if let Some(Sharing { mode, .. }) = target.sharing {
         // The mode is that of the socket whose UMEM it is; asking for one is refused (EINVAL).
-        return bind_patiently(socket, target, 0).map(|()| (best, Vec::new())).map_err(|error| (best, error));
+        return bind_patiently(socket, target, 0).map(|()| (mode, Vec::new())).map_err(|error| (mode, error));
     }
     let mut downgrades = Vec::new();
     if best == Mode::ZeroCopy {
@@ -70,7 +76,7 @@ fn bind_patiently(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io:
 }
 
 fn bind_once(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<()> {
-    let flags = match target.shared {
+    let flags = match target.sharing {
         Some(_) => libc::XDP_SHARED_UMEM,
         None => flags | libc::XDP_USE_NEED_WAKEUP,
     };
@@ -79,7 +85,7 @@ fn bind_once(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Resu
         sxdp_flags: flags,
         sxdp_ifindex: target.index,
         sxdp_queue_id: target.queue,
-        sxdp_shared_umem_fd: target.shared.map_or(0, |owner| owner.as_raw_fd().cast_unsigned()),
+        sxdp_shared_umem_fd: target.sharing.map_or(0, |it| it.owner.as_raw_fd().cast_unsigned()),
     };
     let size = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the address is a sockaddr_xdp of the size given and lives until after the call.

@@ -1,9 +1,10 @@
-//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours. The rings of
-//! a socket that is bound already, as one that is handed over is, can be mapped from Linux 6.4 on.
+//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours.
 //!
-//! Who is privileged makes the memory ([`Umem::create`]) and the socket ([`Xsk::open`], CAP_NET_RAW), and may hand both
-//! descriptors over with their [`XskFacts`]. Who is not maps them ([`Umem::open`], [`Rings::map`]) and needs no capability
-//! for anything that follows: receiving is reading memory, sending is writing memory and [`kick::transmit`].
+//! Who is privileged makes the memory ([`Umem::create`]) and the socket ([`Unbound::new`], CAP_NET_RAW), and may hand both
+//! descriptors over. Who is not maps them ([`Umem::open`], [`Rings::map`]); then the socket is bound ([`Unbound::bind`]), and
+//! its [`XskFacts`] told. Nothing that follows needs a capability: receiving is reading memory, sending is writing memory and
+//! [`kick::transmit`]. In this order, as before Linux 6.4 the rings of a bound socket cannot be mapped. [`Xsk::open`] does all
+//! of it in one process.
 //!
 //! ```text
 //!            FILL (addresses)          TX (descriptors)
@@ -26,6 +27,7 @@ pub mod program;
 mod ring;
 mod rings;
 mod umem;
+mod unbound;
 mod xsk;
 
 pub use abi::Descriptor;
@@ -36,4 +38,5 @@ pub use options::{Statistics, is_zero_copy, statistics, take_error};
 pub use ring::{Consumer, Entry, Probe, Producer};
 pub use rings::Rings;
 pub use umem::{FRAMES_MAX, PACKET_HEADROOM_BYTES, Umem};
+pub use unbound::Unbound;
 pub use xsk::{Xsk, XskOptions};

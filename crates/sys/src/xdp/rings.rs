@@ -25,15 +25,18 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Maps the rings of a socket that was made with these sizes; a ring of size 0 is left out.
+    /// Maps the rings of a socket that was made with these sizes and is not bound yet ([`Unbound`]); a ring of size 0 is left
+    /// out. Since Linux 6.4 a bound one's can be mapped, too.
+    ///
+    /// [`Unbound`]: super::Unbound
     pub fn map(socket: BorrowedFd<'_>, sizes: RingSizes) -> Result<Self, Problem> {
         sizes.check()?;
         map(socket, sizes).map_err(|error| {
             let what = "cannot map the rings of an AF_XDP socket";
             if error.raw_os_error() == Some(libc::EBUSY) {
                 // xsk_mmap of net/xdp/xsk.c asks for a socket that is not bound yet, until Linux 6.4.
-                let why = format!("{}: before Linux 6.4 those of a bound socket cannot be mapped", explain(&error));
-                return Problem::failed(what, why).next("go past the kernel on Linux 6.4 or later");
+                let why = format!("{}: it is bound, and this kernel maps them only before that", explain(&error));
+                return Problem::failed(what, why).next("map them before it is bound");
             }
             Problem::failed(what, explain(&error))
                 .next("take descriptor and facts from one and the same sidestep process")

@@ -124,12 +124,14 @@ fn veth(ip: &Ip, state: &State, near: (&str, &str), far: (&str, &str)) -> Result
     ip.run(&arguments).map(drop)
 }
 
-/// What makes every frame look as on a cable: finished checksums, no segment longer than the MTU.
+/// What makes every frame look as on a cable: finished checksums, no segment longer than the MTU, tags inside.
 fn finish_frames(interfaces: &[&str]) -> Result<(), Problem> {
     for interface in interfaces {
         for offload in Offload::ALL {
             offload::set(interface, offload, false)?;
         }
+        offload::put_tags_in(interface, false)?;
+        offload::take_tags_out(interface, false)?;
     }
     Ok(())
 }

@@ -57,7 +57,8 @@ pub enum Lifetime {
 pub enum Checksums {
     /// As a veth comes: checksums are never computed, and segments of up to 64 KiB cross the wire in one piece.
     Offloaded,
-    /// Offloads off on both ends: every frame is as it would be on a cable, for stacks in user space and for captures.
+    /// Offloads off on both ends, those of VLAN tags, too: every frame is as it would be on a cable, for stacks in user space
+    /// and for captures.
     /// An impaired wire always has them, for only true checksums show a flipped bit.
     True,
 }

@@ -1,8 +1,7 @@
-//! Frames of one device queue, over an AF_XDP socket (linux/if_xdp.h; Linux 6.4, as its rings are mapped
-//! when it is bound).
+//! Frames of one device queue, over an AF_XDP socket (linux/if_xdp.h; Linux 5.11).
 //!
-//! The link needs the socket's descriptor, the frame memory's, and their facts; it needs no privilege. Who has made them
-//! is another matter (`sidestep control`, or this process as root).
+//! The link needs the socket's descriptor, its rings and the frame memory, mapped, and their facts; it needs no privilege. Who
+//! has made the socket and bound it is another matter (`sidestep control`, or this process as root).
 
 mod kick;
 mod sending;
@@ -58,26 +57,25 @@ pub struct XdpLink {
 }
 
 impl XdpLink {
-    /// Over descriptors made elsewhere. The socket must not have been used before: whose frames are where is not to be
-    /// learnt from it.
-    pub fn open(socket: OwnedFd, umem: OwnedFd, facts: XskFacts, options: &XdpOptions) -> Result<Self, Problem> {
-        let umem = Umem::open(umem, facts.geometry)?;
-        Self::new(socket, umem, facts, options)
-    }
-
     /// Over a socket and memory of this process.
     pub fn over(xsk: Xsk, umem: Umem, options: &XdpOptions) -> Result<Self, Problem> {
-        let (socket, facts) = xsk.into_parts();
-        Self::new(socket, umem, facts, options)
+        let (socket, facts, rings) = xsk.into_parts();
+        Self::open(socket, rings, umem, facts, options)
     }
 
-    fn new(socket: OwnedFd, umem: Umem, xsk: XskFacts, options: &XdpOptions) -> Result<Self, Problem> {
+    /// Over a socket made elsewhere. It must not have been used before: whose frames are where is not to be learnt from it.
+    pub fn open(
+        socket: OwnedFd,
+        rings: Rings,
+        umem: Umem,
+        xsk: XskFacts,
+        options: &XdpOptions,
+    ) -> Result<Self, Problem> {
         let place = format!("queue {} of {}", xsk.queue, xsk.interface);
         let refused = |why: &str| {
             Problem::failed(format!("cannot use the AF_XDP socket of {place}"), why)
                 .next("give it a fresh socket with four rings of its own")
         };
-        let rings = Rings::map(socket.as_fd(), xsk.rings)?;
         let (Some(rx), Some(tx), Some(fill), Some(completion)) = (rings.rx, rings.tx, rings.fill, rings.completion)
         else {
             return Err(refused("it lacks a ring"));

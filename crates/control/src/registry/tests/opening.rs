@@ -1,0 +1,80 @@
+//! A stack is opened in two steps; what is between them does not stay.
+
+use super::*;
+use sidestep_plane::message::BIND_WAIT;
+
+#[test]
+fn a_socket_that_nobody_has_bound_is_given_up() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    assert_eq!(case.code(id, Request::BindStack), Some(Code::NoStack), "nothing was begun");
+    case.begin(id);
+    case.begin(id);
+    assert_eq!(case.unbound(), 1, "one at a time");
+    case.registry.expire(case.now + BIND_WAIT / 2);
+    assert_eq!(case.unbound(), 1);
+    case.registry.expire(case.now + BIND_WAIT);
+    assert_eq!(case.unbound(), 0);
+    assert_eq!(case.code(id, Request::BindStack), Some(Code::NoStack));
+    // Asked for too late, before anybody has looked.
+    case.begin(id);
+    case.now += BIND_WAIT;
+    assert_eq!((case.code(id, Request::BindStack), case.unbound()), (Some(Code::NoStack), 0));
+    let answer = Request::OpenStack(OpenStack::on("none0"));
+    case.begin(id);
+    assert_eq!((case.code(id, answer), case.unbound()), (Some(Code::NoInterface), 0), "another begins");
+}
+
+#[test]
+fn a_socket_of_an_application_that_is_gone_is_given_up_at_once() {
+    let mut case = Case::new();
+    let (with_a_stack, without) = (case.client(7), case.client(7));
+    let stack = case.open(with_a_stack);
+    [with_a_stack, without].into_iter().for_each(|id| case.begin(id));
+    assert_eq!(case.unbound(), 2);
+    case.registry.hang_up(without, case.now);
+    case.registry.hang_up(with_a_stack, case.now);
+    assert_eq!(case.unbound(), 0);
+    assert!(case.registry.dataplane.open.contains(&stack), "this one is kept for a moment");
+    let id = case.client(7);
+    case.begin(id);
+    case.ask(id, Request::Bye);
+    assert_eq!(case.unbound(), 0);
+}
+
+#[test]
+fn what_cannot_be_bound_leaves_nothing_and_can_be_asked_for_again() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    case.registry.dataplane.bind_fails = true;
+    case.begin(id);
+    assert_eq!(case.code(id, Request::BindStack), Some(Code::QueueBusy));
+    assert_eq!((case.unbound(), case.registry.dataplane.open.len()), (0, 0));
+    case.registry.dataplane.bind_fails = false;
+    case.begin(id);
+    case.host.links.iter_mut().for_each(|link| link.is_up = false);
+    assert_eq!((case.code(id, Request::BindStack), case.unbound()), (Some(Code::InterfaceDown), 0), "gone meanwhile");
+    case.host.links.iter_mut().for_each(|link| link.is_up = true);
+    case.open(id);
+}
+
+#[test]
+fn what_is_begun_counts() {
+    let mut case = Case::new();
+    let full = STACKS_PER_UID_MAX / STACKS_PER_CLIENT_MAX - 1;
+    for _ in 0..full {
+        let id = case.client(7);
+        (0..STACKS_PER_CLIENT_MAX).for_each(|_| _ = case.open(id));
+    }
+    for _ in full * STACKS_PER_CLIENT_MAX..STACKS_PER_UID_MAX {
+        let id = case.client(7);
+        case.begin(id);
+    }
+    let id = case.client(7);
+    assert_eq!(case.code(id, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit), "of one user");
+    let large = OpenStack { frames: 1 << 20, frame_bytes: 4096, ..OpenStack::on("eth1") };
+    let (one, another) = (case.client(8), case.client(8));
+    assert_eq!(case.code(one, Request::OpenStack(large.clone())), None);
+    assert_eq!(case.code(one, Request::OpenStack(large)), None, "in the place of the one before");
+    assert_eq!(case.code(another, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit), "memory");
+}
