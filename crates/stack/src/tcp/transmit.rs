@@ -29,6 +29,7 @@ impl Connection {
             return true;
         }
         if !self.transmit_data(cx) {
+            self.watch_refused(cx);
             return false;
         }
         let is_ack_due = match self.acknowledge.need {
@@ -42,6 +43,21 @@ impl Connection {
         };
         // Before the peer's SYN there is nothing to acknowledge.
         !is_ack_due || self.state == State::SynSent || self.send_ack(cx) == Left::Sent
+    }
+
+    /// The sink has refused. What was in flight before has its timer; if nothing is, a link that refuses for ever, or a
+    /// neighbour that never answers, must not keep the connection for ever: it is given up like one that is not answered.
+    #[cold]
+    pub(super) fn watch_refused(&mut self, cx: &Context<'_>) {
+        if self.recovery.board.is_empty() && !self.deadlines.is_armed(Timer::Retransmit) {
+            self.recovery.waiting_since = cx.now;
+            self.arm_retransmit(cx);
+        }
+    }
+
+    /// Whether something has never been sent, and it is the sink that holds it back.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_due && (self.send.nxt == self.send.iss || self.send.has_unsent())
     }
 
     /// Whether anything may have to leave: what [`Connection::transmit`] looks at.
@@ -219,6 +235,8 @@ impl Connection {
     pub(super) fn note_sent(&mut self, cx: &Context<'_>, bytes: u32, finish: bool, payload_max: u32) {
         if self.recovery.board.is_empty() {
             self.recovery.waiting_since = cx.now;
+            // One that runs watches over a sink that had no room.
+            self.deadlines.cancel(Timer::Retransmit);
         }
         let start = self.send.nxt;
         self.send.sent(bytes, finish, payload_max);
@@ -258,6 +276,10 @@ impl Connection {
     fn wait_for(&mut self, cx: &Context<'_>, hold: Hold) {
         if hold == Hold::Cork && !self.deadlines.is_armed(Timer::Cork) {
             self.deadlines.arm(Timer::Cork, cx.now.after_ns(us(cx.config.cork_us)));
+        }
+        if self.recovery.board.is_empty() {
+            // It is not the sink any more that holds back.
+            self.deadlines.cancel(Timer::Retransmit);
         }
         if hold != Hold::Window || !self.recovery.board.is_empty() {
             self.deadlines.cancel(Timer::Persist);
