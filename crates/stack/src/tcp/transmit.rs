@@ -262,6 +262,9 @@ impl Connection {
             return;
         }
         let idle_ns = cx.now.since_ns(self.last_sent_at);
+        if idle_ns <= us(cx.config.rto_min_us) {
+            return;
+        }
         let rto_ns = self.rtt.timeout_ns(cx.config);
         if idle_ns > rto_ns {
             if cx.config.slow_start_after_idle {
