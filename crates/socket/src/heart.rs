@@ -5,7 +5,7 @@ use sidestep_plane::heartbeat::{Heartbeat, monotonic_ns};
 
 /// Turns between two readings of the clock, at the most: a program that suddenly polls every 10 ms still beats in time for a
 /// deadline of a second, and one that spins pays a nanosecond a turn.
-const TURNS_MAX: u32 = 1;
+const TURNS_MAX: u32 = 32;
 
 /// A turn that takes longer than this counts as slow polling: the clock is then read in every turn. TCP's timers are looked
 /// at with the clock just read, so this and the turns say how late they can be: 64 us.
@@ -13,7 +13,7 @@ const SLOW_TURN_NS: u64 = 2_000;
 
 /// Between two stores of the sign of life, at the least. The steering program reads its cache line for each frame, on
 /// another processor: each store costs the next frame a miss.
-const BEAT_NS: u64 = 0;
+const BEAT_NS: u64 = 100_000;
 
 /// Beats when it is time.
 #[derive(Debug)]
