@@ -455,9 +455,31 @@ fn a_sink_that_has_room_late() {
     assert_eq!(play.ranges(), [(1, 1)]);
     play.pass(190 * MS);
     play.nothing();
+    play.pass(30 * MS);
+    assert_eq!(play.ranges(), [(1, 1)], "the timeout of a first sending, not backed off");
+    assert!(play.facts().slow_start_threshold < 1 << 20, "and the first of this segment");
     play.say(1, 2, Flags::ACK, b"");
     play.pass(10 * SECOND);
     play.nothing();
+}
+
+/// The same of a SYN, which waits for its neighbour's address most often.
+#[test]
+fn a_syn_that_waited_is_not_late_as_well() {
+    let mut play = Play::new(config());
+    play.host.wire.weather.refusal = 100;
+    play.connect();
+    for _ in 0..50 {
+        play.now = play.now.after_ns(100 * MS);
+        play.poll();
+    }
+    play.host.wire.weather.refusal = 0;
+    play.poll();
+    assert_eq!(play.only().flags, Flags::SYN);
+    play.pass(SECOND - MS);
+    play.nothing();
+    play.pass(2 * MS);
+    assert_eq!(play.only().flags, Flags::SYN, "a second later, as every first retransmission");
 }
 
 /// RFC 7323 section 3: timestamps on all segments; RFC 6298: with Karn's rule a retransmission is not measured.

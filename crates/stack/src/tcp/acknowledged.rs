@@ -271,9 +271,6 @@ impl Connection {
         } else {
             used.saturating_add(self.payload_bytes()) > window
         };
-        if !is_limited {
-            return;
-        }
         self.congestion.on_progress(&Progress {
             now: cx.now,
             acknowledged_bytes: delivery.advanced,
