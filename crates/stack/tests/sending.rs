@@ -417,6 +417,71 @@ fn a_sink_without_room() {
     assert_eq!(play.facts().retransmitted, 0);
 }
 
+/// A link that refuses for ever, as one does whose neighbour never answers: the connection ends as if all had been lost.
+#[test]
+fn a_sink_that_never_has_room() {
+    let mut play = Play::accepted(config(), Options::NONE);
+    play.host.wire.weather.refusal = 100;
+    play.send(&[1; 1500]);
+    let refused = Config { syn_retries_max: 2, ..config() };
+    let mut early = Play::new(refused);
+    early.host.wire.weather.refusal = 100;
+    early.connect();
+    for (play, seconds) in [(&mut play, 3600), (&mut early, 60)] {
+        for _ in 0..seconds {
+            play.now = play.now.after_ns(SECOND);
+            play.poll();
+        }
+        assert_eq!(play.facts().state, State::Closed);
+        assert_eq!(play.call(|tcp, _, id, _| tcp.take_error(id)), Ok(Some(Error::TimedOut)));
+        assert_eq!(play.count(Counter::AbortedByTimeout), 1);
+        assert_eq!(play.count(Counter::Retransmitted), 0);
+        play.nothing();
+    }
+}
+
+/// And once it has room again, what waited has its timer from then on.
+#[test]
+fn a_sink_that_has_room_late() {
+    let mut play = Play::accepted(config(), Options::NONE);
+    play.host.wire.weather.refusal = 100;
+    play.send(b"x");
+    for _ in 0..30 {
+        play.now = play.now.after_ns(100 * MS);
+        play.poll();
+    }
+    play.host.wire.weather.refusal = 0;
+    play.poll();
+    assert_eq!(play.ranges(), [(1, 1)]);
+    play.pass(190 * MS);
+    play.nothing();
+    play.pass(30 * MS);
+    assert_eq!(play.ranges(), [(1, 1)], "the timeout of a first sending, not backed off");
+    assert!(play.facts().slow_start_threshold < 1 << 20, "and the first of this segment");
+    play.say(1, 2, Flags::ACK, b"");
+    play.pass(10 * SECOND);
+    play.nothing();
+}
+
+/// The same of a SYN, which waits for its neighbour's address most often.
+#[test]
+fn a_syn_that_waited_is_not_late_as_well() {
+    let mut play = Play::new(config());
+    play.host.wire.weather.refusal = 100;
+    play.connect();
+    for _ in 0..50 {
+        play.now = play.now.after_ns(100 * MS);
+        play.poll();
+    }
+    play.host.wire.weather.refusal = 0;
+    play.poll();
+    assert_eq!(play.only().flags, Flags::SYN);
+    play.pass(SECOND - MS);
+    play.nothing();
+    play.pass(2 * MS);
+    assert_eq!(play.only().flags, Flags::SYN, "a second later, as every first retransmission");
+}
+
 /// RFC 7323 section 3: timestamps on all segments; RFC 6298: with Karn's rule a retransmission is not measured.
 #[test]
 fn round_trips_are_measured_on_what_was_sent_once() {

@@ -53,7 +53,9 @@ impl<'a> View<'a> {
     /// Refuses a header whose checksum is wrong.
     #[inline]
     pub fn verify(&self) -> Result<(), Refusal> {
-        let good = Sum::ZERO.with(self.header).with(self.options).is_good();
+        // Mostly there are no options, and of 20 bytes the compiler knows that they are 20.
+        let header = Sum::ZERO.with(self.header);
+        let good = if self.options.is_empty() { header.is_good() } else { header.with(self.options).is_good() };
         if good { Ok(()) } else { Err(Refusal::Ipv4Checksum) }
     }
 

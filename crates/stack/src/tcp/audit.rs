@@ -104,7 +104,8 @@ impl Connection {
         let armed = |timer| self.deadlines.is_armed(timer);
         let has_flight = !self.recovery.board.is_empty() && self.state != State::TimeWait;
         rule!(!has_flight || armed(Timer::Retransmit) || self.is_due, "{self:?}: in flight without a timer");
-        rule!(has_flight || !armed(Timer::Retransmit), "{self:?}: a retransmission timer for nothing");
+        let has_cause = has_flight || self.is_refused();
+        rule!(has_cause || !armed(Timer::Retransmit), "{self:?}: a retransmission timer for nothing");
         rule!(has_flight || !armed(Timer::TailProbe), "{self:?}: a tail probe for nothing");
         rule!(has_flight || !armed(Timer::Reorder), "{self:?}: a reordering timer for nothing");
         rule!(self.state != State::TimeWait || armed(Timer::Close), "{self:?}: TIME-WAIT for ever");
@@ -113,7 +114,7 @@ impl Connection {
         rule!(may_wait, "{self:?}: a delayed ACK without a timer");
         rule!(self.acknowledge.need < Need::Poll || self.is_due || self.state == State::SynSent, "{self:?}: ACK owed");
         let has_something = self.send.is_syn_acknowledged() && self.send.has_unsent() && self.state != State::TimeWait;
-        let waits = has_flight || self.is_due || armed(Timer::Persist) || armed(Timer::Cork);
+        let waits = armed(Timer::Retransmit) || armed(Timer::Persist) || armed(Timer::Cork);
         rule!(!has_something || waits, "{self:?}: unsent data waits for nothing");
         rule!(
             !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.send.una),

@@ -68,6 +68,8 @@ pub(super) struct Connection {
     pub(super) error: Option<Error>,
     /// The peer's SYN offers window scaling.
     pub(super) peer_scales: bool,
+    /// Up to here the congestion control knows of the pause since the last sending.
+    pub(super) pause_counted_at: Instant,
     /// The cork has held back long enough.
     pub(super) cork_expired: bool,
     /// What ICMP said; becomes the error if the peer stays silent (RFC 9293 section 3.9.2.2).
@@ -90,7 +92,8 @@ pub(super) struct Connection {
     pub(super) is_due: bool,
     /// Segments of its flow find it.
     pub(super) in_demux: bool,
-    /// The short roads may be gone (`expected.rs`, `direct.rs`): kept by `settle`, which every change but theirs comes to.
+    /// The short roads may be gone (`expected.rs`, `direct.rs`): kept by `settle`, so it may be late to
+    /// say yes, after accept for one, but never to say no.
     pub(super) is_plain: bool,
     pub(super) figures: Figures,
 }
@@ -134,6 +137,7 @@ impl Connection {
             path_mtu,
             error: None,
             peer_scales: false,
+            pause_counted_at: now,
             cork_expired: false,
             soft_error: None,
             listener,

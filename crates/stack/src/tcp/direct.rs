@@ -42,7 +42,9 @@ impl Connection {
         self.restart_after_idle(cx);
         let left = self.emit_directly(cx, bytes);
         self.send.buffer.push(bytes);
-        if left == Left::Sent {
+        if left == Left::Refused {
+            self.watch_refused(cx);
+        } else {
             self.note_sent(cx, bytes.len() as u32, false, self.payload_bytes());
             self.arm_tail_probe(cx);
             self.deadlines.cancel(Timer::Persist);

@@ -1,4 +1,4 @@
-//! The short road of a segment that is just what was expected (header prediction: Van Jacobson 1990, RFC 7323 section 4.2).
+//! The short road of a segment that is just what was expected (header prediction: Van Jacobson 1990, RFC 7323 section 5.6).
 //!
 //! It takes what nearly every segment of a healthy connection is: the next bytes in order, an ACK of what is in flight, or
 //! both, with nothing beside them. It does what the long road (`arrive.rs`) would do, by the same functions, and leaves out only

@@ -29,7 +29,8 @@ impl Connection {
 
     /// RFC 6298 (5.4) to (5.6)
     fn expire_retransmit(&mut self, cx: &mut Context<'_>) {
-        if self.recovery.board.is_empty() {
+        let is_refused = self.recovery.board.is_empty();
+        if is_refused && !self.is_refused() {
             return;
         }
         if self.is_given_up(cx) {
@@ -37,6 +38,9 @@ impl Connection {
         }
         self.recovery.timeouts += 1;
         self.rtt.back_off();
+        if is_refused {
+            return self.arm_retransmit(cx);
+        }
         if self.send.wnd == 0 && self.send.is_syn_acknowledged() {
             // The window was closed over what is in flight: that is no congestion (RFC 9293 section 3.8.6.1).
             cx.counters.count(Counter::WindowProbes);

@@ -49,6 +49,10 @@
 //! One file per concern, named after it; `COMPLIANCE.md` beside `src` says which clause of which RFC is where, and which test
 //! holds it. A step changes its connection's state only; what follows from that, segments, timers, events, is done in one
 //! place after each step (`engine/settle.rs`).
+//!
+//! Two short roads lead past most questions: a segment that is just what was expected (`expected.rs`), and a message that may
+//! leave at once in one segment (`direct.rs`). They ask whether nothing is out of the ordinary and then call what the long roads
+//! call. A new rule belongs on the long road, and whatever it adds to a connection's state into `Connection::is_plain_now`.
 
 mod acceptability;
 mod acknowledge;

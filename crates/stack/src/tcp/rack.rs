@@ -47,6 +47,9 @@ impl Rack {
     /// Segments that were sent once were delivered in the order in which they were sent; `newest` is the last of them.
     #[inline]
     pub(super) fn delivered_in_order(&mut self, newest: &Sent, now: Instant) {
+        // Step 3 has nothing to find: a number beyond these can only have been sacked, and what was sacked and is in flight again
+        // after all (RFC 2018 section 8) was sent twice.
+        debug_assert!(self.forward.is_none_or(|forward| newest.end.is_at_or_after(forward)), "{newest:?} {self:?}");
         let forward = self.forward_now.map_or(newest.end, |forward| forward.later(newest.end));
         (self.forward_now, self.forward) = (Some(forward), Some(forward));
         if self.newest.is_none_or(|before| is_sent_after((newest.sent_at, newest.end), before)) {

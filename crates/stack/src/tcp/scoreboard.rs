@@ -173,6 +173,10 @@ impl Scoreboard {
             self.in_flight_bytes -= record.bytes();
             delivered = Some((delivered.map_or(record, |(oldest, _)| oldest), record));
         }
+        if self.sent.is_empty() {
+            // From its beginning again: one segment in flight uses the same cache line over and over.
+            self.sent.clear();
+        }
         delivered
     }
 

@@ -35,7 +35,7 @@ impl ListenerId {
 pub(super) enum Slot {
     Free,
     Open(Box<Connection>),
-    /// Nobody holds it: what is left of a connection in TIME-WAIT. Apart, so that three places share a cache line.
+    /// Nobody holds it: what is left of a connection in TIME-WAIT. Apart, so that a place takes 24 bytes.
     Waiting(Box<TimeWait>),
 }
 

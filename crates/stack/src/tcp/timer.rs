@@ -52,7 +52,7 @@ impl Wheel {
     }
 
     /// When the entry of `index` fires; [`Instant::NEVER`] if there is none.
-    #[inline]
+    #[cfg(feature = "audit")]
     pub(super) fn deadline(&self, index: u32) -> Instant {
         self.nodes.get(index as usize).map_or(Instant::NEVER, |node| node.deadline)
     }

@@ -29,6 +29,7 @@ impl Connection {
             return true;
         }
         if !self.transmit_data(cx) {
+            self.watch_refused(cx);
             return false;
         }
         let is_ack_due = match self.acknowledge.need {
@@ -42,6 +43,31 @@ impl Connection {
         };
         // Before the peer's SYN there is nothing to acknowledge.
         !is_ack_due || self.state == State::SynSent || self.send_ack(cx) == Left::Sent
+    }
+
+    /// The sink has refused. What was in flight before has its timer; if nothing is, a link that refuses for ever, or a
+    /// neighbour that never answers, must not keep the connection for ever: it is given up like one that is not answered.
+    #[cold]
+    pub(super) fn watch_refused(&mut self, cx: &Context<'_>) {
+        if self.recovery.board.is_empty() && !self.deadlines.is_armed(Timer::Retransmit) {
+            self.recovery.waiting_since = cx.now;
+            self.arm_retransmit(cx);
+        }
+    }
+
+    /// It is not the sink any more that holds back, and nothing is in flight yet. What is sent now is sent for the first time:
+    /// the waiting counts neither as its timeouts nor for its timer.
+    fn end_refusal(&mut self) {
+        if self.deadlines.is_armed(Timer::Retransmit) {
+            self.deadlines.cancel(Timer::Retransmit);
+            self.recovery.timeouts = 0;
+            self.rtt.forget_backoff();
+        }
+    }
+
+    /// Whether something has never been sent, and it is the sink that holds it back.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_due && (self.send.nxt == self.send.iss || self.send.has_unsent())
     }
 
     /// Whether anything may have to leave: what [`Connection::transmit`] looks at.
@@ -83,6 +109,7 @@ impl Connection {
         if self.emit_syn(cx) == Left::Refused {
             return Left::Refused;
         }
+        self.end_refusal();
         self.send.nxt = end;
         self.recovery.board.push(start, end, cx.now);
         self.recovery.waiting_since = cx.now;
@@ -219,6 +246,7 @@ impl Connection {
     pub(super) fn note_sent(&mut self, cx: &Context<'_>, bytes: u32, finish: bool, payload_max: u32) {
         if self.recovery.board.is_empty() {
             self.recovery.waiting_since = cx.now;
+            self.end_refusal();
         }
         let start = self.send.nxt;
         self.send.sent(bytes, finish, payload_max);
@@ -244,12 +272,19 @@ impl Connection {
             return;
         }
         let idle_ns = cx.now.since_ns(self.last_sent_at);
+        let config = cx.config;
+        // Most often it is plain without the timeout, which is no shorter than this.
+        if idle_ns <= us(config.rto_min_us.min(config.rto_initial_us).min(config.rto_max_us)) {
+            return;
+        }
         let rto_ns = self.rtt.timeout_ns(cx.config);
         if idle_ns > rto_ns {
             if cx.config.slow_start_after_idle {
                 self.congestion.on_idle(idle_ns, rto_ns);
             }
-            self.congestion.on_pause(idle_ns);
+            // What an attempt that sink or window has held back counted before is not counted again.
+            self.congestion.on_pause(cx.now.since_ns(self.last_sent_at.max(self.pause_counted_at)));
+            self.pause_counted_at = cx.now;
         }
     }
 
@@ -258,6 +293,9 @@ impl Connection {
     fn wait_for(&mut self, cx: &Context<'_>, hold: Hold) {
         if hold == Hold::Cork && !self.deadlines.is_armed(Timer::Cork) {
             self.deadlines.arm(Timer::Cork, cx.now.after_ns(us(cx.config.cork_us)));
+        }
+        if self.recovery.board.is_empty() {
+            self.end_refusal();
         }
         if hold != Hold::Window || !self.recovery.board.is_empty() {
             self.deadlines.cancel(Timer::Persist);
@@ -364,5 +402,51 @@ impl Connection {
             self.receive.assembler.reported();
             self.deadlines.cancel(Timer::DelayedAck);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::connection::Beginning;
+    use crate::tcp::counters::Counters;
+    use crate::tcp::output::NoRoom;
+    use crate::tcp::slots::ConnectionId;
+    use crate::tcp::time::SECOND_NS;
+    use crate::tcp::{Flow, congestion};
+
+    /// A connection in congestion avoidance.
+    fn after_loss(config: &Config) -> Connection {
+        let flow = Flow::new("192.0.2.1:80".parse().unwrap(), "192.0.2.2:9".parse().unwrap()).unwrap();
+        let (options, iss) = (config.options(), SequenceNumber(7));
+        let beginning = Beginning { flow, options, iss, clock_offset: 0, path_mtu: 1500, listener: None };
+        let id = ConnectionId { index: 0, generation: 0 };
+        let mut connection = Connection::new(id, beginning, config, Instant::default());
+        connection.congestion.on_loss(Instant::default(), 100_000);
+        let (rtt_ns, is_limited) = (SECOND_NS, true);
+        let progress = congestion::Progress { now: Instant::default(), acknowledged_bytes: 1000, rtt_ns, is_limited };
+        connection.congestion.on_progress(&progress);
+        connection
+    }
+
+    /// RFC 9438 section 5.8: a pause is a pause, however often sending is tried behind it.
+    #[test]
+    fn a_pause_is_counted_once() {
+        let config = Config { slow_start_after_idle: false, ..Config::default() };
+        let seconds = |seconds: u64| Instant::from_nanos(seconds * SECOND_NS);
+        let tried_at = |times: &[u64]| {
+            let mut connection = after_loss(&config);
+            for &time in times {
+                let (mut counters, now) = (Counters::default(), seconds(time));
+                let mut full = |_: &Outgoing<'_>| Err(NoRoom);
+                let cx = Context { now, config: &config, counters: &mut counters, output: &mut full };
+                connection.restart_after_idle(&cx);
+            }
+            format!("{:?}", connection.congestion)
+        };
+        let once = tried_at(&[10]);
+        assert_eq!(tried_at(&[10, 10, 10]), once);
+        assert_eq!(tried_at(&[4, 7, 10]), once, "and none of it is left out");
+        assert_ne!(tried_at(&[]), once);
     }
 }

@@ -8,6 +8,7 @@ use sidestep_stack::tcp::{
 };
 use sidestep_wire::Addresses;
 use sidestep_wire::tcp::{self, Flags, Options, SackBlock, Segment, SequenceNumber, Timestamps, View};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 /// Things that happen in one run.
@@ -27,10 +28,17 @@ struct Hostile<'a> {
     known: [(SequenceNumber, SequenceNumber, u32); PORTS as usize],
     sent: usize,
     fault: Option<String>,
+    is_compared: bool,
+    digest: u64,
 }
 
 /// Runs until the dice or the steps are used up. `Err`: the rule that was broken.
-pub fn run(mut dice: Dice<'_>) -> Result<u32, String> {
+pub fn run(dice: Dice<'_>) -> Result<u32, String> {
+    run_on(dice, None).map(|(steps, _)| steps)
+}
+
+/// The same, to be compared: with or without the short roads. Gives the steps, and a digest of what was sent and is known.
+pub fn run_on(mut dice: Dice<'_>, short_roads: Option<bool>) -> Result<(u32, u64), String> {
     let config = config(&mut dice);
     let now = Instant::from_nanos(1_000_000_000);
     let mut tcp = Tcp::new(config, Secret([7, 7, 7, 7]), now);
@@ -38,14 +46,19 @@ pub fn run(mut dice: Dice<'_>) -> Result<u32, String> {
     let local = SocketAddr::new(address(false, 0), 80);
     let listener = tcp.listen(local, 2, options).map_err(|error| format!("listen: {error}"))?;
     let known = Default::default();
-    let mut hostile = Hostile { dice, tcp, now, listener, held: Vec::new(), known, sent: 0, fault: None };
+    if short_roads == Some(false) {
+        tcp.take_long_roads();
+    }
+    let is_compared = short_roads.is_some();
+    let mut hostile =
+        Hostile { dice, tcp, now, listener, held: Vec::new(), known, sent: 0, fault: None, is_compared, digest: 0 };
     let mut steps = 0;
     while steps < STEPS_MAX && !hostile.dice.is_over() {
         steps += 1;
         hostile.step()?;
     }
     hostile.finish()?;
-    Ok(steps)
+    Ok((steps, hostile.digest))
 }
 
 fn config(dice: &mut Dice<'_>) -> Config {
@@ -92,11 +105,18 @@ impl Hostile<'_> {
                 return Err(format!("more is kept than may be: {facts:?}"));
             }
         }
+        if self.is_compared {
+            let mut hasher = DefaultHasher::new();
+            (self.digest, self.now).hash(&mut hasher);
+            self.tcp.counters().iter().for_each(|counted| counted.hash(&mut hasher));
+            self.held.iter().for_each(|id| format!("{:?}", self.tcp.facts(*id)).hash(&mut hasher));
+            self.digest = hasher.finish();
+        }
         Ok(())
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Tcp, Instant, &mut dyn sidestep_stack::tcp::Output) -> T) -> T {
-        let Self { tcp, now, known, sent, fault, dice, .. } = self;
+        let Self { tcp, now, known, sent, fault, dice, digest, .. } = self;
         // Dice that are used up show zeroes: a link that never again has room would let nothing come to its end.
         let is_full = !dice.is_over() && dice.percent(5);
         call(tcp, *now, &mut |outgoing: &Outgoing<'_>| {
@@ -106,6 +126,9 @@ impl Hostile<'_> {
             *sent += 1;
             let mut bytes = vec![0; outgoing.bytes()];
             let written = outgoing.write(&mut bytes);
+            let mut hasher = DefaultHasher::new();
+            (*digest, &bytes).hash(&mut hasher);
+            *digest = hasher.finish();
             let is_good = View::parse(&bytes).is_ok_and(|view| view.verify(&outgoing.flow.addresses).is_ok());
             if !is_good {
                 *fault = Some(format!("sent what cannot be read: {written:?} {:?}", outgoing.header));

@@ -40,19 +40,19 @@ pub struct Tally {
     pub dropped: u64,
     pub retransmitted: u64,
     pub connections: u64,
-    /// Segments and messages that went a short road.
-    pub shortened: u64,
-    /// Of every segment sent: two schedules with the same have sent the same at the same times.
+    /// Segments that went a short road; those of them after which something could leave; messages that did.
+    pub shortened: [u64; 3],
+    /// Of every segment sent, and, where that is compared, of what the hosts have counted and know.
     pub digest: u64,
 }
 
 /// Runs the schedule of `seed`. `Err`: the rule that was broken.
 pub fn run(seed: u64, is_traced: bool) -> Result<Tally, String> {
-    run_on(seed, is_traced, true)
+    run_on(seed, is_traced, None)
 }
 
-/// The same with or without the short roads.
-pub fn run_on(seed: u64, is_traced: bool, short_roads: bool) -> Result<Tally, String> {
+/// The same, to be compared: with or without the short roads.
+pub fn run_on(seed: u64, is_traced: bool, short_roads: Option<bool>) -> Result<Tally, String> {
     let mut dice = Dice::Seed(seed);
     let plan = Plan::new(&mut dice);
     if is_traced {
@@ -63,7 +63,8 @@ pub fn run_on(seed: u64, is_traced: bool, short_roads: bool) -> Result<Tally, St
     }
     let mut world = World::new(dice, plan, is_traced)?;
     let end_ns = world.now_ns + world.plan.heal_ns + FINISH_NS;
-    if !short_roads {
+    world.is_compared = short_roads.is_some();
+    if short_roads == Some(false) {
         world.tcps.iter_mut().for_each(Tcp::take_long_roads);
     }
     let is_over = |world: &World<'_>| world.pairs.iter().all(|pair| pair.apps.iter().all(app::App::is_done));
@@ -144,7 +145,7 @@ fn tally(world: &World<'_>) -> Tally {
         dropped: world.wire.links.iter().map(|link| link.dropped).sum(),
         retransmitted: count(Counter::Retransmitted),
         connections: world.pairs.len() as u64,
-        shortened: world.tcps.iter().map(Tcp::shortened).sum(),
+        shortened: [0, 1, 2].map(|kind| world.tcps.iter().map(|tcp| tcp.shortened()[kind]).sum()),
         digest: world.wire.digest,
     }
 }

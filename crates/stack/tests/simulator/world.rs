@@ -50,6 +50,8 @@ pub struct World<'a> {
     owners: [Vec<usize>; 2],
     told: Vec<Told>,
     pub is_traced: bool,
+    /// What the hosts know of themselves goes into the digest, too.
+    pub is_compared: bool,
     /// Steps so far.
     pub steps: u64,
 }
@@ -171,6 +173,7 @@ impl<'a> World<'a> {
             owners,
             told: Vec::new(),
             is_traced,
+            is_compared: false,
             steps: 0,
         })
     }
@@ -216,7 +219,24 @@ impl<'a> World<'a> {
         for (side, tcp) in self.tcps.iter().enumerate() {
             tcp.audit().map_err(|fault| format!("host {side}: {fault}"))?;
         }
+        if self.is_compared {
+            self.digest_state();
+        }
         Ok(true)
+    }
+
+    /// Everything that the hosts have counted; now and then, because it is slow, everything that they know of connections.
+    fn digest_state(&mut self) {
+        let mut hasher = DefaultHasher::new();
+        self.wire.digest.hash(&mut hasher);
+        for (side, tcp) in self.tcps.iter().enumerate() {
+            tcp.counters().iter().for_each(|counted| counted.hash(&mut hasher));
+            let ids = self.pairs.iter().filter_map(|pair| pair.apps[side].id);
+            for id in ids.filter(|_| self.steps.is_multiple_of(8)) {
+                format!("{:?} {:?}", tcp.facts(id), tcp.readiness(id)).hash(&mut hasher);
+            }
+        }
+        self.wire.digest = hasher.finish();
     }
 
     /// Calls a stack with the link as its sink.

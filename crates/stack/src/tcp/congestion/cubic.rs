@@ -22,6 +22,9 @@ pub struct Cubic {
     /// The window at the last loss, W_max.
     before_loss: f64,
     epoch: Option<Epoch>,
+    /// Window and threshold in bytes: asked for several times per segment, changed seldom.
+    window_bytes: u32,
+    threshold_bytes: u32,
 }
 
 /// A stage of congestion avoidance.
@@ -40,7 +43,23 @@ impl Cubic {
     pub(super) fn new(segment_bytes: u32, window: u32) -> Self {
         let window = f64::from(window) / f64::from(segment_bytes.max(1));
         let threshold = f64::from(WINDOW_MAX);
-        Self { segment_bytes, window, initial: window, threshold, before_loss: 0.0, epoch: None }
+        let mut cubic = Self {
+            segment_bytes,
+            window,
+            initial: window,
+            threshold,
+            before_loss: 0.0,
+            epoch: None,
+            window_bytes: 0,
+            threshold_bytes: 0,
+        };
+        cubic.count_bytes();
+        cubic
+    }
+
+    /// To be called after each change.
+    fn count_bytes(&mut self) {
+        (self.window_bytes, self.threshold_bytes) = (self.bytes(self.window), self.bytes(self.threshold));
     }
 
     fn bytes(&self, segments: f64) -> u32 {
@@ -96,11 +115,12 @@ fn now_seconds(progress: &Progress, epoch: &Epoch) -> f64 {
 impl CongestionControl for Cubic {
     #[inline]
     fn window_bytes(&self) -> u32 {
-        self.bytes(self.window)
+        self.window_bytes
     }
 
+    #[inline]
     fn threshold_bytes(&self) -> u32 {
-        self.bytes(self.threshold)
+        self.threshold_bytes
     }
 
     fn on_progress(&mut self, progress: &Progress) {
@@ -114,11 +134,13 @@ impl CongestionControl for Cubic {
             self.avoid_congestion(progress);
         }
         self.window = self.window.min(f64::from(WINDOW_MAX) / f64::from(self.segment_bytes.max(1)));
+        self.count_bytes();
     }
 
     fn on_loss(&mut self, _: Instant, in_flight_bytes: u32) {
         self.reduce(in_flight_bytes);
         self.window = self.threshold;
+        self.count_bytes();
     }
 
     fn on_timeout(&mut self, _: Instant, in_flight_bytes: u32, first: bool) {
@@ -128,12 +150,14 @@ impl CongestionControl for Cubic {
         // Section 4.8: the loss window is one segment.
         self.window = 1.0;
         self.epoch = None;
+        self.count_bytes();
     }
 
     fn on_idle(&mut self, _: u64, _: u64) {
         // RFC 5681 section 4.1: RW = min(IW, cwnd)
         self.window = self.window.min(self.initial);
         self.epoch = None;
+        self.count_bytes();
     }
 
     /// Section 5.8: the curve must not run on while nobody sends.
@@ -150,6 +174,7 @@ impl CongestionControl for Cubic {
         self.threshold = (self.threshold * scale).max(2.0);
         self.segment_bytes = segment_bytes;
         self.epoch = None;
+        self.count_bytes();
     }
 }
 

@@ -87,6 +87,7 @@ impl CongestionControl for Controller {
         each!(self, inner => inner.window_bytes())
     }
 
+    #[inline]
     fn threshold_bytes(&self) -> u32 {
         each!(self, inner => inner.threshold_bytes())
     }

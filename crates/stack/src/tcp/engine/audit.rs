@@ -11,8 +11,8 @@ impl Tcp {
         self.is_roundabout = true;
     }
 
-    /// Segments and messages that have gone a short road.
-    pub fn shortened(&self) -> u64 {
+    /// Segments that have gone a short road; those of them after which something could leave; messages that have.
+    pub fn shortened(&self) -> [u64; 3] {
         self.shortened
     }
 
@@ -31,6 +31,7 @@ impl Tcp {
                 Slot::Open(connection) => {
                     open += 1;
                     connection.audit()?;
+                    rule!(!connection.is_plain || connection.is_plain_now(), "{connection:?}: it is not plain");
                     let earliest = connection.deadlines.earliest();
                     rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
                     let told = connection.deadlines.told();

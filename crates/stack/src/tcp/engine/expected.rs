@@ -30,7 +30,11 @@ impl Tcp {
         if !connection.arrive_expected(&mut cx, segment, deliver) {
             return None;
         }
+        #[cfg(feature = "audit")]
+        (self.shortened[0] += 1);
         if connection.may_leave() {
+            #[cfg(feature = "audit")]
+            (self.shortened[1] += 1);
             self.settle(now, index, output, false);
             return Some(id);
         }
@@ -41,8 +45,6 @@ impl Tcp {
             _ => {}
         }
         settle_shortly(connection, index, &mut self.events, &mut self.wheel);
-        #[cfg(feature = "audit")]
-        (self.shortened += 1);
         Some(id)
     }
 
@@ -63,7 +65,7 @@ impl Tcp {
         }
         settle_shortly(connection, id.index, &mut self.events, &mut self.wheel);
         #[cfg(feature = "audit")]
-        (self.shortened += 1);
+        (self.shortened[2] += 1);
         true
     }
 }

@@ -46,9 +46,9 @@ pub struct Tcp {
     /// Every segment goes the long road.
     #[cfg(feature = "audit")]
     is_roundabout: bool,
-    /// Segments and messages that have gone a short one.
+    /// Segments that have gone a short one, those of them after which something could leave, and messages.
     #[cfg(feature = "audit")]
-    shortened: u64,
+    shortened: [u64; 3],
 }
 
 impl Tcp {
@@ -69,7 +69,7 @@ impl Tcp {
             #[cfg(feature = "audit")]
             is_roundabout: false,
             #[cfg(feature = "audit")]
-            shortened: 0,
+            shortened: [0; 3],
             config,
         }
     }
