@@ -96,8 +96,12 @@ struct config {
 	__u64 generation;  /* +1 with every control plane that takes over */
 	__u8 mac[6];       /* the interface's own address */
 	__u8 generic;      /* 1: attached in generic mode */
-	__u8 zero;
+	__u8 none;         /* NONE_...: what stands in no table, so that nobody looks for it */
 };
+
+/* Bits, so that 0 says nothing: a table of which nobody knows is looked through. */
+#define NONE_OF_ANY_VLAN 1 /* no listener and no group of VLAN_ANY */
+#define NONE_WITH_SOURCE 2 /* no group of one source */
 
 /* What became of a frame: the index of its counter. The names are told to people by reason.rs. */
 enum reason {

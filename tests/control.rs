@@ -229,6 +229,8 @@ fn traffic_is_handed_over_and_given_back() {
     application.heartbeat.beat_at(1);
     assert!(!application.comes_by_the_stack(false), "a dead man's frames are the kernel's");
     assert!(application.comes_by_the_stack(true), "alive again");
+    let counted = &place.ps()["programs"][0]["counters"][id.to_string()];
+    assert!(counted["pass-stale"].as_u64() > Some(0), "what the steering program says of it: {counted}");
 
     // A socket of another namespace proves nothing here.
     let stranger = place.lab.host(Side::B).within(|| Ok(UdpSocket::bind("0.0.0.0:0").unwrap())).unwrap();

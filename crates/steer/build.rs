@@ -17,7 +17,7 @@ fn main() {
     let source = root.join("bpf/steer.bpf.c");
     let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder")).join("steer.bpf.o");
     println!("cargo::rerun-if-changed={}", source.display());
-    for header in ["bpf/steer.h", "bpf/maps.h"] {
+    for header in ["bpf/frame.h", "bpf/maps.h", "bpf/steer.h"] {
         println!("cargo::rerun-if-changed={}", root.join(header).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");

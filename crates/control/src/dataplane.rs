@@ -52,6 +52,10 @@ pub(crate) trait Dataplane {
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
 
+    /// Frames on the interface of a stack that went where they should not, by the steering program's names for it, as far as
+    /// there were any.
+    fn counted(&self, stack: u32) -> Vec<(String, u64)>;
+
     /// Closes a stack with all that is steered to it.
     fn close(&mut self, stack: u32) -> Result<(), Problem>;
 

@@ -118,6 +118,10 @@ impl Dataplane for Fake {
         Ok(())
     }
 
+    fn counted(&self, stack: u32) -> Vec<(String, u64)> {
+        vec![("pass-stale".into(), u64::from(stack))]
+    }
+
     fn close(&mut self, stack: u32) -> Result<(), Problem> {
         if self.close_fails {
             return Err(Problem::failed("cannot close", "not now"));

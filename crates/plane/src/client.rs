@@ -205,7 +205,8 @@ impl Client {
         self.expect_done(Request::Report { subject: subject.to_owned(), code }, None)
     }
 
-    /// What some application has counted for a stack: name and value of all that is not 0.
+    /// What some application has counted for a stack, and the steering program on its interface that should be 0: name and
+    /// value of all that is not.
     pub fn counters(&mut self, stack: u32) -> Result<Vec<(String, u64)>, Error> {
         match self.ask(Request::Counters { stack }, None)?.0 {
             Reply::Counters { values } => Ok(values),

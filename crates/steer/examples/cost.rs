@@ -38,7 +38,8 @@ fn entries() -> [Entry; 3] {
     [
         Flow { protocol: Protocol::Udp, local: local(1), remote: ([10, 0, 0, 2], 6000).into(), vlan: Vlan::Untagged }
             .into(),
-        Listener { protocol: Protocol::Udp, local: ([0, 0, 0, 0], 2).into(), vlan: VlanMatch::Any }.into(),
+        Listener { protocol: Protocol::Udp, local: ([0, 0, 0, 0], 2).into(), vlan: VlanMatch::Only(Vlan::Untagged) }
+            .into(),
         Group { group: ([239, 1, 2, 3], 3).into(), source: None, vlan: VlanMatch::Only(Vlan::Untagged) }.into(),
     ]
 }

@@ -22,6 +22,9 @@ pub const LABEL_BYTES: usize = 48;
 
 /// `VLAN_ANY`.
 pub(crate) const VLAN_ANY: u16 = 0xffff;
+/// `NONE_OF_ANY_VLAN` and `NONE_WITH_SOURCE`, in `none` of the settings.
+pub(crate) const NONE_OF_ANY_VLAN: u8 = 1;
+pub(crate) const NONE_WITH_SOURCE: u8 = 2;
 pub(crate) const FAMILY_IPV4: u8 = 4;
 pub(crate) const FAMILY_IPV6: u8 = 6;
 pub(crate) const ADDRESS_BYTES: usize = 16;
@@ -88,6 +91,7 @@ pub(crate) mod config {
     pub(crate) const GENERATION: usize = 24;
     pub(crate) const MAC: usize = 32;
     pub(crate) const GENERIC: usize = 38;
+    pub(crate) const NONE: usize = 39;
 }
 
 /// Writes `value` at `offset`.
@@ -192,6 +196,7 @@ mod tests {
                 ("generation", config::GENERATION),
                 ("mac", config::MAC),
                 ("generic", config::GENERIC),
+                ("none", config::NONE),
             ],
         );
     }
@@ -221,6 +226,8 @@ mod tests {
         assert_eq!(defined("LABEL_BYTES"), LABEL_BYTES as u32);
         assert_eq!(defined("ADDRESS_BYTES"), ADDRESS_BYTES as u32);
         assert_eq!(defined("VLAN_ANY"), u32::from(VLAN_ANY));
+        assert_eq!(defined("NONE_OF_ANY_VLAN"), u32::from(NONE_OF_ANY_VLAN));
+        assert_eq!(defined("NONE_WITH_SOURCE"), u32::from(NONE_WITH_SOURCE));
         assert_eq!(defined("FAMILY_IPV4"), u32::from(FAMILY_IPV4));
         assert_eq!(defined("FAMILY_IPV6"), u32::from(FAMILY_IPV6));
     }

@@ -6,8 +6,11 @@ use std::time::Duration;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags};
 use sidestep_sys::Problem;
 
-use crate::entry::{Entry, Key, Table, entry_of};
-use crate::layout::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, OWNER_BYTES, VERSION, config, put, take};
+use crate::entry::{Entry, Group, Key, Listener, Table, VlanMatch, entry_of};
+use crate::layout::{
+    FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, NONE_OF_ANY_VLAN, NONE_WITH_SOURCE, OWNER_BYTES, VERSION, config, put,
+    take,
+};
 use crate::maps::Maps;
 use crate::stack::StackId;
 
@@ -19,8 +22,9 @@ use crate::stack::StackId;
 /// a healthy polling thread is held up by (a time slice, a page fault, a hypervisor), and below what an operator notices.
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Below this a timer tick of the kernel (4 ms at 250 Hz) would look like death.
-pub const DEADLINE_MIN: Duration = Duration::from_millis(10);
+/// Below this a timer tick of the kernel (10 ms at 100 Hz), which is as well as the program knows the time, could look like
+/// death.
+pub const DEADLINE_MIN: Duration = Duration::from_millis(50);
 
 /// Above this the switch would no longer serve its purpose.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
@@ -40,6 +44,7 @@ impl Tables {
     pub fn add(&self, stack: StackId, entry: &Entry) -> Result<(), Problem> {
         entry.check()?;
         self.stack(stack)?;
+        self.look_for(entry)?;
         let key = Key::from(entry);
         let map = self.maps.of(key.table());
         for _ in 0..ADD_TRIES {
@@ -57,6 +62,23 @@ impl Tables {
         }
         Err(Problem::failed(format!("cannot steer {entry}"), "somebody else writes the tables at the same time")
             .next("let one control plane serve an interface"))
+    }
+
+    /// Has the program look for entries of this kind from now on, before the first is there. It is never told to stop: who
+    /// has had one will have another.
+    fn look_for(&self, entry: &Entry) -> Result<(), Problem> {
+        let kinds = match entry {
+            Entry::Flow(_) => 0,
+            Entry::Listener(Listener { vlan, .. }) => any_vlan(*vlan),
+            Entry::Group(Group { vlan, source, .. }) => {
+                any_vlan(*vlan) | if source.is_some() { NONE_WITH_SOURCE } else { 0 }
+            }
+        };
+        let [none] = take(&self.read_config()?, config::NONE);
+        if none & kinds == 0 {
+            return Ok(());
+        }
+        self.change_config(|bytes| put(bytes, config::NONE, &[none & !kinds]))
     }
 
     /// Takes an entry of a stack back; `false` when nobody has it. What another stack owns is refused.
@@ -129,6 +151,7 @@ impl Tables {
             put(bytes, config::IFINDEX, &ifindex.to_ne_bytes());
             put(bytes, config::GENERATION, &1_u64.to_ne_bytes());
             put(bytes, config::MAC, &mac);
+            put(bytes, config::NONE, &[NONE_OF_ANY_VLAN | NONE_WITH_SOURCE]);
         })?;
         self.set_deadline(DEADLINE_DEFAULT)
     }
@@ -171,6 +194,10 @@ impl Tables {
         Problem::failed(format!("cannot steer {entry}"), format!("{name} owns it"))
             .next("end that program or let it close the socket; sidestep ps shows who has what")
     }
+}
+
+fn any_vlan(vlan: VlanMatch) -> u8 {
+    if vlan == VlanMatch::Any { NONE_OF_ANY_VLAN } else { 0 }
 }
 
 fn insertion_problem(entry: &Entry, table: Table, error: &libbpf_rs::Error) -> Problem {

@@ -65,7 +65,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let counters = self.stacks.get(&stack).ok_or_else(refusal)?.counters.as_ref();
         let values = counters.map(sidestep_plane::counters::CountersView::values).unwrap_or_default();
         let shown = values.into_iter().filter(|(_, value)| *value != 0);
-        let values = shown.map(|(counter, value)| (counter.name().to_owned(), value)).collect();
+        let own = shown.map(|(counter, value)| (counter.name().to_owned(), value));
+        let values = own.chain(self.dataplane.counted(stack)).collect();
         Ok(Reply::Counters { values })
     }
 }

@@ -265,6 +265,13 @@ impl Dataplane for Xdp {
         removed.map(|_| ()).map_err(failed)
     }
 
+    fn counted(&self, stack: u32) -> Vec<(String, u64)> {
+        let counters = self.placed(stack).ok().and_then(|(interface, _)| interface.steering.tables().counters().ok());
+        let wrong = |counter: &steer::Counter| counter.should_be_zero() && counter.value != 0;
+        let wrong = counters.into_iter().flatten().filter(wrong);
+        wrong.map(|counter| (counter.name().to_owned(), counter.value)).collect()
+    }
+
     fn close(&mut self, stack: u32) -> Result<(), Problem> {
         let Some(placed) = self.stacks.get(&stack).copied() else { return Ok(()) };
         if let Some(interface) = self.interfaces.get(&placed.interface) {

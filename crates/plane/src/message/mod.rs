@@ -176,7 +176,8 @@ pub enum Reply {
         /// Where the next page begins; `None` at the end.
         next: Option<u32>,
     },
-    /// What an application has counted, as far as it is not 0.
+    /// What an application has counted, and frames of its stack's interface that the steering program could not give to whom
+    /// they were for, as far as it is not 0.
     Counters {
         /// Name and value.
         values: Vec<(String, u64)>,
