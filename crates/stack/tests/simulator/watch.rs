@@ -20,8 +20,8 @@ pub struct Watch {
     segment_bytes: Option<u16>,
     pub segments: u64,
     resets: u64,
-    /// It has reset the connection since it began.
-    may_begin_again: bool,
+    /// Resets of both sides when the connection began.
+    resets_before: u64,
     /// Behind the FIN.
     finish: Option<SequenceNumber>,
 }
@@ -41,14 +41,14 @@ impl Watch {
         self.segments += 1;
         if header.flags.has(Flags::RST) {
             self.resets += 1;
-            self.may_begin_again = true;
             rule!(outgoing.payload_bytes() == 0, header, "a RST with payload");
             return Ok(());
         }
-        if self.may_begin_again && self.ack.is_some_and(|before| header.acknowledgement.is_before(before)) {
-            // A late SYN, or a handshake's last ACK that comes after the connection of its cookie was aborted, begins it
-            // once more with the same numbers: a listener that kept nothing cannot know (RFC 4987 section 3.6).
-            (self.ack, self.edge, self.finish, self.may_begin_again) = (None, None, None, false);
+        let resets = self.resets + peer.resets;
+        if resets > self.resets_before && self.ack.is_some_and(|before| header.acknowledgement.is_before(before)) {
+            // A late SYN, or a handshake's last ACK that comes after the connection of its cookie was aborted by either side,
+            // begins it once more with the same numbers: a listener that kept nothing cannot know (RFC 4987 section 3.6).
+            (self.ack, self.edge, self.finish, self.resets_before) = (None, None, None, resets);
         }
         if header.flags.has(Flags::SYN) {
             self.see_syn(peer, header)?;
