@@ -127,7 +127,7 @@ impl Printer {
         }
         // What a counterparty has sent may hold escape sequences. The bytes themselves: --json.
         let text = |value: &[u8]| clean(&String::from_utf8_lossy(value));
-        let show = |tag| text(field(tag).unwrap_or_default());
+        let show = |tag| field(tag).map_or_else(|| "?".to_owned(), &text);
         let name = self.names.message(&begin, &msg_type);
         let mut out = String::new();
         let space = if prefix.is_empty() { "" } else { " " };
