@@ -9,6 +9,11 @@ use std::time::Duration;
 use support::result::{check_row, check_schema, number, rows};
 use support::{Finished, finish, is_root, my_turn, run, send_signal, sidestep};
 
+/// On a machine that is busy with other things a slice may have too few round trips for its median to count.
+fn has_many(row: &Value) -> bool {
+    row["blocks"].as_array().is_some_and(|blocks| blocks.iter().all(|block| number(block, "n") >= 20.0))
+}
+
 #[test]
 fn every_path_is_measured_or_says_why_not() {
     let _turn = my_turn();
@@ -33,7 +38,10 @@ fn every_path_is_measured_or_says_why_not() {
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
-        assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-default"));
+        let counts = |path: &str| rows(&document).iter().any(|row| row["path"] == path && has_many(row));
+        if counts("kernel-spin") && counts("kernel-default") {
+            assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-default"));
+        }
         assert!(ratios.iter().any(|ratio| ratio["of"] == ratio["against"]), "there is a control");
     }
 }
@@ -72,12 +80,9 @@ fn rings_are_measured_beside_the_floor_and_what_blocks() {
     };
     assert!(has("pipe", "ring", "per_message", "mean"));
     assert!(has("ring", "ring", "per_message", "mean"), "there are controls");
-    // On a machine that is busy with other things a slice may have too few round trips for its median to count.
-    let many =
-        |row: &Value| row["blocks"].as_array().is_some_and(|blocks| blocks.iter().all(|b| number(b, "n") >= 20.0));
-    let has_many = |path: &str| of("rtt").iter().any(|row| row["path"] == path && many(row));
+    let counts = |path: &str| of("rtt").iter().any(|row| row["path"] == path && has_many(row));
     for (path, against) in [("ring", "floor"), ("ring", "floor-each-way"), ("pipe", "ring"), ("ring", "ring")] {
-        if has_many(path) && has_many(against) {
+        if counts(path) && counts(against) {
             assert!(has(path, against, "rtt", "p50"), "{path} against {against}");
         }
     }
