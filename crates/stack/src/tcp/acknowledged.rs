@@ -70,7 +70,7 @@ impl Connection {
             return;
         }
         if was_closed && self.send.wnd > 0 && arrival.ack == self.send.una {
-            self.reopen();
+            self.reopen(cx.now);
         }
         let mut delivery = self.take_delivery(cx, arrival);
         // Answers to window probes are none.
@@ -90,9 +90,11 @@ impl Connection {
     }
 
     /// The peer's window has opened. What was sent into the closed one, a probe at least, is sent again, and it is not
-    /// congestion that has lost it.
-    fn reopen(&mut self) {
+    /// congestion that has lost it. The peer lives: what waited for it begins anew, its timeouts too.
+    fn reopen(&mut self, now: Instant) {
         self.recovery.board.mark_all_lost();
+        self.recovery.timeouts = 0;
+        self.recovery.waiting_since = now;
         self.rtt.forget_backoff();
         self.deadlines.cancel(Timer::Retransmit);
     }
