@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::lab::{introduce, socket_on};
-use support::{WATCHDOG, is_root, sidestep};
+use support::{WATCHDOG, finish, is_root, send_signal, sidestep};
 
 const NOBODY: u32 = 65_534;
 const MESSAGES: u32 = 200;
@@ -29,7 +29,7 @@ impl Drop for Process {
 
 /// A lab whose first host has a control plane, and a folder that anybody may read.
 struct Place {
-    control: Option<Process>,
+    control: Option<Child>,
     lab: Lab,
     folder: tempfile::TempDir,
 }
@@ -58,13 +58,13 @@ impl Place {
         let allowed = NOBODY.to_string();
         let mut command = sidestep(&["control", "--socket", socket.to_str().unwrap(), "--allow-uid", &allowed]);
         command.env("SIDESTEP_STATE_DIR", self.folder.path()).stderr(Stdio::null());
-        let mut control = Process(self.host().within(|| Ok(command.spawn().unwrap())).unwrap());
+        let control = self.host().within(|| Ok(command.spawn().unwrap())).unwrap();
+        let control = self.control.insert(control);
         let begin = Instant::now();
         while !socket.exists() {
-            assert!(control.0.try_wait().unwrap().is_none() && begin.elapsed() < WATCHDOG, "no control plane");
+            assert!(control.try_wait().unwrap().is_none() && begin.elapsed() < WATCHDOG, "no control plane");
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.control = Some(control);
     }
 
     /// An example on the first host, as nobody: no capability, none that it could get, no new privileges.
@@ -80,6 +80,18 @@ impl Place {
         let mut child = self.host().spawn(&mut command).unwrap();
         let told = BufReader::new(child.stderr.take().unwrap());
         (Process(child), told)
+    }
+}
+
+/// Control ends in order, as what it has mounted and pinned outlives it; nothing of that may stay behind.
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(control) = self.control.take() else { return };
+        send_signal(control.id(), "TERM");
+        let ended = finish(control);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let is_left = mounts.contains(self.folder.path().to_str().unwrap());
+        assert!(std::thread::panicking() || (ended.code == 0 && !is_left), "{is_left} {ended:?}");
     }
 }
 
