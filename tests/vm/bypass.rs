@@ -2,14 +2,13 @@
 
 use crate::support::{Finished, WATCHDOG, finish, send_signal, sidestep};
 use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStream};
-use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Reason, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Reason, UdpOptions};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::process::Child;
 use std::time::Instant;
 
@@ -162,37 +161,9 @@ pub(crate) fn streams_go_past_the_kernel() {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let control = Control::start(a);
     let mut engine = engine(a);
-    let options = engine.tcp().defaults();
     for (here, there) in addresses(a).into_iter().zip(addresses(b)) {
-        let echo = b.within(|| Ok(std::net::TcpListener::bind((there, 0)).unwrap())).unwrap();
-        let to = echo.local_addr().unwrap();
-        // An emulated kernel may take longer to find a neighbour than a connection waits for it.
-        wait("a connection past the kernel", || {
-            let echo = echo.try_clone().unwrap();
-            let stream = a.within(|| engine.tcp().connect(to, None, options)).unwrap();
-            let peer = std::thread::spawn(move || serve(echo.accept().unwrap().0));
-            let path = there_and_back(&mut engine, stream);
-            assert_eq!(wait_polling(&mut engine, peer), STREAM_BYTES);
-            let is_slow = path == sidestep::socket::Path::Kernel(Reason::NeighbourPending);
-            assert!(path.is_accelerated() || is_slow, "{path}");
-            path.is_accelerated().then_some(())
-        });
-
-        let at = SocketAddr::new(here, PORT);
-        let listener = a.within(|| engine.tcp().listen(at, 16, options)).unwrap();
-        assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
-        // As with datagrams: a stall gives a connection to the kernel, which carries it as well.
-        wait("a connection past the kernel", || {
-            let there = b.clone();
-            let connect = move || Ok(std::net::TcpStream::connect(at).unwrap());
-            let peer = std::thread::spawn(move || serve(there.within(connect).unwrap()));
-            let stream = accept(&mut engine, listener);
-            let path = there_and_back(&mut engine, stream);
-            assert_eq!(wait_polling(&mut engine, peer), STREAM_BYTES);
-            assert!(path.is_accelerated() || path == sidestep::socket::Path::Kernel(Reason::CameByKernel), "{path}");
-            path.is_accelerated().then_some(())
-        });
-        engine.tcp().close_listener(listener).unwrap();
+        connects(&mut engine, a, b, there);
+        listens(&mut engine, a, b, here);
     }
     assert!(control.ps().contains("accelerated  tcp"), "{}", control.ps());
     drop(engine);
@@ -200,8 +171,45 @@ pub(crate) fn streams_go_past_the_kernel() {
     assert_clean(a);
 }
 
+/// A connection of ours to `there` on `b`, until one is past the kernel: an emulated kernel may take longer to find a neighbour
+/// than a connection waits for it.
+pub(crate) fn connects(engine: &mut Engine, a: &Host, b: &Host, there: IpAddr) {
+    let options = engine.tcp().defaults();
+    let echo = b.within(|| Ok(std::net::TcpListener::bind((there, 0)).unwrap())).unwrap();
+    let to = echo.local_addr().unwrap();
+    wait("a connection past the kernel", || {
+        let echo = echo.try_clone().unwrap();
+        let stream = a.within(|| engine.tcp().connect(to, None, options)).unwrap();
+        let peer = std::thread::spawn(move || serve(echo.accept().unwrap().0));
+        let path = there_and_back(engine, stream);
+        assert_eq!(wait_polling(engine, peer), STREAM_BYTES);
+        assert!(path.is_accelerated() || path == Path::Kernel(Reason::NeighbourPending), "{path}");
+        path.is_accelerated().then_some(())
+    });
+}
+
+/// A connection from `b` to a listener of ours at `here`. As with datagrams: a stall gives one to the kernel, which carries it as
+/// well.
+pub(crate) fn listens(engine: &mut Engine, a: &Host, b: &Host, here: IpAddr) {
+    let options = engine.tcp().defaults();
+    let at = SocketAddr::new(here, PORT);
+    let listener = a.within(|| engine.tcp().listen(at, 16, options)).unwrap();
+    assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
+    wait("a connection past the kernel", || {
+        let there = b.clone();
+        let connect = move || Ok(std::net::TcpStream::connect(at).unwrap());
+        let peer = std::thread::spawn(move || serve(there.within(connect).unwrap()));
+        let stream = accept(engine, listener);
+        let path = there_and_back(engine, stream);
+        assert_eq!(wait_polling(engine, peer), STREAM_BYTES);
+        assert!(path.is_accelerated() || path == Path::Kernel(Reason::CameByKernel), "{path}");
+        path.is_accelerated().then_some(())
+    });
+    engine.tcp().close_listener(listener).unwrap();
+}
+
 /// The peer: sends back what comes, until it ends.
-pub(crate) fn serve(mut stream: std::net::TcpStream) -> usize {
+fn serve(mut stream: std::net::TcpStream) -> usize {
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
     let (mut buffer, mut all) = ([0; 16 << 10], 0);
     loop {
@@ -214,14 +222,14 @@ pub(crate) fn serve(mut stream: std::net::TcpStream) -> usize {
     }
 }
 
-pub(crate) fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
+fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().accept(listener).unwrap()
     })
 }
 
-pub(crate) fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
+fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHandle<T>) -> T {
     wait("the peer", || {
         engine.poll().unwrap();
         thread.is_finished().then_some(())
@@ -230,7 +238,7 @@ pub(crate) fn wait_polling<T>(engine: &mut Engine, thread: std::thread::JoinHand
 }
 
 /// Sends all and reads it back, the end of the stream last; which way it went.
-pub(crate) fn there_and_back(engine: &mut Engine, stream: TcpStream) -> sidestep::socket::Path {
+fn there_and_back(engine: &mut Engine, stream: TcpStream) -> Path {
     wait("a connection", || {
         engine.poll().unwrap();
         engine.tcp().readiness(stream).unwrap().has(Readiness::WRITABLE).then_some(())
@@ -317,7 +325,7 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
     drop(engine);
     a_socket_stays_on_its_interface(a);
     // Linux 6.6 can switch io_uring off; before, there is no such file.
-    if Path::new(SWITCH).exists() {
+    if std::path::Path::new(SWITCH).exists() {
         std::fs::write(SWITCH, "2").unwrap();
         let engine = a.within(|| Engine::open(&wish)).unwrap();
         let (_, why) = engine.refusal().expect("there is no io_uring");

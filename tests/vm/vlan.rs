@@ -1,6 +1,6 @@
 //! VLANs, which take a kernel with 802.1Q: those of ours past the kernel, all others and what has no tag by the kernel.
 
-use crate::bypass::{Control, PORT, accept, assert_clean, bind, engine, serve, there_and_back, wait, wait_polling};
+use crate::bypass::{Control, PORT, assert_clean, bind, connects, engine, listens, wait};
 use sidestep::socket::{Engine, Path, Reason, UdpOptions};
 use sidestep_sys::offload;
 use sidestep_sys::socket::bind_to_interface;
@@ -75,8 +75,8 @@ pub(crate) fn traffic_of_a_vlan_goes_past_the_kernel() {
         datagrams(&mut engine, a, b, here, there);
     }
     // A family each: streams are long for an emulated CPU.
-    connection(&mut engine, a, b, addresses(b, OURS)[0]);
-    listener(&mut engine, a, b, addresses(a, OURS)[1]);
+    connects(&mut engine, a, b, addresses(b, OURS)[0]);
+    listens(&mut engine, a, b, addresses(a, OURS)[1]);
     group(&mut engine, a, b);
     let told = control.ps();
     assert!(told.contains("vlan 100"), "{told}");
@@ -132,41 +132,6 @@ fn datagrams(engine: &mut Engine, a: &Host, b: &Host, here: IpAddr, there: IpAdd
     }
     assert!(engine.receive(serving).unwrap().is_none());
     engine.close(serving).unwrap();
-}
-
-/// One that we connect.
-fn connection(engine: &mut Engine, a: &Host, b: &Host, there: IpAddr) {
-    let options = engine.tcp().defaults();
-    let echo = b.within(|| Ok(std::net::TcpListener::bind((there, 0)).unwrap())).unwrap();
-    let to = echo.local_addr().unwrap();
-    wait("a connection past the kernel", || {
-        let echo = echo.try_clone().unwrap();
-        let stream = a.within(|| engine.tcp().connect(to, None, options)).unwrap();
-        let peer = std::thread::spawn(move || serve(echo.accept().unwrap().0));
-        let path = there_and_back(engine, stream);
-        wait_polling(engine, peer);
-        assert!(path.is_accelerated() || path == Path::Kernel(Reason::NeighbourPending), "{path}");
-        path.is_accelerated().then_some(())
-    });
-}
-
-/// One that we accept.
-fn listener(engine: &mut Engine, a: &Host, b: &Host, here: IpAddr) {
-    let options = engine.tcp().defaults();
-    let at = SocketAddr::new(here, PORT);
-    let listener = a.within(|| engine.tcp().listen(at, 16, options)).unwrap();
-    assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
-    wait("a connection past the kernel", || {
-        let there = b.clone();
-        let connect = move || Ok(std::net::TcpStream::connect(at).unwrap());
-        let peer = std::thread::spawn(move || serve(there.within(connect).unwrap()));
-        let stream = accept(engine, listener);
-        let path = there_and_back(engine, stream);
-        wait_polling(engine, peer);
-        assert!(path.is_accelerated() || path == Path::Kernel(Reason::CameByKernel), "{path}");
-        path.is_accelerated().then_some(())
-    });
-    engine.tcp().close_listener(listener).unwrap();
 }
 
 /// A group in the VLAN is heard; the same group without a tag is not ours.
