@@ -3,6 +3,7 @@
 //! `sidestep-peers-codec [ROUNDS]`; see `peers/codec/run`. A round takes each contestant twice, on the way forward and back; the
 //! two passes are its A/A control. All verify CheckSum and BodyLength and index every field, and all must read the same.
 
+#[path = "../../allocations.rs"]
 mod allocations;
 mod contestant;
 mod fefix;

@@ -4,6 +4,7 @@
 //! `sidestep-peers-smoltcp [ROUNDS]`; see `peers/smoltcp/run`. A round takes each contestant twice, on the way forward and
 //! back; the two passes are its A/A control.
 
+#[path = "../../allocations.rs"]
 mod allocations;
 mod contestant;
 mod ours;

@@ -62,6 +62,7 @@ final class Acceptor {
                 .libraryAeronChannel(CHANNEL)
                 .logFileDir(arguments[2] + "/logs")
                 .deleteLogFileDirOnStart(true)
+                .monitoringFile(arguments[2] + "/engine-monitoring")
                 .logInboundMessages(false)
                 .logOutboundMessages(false)
                 .initialAcceptedSessionOwner(InitialAcceptedSessionOwner.SOLE_LIBRARY)
@@ -76,6 +77,7 @@ final class Acceptor {
     private static LibraryConfiguration library(String folder, OneThread agents) {
         LibraryConfiguration configuration = new LibraryConfiguration()
                 .libraryAeronChannels(singletonList(CHANNEL))
+                .monitoringFile(folder + "/library-monitoring")
                 .sessionAcquireHandler((session, information) -> new Exchange())
                 .sessionExistsHandler(new AcquiringSessionExistsHandler(true))
                 .scheduler(agents.library());

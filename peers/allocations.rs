@@ -1,4 +1,4 @@
-//! Counts what is allocated.
+//! Counts what is allocated; for the peers that are measured in this process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
