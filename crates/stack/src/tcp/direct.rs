@@ -9,7 +9,7 @@ use super::counters::Counter;
 use super::deadlines::Timer;
 use super::output::Outgoing;
 use super::transmit::Left;
-use sidestep_wire::tcp::{Flags, Options, Segment};
+use sidestep_wire::tcp::{Flags, Options};
 
 impl Connection {
     /// Whether `count` bytes, handed over now, would leave at once in one segment.
@@ -55,17 +55,9 @@ impl Connection {
     #[inline]
     fn emit_directly(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Left {
         let timestamps = self.timestamps.map(|timestamps| timestamps.option(cx.now));
-        let header = Segment {
-            source_port: self.flow.local_port,
-            destination_port: self.flow.remote_port,
-            sequence: self.send.nxt,
-            acknowledgement: self.receive.nxt,
-            // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
-            flags: Flags::ACK | Flags::PSH,
-            window: self.receive.offer(true),
-            urgent_pointer: 0,
-            options: Options { timestamps, ..Options::NONE },
-        };
+        let (window, options) = (self.receive.offer(true), Options { timestamps, ..Options::NONE });
+        // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
+        let header = self.header(self.send.nxt, Flags::ACK | Flags::PSH, window, options);
         let outgoing = Outgoing {
             connection: Some(self.id),
             flow: &self.flow,

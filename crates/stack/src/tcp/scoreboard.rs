@@ -144,11 +144,7 @@ impl Scoreboard {
                 return;
             }
             self.sent.pop_front();
-            if record.is_in_flight() && !record.resent {
-                self.in_flight_bytes -= record.bytes();
-            } else {
-                self.account(&record, false);
-            }
+            self.account(&record, false);
             if !record.sacked {
                 delivered(&record);
             }

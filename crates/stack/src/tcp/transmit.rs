@@ -370,16 +370,7 @@ impl Connection {
         (start, end): (SequenceNumber, SequenceNumber),
     ) -> Left {
         let has_ack = flags.has(Flags::ACK);
-        let header = Segment {
-            source_port: self.flow.local_port,
-            destination_port: self.flow.remote_port,
-            sequence,
-            acknowledgement: if has_ack { self.receive.nxt } else { SequenceNumber(0) },
-            flags,
-            window,
-            urgent_pointer: 0,
-            options,
-        };
+        let header = self.header(sequence, flags, window, options);
         let payload = self.send.payload(start, end);
         let template = Template::fits(&header).then_some(&self.template);
         let outgoing = Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template };
@@ -389,6 +380,20 @@ impl Connection {
         }
         self.note_emitted(cx, has_ack);
         Left::Sent
+    }
+
+    #[inline]
+    pub(super) fn header(&self, sequence: SequenceNumber, flags: Flags, window: u16, options: Options) -> Segment {
+        Segment {
+            source_port: self.flow.local_port,
+            destination_port: self.flow.remote_port,
+            sequence,
+            acknowledgement: if flags.has(Flags::ACK) { self.receive.nxt } else { SequenceNumber(0) },
+            flags,
+            window,
+            urgent_pointer: 0,
+            options,
+        }
     }
 
     /// A segment, of whatever kind, has left.

@@ -5,11 +5,11 @@ mod audit;
 mod calls;
 mod close;
 mod cookies;
-mod expected;
 mod icmp;
 mod ingress;
 mod listening;
 mod settle;
+mod short;
 
 pub use close::Shutdown;
 pub use ingress::{Incoming, Received};
