@@ -115,7 +115,9 @@ typedef struct sidestep_ring_header {
     uint64_t reader_closed;
     uint8_t apart_7[112];
 
-    uint32_t reader_sleeps; /* futexes */
+    /* Futexes. Bit 0: somebody sleeps on it. Bit 1: the reader has asked for the bell. Above: wake-ups so far; whoever wakes
+     * takes both bits down and adds one to that. */
+    uint32_t reader_sleeps;
     uint8_t apart_8[124];
     uint32_t writer_sleeps;
     uint8_t apart_9[124];

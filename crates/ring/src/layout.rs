@@ -11,8 +11,8 @@
 //!    640 0x280 | seq a   | pos a   | bytes a | seq b   | pos b   | bytes b |                   |  writer: each half lap
 //!    768 0x300 | seq a   | pos a   | bytes a | seq b   | pos b   | bytes b | lost    |         |  reader: each message
 //!    896 0x380 | publ.   | closed  |                                                           |  reader: each quarter
-//!   1024 0x400 | u32 = 1 while a reader sleeps, 2 when it has asked for the writer's bell       |  reader, before sleep
-//!   1152 0x480 | u32 = 1 while the writer sleeps                                               |  writer, before sleep
+//!   1024 0x400 | u32: bit 0 a reader sleeps, bit 1 it has asked for the bell, above: wake-ups  |  reader, before sleep
+//!   1152 0x480 | u32: bit 0 the writer sleeps, above: wake-ups                                 |  writer, before sleep
 //!   1280 0x500 | fault   |                                                                        whoever finds one
 //!   4096 0x1000  cells of 64 bytes: a power of two of them
 //! ```
@@ -99,9 +99,9 @@ pub const PUBLISHED_AT: usize = 7 * APART;
 /// 1 when the reader will read no more.
 pub const READER_CLOSED_AT: usize = PUBLISHED_AT + 8;
 
-/// u32, a futex: 1 while a reader sleeps, 2 when it has asked for the writer's bell.
+/// u32, a futex: bit 0 while a reader sleeps, bit 1 when it has asked for the writer's bell, above them the wake-ups so far.
 pub const READER_SLEEPS_AT: usize = 8 * APART;
-/// u32, a futex: 1 while the writer sleeps.
+/// u32, a futex: bit 0 while the writer sleeps, above it the wake-ups so far.
 pub const WRITER_SLEEPS_AT: usize = 9 * APART;
 /// The fault that ended the ring's use, 0 for none ([`crate::Fault`]).
 pub const FAULT_AT: usize = 10 * APART;

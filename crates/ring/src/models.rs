@@ -119,6 +119,38 @@ fn loom_spsc_no_wake_up_is_lost() {
     }
 }
 
+/// The second message comes when both readers have had the first: one that sleeps over it stops the model for ever.
+#[test]
+fn loom_broadcast_no_wake_up_is_lost() {
+    for waking in [Waking::Barrier, Waking::Fence] {
+        explore(2, move || {
+            let (mut publisher, first) = broadcast::over(ring(Kind::Broadcast, 8, waking));
+            let had = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+            let readers: Vec<_> = [first.clone(), first]
+                .into_iter()
+                .map(|mut reader| {
+                    let had = Arc::clone(&had);
+                    thread::spawn(move || {
+                        let mut buffer = [0; 8];
+                        for _ in 0..2 {
+                            reader.wait(Waiting::Park, None).unwrap();
+                            assert_eq!(reader.try_read(&mut buffer), Ok(8));
+                            had.fetch_add(1, loom::sync::atomic::Ordering::Release);
+                        }
+                    })
+                })
+                .collect();
+            publisher.publish(&[1; 8]).unwrap();
+            while had.load(loom::sync::atomic::Ordering::Acquire) < 2 {
+                pause();
+            }
+            publisher.publish(&[2; 8]).unwrap();
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            drop(publisher);
+        });
+    }
+}
+
 #[test]
 fn loom_broadcast_never_tears_and_counts_what_is_lost() {
     const MESSAGES: u64 = 5;

@@ -10,6 +10,7 @@ use crate::record::{self, Record};
 use crate::ring::{Kind, Ring};
 use crate::role::{now_ns, process_of};
 use crate::sync::{Acquire, Relaxed};
+use crate::waking::says_asleep;
 use crate::writer::find_tail;
 use sidestep_sys::process::Process;
 use std::time::Duration;
@@ -103,7 +104,7 @@ fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
         process,
         is_alive: process.is_some_and(|process| process.is_alive()),
         beat_age: (beat != 0).then(|| Duration::from_nanos(now_ns().saturating_sub(beat))),
-        sleeps: ring.memory.flag(sleeps_at).load(Relaxed) != 0,
+        sleeps: says_asleep(ring.memory.flag(sleeps_at).load(Relaxed)),
         is_closed,
     }
 }

@@ -11,6 +11,7 @@
 use crate::layout::{BEAT, PID_BITS, READER_ROLE_AT, WRITER_ROLE_AT};
 use crate::ring::Ring;
 use crate::sync::{Acquire, Arc, Relaxed, SeqCst};
+use crate::waking::Sleeper;
 use sidestep_sys::process::{Process, Watch};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -50,17 +51,18 @@ pub struct Side {
     held: Option<(Arc<Ring>, u64, Option<Process>)>,
     /// The owner word that was last seen on the other side, and the watch over that process.
     peer: Option<(u64, Option<Watch>)>,
+    sleeper: Sleeper,
 }
 
 impl Side {
     /// The writer of a ring inside this process.
     pub(crate) fn writer() -> Self {
-        Self { at: WRITER_ROLE_AT, peer_at: READER_ROLE_AT, held: None, peer: None }
+        Self { at: WRITER_ROLE_AT, peer_at: READER_ROLE_AT, held: None, peer: None, sleeper: Sleeper::default() }
     }
 
     /// The reader of a ring inside this process.
     pub(crate) fn reader() -> Self {
-        Self { at: READER_ROLE_AT, peer_at: WRITER_ROLE_AT, held: None, peer: None }
+        Self { at: READER_ROLE_AT, peer_at: WRITER_ROLE_AT, held: None, peer: None, sleeper: Sleeper::default() }
     }
 
     /// Takes this side of a shared ring for this process, from nobody or from a process that has ended.
@@ -93,6 +95,16 @@ impl Side {
         if let Some((ring, ..)) = &self.held {
             ring.memory.word(self.at + BEAT).store(now_ns(), Relaxed);
         }
+    }
+
+    /// How often this side has announced a sleep so far: once per idle period, each time with a memory barrier that interrupts
+    /// the CPUs on which programs with such rings run ([`crate::Waking::Barrier`]).
+    pub fn announced_sleeps(&self) -> u64 {
+        self.sleeper.announcements()
+    }
+
+    pub(crate) fn sleeper(&mut self) -> &mut Sleeper {
+        &mut self.sleeper
     }
 
     /// Looks who holds the other side and whether it lives: one system call once it is known.

@@ -12,6 +12,7 @@ use crate::spsc::{Consumer, Producer, Resume};
 use crate::sync::{Arc, Relaxed};
 use crate::waking::Waking;
 use sidestep_sys::Problem;
+use sidestep_sys::futex::{self, Scope};
 use sidestep_sys::memory::{self, Access, HUGE_PAGE_BYTES, Mapping};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -129,7 +130,7 @@ impl Segment {
         // Who may not store cannot sleep either: it could not say so.
         let waking = if access == Access::ReadOnly { Waking::Never } else { known.waking };
         if waking == Waking::Barrier {
-            sidestep_sys::futex::register_barrier().map_err(|error| {
+            futex::register_barrier(Scope::Shared).map_err(|error| {
                 refused(format!("its sides wake each other by membarrier(2), which fails here: {error}"))
             })?;
         }
@@ -150,7 +151,7 @@ impl Segment {
     ) -> Self {
         let backing = Backing { huge_pages, locked: prepare(&mapping) };
         let memory = Memory::new(mapping);
-        let waking = available(options.waking);
+        let waking = available(options.waking, Scope::Shared);
         let facts = Facts { kind: options.kind, cells, waking, pid_namespace: facts::pid_namespace() };
         facts.write(&memory);
         let ring = Arc::new(Ring::new(memory, options.kind, cells, waking, true));
@@ -233,7 +234,7 @@ pub(crate) fn private(kind: Kind, bytes: usize, waking: Waking) -> Result<Ring, 
     let mapping = Mapping::private(ring_bytes(cells)).map_err(|error| cannot_make("in memory", error))?;
     // Pages that are not there yet come at the first touch instead.
     let _ = mapping.prefault();
-    Ok(Ring::new(Memory::new(mapping), kind, cells, available(waking), false))
+    Ok(Ring::new(Memory::new(mapping), kind, cells, available(waking, Scope::Private), false))
 }
 
 /// A new file beside what is to be `name`. One that a killed process has left, or that another one is at, is passed over.
@@ -248,9 +249,9 @@ fn unfinished(name: &str) -> io::Result<(String, File)> {
     Err(io::Error::other(format!("{UNFINISHED_MAX} unfinished ones are left beside it")))
 }
 
-fn available(waking: Waking) -> Waking {
+fn available(waking: Waking, scope: Scope) -> Waking {
     match waking {
-        Waking::Barrier if sidestep_sys::futex::register_barrier().is_err() => Waking::Fence,
+        Waking::Barrier if futex::register_barrier(scope).is_err() => Waking::Fence,
         other => other,
     }
 }

@@ -87,6 +87,18 @@ pub(crate) mod counted {
         };
     }
 
+    impl Flag {
+        pub(crate) fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
+            step();
+            self.0.fetch_or(bits, order)
+        }
+
+        pub(crate) fn fetch_and(&self, bits: u32, order: Ordering) -> u32 {
+            step();
+            self.0.fetch_and(bits, order)
+        }
+    }
+
     counted!(Word, AtomicU64, u64);
     counted!(Flag, AtomicU32, u32);
 

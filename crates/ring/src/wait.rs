@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::ring::Ring;
 use crate::role::{Peer, Side};
 use crate::sync::pause;
-use crate::waking::{self, Waking};
+use crate::waking::Waking;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,11 @@ const SPINS_PER_CLOCK: u32 = 64;
 const SPINS_PER_PEER: u32 = 1 << 16;
 /// Turns of giving the CPU away between two looks at the peer's pidfd: half a millisecond if nobody wants the CPU.
 const YIELDS_PER_PEER: u32 = 2000;
-/// The longest sleep before the peer is looked at. A message ends a sleep at once; only a death waits for this.
-pub(crate) const NAP_MAX: Duration = Duration::from_millis(5);
+/// The first sleep of a wait before the peer is looked at, twice as long each time. A message ends a sleep at once; only a
+/// death waits for this.
+const NAP_FIRST: Duration = Duration::from_millis(5);
+/// The longest sleep: an idle reader disturbs its own CPU ten times a second, and no other.
+const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,12 +76,20 @@ pub(crate) struct Waiter {
     /// When spinning gives way to what `waiting` says; known from the first look at the clock on.
     spin_end: Option<Instant>,
     spins: bool,
+    nap: Duration,
 }
 
 impl Waiter {
     pub(crate) fn new(waiting: Waiting, limit: Limit) -> Self {
         // loom has no clock: in a model the CPU is given away at once.
-        Self { waiting, limit, turns: 0, spin_end: None, spins: waiting == Waiting::Spin || !cfg!(loom) }
+        Self {
+            waiting,
+            limit,
+            turns: 0,
+            spin_end: None,
+            spins: waiting == Waiting::Spin || !cfg!(loom),
+            nap: NAP_FIRST,
+        }
     }
 
     /// Passes some time, or says why waiting makes no more sense. `is_ready` is asked before a sleep on the flag at `at`.
@@ -100,7 +111,7 @@ impl Waiter {
             return if self.turns.is_multiple_of(SPINS_PER_PEER) { check_peer(ring, side) } else { Ok(()) };
         }
         if self.waiting == Waiting::Park && ring.waking != Waking::Never {
-            waking::sleep(&ring.memory, ring.waking, ring.is_shared, at, self.nap(), is_ready);
+            side.sleeper().sleep(ring, at, self.next_nap(), is_ready);
             check_peer(ring, side)?;
         } else {
             std::thread::yield_now();
@@ -111,8 +122,10 @@ impl Waiter {
         self.check_clock()
     }
 
-    fn nap(&self) -> Duration {
-        self.limit.map_or(NAP_MAX, |limit| limit.saturating_duration_since(Instant::now()).min(NAP_MAX))
+    fn next_nap(&mut self) -> Duration {
+        let nap = self.nap;
+        self.nap = (nap * 2).min(NAP_MAX);
+        self.limit.map_or(nap, |limit| limit.saturating_duration_since(Instant::now()).min(nap))
     }
 
     /// Ends the spinning when it has lasted [`SPIN_MAX`], counted from the first call: a wait that ends before that has

@@ -3,12 +3,15 @@
 //! A reader that goes to sleep says so in a flag and looks for a message once more; a writer that has published looks at
 //! the flag. One of the two must see the other: without a full barrier between the store and the load of each, both can
 //! miss (Dekker). The barrier of the side that goes to sleep can stand for both: membarrier(2) puts it on every running
-//! thread, so the sending side pays one load of a line that it has in its cache.
+//! thread, so the sending side pays one load of a line that it has in its cache. It interrupts the CPUs of all of them, so it
+//! is put once per idle period, however often the sleeper wakes up by itself and sleeps on.
 
+#[cfg(not(loom))]
 use crate::memory::Memory;
+use crate::ring::{Kind, Ring};
 #[cfg(not(loom))]
 use crate::sync::compiler_fence;
-use crate::sync::{Relaxed, SeqCst, fence};
+use crate::sync::{Acquire, Relaxed, SeqCst, fence};
 use std::time::Duration;
 
 /// How the two sides make sure that a sleeper is seen; fixed when a ring is made.
@@ -40,88 +43,118 @@ impl Waking {
         }
     }
 
-    /// Between the store of the flag and the last look for a message: partner of [`Waking::after_publish`].
-    fn before_sleep(self) {
+    /// Between the store of the flag and the last look for a message: partner of [`Waking::after_publish`]. Whether it is
+    /// certain from now on that the other side sees the flag.
+    fn before_sleep(self, is_shared: bool) -> bool {
         fence(SeqCst);
         #[cfg(not(loom))]
-        if self == Self::Barrier && sidestep_sys::futex::barrier_everywhere().is_err() {
-            // Registration has succeeded, so only a sandbox set up since then can refuse. The limit on one sleep
-            // (`wait::NAP_MAX`) then bounds the harm.
+        if self == Self::Barrier {
+            // Registration has succeeded, so only a sandbox set up since then can refuse.
+            return sidestep_sys::futex::barrier(scope(is_shared)).is_ok();
         }
+        let _ = is_shared;
+        true
     }
 }
 
-/// The flag of a side that sleeps on the flag itself.
+/// Bit of a flag: somebody sleeps on the flag itself.
 const ASLEEP: u32 = 1;
-/// The flag of a side that sleeps somewhere else and has asked for the other side's bell.
+/// Bit of a flag: the reader sleeps somewhere else and has asked for the writer's bell.
 const ASKED_FOR_BELL: u32 = 2;
+/// The bits above count wake-ups. Whoever is on the way to sleep when one is given finds another number and does not sleep,
+/// also when another reader of the same ring has put the bit up again meanwhile.
+const WAKE_UP: u32 = 4;
+
+/// The longest sleep when it is not certain that the other side sees the flag.
+#[cfg(not(loom))]
+const UNCERTAIN_NAP: Duration = Duration::from_millis(5);
 
 /// Wakes those who sleep on the flag at `at`, if any; true when the caller has to ring its bell for them. To be called
-/// after what they wait for is stored.
+/// after what they wait for is stored. One side alone wakes on a flag.
 #[inline(always)]
-pub(crate) fn wake(memory: &Memory, waking: Waking, is_shared: bool, at: usize) -> bool {
-    is_asleep(memory, waking, at) && wake_sleepers(memory, is_shared, at)
+pub(crate) fn wake(ring: &Ring, at: usize) -> bool {
+    is_asleep(ring, at) && wake_sleepers(ring, at)
 }
 
 /// Whether somebody sleeps on the flag at `at`. To be called after what it waits for is stored.
 #[inline(always)]
-pub(crate) fn is_asleep(memory: &Memory, waking: Waking, at: usize) -> bool {
-    if waking == Waking::Never {
+pub(crate) fn is_asleep(ring: &Ring, at: usize) -> bool {
+    if ring.waking == Waking::Never {
         return false;
     }
-    waking.after_publish();
-    memory.flag(at).load(Relaxed) != 0
+    ring.waking.after_publish();
+    ring.memory.flag(at).load(Relaxed) & (ASLEEP | ASKED_FOR_BELL) != 0
 }
 
 #[cold]
-fn wake_sleepers(memory: &Memory, is_shared: bool, at: usize) -> bool {
-    if memory.flag(at).swap(0, SeqCst) == ASKED_FOR_BELL {
-        return true;
-    }
+fn wake_sleepers(ring: &Ring, at: usize) -> bool {
+    let flag = ring.memory.flag(at);
+    // Sleepers only put bits up: what comes between load and swap is in what the swap returns.
+    let given = (flag.load(Relaxed) & !(ASLEEP | ASKED_FOR_BELL)).wrapping_add(WAKE_UP);
+    let sleepers = flag.swap(given, SeqCst);
     #[cfg(not(loom))]
-    sidestep_sys::futex::wake_all(futex(memory, at), scope(is_shared));
-    #[cfg(loom)]
-    let _ = is_shared;
-    false
+    if sleepers & ASLEEP != 0 {
+        sidestep_sys::futex::wake_all(futex(&ring.memory, at), scope(ring.is_shared));
+    }
+    sleepers & ASKED_FOR_BELL != 0
 }
 
-/// Puts up the flag at `at` in the form `how`; false, and the flag down again with nobody having seen it, when `is_ready`
-/// after that.
-fn announce(memory: &Memory, waking: Waking, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> bool {
-    let flag = memory.flag(at);
-    flag.store(how, Relaxed);
-    waking.before_sleep();
-    // Down again, unless the other side has already taken the flag: then it wakes this one, or rings, and that is waited for.
-    !(is_ready() && flag.swap(0, SeqCst) == how)
+/// The sleeps of one side.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeper {
+    /// The flag as this side left it when it last announced a sleep. While it stands like that, nobody has published since,
+    /// whoever does will see it, and another sleep needs no other barrier.
+    announced: Option<u32>,
+    /// Announcements so far, each with a barrier.
+    announcements: u64,
 }
 
-/// Asks the other side to ring its bell once when what `is_ready` looks for is there; false when it is there already.
-pub(crate) fn ask_for_bell(memory: &Memory, waking: Waking, at: usize, is_ready: impl FnOnce() -> bool) -> bool {
-    announce(memory, waking, at, ASKED_FOR_BELL, is_ready)
-}
+impl Sleeper {
+    pub(crate) fn announcements(&self) -> u64 {
+        self.announcements
+    }
 
-/// Sleeps on the flag at `at` for at most `nap`, unless `is_ready` after the flag is up.
-pub(crate) fn sleep(
-    memory: &Memory,
-    waking: Waking,
-    is_shared: bool,
-    at: usize,
-    nap: Duration,
-    is_ready: impl FnOnce() -> bool,
-) {
-    if !announce(memory, waking, at, ASLEEP, is_ready) {
-        // Readers of a broadcast ring share the flag: who takes it down answers for those that sleep on it.
+    /// Asks the other side to ring its bell once when what `is_ready` looks for is there; false when it is there already.
+    pub(crate) fn ask_for_bell(&mut self, ring: &Ring, at: usize, is_ready: impl FnOnce() -> bool) -> bool {
+        self.announce(ring, at, ASKED_FOR_BELL, is_ready).is_some()
+    }
+
+    /// Sleeps on the flag at `at` for at most `nap`, unless `is_ready` after the flag is up.
+    pub(crate) fn sleep(&mut self, ring: &Ring, at: usize, nap: Duration, is_ready: impl FnOnce() -> bool) {
+        let Some(word) = self.announce(ring, at, ASLEEP, is_ready) else { return };
         #[cfg(not(loom))]
-        sidestep_sys::futex::wake_all(futex(memory, at), scope(is_shared));
-        return;
+        {
+            let nap = if self.announced.is_some() { nap } else { nap.min(UNCERTAIN_NAP) };
+            sidestep_sys::futex::wait(futex(&ring.memory, at), word, nap, scope(ring.is_shared));
+        }
+        // loom has no clock: a model in which nobody changes the flag runs out of steps, and that is the failure.
+        #[cfg(loom)]
+        while ring.memory.flag(at).load(Acquire) == word {
+            let _ = nap;
+            crate::sync::pause();
+        }
     }
-    #[cfg(not(loom))]
-    sidestep_sys::futex::wait(futex(memory, at), ASLEEP, nap, scope(is_shared));
-    // loom has no clock: a model in which the flag never falls runs out of steps, and that is the failure.
-    #[cfg(loom)]
-    while memory.flag(at).load(crate::sync::Acquire) == ASLEEP {
-        let _ = (nap, is_shared);
-        crate::sync::pause();
+
+    /// Puts up the flag at `at` in the form `how` and returns it; `None` when `is_ready` after that.
+    fn announce(&mut self, ring: &Ring, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> Option<u32> {
+        let flag = ring.memory.flag(at);
+        let stands = |word: &u32| word & how != 0 && flag.load(Acquire) == *word;
+        if let Some(word) = self.announced.filter(stands) {
+            return Some(word);
+        }
+        let word = flag.fetch_or(how, Relaxed) | how;
+        self.announcements += 1;
+        self.announced = ring.waking.before_sleep(ring.is_shared).then_some(word);
+        if !is_ready() {
+            return Some(word);
+        }
+        // Readers of a broadcast ring share the bit, so it stays up: one needless wake-up at most. In an SPSC ring it is taken
+        // down, unless the other side was faster: then it wakes this one, or rings, and that is waited for.
+        if ring.kind == Kind::Broadcast {
+            return None;
+        }
+        self.announced = None;
+        (flag.fetch_and(!how, SeqCst) & how == 0).then_some(word)
     }
 }
 
@@ -138,4 +171,70 @@ fn futex(memory: &Memory, at: usize) -> &crate::sync::Flag {
 #[cfg(all(test, not(loom)))]
 fn futex(memory: &Memory, at: usize) -> &std::sync::atomic::AtomicU32 {
     memory.flag(at).inner()
+}
+
+/// Whether a flag says that its side sleeps, for who looks on.
+pub(crate) fn says_asleep(flag: u32) -> bool {
+    flag & (ASLEEP | ASKED_FOR_BELL) != 0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::layout::READER_SLEEPS_AT;
+    use std::sync::mpsc::channel;
+
+    fn ring(kind: Kind) -> Ring {
+        crate::segment::private(kind, 4096, Waking::Barrier).unwrap()
+    }
+
+    /// The window between the last look and the futex: the message comes, and another reader, which has had it, is asleep
+    /// again. Both share the bit; the number above it is another one.
+    #[test]
+    fn a_reader_that_is_late_to_sleep_does_not_miss_its_wake_up() {
+        let ring = crate::sync::Arc::new(ring(Kind::Broadcast));
+        let (done, is_done) = channel();
+        let late = crate::sync::Arc::clone(&ring);
+        std::thread::spawn(move || {
+            let meanwhile = || {
+                assert!(!wake(&late, READER_SLEEPS_AT), "nobody has asked for a bell");
+                let other = Sleeper::default().announce(&late, READER_SLEEPS_AT, ASLEEP, || false);
+                assert!(other.is_some(), "the other reader is asleep");
+                false
+            };
+            Sleeper::default().sleep(&late, READER_SLEEPS_AT, Duration::from_secs(600), meanwhile);
+            done.send(())
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).expect("it does not sleep");
+    }
+
+    #[test]
+    fn one_announcement_lasts_until_the_other_side_wakes() {
+        for kind in [Kind::Spsc, Kind::Broadcast] {
+            let ring = ring(kind);
+            let mut sleeper = Sleeper::default();
+            for _ in 0..5 {
+                sleeper.sleep(&ring, READER_SLEEPS_AT, Duration::from_millis(1), || false);
+            }
+            assert_eq!(sleeper.announcements(), 1);
+            assert!(is_asleep(&ring, READER_SLEEPS_AT));
+            assert!(!wake(&ring, READER_SLEEPS_AT) && !is_asleep(&ring, READER_SLEEPS_AT));
+            sleeper.sleep(&ring, READER_SLEEPS_AT, Duration::from_millis(1), || false);
+            assert_eq!(sleeper.announcements(), 2);
+        }
+    }
+
+    #[test]
+    fn what_is_there_after_the_announcement_is_not_slept_over() {
+        let ring = ring(Kind::Spsc);
+        let mut sleeper = Sleeper::default();
+        sleeper.sleep(&ring, READER_SLEEPS_AT, Duration::MAX, || true);
+        assert!(!is_asleep(&ring, READER_SLEEPS_AT), "the bit is down again");
+        assert!(!sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || true));
+        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || wake(&ring, READER_SLEEPS_AT)), "it has rung");
+        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || false));
+        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || unreachable!("it has been asked for")));
+        assert!(wake(&ring, READER_SLEEPS_AT), "the bell is to be rung");
+        assert!(!wake(&ring, READER_SLEEPS_AT), "once");
+    }
 }

@@ -201,7 +201,7 @@ impl Writer {
 
     #[inline(always)]
     fn wake_reader(&self) {
-        if waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, READER_SLEEPS_AT) {
+        if waking::wake(&self.ring, READER_SLEEPS_AT) {
             self.bell.iter().for_each(|bell| bell());
         }
     }

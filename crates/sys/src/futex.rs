@@ -7,6 +7,8 @@ use std::time::Duration;
 /// membarrier(2), which the libc crate does not have.
 const MEMBARRIER_GLOBAL_EXPEDITED: i32 = 1 << 1;
 const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
+const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
 /// Who may sleep on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +46,22 @@ pub fn wake_all(word: &AtomicU32, scope: Scope) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
 }
 
-/// Makes this process take part in [`barrier_everywhere`] (membarrier(2), REGISTER_GLOBAL_EXPEDITED, Linux 4.16).
-pub fn register_barrier() -> io::Result<()> {
-    membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED)
+/// Makes this process take part in [`barrier`] of that scope (membarrier(2): REGISTER_PRIVATE_EXPEDITED, Linux 4.14, or
+/// REGISTER_GLOBAL_EXPEDITED, Linux 4.16).
+pub fn register_barrier(scope: Scope) -> io::Result<()> {
+    membarrier(match scope {
+        Scope::Private => MEMBARRIER_REGISTER_PRIVATE_EXPEDITED,
+        Scope::Shared => MEMBARRIER_REGISTER_GLOBAL_EXPEDITED,
+    })
 }
 
-/// A full memory barrier on every running thread of every process that has registered: whoever is about to sleep pays
-/// for the fence, and those who might have to wake it need none.
-pub fn barrier_everywhere() -> io::Result<()> {
-    membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
+/// A full memory barrier on every running thread of this process, or of every process that has registered: whoever is about
+/// to sleep pays for the fence, and those who might have to wake it need none. It interrupts the CPUs that these threads run on.
+pub fn barrier(scope: Scope) -> io::Result<()> {
+    membarrier(match scope {
+        Scope::Private => MEMBARRIER_PRIVATE_EXPEDITED,
+        Scope::Shared => MEMBARRIER_GLOBAL_EXPEDITED,
+    })
 }
 
 fn membarrier(command: i32) -> io::Result<()> {
@@ -88,8 +97,10 @@ mod tests {
 
     #[test]
     fn barriers_work_once_registered() {
-        if register_barrier().is_ok() {
-            barrier_everywhere().unwrap();
+        for scope in [Scope::Private, Scope::Shared] {
+            if register_barrier(scope).is_ok() {
+                barrier(scope).unwrap();
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ impl Consumer {
     pub fn ask_for_bell(&mut self) -> bool {
         let (ring, position) = (&*self.ring, self.read.position);
         let has_word = || record::is_at(ring.memory.word(ring.cell(position)).load(Acquire), position);
-        waking::ask_for_bell(&ring.memory, ring.waking, READER_SLEEPS_AT, has_word)
+        self.side.sleeper().ask_for_bell(ring, READER_SLEEPS_AT, has_word)
     }
 
     /// Says that this side will read no more: the writer's next refusal is [`crate::ClaimError::Closed`].
@@ -256,7 +256,7 @@ impl Consumer {
 
     #[inline(always)]
     fn writer_sleeps(&self) -> bool {
-        waking::is_asleep(&self.ring.memory, self.ring.waking, WRITER_SLEEPS_AT)
+        waking::is_asleep(&self.ring, WRITER_SLEEPS_AT)
     }
 
     /// Padding is released with the message behind it, so that a successor never begins at cells that are given back.
@@ -274,7 +274,7 @@ impl Consumer {
     #[inline(always)]
     fn wake_writer(&self) {
         // A writer sleeps on the flag or not at all: it has no bell to ask for.
-        let _ = waking::wake(&self.ring.memory, self.ring.waking, self.ring.is_shared, WRITER_SLEEPS_AT);
+        let _ = waking::wake(&self.ring, WRITER_SLEEPS_AT);
     }
 }
 
