@@ -98,6 +98,7 @@ impl Failure {
             Self::Send(SendError::TooLong { .. }) => ETOOLONG,
             Self::NothingCame => EEMPTY,
             Self::BeyondClaim { .. } => ETOOLONG,
+            Self::Claim(ClaimError::Forked) | Self::Read(ReadError::Forked) | Self::Wait(WaitError::Forked) => EUSAGE,
             Self::Claim(ClaimError::Full) => EFULL,
             Self::Claim(ClaimError::TooLong) | Self::Wait(WaitError::TooLong) => ETOOLONG,
             Self::Claim(ClaimError::Closed) | Self::Read(ReadError::Closed) | Self::Wait(WaitError::Closed) => ECLOSED,
@@ -138,6 +139,9 @@ impl Failure {
                 Error::NotOpen => "use a number that bind has stored and close has not seen",
                 Error::Forked => "open an engine in this process",
             },
+            (Self::Claim(ClaimError::Forked) | Self::Read(ReadError::Forked) | Self::Wait(WaitError::Forked), _) => {
+                "attach to the ring in this process; freeing the copy here leaves the parent's alone"
+            }
             (Self::Send(error), _) => send_next(*error),
             (_, EFULL) => "wait for room with sidestep_producer_wait",
             (_, EEMPTY) => "wait for a message with the handle's wait call",

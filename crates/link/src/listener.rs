@@ -4,13 +4,18 @@ use crate::shm::{self, Settings, TurnedAway};
 use crate::{Address, Backend, Link, Options, kernel::KernelLink, uring::UringLink};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
+use sidestep_sys::fork::ForkGuard;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, io};
+
+/// The longest that accept(2) waits at a time.
+const ACCEPT_MAX: Duration = Duration::from_secs(3600);
 
 /// Connections not yet accepted that the kernel keeps.
 const BACKLOG: i32 = 16;
@@ -41,6 +46,35 @@ pub struct Listener {
     /// What a link in shared memory is to be.
     settings: Settings,
     refusals: Mutex<Refusals>,
+    /// The file that bind(2) has made, for its drop.
+    _file: Option<SocketFile>,
+}
+
+/// The file of a Unix socket, removed with its listener: by the process that made it, and if it is still that file.
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    guard: ForkGuard,
+}
+
+impl SocketFile {
+    fn of(address: &Address) -> io::Result<Option<Self>> {
+        let (Address::Unix(path) | Address::Shm(path)) = address else { return Ok(None) };
+        let facts = fs::symlink_metadata(path)?;
+        let (device, inode) = (facts.dev(), facts.ino());
+        Ok(Some(Self { path: path.clone(), device, inode, guard: ForkGuard::new()? }))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let is_it = |facts: fs::Metadata| (facts.dev(), facts.ino()) == (self.device, self.inode);
+        if self.guard.is_same_process() && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
+            // Without the listener behind it the name only misleads. Gone meanwhile is as good.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Connectors that a listener for shared memory did not take.
@@ -86,7 +120,15 @@ impl Listener {
         }
         socket.bind(&socket_address(address).map_err(fail)?).map_err(fail)?;
         socket.listen(BACKLOG).map_err(fail)?;
-        Ok(Self { socket, options: *options, address: address.clone(), settings, refusals: Mutex::default() })
+        let (address, refusals) = (address.clone(), Mutex::default());
+        Ok(Self {
+            socket,
+            options: *options,
+            _file: SocketFile::of(&address).map_err(fail)?,
+            address,
+            settings,
+            refusals,
+        })
     }
 
     /// Where it listens, with the port that the kernel chose.
@@ -105,13 +147,15 @@ impl Listener {
 
     /// As [`Listener::accept`], but a connection from another host than `only` is closed unread.
     pub fn accept_from(&self, timeout: Duration, only: Option<IpAddr>) -> io::Result<Accepted> {
-        let deadline = Instant::now() + timeout;
+        // A time beyond what the clock can name is for ever.
+        let deadline = Instant::now().checked_add(timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            self.socket.set_read_timeout(Some(left))?;
+            // The kernel counts a timeout in ticks and refuses one that it cannot count; the loop comes back to a long one.
+            self.socket.set_read_timeout(Some(left.map_or(ACCEPT_MAX, |left| left.min(ACCEPT_MAX))))?;
             match self.socket.accept() {
                 Ok((socket, peer)) if is_from(&peer, only) => {
                     let credentials = Credentials::of_peer(socket.as_fd()).ok();
@@ -120,7 +164,7 @@ impl Listener {
                     }
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -156,15 +200,6 @@ fn is_from(peer: &SockAddr, only: Option<IpAddr>) -> bool {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Address::Unix(path) | Address::Shm(path) = &self.address {
-            // The name is ours; without the listener behind it, it only misleads. Already gone is as good.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
 /// Makes a link of a connected socket.
 pub(crate) fn over(socket: Socket, options: &Options) -> Result<Box<dyn Link>, Problem> {
     let is_tcp = socket.local_addr().ok().and_then(|address| address.as_socket()).is_some()
@@ -190,5 +225,45 @@ fn socket_address(address: &Address) -> io::Result<SockAddr> {
     match address {
         Address::Tcp(address) => Ok((*address).into()),
         Address::Unix(path) | Address::Shm(path) => SockAddr::unix(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(path: &Path) -> Listener {
+        Listener::bind(&Address::Unix(path.to_owned()), &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn a_listener_leaves_the_socket_of_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = listener(&path);
+        fs::remove_file(&path).unwrap();
+        let second = listener(&path);
+        drop(first);
+        assert!(path.exists(), "it is another file");
+        drop(second);
+        assert!(!path.exists(), "this one was its own");
+    }
+
+    #[test]
+    fn a_time_without_end_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = listener(&path);
+        let connector = connect(&Address::Unix(path), &Options::default()).unwrap();
+        for timeout in [Duration::MAX, Duration::from_secs(u32::MAX.into())] {
+            let accepted = std::thread::scope(|threads| {
+                let accepting = threads.spawn(|| listener.accept(timeout));
+                // One is in the queue, the other comes.
+                let _another = connect(&listener.address().unwrap(), &Options::default()).unwrap();
+                accepting.join().unwrap()
+            });
+            assert!(accepted.is_ok());
+        }
+        drop(connector);
     }
 }

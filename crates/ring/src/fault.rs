@@ -41,6 +41,9 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// What is said of a copy of a handle in a forked child.
+pub(crate) const FORKED: &str = "the handle belongs to the process that this one was forked from";
+
 /// Why nothing could be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimError {
@@ -50,6 +53,8 @@ pub enum ClaimError {
     TooLong,
     /// The reader has closed: nobody will read it.
     Closed,
+    /// The handle belongs to the process that this one was forked from.
+    Forked,
     /// The reader wrote what no reader writes.
     Faulty(Fault),
 }
@@ -60,6 +65,7 @@ impl fmt::Display for ClaimError {
             Self::Full => f.write_str("the ring is full"),
             Self::TooLong => f.write_str("the message is longer than the ring's longest"),
             Self::Closed => f.write_str("the reader has closed the ring"),
+            Self::Forked => f.write_str(FORKED),
             Self::Faulty(fault) => fault.fmt(f),
         }
     }
@@ -74,6 +80,8 @@ pub enum ReadError {
     Empty,
     /// The writer has closed and everything is read. A new writer may open the ring again.
     Closed,
+    /// The handle belongs to the process that this one was forked from.
+    Forked,
     /// The buffer is shorter than the message, which stays where it is (broadcast only).
     TooShort {
         /// Bytes that the message needs.
@@ -99,6 +107,7 @@ impl fmt::Display for ReadError {
         match self {
             Self::Empty => f.write_str("the ring is empty"),
             Self::Closed => f.write_str("the writer has closed the ring"),
+            Self::Forked => f.write_str(FORKED),
             Self::TooShort { needs } => write!(f, "the message has {needs} bytes, the buffer fewer"),
             Self::Lost(loss) => write!(f, "{} messages ({} bytes) were overwritten unread", loss.messages, loss.bytes),
             Self::Faulty(fault) => fault.fmt(f),

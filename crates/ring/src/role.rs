@@ -12,6 +12,7 @@ use crate::layout::{BEAT, PID_BITS, READER_ROLE_AT, WRITER_ROLE_AT};
 use crate::ring::Ring;
 use crate::sync::{Acquire, Arc, Relaxed, SeqCst};
 use crate::waking::Sleeper;
+use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::process::{Process, Watch};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -38,17 +39,29 @@ pub(crate) enum TakeError {
     Held(Process),
     /// It changes hands all the time.
     Contended,
-    /// /proc does not tell who this process is.
+    /// /proc does not tell when this process started.
     Unnamed,
+    /// There is no page for the guard against forked copies.
+    Unguarded,
+}
+
+/// A side of a shared ring that this process holds.
+struct Held {
+    ring: Arc<Ring>,
+    /// The owner word that says so.
+    owner: u64,
+    /// Whom it replaced.
+    replaced: Option<Process>,
+    /// A forked child has a copy of the handle, and holds nothing.
+    guard: ForkGuard,
 }
 
 /// One side of a ring, as the handle that holds it sees it.
 pub struct Side {
     at: usize,
     peer_at: usize,
-    /// The shared ring in which this process holds the side, the word that says so, and whom it replaced; nothing in a
-    /// ring that is not shared and for who only looks.
-    held: Option<(Arc<Ring>, u64, Option<Process>)>,
+    /// Nothing in a ring that is not shared and for who only looks.
+    held: Option<Held>,
     /// The owner word that was last seen on the other side, and the watch over that process.
     peer: Option<(u64, Option<Watch>)>,
     sleeper: Sleeper,
@@ -68,6 +81,7 @@ impl Side {
     /// Takes this side of a shared ring for this process, from nobody or from a process that has ended.
     pub(crate) fn take(mut self, ring: &Arc<Ring>) -> Result<Self, TakeError> {
         let this = owner_word(Process::this().map_err(|_| TakeError::Unnamed)?);
+        let guard = ForkGuard::new().map_err(|_| TakeError::Unguarded)?;
         let word = ring.memory.word(self.at);
         for _ in 0..ATTEMPTS_MAX {
             let current = word.load(Acquire);
@@ -77,7 +91,7 @@ impl Side {
             }
             // Partner: the same exchange of a rival; one of the two fails and looks again.
             if word.compare_exchange(current, this, SeqCst, Relaxed).is_ok() {
-                self.held = Some((Arc::clone(ring), this, holder));
+                self.held = Some(Held { ring: Arc::clone(ring), owner: this, replaced: holder, guard });
                 self.beat();
                 return Ok(self);
             }
@@ -87,12 +101,18 @@ impl Side {
 
     /// The process that held this side before, if it ended without leaving.
     pub fn replaced(&self) -> Option<Process> {
-        self.held.as_ref()?.2
+        self.held.as_ref()?.replaced
+    }
+
+    /// False in a child that was forked from the process that holds this side: what it has is a copy of a handle.
+    #[inline(always)]
+    pub(crate) fn is_ours(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.guard.is_same_process())
     }
 
     /// Tells observers that this side is alive; waiting does it as well.
     pub fn beat(&self) {
-        if let Some((ring, ..)) = &self.held {
+        if let Some(Held { ring, .. }) = self.held.as_ref().filter(|held| held.guard.is_same_process()) {
             ring.memory.word(self.at + BEAT).store(now_ns(), Relaxed);
         }
     }
@@ -133,9 +153,9 @@ impl Side {
 }
 
 impl Drop for Side {
-    /// Leaves in good order.
+    /// Leaves in good order; a forked child has nothing to leave.
     fn drop(&mut self) {
-        if let Some((ring, owner, _)) = &self.held {
+        if let Some(Held { ring, owner, .. }) = self.held.as_ref().filter(|held| held.guard.is_same_process()) {
             // If somebody scribbled over the word it is not ours to clear.
             let _ = ring.memory.word(self.at).compare_exchange(*owner, 0, SeqCst, Relaxed);
         }
@@ -155,4 +175,72 @@ fn owner_word(process: Process) -> u64 {
 /// CLOCK_MONOTONIC_RAW, ns: the same for all processes of a host.
 pub(crate) fn now_ns() -> u64 {
     sidestep_sys::clock::monotonic_raw_ns()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::fault::{ClaimError, ReadError};
+    use crate::segment::{Options, Segment};
+    use crate::{Kind, Waking};
+
+    /// The exit code of a forked child that runs `work`, which may neither allocate nor take a lock.
+    fn in_a_child(work: impl FnOnce() -> bool) -> i32 {
+        // SAFETY: the child runs `work`, which allocates nothing, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let code = i32::from(!work());
+            // SAFETY: _exit runs no handler of this process.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` is a valid place for the result.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        status
+    }
+
+    #[test]
+    fn a_forked_child_neither_uses_nor_frees_the_side_of_its_parent() {
+        let make = |kind| Segment::memfd(&Options { kind, bytes: 4096, waking: Waking::Never }).unwrap();
+        let segment = make(Kind::Spsc);
+        let mut producer = Some(segment.producer().unwrap());
+        let mut consumer = Some(segment.consumer(Default::default()).unwrap());
+        producer.as_mut().unwrap().try_send(b"before").unwrap();
+        consumer.as_mut().unwrap().front().unwrap();
+        producer.as_mut().unwrap().reserve(5).unwrap().copy_from_slice(b"after");
+        let status = in_a_child(|| {
+            let (mut producer, mut consumer) = (producer.take().unwrap(), consumer.take().unwrap());
+            // What is open or on loan is the parent's, too.
+            producer.publish(5);
+            consumer.release();
+            let is_refused = producer.try_send(b"child") == Err(ClaimError::Forked)
+                && consumer.try_read().is_err_and(|error| error == ReadError::Forked);
+            producer.close();
+            consumer.close();
+            drop((producer, consumer));
+            is_refused
+        });
+        assert_eq!(status, 0);
+        assert!(segment.producer().is_err() && segment.consumer(Default::default()).is_err(), "the parent holds both");
+        producer.as_mut().unwrap().publish(5);
+        let mut seen = Vec::new();
+        let read = consumer.as_mut().unwrap();
+        read.release();
+        while let Ok(message) = read.try_read() {
+            seen.push(message.to_vec());
+        }
+        assert_eq!(seen, [b"after"]);
+
+        let broadcast = make(Kind::Broadcast);
+        let mut publisher = Some(broadcast.publisher().unwrap());
+        let status = in_a_child(|| {
+            let mut publisher = publisher.take().unwrap();
+            let is_refused = publisher.publish(b"child") == Err(ClaimError::Forked);
+            drop(publisher);
+            is_refused
+        });
+        assert_eq!(status, 0);
+        assert!(broadcast.publisher().is_err(), "the parent holds it");
+        publisher.unwrap().publish(b"parent").unwrap();
+        assert_eq!(broadcast.stat().written.messages, 1);
+    }
 }

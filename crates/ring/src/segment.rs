@@ -97,8 +97,8 @@ impl Segment {
     }
 
     /// Attaches to a ring in a file. Whoever may write the file can also truncate it, and a mapping of what is gone kills
-    /// by SIGBUS: a file that everybody may write, or that somebody else owns, is refused; for peers without trust, use
-    /// a memfd.
+    /// by SIGBUS: a file that its group or everybody may write, or that somebody else owns, is refused; for peers without
+    /// trust, use a memfd.
     pub fn open(path: &Path, access: Access) -> Result<Self, Problem> {
         let name = path.display().to_string();
         // Not to wait for the other end of what turns out to be a FIFO.
@@ -107,7 +107,8 @@ impl Segment {
         Self::attach(name.clone(), open.map_err(|error| cannot_attach(&name, error))?, access)
     }
 
-    /// Attaches to a ring in a descriptor that was handed over. A memfd whose size is not sealed is refused.
+    /// Attaches to a ring in a descriptor that was handed over. A memfd whose size is not sealed is refused, and one on huge
+    /// pages that another user made: what is taken back of those kills by SIGBUS where no page is free.
     pub fn from_fd(file: OwnedFd, access: Access) -> Result<Self, Problem> {
         Self::attach("a handed-over descriptor".into(), File::from(file), access)
     }
@@ -219,6 +220,7 @@ impl Segment {
             Err(TakeError::Held(holder)) => format!("process {} holds this side and lives", holder.pid),
             Err(TakeError::Contended) => "others are taking this side at this moment".into(),
             Err(TakeError::Unnamed) => "/proc does not tell when this process started".into(),
+            Err(TakeError::Unguarded) => "no memory is left for the guard against forked copies".into(),
         };
         Err(cannot_attach(&self.name, why))
     }
@@ -273,13 +275,17 @@ fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
         return Err("it is not a regular file");
     }
     let has_name = facts.nlink() > 0;
+    let is_trusted = facts.uid() == 0 || facts.uid() == sidestep_sys::process::effective_uid();
     match memory::size_is_sealed(file.as_fd()) {
+        // A hole in an ordinary memfd is filled with zeroes; on huge pages only while one is free, else by SIGBUS.
+        Some(true) if memory::is_hugetlbfs(file.as_fd()) && !is_trusted => {
+            Err("it lies on huge pages and somebody else made it, who could take them back under the mapping")
+        }
         Some(true) => Ok(()),
         Some(false) if !has_name => Err("its size is not sealed: whoever made it could truncate it under the mapping"),
         _ if facts.mode() & 0o002 != 0 => Err("everybody may write it, and so truncate it under the mapping"),
-        _ if facts.uid() != 0 && facts.uid() != sidestep_sys::process::effective_uid() => {
-            Err("somebody else owns it, and could truncate it under the mapping")
-        }
+        _ if facts.mode() & 0o020 != 0 => Err("its group may write it, and so truncate it under the mapping"),
+        _ if !is_trusted => Err("somebody else owns it, and could truncate it under the mapping"),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! How a side waits: spin, spin then yield, or spin then sleep; with a deadline, and with an eye on the peer.
 
-use crate::fault::Fault;
+use crate::fault::{FORKED, Fault};
 use crate::ring::Ring;
 use crate::role::{Peer, Side};
 use crate::sync::pause;
@@ -50,6 +50,8 @@ pub enum WaitError {
     PeerGone,
     /// The message is longer than this ring's longest.
     TooLong,
+    /// The handle belongs to the process that this one was forked from.
+    Forked,
     /// The peer wrote what no peer writes.
     Faulty(Fault),
 }
@@ -61,6 +63,7 @@ impl fmt::Display for WaitError {
             Self::Closed => f.write_str("the other side has closed the ring"),
             Self::PeerGone => f.write_str("the process of the other side has ended"),
             Self::TooLong => f.write_str("the message is longer than the ring's longest"),
+            Self::Forked => f.write_str(FORKED),
             Self::Faulty(fault) => fault.fmt(f),
         }
     }

@@ -96,6 +96,8 @@ fn wake_sleepers(ring: &Ring, at: usize) -> bool {
     if sleepers & ASLEEP != 0 {
         sidestep_sys::futex::wake_all(futex(&ring.memory, at), scope(ring.is_shared));
     }
+    #[cfg(loom)]
+    fence(SeqCst);
     sleepers & ASKED_FOR_BELL != 0
 }
 
@@ -127,9 +129,13 @@ impl Sleeper {
             let nap = if self.announced.is_some() { nap } else { nap.min(UNCERTAIN_NAP) };
             sidestep_sys::futex::wait(futex(&ring.memory, at), word, nap, scope(ring.is_shared));
         }
-        // loom has no clock: a model in which nobody changes the flag runs out of steps, and that is the failure.
+        // futex(2) has a full barrier on either side. loom has no clock: a model in which nobody changes the flag runs out of
+        // steps, and that is the failure.
         #[cfg(loom)]
-        while ring.memory.flag(at).load(Acquire) == word {
+        while {
+            fence(SeqCst);
+            ring.memory.flag(at).load(Relaxed) == word
+        } {
             let _ = nap;
             crate::sync::pause();
         }

@@ -68,4 +68,9 @@ fn pass_messages() {
         producer.try_send(&message).unwrap();
         assert_eq!(*consumer.try_read().unwrap(), message);
     }
+    // Whoever made it could take pages back, and a page that cannot be had again is a SIGBUS.
+    std::os::unix::fs::fchown(segment.fd(), Some(65534), None).unwrap();
+    let strangers = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap(), Access::ReadWrite);
+    let why = strangers.err().expect("another user made it").to_string();
+    assert!(why.contains("huge pages"), "{why}");
 }

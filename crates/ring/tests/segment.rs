@@ -109,6 +109,8 @@ fn files_that_others_could_truncate_are_refused() {
     drop(Segment::create(&path, &options(Kind::Spsc)).unwrap());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     assert!(open(&path).contains("everybody may write it"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+    assert!(open(&path).contains("its group may write it"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(5000).unwrap();
     assert!(open(&path).contains("the file has 5000 bytes, the ring needs"));

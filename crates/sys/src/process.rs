@@ -1,5 +1,7 @@
 //! Which process is which: identity that survives the reuse of pids, life, signals, the bond to a parent.
 
+mod boot_clock;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,7 +13,7 @@ use std::process::Command;
 pub struct Process {
     /// The process id.
     pub pid: u32,
-    /// Field 22 of `/proc/PID/stat` (proc_pid_stat(5)).
+    /// Field 22 of `/proc/PID/stat` (proc_pid_stat(5)), as the initial time namespace sees it.
     pub start_ticks: u64,
 }
 
@@ -23,7 +25,8 @@ impl Process {
     }
 
     /// The process that has this pid now; `None` where there is none, or only a zombie waiting for its parent. Err where it
-    /// may not be looked at: `/proc` mounted with hidepid=2 (proc(5)) does not show the processes of other users.
+    /// may not be looked at: `/proc` mounted with hidepid=2 (proc(5)) does not show the processes of other users; and in a time
+    /// namespace that does not tell how far it is shifted.
     pub fn of(pid: u32) -> io::Result<Option<Self>> {
         let stat = match fs::read(format!("/proc/{pid}/stat")) {
             Ok(stat) => stat,
@@ -34,7 +37,10 @@ impl Process {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat is malformed")))?;
         // The first thread of a process can be a zombie while others still run, or are still on their way out.
         let has_ended = matches!(state, b'Z' | b'X' | b'x') && threads <= 1;
-        Ok((!has_ended).then_some(Self { pid, start_ticks }))
+        if has_ended {
+            return Ok(None);
+        }
+        Ok(Some(Self { pid, start_ticks: boot_clock::unshifted(start_ticks)? }))
     }
 
     /// Whether this very process still runs. What cannot be read counts as alive: nothing of it may be removed.
@@ -250,6 +256,32 @@ mod tests {
             String::from_utf8_lossy(&done.stdout),
             String::from_utf8_lossy(&done.stderr)
         );
+    }
+
+    /// Runs this test alone in a time namespace whose boot clock is shifted (unshare --boottime).
+    #[test]
+    fn a_process_is_the_same_in_another_time_namespace() {
+        if let Ok(names) = std::env::var("SIDESTEP_SHIFTED") {
+            let (pid, start) = names.split_once(' ').unwrap();
+            let outside = Process { pid: pid.parse().unwrap(), start_ticks: start.parse().unwrap() };
+            assert!(outside.is_alive(), "{:?} from in here", Process::of(outside.pid));
+            assert!(Process::this().unwrap().is_alive());
+            return;
+        }
+        if !is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        if !std::path::Path::new("/proc/self/timens_offsets").exists() {
+            return eprintln!("skipped: this kernel has no time namespaces");
+        }
+        let this = Process::this().unwrap();
+        for shift in ["1000", "86400"] {
+            let mut command = Command::new("unshare");
+            command.args(["--time", "--boottime", shift, "--fork"]).arg(std::env::current_exe().unwrap());
+            command.args(["--exact", "process::tests::a_process_is_the_same_in_another_time_namespace"]);
+            let done = command.env("SIDESTEP_SHIFTED", format!("{} {}", this.pid, this.start_ticks)).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        }
     }
 
     #[test]

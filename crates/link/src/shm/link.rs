@@ -103,6 +103,7 @@ impl ShmLink {
             }
             Err(ReadError::Empty) => Err(ErrorKind::WouldBlock.into()),
             Err(ReadError::Closed) => Ok(0),
+            Err(error @ ReadError::Forked) => Err(forked(error)),
             Err(error) => Err(invalid(error)),
         }
     }
@@ -183,6 +184,7 @@ impl ShmLink {
             ClaimError::Full | ClaimError::Closed => self.watch.last_words(ErrorKind::BrokenPipe),
             // What UDP says.
             ClaimError::TooLong => io::Error::from_raw_os_error(libc::EMSGSIZE),
+            ClaimError::Forked => forked(error),
             ClaimError::Faulty(_) => invalid(error),
         }
     }
@@ -200,6 +202,7 @@ impl ShmLink {
                 Err(WaitError::TimedOut) => {}
                 Err(WaitError::Closed | WaitError::PeerGone) => return Err(ClaimError::Closed),
                 Err(WaitError::TooLong) => return Err(ClaimError::TooLong),
+                Err(WaitError::Forked) => return Err(ClaimError::Forked),
                 Err(WaitError::Faulty(fault)) => return Err(ClaimError::Faulty(fault)),
             }
         }
@@ -245,6 +248,12 @@ impl Link for ShmLink {
 
 fn has_passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// A forked child has a copy of the link, which stays its parent's.
+#[cold]
+fn forked(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, error)
 }
 
 #[cold]

@@ -25,12 +25,16 @@ impl Publisher {
         Ok(Self { writer, abandoned, side })
     }
 
-    /// Sends a copy of `message` to whoever reads. The only refusal is [`ClaimError::TooLong`].
+    /// Sends a copy of `message` to whoever reads. The only refusals are [`ClaimError::TooLong`] and, in a child that was
+    /// forked from the process of this handle, [`ClaimError::Forked`].
     #[inline]
     pub fn publish(&mut self, message: &[u8]) -> Result<(), ClaimError> {
         let cells = record::cells(message.len());
         if cells > self.writer.ring().record_cells_max() || message.len() > self.message_bytes_max() {
             return Err(ClaimError::TooLong);
+        }
+        if !self.side.is_ours() {
+            return Err(ClaimError::Forked);
         }
         let position = self.writer.begin(cells, u64::MAX);
         let ring = self.writer.ring();
@@ -43,7 +47,9 @@ impl Publisher {
 
     /// Says that nothing follows.
     pub fn close(&mut self) {
-        self.writer.close();
+        if self.side.is_ours() {
+            self.writer.close();
+        }
     }
 
     /// This side's sign of life, and whom it replaced.

@@ -83,7 +83,7 @@ impl Consumer {
     /// Gives the message on loan back to the writer; nothing when there is none. [`Consumer::wait`] lends nothing.
     #[inline]
     pub fn release(&mut self) {
-        if self.lent.0 > 0 {
+        if self.lent.0 > 0 && self.side.is_ours() {
             self.advance();
             self.settle();
         }
@@ -124,6 +124,7 @@ impl Consumer {
                 }
                 Err(ReadError::Empty) => {}
                 Err(ReadError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
+                Err(ReadError::Forked) => return Err(WaitError::Forked),
                 Err(_) => return Err(WaitError::Closed),
             }
             let (ring, position) = (&*self.ring, self.read.position);
@@ -147,6 +148,9 @@ impl Consumer {
 
     /// Says that this side will read no more: the writer's next refusal is [`crate::ClaimError::Closed`].
     pub fn close(&mut self) {
+        if !self.side.is_ours() {
+            return;
+        }
         self.publish();
         self.ring.memory.word(READER_CLOSED_AT).store(1, Release);
         self.wake_writer();
@@ -175,6 +179,9 @@ impl Consumer {
     /// Makes the next message the one on loan.
     #[inline(always)]
     fn look(&mut self) -> Result<(), ReadError> {
+        if !self.side.is_ours() {
+            return Err(ReadError::Forked);
+        }
         // Two steps at most: padding goes to the ring's end, and none can begin there.
         for _ in 0..2 {
             let position = self.read.position;

@@ -65,7 +65,9 @@ impl Producer {
     /// Publishes the first `length` bytes of what is reserved; nothing when nothing is.
     #[inline(always)]
     pub fn publish(&mut self, length: usize) {
-        if let Some((_, claimed)) = self.claimed.take() {
+        if let Some((_, claimed)) = self.claimed.take()
+            && self.side.is_ours()
+        {
             self.writer.end(length.min(claimed));
             self.writer.publish();
         }
@@ -74,7 +76,7 @@ impl Producer {
     /// Gives back what is reserved.
     #[inline]
     pub fn discard(&mut self) {
-        if self.claimed.take().is_some() {
+        if self.claimed.take().is_some() && self.side.is_ours() {
             self.writer.abort();
         }
     }
@@ -121,6 +123,7 @@ impl Producer {
                 Err(ClaimError::Faulty(fault)) => return Err(WaitError::Faulty(fault)),
                 Err(ClaimError::Closed) => return Err(WaitError::Closed),
                 Err(ClaimError::TooLong) => return Err(WaitError::TooLong),
+                Err(ClaimError::Forked) => return Err(WaitError::Forked),
             }
             let ring = &**self.writer.ring();
             let needs = self.writer.needs(record::cells(length));
@@ -136,7 +139,9 @@ impl Producer {
     /// Says that nothing follows: the reader gets [`crate::ReadError::Closed`] when it has read the rest.
     pub fn close(&mut self) {
         self.claimed = None;
-        self.writer.close();
+        if self.side.is_ours() {
+            self.writer.close();
+        }
     }
 
     /// What to do when a message (or the close) is there for a reader that has asked for it, once per asking
@@ -186,6 +191,9 @@ impl Producer {
         let cells = record::cells(length);
         if cells > self.writer.ring().record_cells_max() || length > self.message_bytes_max() {
             return Err(ClaimError::TooLong);
+        }
+        if !self.side.is_ours() {
+            return Err(ClaimError::Forked);
         }
         let needs = self.writer.needs(cells);
         if needs <= self.limit { Ok(()) } else { self.refresh(needs) }

@@ -99,7 +99,7 @@ impl Tail {
                     flushed
                 }
                 Err(ReadError::Closed) => return End::Closed,
-                Err(error @ (ReadError::Faulty(_) | ReadError::TooShort { .. })) => {
+                Err(error @ (ReadError::Faulty(_) | ReadError::TooShort { .. } | ReadError::Forked)) => {
                     return End::Failed(Problem::failed("cannot follow the ring", error).next("make a new ring"));
                 }
             };
