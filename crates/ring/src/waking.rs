@@ -141,6 +141,12 @@ impl Sleeper {
         }
     }
 
+    /// Another reader on its way to sleep, for tests and models.
+    #[cfg(any(test, loom))]
+    pub(crate) fn announce_sleep(&mut self, ring: &Ring, at: usize) {
+        assert!(self.announce(ring, at, ASLEEP, || false).is_some());
+    }
+
     /// Puts up the flag at `at` in the form `how` and returns it; `None` when `is_ready` after that.
     fn announce(&mut self, ring: &Ring, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> Option<u32> {
         let flag = ring.memory.flag(at);
@@ -204,8 +210,7 @@ mod tests {
         std::thread::spawn(move || {
             let meanwhile = || {
                 assert!(!wake(&late, READER_SLEEPS_AT), "nobody has asked for a bell");
-                let other = Sleeper::default().announce(&late, READER_SLEEPS_AT, ASLEEP, || false);
-                assert!(other.is_some(), "the other reader is asleep");
+                Sleeper::default().announce_sleep(&late, READER_SLEEPS_AT);
                 false
             };
             Sleeper::default().sleep(&late, READER_SLEEPS_AT, Duration::from_secs(600), meanwhile);
