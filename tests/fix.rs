@@ -274,6 +274,67 @@ fn messages_are_explained_wherever_they_stand() {
         (line["name"].as_str(), line["fields"][6]["name"].as_str()),
         (Some("ExecutionReport"), Some("ExecType"))
     );
+    assert!(explained.contains("  150 ExecType                 2 (Fill)\n"), "{explained}");
+    assert!(explained.contains("  ! CheckSum (10) is 000, and the bytes give "), "{explained}");
+    assert!(line["errors"].as_array().is_some_and(|errors| errors.len() == 2), "{line}");
+    let told = run(&["fix", "decode", &log]);
+    assert_eq!(told.code, 1, "damage was seen");
+    assert!(told.stderr.contains("1 line without a message skipped"), "{}", told.stderr);
+    std::fs::write(&log, "8=FIX.4.4|9=5|35=0|10=163|\n8=FIX.4.4|9=5|35=0|\n").unwrap();
+    let cut = run(&["fix", "decode", &log]);
+    assert!(cut.code == 1 && cut.stderr.contains("1 message without an end skipped"), "{cut:?}");
+    std::fs::write(&log, "8=FIX.4.4|9=5|35=0|10=163|\n").unwrap();
+    assert_eq!(run(&["fix", "decode", &log]).code, 0);
     std::fs::write(&log, "nothing of the kind").unwrap();
     assert_eq!(run(&["fix", "decode", &log]).code, 1);
+}
+
+#[test]
+fn values_are_explained_by_the_dictionary_that_is_given() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (xml, log) = (path("own.xml"), path("log"));
+    let fields = "<field number='54' name='Side' type='CHAR'><value enum='1' description='BID'/></field>\
+                  <field number='18' name='ExecInst' type='MULTIPLESTRINGVALUE'><value enum='1' description='NOT_HELD'/>\
+                  <value enum='2' description='WORK'/></field>";
+    let text =
+        format!("<fix major='4' minor='4'><header/><trailer/><messages/><components/><fields>{fields}</fields></fix>");
+    std::fs::write(&xml, text).unwrap();
+    std::fs::write(&log, "8=FIX.4.4|9=21|35=D|54=1|18=1 2|10=000|\n").unwrap();
+    let explained = run(&["fix", "decode", "--dictionary", &xml, &log]).stdout;
+    assert!(explained.contains(" 1 (BID)\n") && explained.contains(" 1 2 (NOT_HELD, WORK)\n"), "{explained}");
+    let standard = run(&["fix", "decode", &log]).stdout;
+    assert!(standard.contains(" 1 (Buy)\n"), "{standard}");
+}
+
+#[test]
+fn what_never_ends_is_not_read_as_a_file_of_settings() {
+    for more in
+        [&["--cfg", "/dev/zero"][..], &["--listen", "127.0.0.1:0", "--tls-cert", "/dev/zero", "--tls-key", "/dev/zero"]]
+    {
+        let refused = run(&[&["fix", "exchange"], more].concat());
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.stderr.contains("it is a device"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_refused_until_its_loss_is_accepted() {
+    let folder = tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let exchange = ["--listen", "127.0.0.1:0", "--store", "page-cache", "--store-path", &store];
+    let first = Exchange::start(&exchange);
+    let client = folder.path().join("client").display().to_string();
+    assert_eq!(send(&first.address, &["--store-path", &client]).code, 0);
+    let session = std::fs::read_dir(&client).unwrap().next().unwrap().unwrap().path();
+    let segment = session.join("0000000000000000.journal");
+    std::fs::write(&segment, vec![0; std::fs::metadata(&segment).unwrap().len() as usize]).unwrap();
+    let refused = send(&first.address, &["--store-path", &client]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("--accept-loss"), "{}", refused.stderr);
+    let accepted = send(&first.address, &["--store-path", &client, "--accept-loss", "--reset"]);
+    assert_eq!(accepted.code, 0, "{}", accepted.stderr);
+    assert!(accepted.stderr.contains("loss accepted"), "{}", accepted.stderr);
+    assert_eq!(send(&first.address, &["--store-path", &client]).code, 0);
+    first.stop("TERM");
 }

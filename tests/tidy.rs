@@ -188,6 +188,54 @@ fn locked_names(entry: &str) -> Option<(&str, Vec<&str>)> {
     Some((name, names.collect()))
 }
 
+/// Ways to read that end only where the file does. `sidestep_sys::file` reads what somebody names, up to a limit.
+const UNBOUNDED: &[&str] =
+    &["fs::read(", "read_to_string(", "read_to_end(", "BufReader::new", ".read_line(", "pem_file", "io::copy("];
+
+/// Files of the kernel in /proc and /sys (it bounds them), and what only tests and our own tools read, with the reason.
+const READ_WHOLE: &[(&str, &str)] = &[
+    ("crates/sys/src/proc.rs", "/proc and /sys"),
+    ("crates/sys/src/clock.rs", "/sys"),
+    ("crates/tune/src/isolate.rs", "a cgroup's files, which are the kernel's"),
+    ("crates/tune/src/host/tree.rs", "a made-up /proc and /sys of tests"),
+    ("crates/control/src/netlink/sockets.rs", "/proc/net, line by line"),
+    ("crates/bench/src/fix/own.rs", "the first line of a child that is this program"),
+    ("crates/testkit/src/vm/init.rs", "the image that the test has made"),
+    ("crates/testkit/src/vm/image.rs", "programs and modules for a virtual machine of the tests"),
+    ("crates/testkit/src/vm/kernel.rs", "packages of the distribution, for tests"),
+    ("crates/testkit/src/vm/machine.rs", "the console of a virtual machine of the tests"),
+    ("crates/testkit/src/vm/modules.rs", "packages of the distribution, for tests"),
+];
+
+#[test]
+fn what_is_read_has_a_limit() {
+    let mut used = Vec::new();
+    let folders = files(&root().join("crates"), &["rs"]).into_iter().chain(files(&root().join("src"), &["rs"]));
+    for path in folders {
+        let name = path.strip_prefix(root()).expect("it is ours").to_string_lossy().into_owned();
+        if ["/tests/", "_tests", "/examples/", "/tests.rs"].iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let lines: Vec<&str> = code.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let statement = lines[at.saturating_sub(2)..=at].join(" ").replace("take()", "");
+            let is_bounded = statement.contains("take(") || line.contains("\"/proc/") || line.contains("\"/sys/");
+            let is_comment = line.trim_start().starts_with("//");
+            if is_bounded || is_comment || !UNBOUNDED.iter().any(|way| line.contains(way)) {
+                continue;
+            }
+            let known = READ_WHOLE.iter().find(|(file, _)| *file == name);
+            let (file, _) = known.unwrap_or_else(|| panic!("{name}, line {}: read it by sidestep_sys::file", at + 1));
+            used.push(*file);
+        }
+    }
+    for (file, reason) in READ_WHOLE {
+        assert!(used.contains(file), "{file} ({reason}) reads nothing whole any more: take it off the list");
+    }
+}
+
 #[test]
 fn every_crate_stands_in_the_architecture() {
     let architecture = read(&root().join("ARCHITECTURE.md"));

@@ -1,5 +1,5 @@
-//! A journal whose last segment is anything: opening it ends, and what it gives back can be gone on with. It is fastest with
-//! TMPDIR in memory.
+//! A journal whose last segment is anything, of the first layout or beside the manifest of another boot: opening it ends, and what
+//! it gives back can be gone on with. It is fastest with TMPDIR in memory.
 
 #![no_main]
 
@@ -19,9 +19,10 @@ fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("sidestep-fuzz-journal-{}", std::process::id()))
 }
 
-/// A segment as we write it: eight numbers in, eight messages out.
-fn good() -> &'static [u8] {
-    static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
+/// A segment as we write it, eight numbers in, eight messages out; and its manifest as one of another boot, which knows of nothing
+/// that the disk has.
+fn good() -> &'static (Vec<u8>, Vec<u8>) {
+    static GOOD: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
     GOOD.get_or_init(|| {
         let _ = fs::remove_dir_all(folder());
         let (mut journal, _) = Journal::open(&folder(), "F", OPTIONS, 1).expect("a folder");
@@ -31,22 +32,33 @@ fn good() -> &'static [u8] {
         }
         journal.commit().expect("it is kept");
         drop(journal);
-        fs::read(folder().join(SEGMENT)).expect("it is there")
+        let mut manifest = fs::read(folder().join("manifest")).expect("it is there");
+        manifest[12..28].fill(0);
+        manifest[1024..].fill(0);
+        let sum = crc(&manifest[..508], 0);
+        manifest[508..512].copy_from_slice(&sum.to_le_bytes());
+        (fs::read(folder().join(SEGMENT)).expect("it is there"), manifest)
     })
 }
 
 /// The first byte says how much of a good segment stays in front of the rest, the second what the rest is: bytes as they are, or
-/// records whose checksums are right, and before them numbers for the header. Else no chance gets past a checksum.
+/// records whose checksums are right, and before them numbers for the header; and whether it is of the first layout. Else no
+/// chance gets past a checksum.
 fn segment(bytes: &[u8]) -> Option<Vec<u8>> {
     let (&[keep, how], mut rest) = bytes.split_first_chunk()?;
-    let mut segment = good()[..(HEADER_BYTES + 8 * usize::from(keep)).min(good().len())].to_vec();
+    let good = &good().0;
+    let mut segment = good[..(HEADER_BYTES + 8 * usize::from(keep)).min(good.len())].to_vec();
+    if is_first_layout(how) {
+        segment[8] = 1;
+        segment[512..520].fill(0);
+    }
     if how & 1 != 0 {
         let (numbers, after) = rest.split_first_chunk::<32>()?;
         segment[24..56].copy_from_slice(numbers);
-        let sum = crc(&segment[..508], 0);
-        segment[508..512].copy_from_slice(&sum.to_le_bytes());
         rest = after;
     }
+    let sum = crc(&segment[..508], 0);
+    segment[508..512].copy_from_slice(&sum.to_le_bytes());
     if how & 2 == 0 {
         segment.extend_from_slice(rest);
         return Some(segment);
@@ -58,6 +70,10 @@ fn segment(bytes: &[u8]) -> Option<Vec<u8>> {
         rest = after;
     }
     Some(segment)
+}
+
+fn is_first_layout(how: u8) -> bool {
+    how & 4 != 0
 }
 
 /// The two bytes choose among the small numbers and the largest.
@@ -82,6 +98,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = fs::create_dir_all(folder());
     let path = folder().join(SEGMENT);
     let _ = fs::write(&path, &segment);
+    if !is_first_layout(bytes[1]) {
+        let _ = fs::write(folder().join("manifest"), &good().1);
+    }
     let _ = read_segment(&path, &mut |_| {});
     let Ok((mut journal, _)) = Journal::open(&folder(), "F", OPTIONS, 1) else { return };
     let next = journal.next_outbound();

@@ -32,6 +32,9 @@ pub(crate) struct Exchange {
     /// Where it is kept [default: fix-store]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) store_path: Option<PathBuf>,
+    /// Go on with a damaged journal, without what is lost; the damaged files are set aside
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     /// Our certificate (PEM): connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -131,6 +134,9 @@ pub(crate) struct Send {
     /// Keep messages and numbers in a journal in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) store_path: Option<PathBuf>,
+    /// Go on with a damaged journal, without what is lost; the damaged files are set aside
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     #[command(flatten)]
     pub(crate) thread: Thread,
 }

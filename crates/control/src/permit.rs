@@ -2,10 +2,14 @@
 //! given only to users and groups that the administrator names.
 
 use sidestep_sys::credentials::Credentials;
-use std::fs;
+use sidestep_sys::file;
+use std::path::Path;
 
 /// The group whose members may use control unless flags say otherwise, where it exists.
 pub const GROUP: &str = "sidestep";
+
+/// The most that is read of group(5), bytes: some hundred thousand groups.
+const GROUP_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The list of those who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +24,10 @@ impl Permit {
         let mut permit = Self { uids: vec![0, sidestep_sys::process::effective_uid()], gids: gids.to_vec() };
         permit.uids.extend(uids);
         if uids.is_empty() && gids.is_empty() {
-            permit.gids.extend(group_id(&fs::read_to_string("/etc/group").unwrap_or_default(), GROUP));
+            permit.gids.extend(group_id(
+                &file::read_text(Path::new("/etc/group"), GROUP_FILE_BYTES_MAX).unwrap_or_default(),
+                GROUP,
+            ));
         }
         permit
     }

@@ -8,10 +8,13 @@
 //! ```
 //!
 //! The letter is the file's own version: what came later than that is written as that.
+//!
+//! `generate_tables values OrchestraFIXLatest.xml FixRepository44.xml FixRepository42.xml > crates/fix/tables/values.txt` makes the
+//! names of values: of each the first file's that has it.
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt::Write;
 
@@ -185,8 +188,41 @@ impl Writer {
     }
 }
 
+/// A line for fields with the same values: their tags, then values and names in turn.
+fn values(files: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
+    let mut names: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
+    for file in files {
+        let root = tree(&std::fs::read_to_string(file)?)?;
+        let sets: HashMap<&str, &Element> = root.all("codeSets").map(|set| (set.text("name"), set)).collect();
+        for field in root.all("fields").filter(|field| field.text("id") != "35") {
+            let Some(set) = sets.get(field.text("type")) else { continue };
+            let known = names.entry(field.text("id").parse()?).or_default();
+            for code in set.children.iter().filter(|code| code.tag == "code") {
+                known.entry(code.text("value").to_owned()).or_insert_with(|| code.text("name").to_owned());
+            }
+        }
+    }
+    let mut text = String::from("# Names of values in FIX Orchestra, Copyright FIX Protocol Ltd., Apache-2.0.\n");
+    text.push_str("# Made by examples/generate_tables.rs: tags, then values and their names in turn.\n");
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (tag, values) in names {
+        let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
+        let words = values.iter().filter(|(value, name)| is_word(value) && is_word(name));
+        let words: String = words.map(|(value, name)| format!(" {value} {name}")).collect();
+        lines.entry(words).or_default().push(tag.to_string());
+    }
+    for (words, tags) in lines.iter().filter(|(words, _)| !words.is_empty()) {
+        writeln!(text, "{}{words}", tags.join(","))?;
+    }
+    Ok(text)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.next_if(|word| word == "values").is_some() {
+        print!("{}", values(arguments)?);
+        return Ok(());
+    }
     let (file, own) = (arguments.next().ok_or("which file?")?, arguments.next().ok_or("which version?")?);
     let own = own.chars().next().ok_or("which version?")?;
     let root = tree(&std::fs::read_to_string(file)?)?;

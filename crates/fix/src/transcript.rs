@@ -13,18 +13,57 @@ const SEPARATORS: [&[u8]; 5] = [b"\x01", b"|", b"^A", "\u{2401}".as_bytes(), b"<
 /// The longest BeginString.
 const BEGIN_STRING_MAX: usize = 16;
 
-/// Shows every message in `text`, its fields ended by SOH, with what stood before it on its line (a time, a direction).
-/// Returns the position from which on nothing has been decided: more text may follow there.
-pub fn messages(text: &[u8], at_end: bool, visit: &mut dyn FnMut(&str, &[u8])) -> usize {
+/// What was passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Lines with something on them, but no message.
+    pub lines: u64,
+    /// Messages that begin and do not end.
+    pub cut: u64,
+    /// Of the line that goes on: whether it has anything, and whether it has a message.
+    line: (bool, bool),
+}
+
+impl Skipped {
+    /// Text that is no part of a message.
+    fn text(&mut self, text: &[u8]) {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        self.line.0 |= lines.next().is_some_and(|first| !first.trim_ascii().is_empty());
+        for line in lines {
+            self.end_line();
+            self.line.0 = !line.trim_ascii().is_empty();
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.lines += u64::from(self.line == (true, false));
+        self.line = (false, false);
+    }
+}
+
+/// Shows every message in `text`, its fields ended by SOH, with what stood before it on its line (a time, a direction), and
+/// counts what it passes over. Returns the position from which on nothing has been decided: more text may follow there.
+pub fn messages(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(&str, &[u8])) -> usize {
+    let (decided, told) = scan(text, at_end, skipped, visit);
+    skipped.text(&text[told..decided]);
+    if at_end {
+        skipped.end_line();
+    }
+    decided
+}
+
+/// The same; gives also from where on `skipped` has not been told.
+fn scan(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(&str, &[u8])) -> (usize, usize) {
     let mut at = 0;
     let mut line = 0;
+    let mut told = 0;
     while let Some(found) = find(&text[at..], b"8=FIX").map(|found| at + found) {
         if let Some(newline) = text[at..found].iter().rposition(|byte| *byte == b'\n') {
             line = at + newline + 1;
         }
         let Some((separator, front)) = separator(&text[found..]) else {
             if !at_end && text.len() - found < 2 + BEGIN_STRING_MAX + 5 {
-                return line.min(found);
+                return (line.min(found), told);
             }
             at = found + 1;
             continue;
@@ -33,18 +72,57 @@ pub fn messages(text: &[u8], at_end: bool, visit: &mut dyn FnMut(&str, &[u8])) -
             Some(length) => {
                 let prefix = String::from_utf8_lossy(&text[line..found]);
                 let message = replace(&text[found..found + length], separator);
+                skipped.text(&text[told..found]);
+                skipped.line.1 = true;
                 visit(prefix.trim().trim_end_matches(':').trim_end(), &message);
                 at = found + length;
-                line = at;
+                (line, told) = (at, at);
             }
             None if !at_end && text.len() - found < MESSAGE_BYTES_MAX && next(&text[found..]).is_none() => {
-                return line.min(found);
+                return (line.min(found), told);
             }
-            None => at = found + 1,
+            None => {
+                at = found + 1;
+                // `58=FIX` is a field.
+                if found == 0 || !text[found - 1].is_ascii_digit() {
+                    skipped.text(&text[told..found]);
+                    skipped.line.1 = true;
+                    skipped.cut += 1;
+                    (line, told) = (line.max(told), found);
+                }
+            }
         }
     }
     // The beginning of a message may be the end of the text.
-    if at_end { text.len() } else { text.len().saturating_sub(4).max(at).min(text.len()) }
+    (if at_end { text.len() } else { text.len().saturating_sub(4).max(at).min(text.len()) }, told)
+}
+
+/// What is wrong with a message whose fields are ended by SOH, one line each.
+pub fn damage(message: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
+    let lengths = || {
+        let first = message.iter().position(|byte| *byte == SOH)? + 1;
+        let said = message[first..].strip_prefix(b"9=")?;
+        let end = said.iter().position(|byte| *byte == SOH)?;
+        let body = first + 2 + end + 1;
+        // From behind BodyLength to the SOH before CheckSum (FIX tag=value, "BodyLength").
+        let trailer = message.windows(4).rposition(|window| window == b"\x0110=")? + 1;
+        Some((&said[..end], trailer.checked_sub(body)?, trailer))
+    };
+    let Some((said, length, trailer)) = lengths() else {
+        return vec!["BodyLength (9) is not its second field, or CheckSum (10) is missing".to_owned()];
+    };
+    if number(said) != Some(length) {
+        found.push(format!("BodyLength (9) is {}, and there are {length} bytes", String::from_utf8_lossy(said)));
+    }
+    // All bytes up to CheckSum, modulo 256, in three digits (FIX tag=value, "CheckSum").
+    let sum = message[..trailer].iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    let said = message[trailer + 3..].strip_suffix(&[SOH]).unwrap_or(&message[trailer + 3..]);
+    if said != format!("{sum:03}").as_bytes() {
+        found.push(format!("CheckSum (10) is {}, and the bytes give {sum:03}", String::from_utf8_lossy(said)));
+    }
+    found
 }
 
 /// How the message at the front of `text` ends its fields, and where its second field begins.
@@ -142,7 +220,7 @@ mod tests {
 
     fn found(text: &[u8]) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        messages(text, true, &mut |prefix, message| {
+        messages(text, true, &mut Skipped::default(), &mut |prefix, message| {
             found.push((prefix.to_owned(), String::from_utf8_lossy(message).replace('\u{1}', "|")));
         });
         found
@@ -187,22 +265,47 @@ mod tests {
         let line = b"8=FIX.4.4^A9=300^A35=8^A37=1^A17=\n";
         let text = line.repeat(10_000);
         let mut count = 0;
-        let decided = messages(&text, false, &mut |_, _| count += 1);
+        let mut skipped = Skipped::default();
+        let decided = messages(&text, false, &mut skipped, &mut |_, _| count += 1);
         assert_eq!((count, decided), (0, text.len() - line.len()), "the last one may go on");
+        assert_eq!((skipped.cut, skipped.lines), (9_999, 0));
     }
 
     #[test]
     fn text_that_comes_in_pieces_gives_the_same() {
         let text = b"a : 8=FIX.4.4|9=5|35=0|10=161|\nb : 8=FIX.4.4|9=5|35=1|10=162|\nrest";
         for cut in 0..text.len() {
-            let (mut buffer, mut count) = (Vec::new(), 0);
+            let (mut buffer, mut count, mut skipped) = (Vec::new(), 0, Skipped::default());
             for (piece, at_end) in [(&text[..cut], false), (&text[cut..], true)] {
                 buffer.extend_from_slice(piece);
-                let decided = messages(&buffer, at_end, &mut |_, _| count += 1);
+                let decided = messages(&buffer, at_end, &mut skipped, &mut |_, _| count += 1);
                 buffer.drain(..decided);
             }
-            assert_eq!(count, 2, "cut at {cut}");
+            assert_eq!((count, skipped.lines, skipped.cut), (2, 1, 0), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn what_is_passed_over_is_counted() {
+        let whole = "8=FIX.4.4|9=5|35=0|10=161|";
+        let text = format!("start\n\n  \na : {whole}\nb 58=FIX|\n{whole} rest\n8=FIX.4.4|9=5|35=0|\nend");
+        let (mut skipped, mut count) = (Skipped::default(), 0);
+        messages(text.as_bytes(), true, &mut skipped, &mut |_, _| count += 1);
+        assert_eq!((count, skipped.lines, skipped.cut), (2, 3, 1));
+    }
+
+    #[test]
+    fn a_wrong_length_and_a_wrong_sum_are_told() {
+        let wrong = |text: &str| damage(text.replace('|', "\u{1}").as_bytes());
+        assert_eq!(wrong("8=FIX.4.4|9=5|35=0|10=163|"), [""; 0]);
+        assert_eq!(wrong("8=FIX.4.4|9=5|35=0|10=162|"), ["CheckSum (10) is 162, and the bytes give 163"]);
+        let both = wrong("8=FIX.4.4|9=7|35=0|10=163|");
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert_eq!(both[0], "BodyLength (9) is 7, and there are 5 bytes");
+        for odd in ["", "8=FIX.4.4|", "8=FIX.4.4|35=0|10=1|", "8=FIX.4.4|9=5|35=0|", "9=|10=|"] {
+            assert_eq!(wrong(odd).len(), 1, "{odd}");
+        }
+        assert!(!wrong("8=FIX.4.4|9=x|35=0|10=|").is_empty());
     }
 
     #[test]

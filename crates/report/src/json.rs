@@ -1,11 +1,11 @@
 //! The result file: written whole, read with suspicion.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::error::Category;
+use sidestep_sys::file;
 use sidestep_sys::problem::Problem;
 
 use crate::schema::{Document, SCHEMA};
@@ -16,6 +16,8 @@ const FILE_LIMIT_BYTES: u64 = 64 << 20;
 
 /// What to do about a file that cannot be used.
 const TAKE_ANOTHER: &str = "name a file written by: sidestep bench ... --json FILE";
+/// And of one that cannot be opened.
+const CHECK_PATH: &str = "check the path, and that you may read it";
 
 /// The document as the text of a result file, ending in a newline.
 ///
@@ -38,12 +40,10 @@ pub fn read(path: &Path) -> Result<Document, Problem> {
         return read_from(io::stdin().lock(), "standard input");
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| {
-        Problem::failed(format!("cannot read {name}"), error).next("check the path, and that you may read it")
+    let file = file::open(path).map_err(|error| {
+        let next = if error.kind() == ErrorKind::InvalidInput { TAKE_ANOTHER } else { CHECK_PATH };
+        Problem::failed(format!("cannot read {name}"), error).next(next)
     })?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(Problem::failed(format!("cannot read {name}"), "it is a directory").next(TAKE_ANOTHER));
-    }
     read_from(file, &name)
 }
 

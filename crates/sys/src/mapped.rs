@@ -4,6 +4,7 @@ use crate::memory::{Access, Mapping, writes_in_place};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The front of a file, mapped to be written.
 ///
@@ -44,6 +45,23 @@ impl MappedFile {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.base().as_ptr().add(at), bytes.len()) };
         true
     }
+
+    /// Stores eight bytes, little-endian, in one piece and after everything stored before; false, and nothing is stored, where
+    /// they do not fit or `at` is no multiple of eight.
+    #[must_use]
+    pub fn store_word(&mut self, at: u64, word: u64) -> bool {
+        let Some(at) = usize::try_from(at)
+            .ok()
+            .filter(|at| at.is_multiple_of(8) && at.checked_add(8).is_some_and(|end| end <= self.0.len()))
+        else {
+            return false;
+        };
+        // SAFETY: `at .. at + 8` lies inside the mapping, which lives as long as `self` and is writable; a mapping begins on a
+        // page, so the address is a multiple of eight. No reference to these bytes exists anywhere in this process.
+        let place = unsafe { AtomicU64::from_ptr(self.0.base().as_ptr().add(at).cast()) };
+        place.store(word.to_le(), Ordering::Release);
+        true
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +90,10 @@ mod tests {
         assert_eq!(&read, b"across pages");
         assert!(mapped.store(8192, b"") && mapped.store(8191, b"x"));
         assert!(!mapped.store(8191, b"xy") && !mapped.store(u64::MAX, b"x"));
+        assert!(mapped.store_word(8184, 0x0102_0304_0506_0708));
+        file.read_exact_at(&mut read[..8], 8184).expect("it is there");
+        assert_eq!(read[..8], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert!(!mapped.store_word(8192, 1) && !mapped.store_word(u64::MAX - 7, 1) && !mapped.store_word(12, 1));
     }
 
     #[test]

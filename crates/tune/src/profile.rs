@@ -6,7 +6,7 @@
 use crate::table;
 use crate::want::Want;
 use serde::{Deserialize, Serialize};
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, file};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -99,11 +99,7 @@ impl Profile {
     /// A file of the user's.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let what = format!("cannot read the policy {}", path.display());
-        let size = std::fs::metadata(path).map_err(|error| Problem::failed(&what, error))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(Problem::usage(&what, format!("it has {size} bytes, a policy at most {FILE_BYTES_MAX}")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| Problem::failed(&what, error))?;
+        let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| Problem::failed(&what, error))?;
         Self::parse(&text, &path.display().to_string())
     }
 

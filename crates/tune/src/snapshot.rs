@@ -7,7 +7,7 @@ use crate::apply::Event;
 use crate::host::Identity;
 use crate::plan::Change;
 use serde::{Deserialize, Serialize};
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, file};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -100,11 +100,7 @@ impl Store {
         let path = self.path(number);
         let what = || format!("cannot read the snapshot {}", path.display());
         let next = "move it away, if its settings need not be put back";
-        let size = fs::metadata(&path).map_err(|error| Problem::failed(what(), error))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(Problem::failed(what(), format!("it has {size} bytes")).next(next));
-        }
-        let bytes = fs::read(&path).map_err(|error| Problem::failed(what(), error))?;
+        let bytes = file::read(&path, FILE_BYTES_MAX).map_err(|error| Problem::failed(what(), error).next(next))?;
         let snapshot = parse(&bytes).map_err(|why| Problem::failed(what(), why).next(next))?;
         Ok(Snapshot { number, ..snapshot })
     }

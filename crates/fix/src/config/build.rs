@@ -260,7 +260,8 @@ fn store(fields: &Fields<'_>) -> Result<StorePlan, Problem> {
         Some(_) => return Err(fields.wrong("JournalWrite", "there is no such way").next("use mapped or call")),
     };
     let helper_cpu = fields.number("JournalCpu")?;
-    let options = Options { durability, writing, segment_bytes, helper_cpu };
+    let accept_loss = fields.flag("JournalAcceptLoss")?.unwrap_or(false);
+    let options = Options { durability, writing, segment_bytes, helper_cpu, accept_loss };
     Ok(StorePlan::Journal { folder: PathBuf::from(folder), options })
 }
 

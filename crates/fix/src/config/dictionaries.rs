@@ -5,6 +5,8 @@ use crate::dictionary::{Dictionary, Version};
 use crate::session::{Rules, SessionId, Validate};
 use crate::validate::ValidationOptions;
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -98,10 +100,30 @@ impl Dictionaries {
         if let Some((_, known)) = self.files.iter().find(|(known, _)| known == path) {
             return Ok(Arc::clone(known));
         }
-        let dictionary = Arc::new(read(path)?);
+        let dictionary = match built_in(path) {
+            Some(version) => {
+                say(format!(
+                    "there is no file {}: messages are checked by the built-in dictionary of {}",
+                    path.display(),
+                    version.name()
+                ));
+                self.fixed(version)
+            }
+            None => {
+                let dictionary = read(path)?;
+                dictionary.notes().iter().for_each(|note| say(format!("{}: {note}", path.display())));
+                Arc::new(dictionary)
+            }
+        };
         self.files.push((path.to_owned(), Arc::clone(&dictionary)));
         Ok(dictionary)
     }
+}
+
+/// QuickFIX/J takes its own dictionaries from its libraries where there is no file of the name; here they are built in.
+fn built_in(path: &Path) -> Option<Version> {
+    let is_absent = std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    Version::by_file_name(path.file_name()?.to_str()?).filter(|_| is_absent)
 }
 
 /// Reads a dictionary in QuickFIX's format.
@@ -112,10 +134,6 @@ pub fn read(path: &Path) -> Result<Dictionary, Problem> {
     let fail = |why: &dyn std::fmt::Display| {
         Problem::failed(format!("cannot use the dictionary {}", path.display()), why).next("set DataDictionary")
     };
-    let facts = std::fs::metadata(path).map_err(|error| fail(&error))?;
-    if facts.len() > FILE_BYTES_MAX {
-        return Err(fail(&"it is larger than any dictionary"));
-    }
-    let xml = std::fs::read(path).map_err(|error| fail(&error))?;
+    let xml = sidestep_sys::file::read(path, FILE_BYTES_MAX).map_err(|error| fail(&error))?;
     Dictionary::from_quickfix_xml(&xml).map_err(|problem| fail(&problem.brief()))
 }

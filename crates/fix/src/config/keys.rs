@@ -327,7 +327,10 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("TestRequestDelayMultiplier", Full),
     ("HeartBeatTimeoutMultiplier", Full),
     ("DisableHeartBeatCheck", No("never disconnects a silent counterparty; raise HeartBeatTimeoutMultiplier instead")),
-    ("ForceResendWhenCorruptedStore", No("fills a damaged store's gaps; here a damaged journal is refused by name")),
+    (
+        "ForceResendWhenCorruptedStore",
+        No("fills a damaged store's gaps; here a damaged journal is refused by name, see JournalAcceptLoss"),
+    ),
     ("AllowPosDup", No("lets the application set PossDupFlag; here the session alone does")),
     ("MaxLatencyForInitiator", No("is MaxLatency of initiators alone; set it in their sections")),
     // Ours.
@@ -339,6 +342,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalSegmentBytes", Full),
     ("JournalWrite", Full),
     ("JournalCpu", Full),
+    ("JournalAcceptLoss", Full),
     ("MaxMessageSize", Full),
     ("FurtherCertificateFiles", Full),
     ("Username", Full),

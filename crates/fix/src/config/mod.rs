@@ -120,11 +120,7 @@ impl Config {
     /// It cannot be read, or not be understood; the line is named.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let fail = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot read {}", path.display()), why);
-        let facts = std::fs::metadata(path).map_err(|error| fail(&error))?;
-        if facts.len() > FILE_BYTES_MAX {
-            return Err(fail(&"it is larger than any file of settings"));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| fail(&error))?;
+        let text = sidestep_sys::file::read_text(path, FILE_BYTES_MAX).map_err(|error| fail(&error))?;
         let name = path.display().to_string();
         if path.extension().is_some_and(|ending| ending == "toml") {
             Self::parse_toml(&text, &name)

@@ -45,7 +45,8 @@ impl Kind {
     /// The kind of a data type by its name in FIX Orchestra or in QuickFIX's files; `None` for a name in neither. FIX 4.0
     /// and 4.1 called a text of any length `char`.
     pub(crate) fn by_name(name: &str, is_before_4_2: bool) -> Option<Self> {
-        Some(match name.to_ascii_uppercase().as_str() {
+        // QuickFIX/J's files write some with hyphens (MONTH-YEAR).
+        Some(match name.replace('-', "").to_ascii_uppercase().as_str() {
             "CHAR" if is_before_4_2 => Self::Text,
             "CHAR" => Self::Char,
             "INT" => Self::Int,
@@ -170,5 +171,7 @@ mod tests {
         assert_eq!(Kind::by_name("CHAR", true), Some(Kind::Text));
         assert_eq!(Kind::by_name("char", false), Some(Kind::Char));
         assert_eq!(Kind::by_name("nothing", false), None);
+        assert_eq!(Kind::by_name("MONTH-YEAR", false), Some(Kind::MonthYear));
+        assert_eq!(Kind::by_name("DAY-OF-MONTH", false), Some(Kind::DayOfMonth));
     }
 }

@@ -15,7 +15,7 @@ pub use tables::Version;
 
 use crate::decode::DataFields;
 use section::hash;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A field: what it is called, how it is written, and which values it may have.
@@ -29,6 +29,8 @@ pub struct FieldDefinition {
     pub kind: Kind,
     /// The only values allowed; empty when there is no such list.
     values: Values,
+    /// What values are called, where a file says so.
+    names: BTreeMap<Box<[u8]>, Box<str>>,
 }
 
 /// The values that a field may have, kept so that looking one up takes no time worth counting.
@@ -61,7 +63,19 @@ impl Values {
 
 impl FieldDefinition {
     fn new(tag: u32, name: &str, kind: Kind) -> Self {
-        Self { tag, name: name.into(), kind, values: Values::default() }
+        Self { tag, name: name.into(), kind, values: Values::default(), names: BTreeMap::new() }
+    }
+
+    /// Notes what a value is called.
+    fn name_value(&mut self, value: &str, name: &str) {
+        if !name.is_empty() {
+            self.names.insert(value.as_bytes().into(), name.into());
+        }
+    }
+
+    /// What the file calls this value.
+    pub fn value_name(&self, value: &[u8]) -> Option<&str> {
+        self.names.get(value).map(|name| &**name)
     }
 
     /// Whether the specification lists the values of this field.
@@ -109,6 +123,7 @@ pub struct Dictionary {
     groups: Vec<Section>,
     header: Section,
     trailer: Section,
+    notes: Vec<String>,
 }
 
 /// Fields of one dictionary; FIX Latest has 6,000.
@@ -135,7 +150,12 @@ impl Dictionary {
             slots[at] = place as u16 + 1;
         }
         let decodes_as = (!DataFields::are_standard(&data)).then(|| Arc::new(DataFields::with(&data)));
-        Self { begin_string, fields, slots, data, decodes_as, messages, groups, header, trailer }
+        Self { begin_string, fields, slots, data, decodes_as, messages, groups, header, trailer, notes: Vec::new() }
+    }
+
+    /// What was not understood and how it was taken, one line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// BeginString (8) of its messages; empty for a dictionary of application messages alone.

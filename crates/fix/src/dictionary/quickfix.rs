@@ -8,7 +8,7 @@ use super::{Dictionary, FIELDS_MAX, FieldDefinition, Kind};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use sidestep_sys::Problem;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a file; the largest that QuickFIX ships has 1.5 MB.
 const XML_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -123,7 +123,10 @@ impl Dictionary {
         for part in root.children("trailer") {
             reading.draft.trailer = reading.items(part)?;
         }
-        reading.draft.finish()
+        let notes = reading.notes();
+        let mut dictionary = reading.draft.finish()?;
+        dictionary.notes = notes;
+        Ok(dictionary)
     }
 }
 
@@ -132,6 +135,8 @@ struct Reading {
     draft: Draft,
     tags: HashMap<String, u32>,
     kinds: HashMap<u32, Kind>,
+    /// Types that nobody knows, and the fields that have them.
+    unknown: BTreeMap<String, Vec<String>>,
 }
 
 impl Reading {
@@ -140,13 +145,15 @@ impl Reading {
             let (name, number) = (element.text("name"), element.text("number"));
             let tag = number.parse().ok().filter(|tag| *tag > 0);
             let tag = tag.ok_or_else(|| refused(format!("field {name}: {number:?} is no tag")))?;
-            let kind = Kind::by_name(element.text("type"), is_before_4_2);
-            let kind = kind.ok_or_else(|| refused(format!("field {name}: unknown type {:?}", element.text("type"))))?;
+            let kind = self.kind(name, element.text("type"), is_before_4_2);
             let mut field = FieldDefinition::new(tag, name, kind);
             // QuickFIX's files say with this that further values are agreed on by the two sides.
             if element.text("allowOtherValues") != "Y" {
                 let values = element.children("value").chain(element.grandchildren("values", "value"));
                 values.for_each(|value| field.values.insert(value.text("enum").as_bytes()));
+            }
+            for value in element.children("value").chain(element.grandchildren("values", "value")) {
+                field.name_value(value.text("enum"), value.text("description"));
             }
             if self.kinds.insert(tag, kind).is_some() {
                 return Err(refused(format!("tag {tag} is there twice, the second time as {name}")));
@@ -158,6 +165,26 @@ impl Reading {
             }
         }
         Ok(())
+    }
+
+    /// A type that nobody knows is a String, as in QuickFIX: a counterparty's file may be newer than its reader.
+    fn kind(&mut self, field: &str, name: &str, is_before_4_2: bool) -> Kind {
+        Kind::by_name(name, is_before_4_2).unwrap_or_else(|| {
+            let fields = self.unknown.entry(name.to_owned()).or_default();
+            fields.push(field.to_owned());
+            Kind::Text
+        })
+    }
+
+    /// One line for each type that nobody knows.
+    fn notes(&self) -> Vec<String> {
+        let note = |(name, fields): (&String, &Vec<String>)| {
+            let others = fields.len().saturating_sub(1);
+            let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+            let first = fields.first().map_or("", String::as_str);
+            format!("the type {name:?} of {first}{more} is not known; it is taken as String")
+        };
+        self.unknown.iter().map(note).collect()
     }
 
     fn message(&mut self, element: &Element) -> Result<(), Problem> {

@@ -101,6 +101,35 @@ impl Version {
         })
     }
 
+    /// The name by which [`Version::by_name`] finds it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fix50 => "FIX.5.0",
+            Self::Fix50Sp1 => "FIX.5.0SP1",
+            Self::Fix50Sp2 => "FIX.5.0SP2",
+            Self::Latest => "FIX.Latest",
+            _ => self.begin_string(),
+        }
+    }
+
+    /// The version whose dictionary QuickFIX ships as a file of this name (`FIX42.xml`).
+    pub fn by_file_name(name: &str) -> Option<Self> {
+        let stem = name.to_ascii_uppercase();
+        Some(match stem.strip_suffix(".XML")? {
+            "FIX40" => Self::Fix40,
+            "FIX41" => Self::Fix41,
+            "FIX42" => Self::Fix42,
+            "FIX43" => Self::Fix43,
+            "FIX44" => Self::Fix44,
+            "FIX50" => Self::Fix50,
+            "FIX50SP1" => Self::Fix50Sp1,
+            "FIX50SP2" => Self::Fix50Sp2,
+            "FIXLATEST" => Self::Latest,
+            "FIXT11" => Self::Fixt11,
+            _ => return None,
+        })
+    }
+
     const fn table(self) -> &'static str {
         match self {
             Self::Fix40 | Self::Fix41 | Self::Fix42 => include_str!("../../tables/fix42.txt"),

@@ -25,6 +25,15 @@ pub enum StorePlan {
     },
 }
 
+impl StorePlan {
+    /// Opens a damaged journal, too, if `yes` says so or the plan has said so before.
+    pub fn accept_loss(&mut self, yes: bool) {
+        if let Self::Journal { options, .. } = self {
+            options.accept_loss |= yes;
+        }
+    }
+}
+
 /// Everything that a session of an engine is made of.
 #[derive(Clone)]
 pub struct SessionPlan {
@@ -106,9 +115,8 @@ impl SessionPlan {
         let folder = session_folder(folder, &self.settings.id);
         let name = self.settings.id.to_string();
         let (journal, recovery) = Journal::open(&folder, &name, options, utc_ns)?;
-        if recovery.torn_bytes > 0 {
-            let torn = recovery.torn_bytes;
-            sidestep_sys::problem::say(format!("{name}: {torn} bytes of a torn write were dropped"));
+        for line in recovery.words(&journal) {
+            sidestep_sys::problem::say(format!("{name}: {line}"));
         }
         Ok(AnyStore::Journal(Box::new(journal)))
     }

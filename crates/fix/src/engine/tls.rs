@@ -139,12 +139,20 @@ impl Tls {
     }
 }
 
+/// The longest file of certificates, keys or revocations, bytes: lists of revocations have some millions.
+const PEM_BYTES_MAX: u64 = 64 << 20;
+
 fn unusable(path: &Path, why: impl std::fmt::Display) -> Problem {
     Problem::failed(format!("cannot use {} for TLS", path.display()), why).next("name a PEM file")
 }
 
+fn pem(path: &Path) -> Result<Vec<u8>, Problem> {
+    sidestep_sys::file::read(path, PEM_BYTES_MAX).map_err(|error| unusable(path, error))
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let text = pem(path)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = read.map_err(|error| unusable(path, error))?;
     if found.is_empty() { Err(unusable(path, "there is no certificate in it")) } else { Ok(found) }
 }
@@ -163,7 +171,7 @@ fn identity(settings: &TlsSettings) -> Result<Option<Identity>, Problem> {
 fn identity_of(certificate: &Path, key: Option<&Path>) -> Result<Identity, Problem> {
     // Some keep both in one file.
     let key = key.unwrap_or(certificate);
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
+    let secret = PrivateKeyDer::from_pem_slice(&pem(key)?).map_err(|error| unusable(key, error))?;
     Ok((certificates(certificate)?, secret))
 }
 
@@ -197,7 +205,7 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>, Problem> {
 
 fn revocations(settings: &TlsSettings) -> Result<Vec<CertificateRevocationListDer<'static>>, Problem> {
     let Some(path) = &settings.revocations else { return Ok(Vec::new()) };
-    let read = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read: Result<_, _> = CertificateRevocationListDer::pem_slice_iter(&pem(path)?).collect();
     read.map_err(|error| unusable(path, error))
 }
 

@@ -32,7 +32,10 @@ impl Schedule {
     /// A time, a day or a zone that nobody knows, or settings that contradict each other.
     pub fn from_text(text: &ScheduleText<'_>) -> Result<Self, Problem> {
         if text.non_stop_session {
-            return no_times(text).map(|()| Self::non_stop());
+            // "The same as 00:00:00 for both": QuickFIX/J's own examples set all three.
+            let is_whole_day = matches!((text.start_time, text.end_time), (Some(start), Some(end)) if start == end);
+            let times = if is_whole_day { ScheduleText { start_time: None, end_time: None, ..*text } } else { *text };
+            return no_times(&times).map(|()| Self::non_stop());
         }
         let (start, end) = match (text.start_time, text.end_time) {
             (None, None) => return no_times(text).map(|()| Self::non_stop()),

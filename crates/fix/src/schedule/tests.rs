@@ -147,4 +147,6 @@ fn what_cannot_be_meant_is_refused() {
     for text in refused {
         assert!(Schedule::from_text(&text).is_err(), "{text:?}");
     }
+    let whole_day = ScheduleText { non_stop_session: true, ..hours("00:00:00", "00:00:00") };
+    assert_eq!(Schedule::from_text(&whole_day).unwrap(), Schedule::non_stop(), "as QuickFIX/J's examples have it");
 }

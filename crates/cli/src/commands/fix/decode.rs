@@ -5,9 +5,10 @@ use crate::{exit, output};
 use serde_json::json;
 use sidestep_fix::names::Names;
 use sidestep_fix::store::journal::{Kind, read_segment};
-use sidestep_fix::transcript::{fields, messages};
+use sidestep_fix::transcript::{Skipped, damage, fields, messages};
 use sidestep_report::terminal::clean;
-use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use sidestep_sys::{Problem, file};
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,26 +22,50 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         Some(path) => Names::read(path)?,
         None => Names::default(),
     };
-    let mut printer = Printer { names, json: args.json, messages: 0 };
+    let mut printer = Printer { names, json: args.json, messages: 0, damaged: 0, skipped: Skipped::default() };
     if args.files.is_empty() {
         printer.stream("standard input", io::stdin().lock())?;
     }
     for path in &args.files {
         printer.path(path)?;
     }
+    let verdict = printer.verdict();
     if printer.messages == 0 {
         return Err(Problem::failed("cannot decode", "there is no FIX message").next("messages begin with 8=FIX"));
     }
-    Ok(exit::GOOD)
+    Ok(verdict)
 }
 
 struct Printer {
     names: Names,
     json: bool,
     messages: u64,
+    /// Messages with a wrong BodyLength or CheckSum, and segments with a damaged end.
+    damaged: u64,
+    skipped: Skipped,
+}
+
+/// `1 line`, `2 lines`.
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 impl Printer {
+    /// Says what was not shown or is not as it should be; the exit code.
+    fn verdict(&self) -> u8 {
+        let Skipped { lines, cut, .. } = self.skipped;
+        if lines > 0 {
+            say(format!("{} without a message skipped", count(lines, "line")));
+        }
+        if cut > 0 {
+            say(format!("{} without an end skipped", count(cut, "message")));
+        }
+        if self.damaged > 0 {
+            say(format!("{} found, marked with !", count(self.damaged, "damaged message or segment")));
+        }
+        if cut + self.damaged > 0 { exit::FAILED } else { exit::GOOD }
+    }
+
     fn path(&mut self, path: &Path) -> Result<(), Problem> {
         let fail = |error: io::Error| {
             Problem::failed(format!("cannot read {}", path.display()), error)
@@ -52,7 +77,7 @@ impl Printer {
         if path.extension().is_some_and(|ending| ending == "journal") {
             return self.journal(path);
         }
-        self.stream(&path.display().to_string(), File::open(path).map_err(fail)?)
+        self.stream(&path.display().to_string(), file::open(path).map_err(fail)?)
     }
 
     /// Every segment of every journal below, in order.
@@ -73,7 +98,7 @@ impl Printer {
 
     fn journal(&mut self, path: &Path) -> Result<(), Problem> {
         let mut result = Ok(());
-        read_segment(path, &mut |entry| {
+        let segment = read_segment(path, &mut |entry| {
             let printed = match entry.kind {
                 Kind::Outbound => self.message("sent", entry.payload),
                 Kind::NextInbound => self.event("next inbound", entry.number),
@@ -84,7 +109,20 @@ impl Printer {
                 result = printed;
             }
         })?;
-        result
+        result?;
+        if segment.rest_bytes > 0 {
+            self.damaged += 1;
+            let words = format!("{} bytes behind the last intact record of {}", segment.rest_bytes, path.display());
+            return self.error(&words);
+        }
+        Ok(())
+    }
+
+    fn error(&self, words: &str) -> Result<(), Problem> {
+        if self.json {
+            return output::print(&format!("{}\n", json!({ "error": words })));
+        }
+        output::print(&format!("  ! {words}\n"))
     }
 
     fn stream(&mut self, name: &str, mut source: impl Read) -> Result<(), Problem> {
@@ -94,12 +132,14 @@ impl Printer {
                 source.read(&mut chunk).map_err(|error| Problem::failed(format!("cannot read {name}"), error))?;
             text.extend_from_slice(&chunk[..count]);
             let mut result = Ok(());
-            let decided = messages(&text, count == 0, &mut |prefix, message| {
+            let mut skipped = self.skipped;
+            let decided = messages(&text, count == 0, &mut skipped, &mut |prefix, message| {
                 let printed = self.message(prefix, message);
                 if result.is_ok() {
                     result = printed;
                 }
             });
+            self.skipped = skipped;
             result?;
             text.drain(..decided);
             if count == 0 {
@@ -122,8 +162,10 @@ impl Printer {
         let begin = field(8).unwrap_or_default().to_vec();
         let msg_type = field(35).unwrap_or_default().to_vec();
         self.names.prepare(&begin);
+        let errors = damage(message);
+        self.damaged += u64::from(!errors.is_empty());
         if self.json {
-            return self.as_json(prefix, message, &begin, &msg_type);
+            return self.as_json(prefix, message, &begin, &msg_type, &errors);
         }
         // What a counterparty has sent may hold escape sequences. The bytes themselves: --json.
         let text = |value: &[u8]| clean(&String::from_utf8_lossy(value));
@@ -142,21 +184,42 @@ impl Printer {
         );
         for (tag, value) in fields(message) {
             let name = self.names.field(&begin, tag).unwrap_or("?");
-            let _ = writeln!(out, "  {tag:>5} {name:<24} {}", text(value));
+            let meaning = self.meaning(&begin, tag, value).map_or_else(String::new, |words| format!(" ({words})"));
+            let _ = writeln!(out, "  {tag:>5} {name:<24} {}{}", text(value), clean(&meaning));
+        }
+        for error in errors {
+            let _ = writeln!(out, "  ! {}", clean(&error));
         }
         output::print(&out)
     }
 
-    fn as_json(&mut self, prefix: &str, message: &[u8], begin: &[u8], msg_type: &[u8]) -> Result<(), Problem> {
+    /// What a value means, or each of several with blanks between them.
+    fn meaning(&self, begin: &[u8], tag: u32, value: &[u8]) -> Option<String> {
+        if let Some(name) = self.names.value(begin, tag, value) {
+            return Some(name.to_owned());
+        }
+        let parts = value.split(|byte| *byte == b' ').map(|part| self.names.value(begin, tag, part));
+        Some(parts.collect::<Option<Vec<_>>>()?.join(", "))
+    }
+
+    fn as_json(
+        &self,
+        prefix: &str,
+        message: &[u8],
+        begin: &[u8],
+        msg_type: &[u8],
+        errors: &[String],
+    ) -> Result<(), Problem> {
         let name = self.names.message(begin, msg_type).map(str::to_owned);
         let list: Vec<_> = fields(message)
             .map(|(tag, value)| {
                 let name = self.names.field(begin, tag);
-                json!({ "tag": tag, "name": name, "value": String::from_utf8_lossy(value) })
+                let meaning = self.meaning(begin, tag, value);
+                json!({ "tag": tag, "name": name, "value": String::from_utf8_lossy(value), "meaning": meaning })
             })
             .collect();
         let msg_type = String::from_utf8_lossy(msg_type);
-        let line = json!({ "prefix": prefix, "msg_type": msg_type, "name": name, "fields": list });
+        let line = json!({ "prefix": prefix, "msg_type": msg_type, "name": name, "fields": list, "errors": errors });
         output::print(&format!("{line}\n"))
     }
 }

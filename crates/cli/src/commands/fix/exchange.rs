@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     // Threads started from here on would share the CPU.
     let (idle, options) = settle(&args.thread)?;
     match &args.cfg {
-        Some(file) => configure(&mut engine, file, idle)?,
+        Some(file) => configure(&mut engine, file, idle, args.accept_loss)?,
         None => listen(&mut engine, args, &options)?,
     }
     let mut text = String::new();
@@ -42,8 +42,9 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     Ok(exit::GOOD)
 }
 
-fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: Idle) -> Result<(), Problem> {
-    let config = Config::read(file)?;
+fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: Idle, accept_loss: bool) -> Result<(), Problem> {
+    let mut config = Config::read(file)?;
+    config.sessions.iter_mut().for_each(|session| session.plan.store.accept_loss(accept_loss));
     config.notes.iter().for_each(say);
     engine.configure(&config, idle)
 }
@@ -61,6 +62,7 @@ fn listen(engine: &mut Engine<Exchange>, args: &Args, options: &SocketOptions) -
         let door = engine.listen(&Endpoint::parse(address)?, tls.as_ref(), options)?;
         let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
         plan.store = store.clone();
+        plan.store.accept_loss(args.accept_loss);
         engine.add_template(door, plan);
     }
     Ok(())

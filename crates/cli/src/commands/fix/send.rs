@@ -114,6 +114,7 @@ fn connect(
     let mut plan = SessionPlan::new(settings);
     if let Some(folder) = &args.store_path {
         plan.store = StorePlan::Journal { folder: folder.clone(), options: Options::default() };
+        plan.store.accept_loss(args.accept_loss);
     }
     let endpoints = args.to.iter().map(|text| Endpoint::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let tls = args.tls_ca.as_ref().map(|authorities| TlsSettings {
@@ -145,6 +146,7 @@ fn configure(args: &Args, file: &Path, engine: &mut Engine<Printer>, idle: Idle)
         return Err(Problem::usage(what, why).next(format!("give {next}")));
     };
     session.plan.settings.reset_on_logon |= args.reset;
+    session.plan.store.accept_loss(args.accept_loss);
     engine.configure(&config, idle)?;
     engine.handles().next().ok_or_else(|| Problem::failed(what, "its session was not made"))
 }
@@ -240,11 +242,7 @@ fn order(args: &Args, number: u64) -> Draft {
 
 fn read(file: &Path) -> Result<Vec<Draft>, Problem> {
     let fail = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot read {}", file.display()), why);
-    let facts = std::fs::metadata(file).map_err(|error| fail(&error))?;
-    if facts.len() > FILE_BYTES_MAX {
-        return Err(fail(&"it is larger than 256 MiB"));
-    }
-    let bytes = std::fs::read(file).map_err(|error| fail(&error))?;
+    let bytes = sidestep_sys::file::read(file, FILE_BYTES_MAX).map_err(|error| fail(&error))?;
     let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
     let messages = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
     messages

@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! folder of a session
-//!   lock                      held by the process that writes (flock)
+//!   lock                      held by the process that writes (flock); says "journal" once there is a manifest
+//!   manifest                  which segments there must be: see `manifest.rs`
 //!   0000000000000007.journal  a segment, preallocated; the newest is written, older ones end where the next one says
 //!   0000000000000008.journal  prepared, its header still zeroes
 //!
 //! segment            0        8    12   16           24       32        40       48       56    60   62        512    4096
 //!  header (4096)    | SIDEFIXJ | version | header bytes | generation | number | next out | next in | created | salt | ...
 //!   0  8  magic "SIDEFIXJ"           48  8  created: when the generation began, ns of UTC since 1970
-//!   8  4  version (1)                56  8  bytes used of the segment before; 0 for the first of a folder
+//!   8  4  version (2)                56  8  bytes used of the segment before; 0 for the first of a folder
 //!  12  4  bytes of this header       64  4  salt of the checksums of its records
 //!  16  8  generation                 68  2  length of the session's name
 //!  24  8  number of the segment      70  .. the name, UTF-8, zeroes up to 508
 //!  32  8  next outbound number      508  4  CRC-32 of bytes 0..508; zeroes follow up to 4096
-//!  40  8  next inbound number
+//!  40  8  next inbound number       512  8  mark: bytes of the segment that a process has written, and their check
 //!
 //! record, at a multiple of eight
 //!   0  4  CRC-32 of all that follows, begun with the salt
@@ -25,13 +26,20 @@
 //! ```
 //!
 //! A record of zeroes is the end. The first 512 bytes of a header are one sector: a disk writes them whole or not at all.
+//! The mark follows every write, so that a killed process leaves no fewer bytes than it says; after a power cut it says
+//! nothing. With group commit it stays at the header, and the manifest says what the disk has. Version 1 had neither mark nor
+//! manifest; it is read and not written.
 
 use crc32fast::Hasher;
 
 /// The first bytes of every segment.
 pub(super) const MAGIC: [u8; 8] = *b"SIDEFIXJ";
 /// The layout above.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The oldest layout that is read.
+const VERSION_MIN: u32 = 1;
+/// Where the mark is.
+pub(super) const MARK_AT: u64 = 512;
 /// Bytes before the first record: a page, so that records begin on one.
 pub(super) const HEADER_BYTES: usize = 4096;
 /// The part of the header that has content: one sector.
@@ -59,6 +67,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the bytes, if they are a record, are one of a known kind.
+    pub(super) fn is_code(bytes: &[u8]) -> bool {
+        bytes.get(7).is_some_and(|code| Self::of_code(code & !DURABLE).is_some())
+    }
+
     fn of_code(code: u8) -> Option<Self> {
         [Self::Outbound, Self::NextInbound, Self::NextOutbound, Self::Reset]
             .into_iter()
@@ -69,6 +82,8 @@ impl Kind {
 /// The header of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
+    /// Of the layout, as read; what is written is of the newest.
+    pub(super) version: u32,
     pub(super) generation: u64,
     pub(super) number: u64,
     pub(super) next_outbound: u64,
@@ -110,6 +125,7 @@ impl Header {
         out.resize(start + SECTOR - 4, 0);
         let crc = crc32fast::hash(&out[start..]);
         out.extend_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&mark(HEADER_BYTES as u64, self.salt).to_le_bytes());
         out.resize(start + HEADER_BYTES, 0);
     }
 
@@ -119,21 +135,23 @@ impl Header {
         if sector.iter().all(|byte| *byte == 0) {
             return Err(NoHeader::Unused);
         }
-        if sector[..8] != MAGIC {
+        // A process that is killed while it stores a header leaves some of its bytes as they were.
+        if sector[..8].iter().zip(MAGIC).any(|(byte, expected)| *byte != expected && *byte != 0) {
             return Err(NoHeader::Foreign);
         }
         let version = u32_at(sector, 8);
-        if version != VERSION {
-            return Err(NoHeader::Version(version));
-        }
         let length = usize::from(u16::from_le_bytes([sector[68], sector[69]]));
         let intact = crc32fast::hash(&sector[..SECTOR - 4]) == u32_at(sector, SECTOR - 4);
+        if intact && !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(NoHeader::Version(version));
+        }
         if !intact || u32_at(sector, 12) as usize != HEADER_BYTES || length > NAME_MAX {
             return Err(NoHeader::Damaged);
         }
         let number = |index: usize| u64_at(sector, 16 + 8 * index);
         let session = std::str::from_utf8(&sector[70..70 + length]).map_err(|_| NoHeader::Damaged)?;
         Ok(Self {
+            version,
             generation: number(0),
             number: number(1),
             next_outbound: number(2),
@@ -186,6 +204,20 @@ impl<'a> Record<'a> {
     }
 }
 
+/// The mark that says that so many bytes of a segment are written.
+pub(super) fn mark(bytes: u64, salt: u32) -> u64 {
+    // Positions have 32 bits; a salt is never 0, so zeroes are no mark.
+    let low = bytes as u32;
+    u64::from(low) | u64::from(low.wrapping_mul(0x9e37_79b1) ^ salt) << 32
+}
+
+/// What the mark of a segment says, if there is one.
+pub(super) fn marked(segment: &[u8], salt: u32) -> Option<u64> {
+    let word = segment.get(MARK_AT as usize..HEADER_BYTES).map(|rest| u64_at(rest, 0))?;
+    let bytes = word & u64::from(u32::MAX);
+    (mark(bytes, salt) == word && word != 0).then_some(bytes)
+}
+
 /// Bytes of a record with such a payload.
 pub(super) fn record_bytes(payload: usize) -> usize {
     (RECORD_BYTES + payload).next_multiple_of(8)
@@ -198,8 +230,7 @@ pub(super) fn claimed_bytes(head: &[u8]) -> usize {
 
 /// Whether the bytes, if they are a record, are one that vouches for those before it.
 pub(super) fn claims_to_vouch(bytes: &[u8]) -> bool {
-    let code = bytes.get(7).copied().unwrap_or_default();
-    code & DURABLE != 0 && Kind::of_code(code & !DURABLE).is_some() && bytes.len() >= RECORD_BYTES
+    bytes.len() >= RECORD_BYTES && bytes[7] & DURABLE != 0 && Kind::is_code(bytes)
 }
 
 fn checksum(bytes: &[u8], salt: u32) -> u32 {
@@ -223,6 +254,7 @@ mod tests {
     #[test]
     fn a_header_reads_back_and_nothing_else_is_one() {
         let header = Header {
+            version: VERSION,
             generation: 3,
             number: 7,
             next_outbound: 11,
@@ -235,11 +267,20 @@ mod tests {
         let mut bytes = Vec::new();
         header.encode(&mut bytes);
         assert_eq!(bytes.len(), HEADER_BYTES);
-        assert_eq!(Header::decode(&bytes), Ok(header));
+        assert_eq!(Header::decode(&bytes), Ok(header.clone()));
+        assert_eq!(marked(&bytes, header.salt), Some(HEADER_BYTES as u64));
+        assert_eq!(marked(&bytes, 1), None, "another segment's");
+        for (version, expected) in [(1, Ok(Header { version: 1, ..header })), (3, Err(NoHeader::Version(3)))] {
+            let mut other = bytes.clone();
+            other[8] = version;
+            let crc = crc32fast::hash(&other[..SECTOR - 4]);
+            other[SECTOR - 4..SECTOR].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Header::decode(&other), expected);
+        }
         bytes[40] ^= 1;
         assert_eq!(Header::decode(&bytes), Err(NoHeader::Damaged));
-        bytes[8] = 2;
-        assert_eq!(Header::decode(&bytes), Err(NoHeader::Version(2)));
+        bytes[0] = 0;
+        assert_eq!(Header::decode(&bytes), Err(NoHeader::Damaged), "a store that was cut off");
         assert_eq!(Header::decode(&[0; 4096]), Err(NoHeader::Unused));
         assert_eq!(Header::decode(&[b'8'; 4096]), Err(NoHeader::Foreign));
         assert_eq!(Header::decode(b"short"), Err(NoHeader::Foreign));

@@ -1,13 +1,12 @@
 //! The threads beside a journal: one prepares segments and removes old ones, one waits for the disk.
 
 use super::format::HEADER_BYTES;
-use super::{Durability, Options};
-use rustix::fs::{FallocateFlags, fallocate};
+use super::manifest::Manifest;
+use super::{Durability, Options, disk};
 use sidestep_sys::mapped::MappedFile;
 use sidestep_sys::{Problem, cpu};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,11 +35,24 @@ pub(super) struct Spare {
     pub(super) positions: Vec<u32>,
 }
 
+/// A segment and what it has.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) number: u64,
+    pub(super) file: Arc<File>,
+    pub(super) bytes: u64,
+}
+
 enum Job {
     Prepare(u64),
+    /// What an earlier process has written, the last of them so many bytes.
+    SyncOlder(Vec<PathBuf>, u64, u64),
     /// Cut a finished segment to the bytes it has; nothing may be mapped beyond them then.
-    Finish(Arc<File>, Option<MappedFile>, u64),
-    Remove(Vec<PathBuf>),
+    Finish(Written, Option<MappedFile>),
+    /// Remove segments below this number, once the disk has what made them superfluous.
+    Retire(Written, u64, Vec<PathBuf>),
+    /// Remove a segment that was never begun.
+    Discard(PathBuf),
 }
 
 /// Prepares segments off the hot path.
@@ -55,26 +67,30 @@ pub(super) struct Roller {
 }
 
 impl Roller {
-    pub(super) fn start(folder: PathBuf, options: Options) -> Result<Self, Problem> {
+    pub(super) fn start(folder: PathBuf, options: Options, manifest: Arc<Manifest>) -> Result<Self, Problem> {
         let (jobs, inbox) = channel();
         let (outbox, spares) = channel();
         let maker = cpu::allowed();
         let work = move || {
             settle(options, &maker);
+            let mut keeper =
+                Keeper { manifest, folder, syncs: options.durability == Durability::PageCache, failed: false };
             for job in inbox {
                 match job {
                     Job::Prepare(number) => {
-                        if outbox.send(prepare(&folder, number, &options)).is_err() {
+                        if outbox.send(prepare(&keeper.folder, number, &options)).is_err() {
                             return;
                         }
                     }
-                    // A segment longer than its content is read just as well.
-                    Job::Finish(file, mapped, length) => {
+                    Job::SyncOlder(paths, newest, bytes) => keeper.sync_older(&paths, newest, bytes),
+                    Job::Finish(written, mapped) => {
                         drop(mapped);
-                        drop(file.set_len(length));
+                        // A segment longer than its content is read just as well.
+                        drop(disk::set_len(&written.file, written.bytes));
+                        keeper.sync(&written);
                     }
-                    // What cannot be removed is removed at the next opening.
-                    Job::Remove(paths) => paths.iter().for_each(|path| drop(fs::remove_file(path))),
+                    Job::Retire(written, oldest, paths) => keeper.retire(&written, oldest, &paths),
+                    Job::Discard(path) => drop(disk::remove(&path)),
                 }
             }
         };
@@ -132,12 +148,20 @@ impl Roller {
         }
     }
 
-    pub(super) fn finish(&self, file: Arc<File>, mapped: Option<MappedFile>, length: u64) {
-        self.tell(Job::Finish(file, mapped, length));
+    pub(super) fn sync_older(&self, paths: Vec<PathBuf>, newest: u64, bytes: u64) {
+        self.tell(Job::SyncOlder(paths, newest, bytes));
     }
 
-    pub(super) fn remove(&self, paths: Vec<PathBuf>) {
-        self.tell(Job::Remove(paths));
+    pub(super) fn finish(&self, written: Written, mapped: Option<MappedFile>) {
+        self.tell(Job::Finish(written, mapped));
+    }
+
+    pub(super) fn retire(&self, written: Written, oldest: u64, paths: Vec<PathBuf>) {
+        self.tell(Job::Retire(written, oldest, paths));
+    }
+
+    pub(super) fn discard(&self, path: PathBuf) {
+        self.tell(Job::Discard(path));
     }
 }
 
@@ -148,6 +172,53 @@ impl Drop for Roller {
             let _ = thread.join();
         }
     }
+}
+
+/// Tells the manifest what the disk has, in the order of the segments. With group commit the [`Syncer`] does.
+struct Keeper {
+    manifest: Arc<Manifest>,
+    folder: PathBuf,
+    syncs: bool,
+    /// After a failed sync nobody knows what the disk has: nothing is said of it any more.
+    failed: bool,
+}
+
+impl Keeper {
+    fn sync_older(&mut self, paths: &[PathBuf], newest: u64, bytes: u64) {
+        let synced = sync_all(&self.folder, paths).is_ok() && self.say(newest, bytes).is_ok();
+        self.failed |= !synced;
+    }
+
+    /// Every segment before this one was synced earlier, by this thread.
+    fn sync(&mut self, written: &Written) {
+        if !self.syncs || self.failed {
+            return;
+        }
+        let synced = disk::sync(&written.file).and_then(|()| disk::sync_folder(&self.folder)).is_ok()
+            && self.say(written.number, written.bytes).is_ok();
+        self.failed = !synced;
+    }
+
+    fn say(&self, segment: u64, bytes: u64) -> Result<(), Problem> {
+        self.manifest.set_synced(segment, bytes)?;
+        self.manifest.sync()
+    }
+
+    /// What cannot be removed now is removed at the next opening.
+    fn retire(&mut self, written: &Written, oldest: u64, paths: &[PathBuf]) {
+        self.sync(written);
+        if !self.failed && self.manifest.set_oldest(oldest).and_then(|()| self.manifest.sync()).is_ok() {
+            paths.iter().for_each(|path| drop(disk::remove(path)));
+        }
+    }
+}
+
+/// Has the disk have all of these, and their names.
+pub(super) fn sync_all(folder: &Path, paths: &[PathBuf]) -> io::Result<()> {
+    for path in paths {
+        disk::sync(&File::open(path)?)?;
+    }
+    disk::sync_folder(folder)
 }
 
 fn gone() -> Problem {
@@ -184,7 +255,7 @@ pub(super) fn prepare(folder: &Path, number: u64, options: &Options) -> Result<S
         }
         Err(error) => {
             // Half a segment would only take up what little space there is.
-            let _ = fs::remove_file(&path);
+            let _ = disk::remove(&path);
             let problem = Problem::failed(format!("cannot prepare the journal segment {}", path.display()), error);
             Err(problem.next("free space on that disk, or make it writable"))
         }
@@ -192,35 +263,27 @@ pub(super) fn prepare(folder: &Path, number: u64, options: &Options) -> Result<S
 }
 
 fn preallocated(path: &Path, bytes: u64, durable: bool) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // Some file systems cannot; the zeroes below take the space just as well.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(error.into()),
-    }
+    let file = disk::create(path)?;
+    disk::allocate(&file, bytes)?;
     // Written blocks need no change of metadata at the first sync, and their pages are in memory.
     let zeroes = vec![0; CHUNK];
     let mut at = 0;
     while at < bytes {
         let count = CHUNK.min((bytes - at) as usize);
-        file.write_all_at(&zeroes[..count], at)?;
+        disk::write_at(&file, &zeroes[..count], at)?;
         at += count as u64;
     }
     if durable {
-        file.sync_all()?;
-        sync_folder(path)?;
+        disk::sync(&file)?;
+        path.parent().map_or(Ok(()), disk::sync_folder)?;
     }
     Ok(file)
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Waits for the disk, so that the writer need not.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    jobs: Option<Sender<(Arc<File>, u64)>>,
+    jobs: Option<Sender<(Written, u64)>>,
     state: Arc<Synced>,
     thread: Option<JoinHandle<()>>,
 }
@@ -232,22 +295,23 @@ struct Synced {
 }
 
 impl Syncer {
-    pub(super) fn start(options: Options) -> Result<Self, Problem> {
-        let (jobs, inbox) = channel::<(Arc<File>, u64)>();
+    pub(super) fn start(options: Options, manifest: Arc<Manifest>) -> Result<Self, Problem> {
+        let (jobs, inbox) = channel::<(Written, u64)>();
         let maker = cpu::allowed();
         let state = Arc::new(Synced::default());
         let shared = Arc::clone(&state);
         let work = move || {
             settle(options, &maker);
-            while let Ok((mut file, mut ticket)) = inbox.recv() {
+            let mut last = None;
+            while let Ok((mut written, mut ticket)) = inbox.recv() {
                 // Whatever else has been written to the same file by now is synced by the same call.
                 while let Ok((next, later)) = inbox.try_recv() {
-                    if !Arc::ptr_eq(&next, &file) && file.sync_data().is_err() {
+                    if next.number != written.number && disk::sync(&written.file).is_err() {
                         return shared.failed.store(true, Ordering::Release);
                     }
-                    (file, ticket) = (next, later);
+                    (written, ticket) = (next, later);
                 }
-                if file.sync_data().is_err() {
+                if acknowledge(&written, &manifest, &mut last).is_err() {
                     // After a failed sync nobody knows what the disk has: never say durable again.
                     return shared.failed.store(true, Ordering::Release);
                 }
@@ -259,11 +323,20 @@ impl Syncer {
         Ok(Self { jobs: Some(jobs), state, thread: Some(thread) })
     }
 
-    /// Has everything written to `file` so far synced; it is when [`Syncer::synced`] has reached `ticket`.
-    pub(super) fn ask(&self, file: &Arc<File>, ticket: u64) {
+    /// Has everything written so far synced; it is when [`Syncer::synced`] has reached `ticket`.
+    pub(super) fn ask(&self, written: Written, ticket: u64) {
         if let Some(jobs) = &self.jobs {
-            let _ = jobs.send((Arc::clone(file), ticket));
+            let _ = jobs.send((written, ticket));
         }
+    }
+
+    /// Waits until everything asked for is done; gives the last ticket whose bytes are on the disk.
+    pub(super) fn finish(mut self) -> Result<u64, Problem> {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.synced()
     }
 
     /// The last ticket whose bytes are on the disk.
@@ -274,6 +347,16 @@ impl Syncer {
         }
         Ok(self.state.ticket.load(Ordering::Acquire))
     }
+}
+
+/// Syncs a segment and says so in the manifest; the disk learns of a segment before anything in it counts as kept.
+fn acknowledge(written: &Written, manifest: &Manifest, last: &mut Option<u64>) -> Result<(), Problem> {
+    disk::sync(&written.file).map_err(|error| Problem::failed("cannot write the journal to the disk", error))?;
+    manifest.set_synced(written.number, written.bytes)?;
+    if last.replace(written.number) != Some(written.number) {
+        manifest.sync()?;
+    }
+    Ok(())
 }
 
 impl Drop for Syncer {

@@ -9,24 +9,32 @@
 //! Segments are made, zeroed and removed by a thread beside the writer. A reset begins a new generation in the same file. The
 //! index takes four bytes of memory a message of the generation, and finds any of them in one step per segment.
 //!
-//! What a crash leaves is read back up to the last whole record. Bytes after it that no intact record follows are a torn
-//! write and are dropped, and [`Recovery`] says how many. An intact record behind a damaged one that vouches for it is no torn
-//! write: such a journal is refused.
+//! What a crash leaves is read back up to the last whole record. What stands behind it is a torn write and is dropped, and
+//! [`Recovery`] says how much. A segment that is gone, bytes that were changed, and fewer of them than a crash can leave are
+//! damage: a journal with any is refused by name, unless its user accepts the loss ([`Options::accept_loss`]). What a crash
+//! can leave is in docs/decisions/0021.
 
+mod chain;
+#[cfg(test)]
+mod crash_tests;
+mod disk;
 mod format;
 mod helper;
 mod index;
+mod manifest;
 mod reader;
 mod recover;
+mod salvage;
 mod write;
 
 pub use format::Kind;
-pub use reader::{Entry, read_segment};
+pub use reader::{Entry, Segment, read_segment};
 pub use recover::Recovery;
 
 use format::NAME_MAX;
 use helper::{Roller, Syncer};
 use index::Index;
+use manifest::Manifest;
 use sidestep_sys::Problem;
 use sidestep_sys::mapped::MappedFile;
 use std::fs::File;
@@ -43,7 +51,8 @@ pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// What a commit promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The bytes are the kernel's: they survive this process, not a power cut.
+    /// The bytes are the kernel's: they survive this process. A power cut may take those of the newest segment; finished ones,
+    /// and all of a journal that was closed, are synced in the background.
     #[default]
     PageCache,
     /// The bytes are on the disk (fdatasync(2)), soon after: [`Journal::is_durable`] says when. Commits made while the disk
@@ -76,6 +85,9 @@ pub struct Options {
     /// way, which is any CPU of the process but the one that the opening thread is restricted to
     /// ([`cpu::step_aside`](sidestep_sys::cpu::step_aside)).
     pub helper_cpu: Option<u32>,
+    /// Opens a damaged journal, too, with every message and number that is intact; the numbers are those that were written last.
+    /// The damaged files are moved aside ([`Recovery::damaged`]).
+    pub accept_loss: bool,
 }
 
 impl Options {
@@ -85,6 +97,7 @@ impl Options {
         writing: Writing::Mapped,
         segment_bytes: SEGMENT_BYTES_DEFAULT,
         helper_cpu: None,
+        accept_loss: false,
     };
 
     /// Whether segments are mapped where they can be: what is to be on the disk is written by calls, which the sync covers.
@@ -128,6 +141,7 @@ pub struct Journal {
     oldest: u64,
     /// Segments below this number are removed once the commit of this ticket, which made them superfluous, is durable.
     superfluous: Option<(u64, u64)>,
+    manifest: Arc<Manifest>,
     roller: Roller,
     syncer: Option<Syncer>,
     /// What stopped the journal; it stays stopped.
@@ -143,7 +157,7 @@ impl Journal {
     ///
     /// # Errors
     /// Another process has it open; the folder cannot be written; the disk is full; a file is not a journal, is another
-    /// session's, of another version, or damaged.
+    /// session's, of another version, or damaged in a way that no crash leaves.
     pub fn open(folder: &Path, session: &str, options: Options, utc_ns: i64) -> Result<(Self, Recovery), Problem> {
         if session.len() > NAME_MAX {
             return Err(Problem::usage(

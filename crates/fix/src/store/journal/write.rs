@@ -1,8 +1,10 @@
 //! Adding records, making them leave, rolling to the next segment, reading messages back.
 
-use super::format::{HEADER_BYTES, Header, Kind, PAYLOAD_MAX, RECORD_BYTES, Record, claimed_bytes, record_bytes};
-use super::helper::{Spare, segment_path};
-use super::{Durability, Journal};
+use super::format::{
+    HEADER_BYTES, Header, Kind, MARK_AT, PAYLOAD_MAX, RECORD_BYTES, Record, VERSION, claimed_bytes, mark, record_bytes,
+};
+use super::helper::{Spare, Written, segment_path};
+use super::{Journal, disk};
 use crate::store::{Store, Visit};
 use sidestep_sys::Problem;
 use std::fs::File;
@@ -27,7 +29,7 @@ impl Journal {
         self.dirty = false;
         self.ticket += 1;
         if let Some(syncer) = &self.syncer {
-            syncer.ask(&self.file, self.ticket);
+            syncer.ask(self.so_far(), self.ticket);
         }
         self.remove_superfluous()
     }
@@ -61,18 +63,42 @@ impl Journal {
         self.failure.get_or_insert(problem).clone()
     }
 
+    /// What the segment that is written has.
+    fn so_far(&self) -> Written {
+        Written { number: self.segment, file: Arc::clone(&self.file), bytes: self.written }
+    }
+
     fn write_out(&mut self) -> Result<(), Problem> {
         self.check()?;
-        let stored = self.mapped.as_mut().is_some_and(|mapped| mapped.store(self.written, &self.buffer));
-        if !stored && let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
-            let path = segment_path(&self.folder, self.segment);
-            let problem = Problem::failed(format!("cannot write the journal {}", path.display()), error)
-                .next("free space on that disk, or make it writable, then start the session again");
-            return Err(self.stop(problem));
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let stored =
+            self.mapped.as_mut().is_some_and(|mapped| disk::store(mapped, &self.file, &self.buffer, self.written));
+        if !stored && let Err(error) = disk::write_at(&self.file, &self.buffer, self.written) {
+            return Err(self.cannot_write(&error));
         }
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        // With group commit the manifest says what may be missing; here nothing else would.
+        if self.syncer.is_none() { self.set_mark() } else { Ok(()) }
+    }
+
+    fn set_mark(&mut self) -> Result<(), Problem> {
+        let word = mark(self.written, self.salt);
+        let stored = self.mapped.as_mut().is_some_and(|mapped| disk::store_word(mapped, &self.file, word, MARK_AT));
+        if !stored && let Err(error) = disk::write_at(&self.file, &word.to_le_bytes(), MARK_AT) {
+            return Err(self.cannot_write(&error));
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn cannot_write(&mut self, error: &io::Error) -> Problem {
+        let path = segment_path(&self.folder, self.segment);
+        let problem = Problem::failed(format!("cannot write the journal {}", path.display()), error)
+            .next("free space on that disk, or make it writable, then start the session again");
+        self.stop(problem)
     }
 
     fn add(&mut self, kind: Kind, number: u64, payload: &[u8]) -> Result<(), Problem> {
@@ -87,8 +113,9 @@ impl Journal {
         if self.position() + record_bytes(payload.len()) as u64 > self.options.segment_bytes {
             self.roll()?;
         }
-        // Vouches for what is before it: an intact record that does so behind a damaged one is no torn write.
-        let durable = self.syncer.is_some() && self.buffer.is_empty() && self.is_durable()?;
+        // Vouches for what is before it: an intact record that does so behind a damaged one is no torn write. What was written
+        // since the last commit nobody has synced.
+        let durable = self.syncer.is_some() && !self.dirty && self.is_durable()?;
         if kind == Kind::Outbound {
             let position = self.position() as u32;
             if number < self.next_outbound {
@@ -110,16 +137,18 @@ impl Journal {
         }
         let spare = self.roller.take().map_err(|problem| self.stop(problem))?;
         self.ticket += 1;
+        let (finished, mapped) = (self.so_far(), self.mapped.take());
         if let Some(syncer) = &self.syncer {
-            syncer.ask(&self.file, self.ticket);
+            syncer.ask(self.so_far(), self.ticket);
         }
-        self.roller.finish(Arc::clone(&self.file), self.mapped.take(), self.written);
-        self.begin(spare, self.written);
+        self.begin(spare, finished.bytes)?;
+        // Behind the request for the next one: the disk takes its time.
+        self.roller.finish(finished, mapped);
         Ok(())
     }
 
-    /// Makes `spare` the segment that is written; its header goes out with the first records.
-    pub(super) fn begin(&mut self, spare: Spare, previous_bytes: u64) {
+    /// Makes `spare` the segment that is written. The manifest knows of it once it has its header.
+    pub(super) fn begin(&mut self, spare: Spare, previous_bytes: u64) -> Result<(), Problem> {
         self.segment = spare.number;
         self.file = spare.file;
         self.mapped = spare.mapped;
@@ -127,6 +156,7 @@ impl Journal {
         self.written = 0;
         self.index.begin(spare.number, self.next_outbound, spare.positions);
         let header = Header {
+            version: VERSION,
             generation: self.generation,
             number: spare.number,
             next_outbound: self.next_outbound,
@@ -138,7 +168,10 @@ impl Journal {
         };
         header.encode(&mut self.buffer);
         self.dirty = true;
+        self.write_out()?;
+        self.manifest.set_newest(spare.number).map_err(|problem| self.stop(problem))?;
         self.roller.ask(spare.number + 1);
+        Ok(())
     }
 
     /// Removes segments of which no message can be asked for any more, once the commit that made them so is durable. Later
@@ -151,7 +184,7 @@ impl Journal {
         let Some((needed, ticket)) = self.superfluous else { return Ok(()) };
         if self.synced()? >= ticket {
             let paths = (self.oldest..needed).map(|number| segment_path(&self.folder, number)).collect();
-            self.roller.remove(paths);
+            self.roller.retire(self.so_far(), needed, paths);
             (self.oldest, self.superfluous) = (needed, None);
         }
         Ok(())
@@ -223,7 +256,7 @@ fn read_up_to(file: &File, buffer: &mut [u8], position: u32) -> io::Result<usize
 }
 
 /// A segment's salt: no record of another segment passes for one of its own.
-fn salt(created_ns: i64, number: u64) -> u32 {
+pub(super) fn salt(created_ns: i64, number: u64) -> u32 {
     let mixed = (created_ns as u64 ^ number.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32 | 1
 }
@@ -299,10 +332,14 @@ impl Store for Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         // What was recorded is worth keeping even if nobody asked for it; an error has nobody to hear it.
-        if self.commit().is_ok() && self.options.durability == Durability::Disk {
-            let _ = self.file.sync_data();
+        let committed = self.commit().is_ok();
+        // Waits until all that was asked for is on the disk.
+        let synced = self.syncer.take().is_some_and(|syncer| syncer.finish().is_ok_and(|ticket| ticket >= self.ticket));
+        self.roller.finish(self.so_far(), self.mapped.take());
+        self.roller.discard(segment_path(&self.folder, self.segment + 1));
+        if committed && synced {
+            // Closed in order: from now on it is known where everything ends.
+            let _ = self.manifest.sync();
         }
-        self.roller.finish(Arc::clone(&self.file), self.mapped.take(), self.written);
-        self.roller.remove(vec![segment_path(&self.folder, self.segment + 1)]);
     }
 }

@@ -1,0 +1,105 @@
+//! Files that somebody names, read whole and never more of them than a reader can use.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Reads all of a file, or of a pipe (`<(command)` in a shell, /dev/stdin), of at most `bytes_max` bytes.
+///
+/// # Errors
+/// It cannot be opened or read; it is a folder, a device or a socket; it has more bytes.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_open(&open(path)?, bytes_max)
+}
+
+/// The same, as text.
+///
+/// # Errors
+/// As [`read`]; and it is no UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, bytes_max)?)
+        .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("it is no UTF-8: {}", error.utf8_error())))
+}
+
+/// Opens a file or a pipe. What it is is looked at after it is open: a name can come to mean something else in between.
+///
+/// # Errors
+/// It cannot be opened; it is a folder, a device or a socket.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Devices and terminals may wait, or do something, when they are opened (open(2)); a pipe waits for its writer.
+    let is_pipe = std::fs::metadata(path)?.file_type().is_fifo();
+    let flags = libc::O_NOCTTY | if is_pipe { 0 } else { libc::O_NONBLOCK };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    let what = match kind {
+        kind if kind.is_file() || kind.is_fifo() => return Ok(file),
+        kind if kind.is_dir() => "it is a directory",
+        kind if kind.is_socket() => "it is a socket",
+        _ => "it is a device",
+    };
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("{what}; a file or a pipe can be read")))
+}
+
+/// Reads the rest of what is open, of at most `bytes_max` bytes.
+///
+/// # Errors
+/// It cannot be read; it has more bytes.
+pub fn read_open(source: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {bytes_max} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn path(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("sidestep-file-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn a_file_is_read_whole_or_refused() {
+        let path = path("limit");
+        std::fs::write(&path, "12345678").unwrap();
+        assert_eq!(read(&path, 8).unwrap(), b"12345678");
+        assert_eq!(read_text(&path, 9).unwrap(), "12345678");
+        assert!(read(&path, 7).unwrap_err().to_string().contains("more than 7 bytes"));
+        std::fs::write(&path, [0xff]).unwrap();
+        assert!(read_text(&path, 8).unwrap_err().to_string().contains("no UTF-8"));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read(&path, 8).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        for device in ["/dev/zero", "/dev/null"] {
+            let refused = read(Path::new(device), 1 << 20).unwrap_err().to_string();
+            assert!(refused.contains("it is a device"), "{refused}");
+        }
+        assert!(read(&std::env::temp_dir(), 8).unwrap_err().to_string().contains("directory"));
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_and_not_beyond_the_limit() {
+        let fifo = path("pipe");
+        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+        // SAFETY: the name is a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for (bytes, fits) in [(8, true), (1 << 20, false)] {
+            let writer = std::thread::spawn({
+                let fifo = fifo.clone();
+                move || OpenOptions::new().write(true).open(fifo).unwrap().write_all(&vec![b'x'; bytes])
+            });
+            assert_eq!(read(&fifo, 8).is_ok(), fits);
+            // It may have found nobody who reads on.
+            let _ = writer.join().unwrap();
+        }
+        std::fs::remove_file(&fifo).unwrap();
+    }
+}
