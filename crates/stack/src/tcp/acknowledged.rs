@@ -294,6 +294,7 @@ impl Connection {
         }
         if delivery.advanced > 0 {
             self.soft_error = None;
+            self.recovery.silences = 0;
             self.recovery.persist_backoff = 0;
         }
         if self.recovery.board.is_empty() {

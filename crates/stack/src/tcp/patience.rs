@@ -17,6 +17,9 @@ const TIMEOUT_SYN_NS: u64 = SECOND_NS;
 /// TCP_RTO_MAX of Linux.
 const TIMEOUT_MAX_NS: u64 = 120 * SECOND_NS;
 
+/// A timeout doubled so often is longer than any silence.
+const SILENCE_DOUBLINGS_MAX: u32 = 20;
+
 /// What `retries` retransmissions and the wait behind the last one take, if the timeout is `first_ns` at first and doubles.
 fn time_of(retries: u32, first_ns: u64) -> u64 {
     let doublings = (TIMEOUT_MAX_NS / first_ns).ilog2();
@@ -80,9 +83,16 @@ impl Connection {
     }
 
     /// The peer was heard after `silent_ns`. Only a silence that was longer than the timeout would be without any backoff is
-    /// that of an outage: a peer that talks on and acknowledges nothing must not make a sender that does not back off.
+    /// that of an outage: a peer that talks on and acknowledges nothing must not make a sender that does not back off. And
+    /// what is heard may be the answer to what was just sent again: as long as nothing is acknowledged, each time asks for a
+    /// silence twice as long as the one before.
     pub(super) fn note_end_of_silence(&mut self, cx: &Context<'_>, silent_ns: u64) {
-        if self.recovery.timeouts > 0 && self.send.wnd > 0 && silent_ns > self.rtt.base_ns(cx.config) {
+        if self.recovery.timeouts == 0 || self.send.wnd == 0 {
+            return;
+        }
+        let longest = SILENCE_DOUBLINGS_MAX.min(self.recovery.silences);
+        if silent_ns > self.rtt.base_ns(cx.config) << longest {
+            self.recovery.silences += 1;
             self.hasten(cx);
         }
     }
