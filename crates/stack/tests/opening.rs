@@ -268,7 +268,7 @@ fn connections_are_bounded() {
     play.connect();
     let again = play.call(|tcp, now, _, out| {
         let options = tcp.config().options();
-        tcp.connect(now, tcp_support::address(0, 81), tcp_support::address(1, 9), None, options, out)
+        tcp.connect(now, address(0, 81), address(1, 9), None, options, out)
     });
     assert_eq!(again, Err(Error::TooManyConnections));
     play.listen(1);

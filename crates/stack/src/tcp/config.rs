@@ -154,6 +154,10 @@ impl Config {
             tail_probe_min_us: 200,
             peer_delayed_ack_us: 2_000,
             slow_start_after_idle: false,
+            keepalive: true,
+            keepalive_idle_ms: 30_000,
+            keepalive_interval_ms: 30_000,
+            keepalive_probes_max: 30,
             ..Self::default()
         }
     }
