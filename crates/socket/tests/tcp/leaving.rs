@@ -161,7 +161,8 @@ fn a_half_that_is_left_is_found() {
         forget(peer);
         assert_eq!(engine.tcp().send(stream, b"still there?"), Ok(12));
         assert_eq!(fate(&mut engine, stream), TcpError::Stack(Error::Reset));
-        drop(engine);
+    }
+    for is_v6 in [false, true] {
         let (_control, mut engine, stream, peer) = pair(&lab, is_v6, Duration::ZERO);
         let options = engine.tcp().options(stream).unwrap().unwrap();
         assert!(options.keepalive.is_some(), "on, where nobody has said otherwise");

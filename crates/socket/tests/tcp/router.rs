@@ -174,7 +174,7 @@ fn what_a_router_says_ends_a_connection_in_the_making() {
         let options = engine.tcp().defaults();
         let stream = b.within(|| engine.tcp().connect(at, None, options)).unwrap();
         assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-        wait("the router's word", || {
+        wait(&format!("the router's word of {kind} {to}"), || {
             engine.poll().unwrap();
             engine.tcp().readiness(stream).unwrap().has(Readiness::ERROR).then_some(())
         });

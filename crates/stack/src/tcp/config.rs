@@ -149,7 +149,7 @@ impl Config {
             quickack: true,
             ack_segments_max: 16,
             rto_min_us: 5_000,
-            rto_max_us: 1_000_000,
+            rto_max_us: 2_000_000,
             rto_initial_us: 200_000,
             tail_probe_min_us: 200,
             peer_delayed_ack_us: 2_000,
