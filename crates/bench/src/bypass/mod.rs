@@ -107,7 +107,7 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
         },
     };
     // The ends say farewell to each other; what is under way then was measured, or is not wanted.
-    let linger = std::time::Duration::ZERO;
+    let linger = Duration::ZERO;
     let engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), linger, ..options })?;
     match engine.refusal() {
         None => Ok(engine),
