@@ -106,7 +106,7 @@ settings! {
     #[doc = "Closed connections whose data is not all acknowledged; beyond it the oldest are reset (Linux tcp_max_orphans)."]
     orphans_max: u32 = 8192, 1, 1 << 24;
     #[doc = "Bytes of memory that they may hold together; beyond it the oldest are reset (Linux tcp_mem)."]
-    orphan_bytes_max: u32 = 64 << 20, 4096, US;
+    orphan_bytes_max: u32 = 256 << 20, 4096, US;
     #[doc = "How long a closed connection waits in FIN-WAIT-2 for the peer's FIN."]
     fin_wait_2_us: u32 = 60_000_000, 0, US;
     #[doc = "How long TIME-WAIT lasts (RFC 9293: 2 MSL, which it calls 4 minutes; Linux has 60 s)."]
