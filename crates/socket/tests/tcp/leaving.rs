@@ -2,7 +2,7 @@
 
 use crate::peer::{OURS, accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
 use crate::roles::start;
-use crate::support::{Control, WATCHDOG, address, engine, ip, lab, wait};
+use crate::support::{Control, WATCHDOG, address, ip, lab, wait};
 use sidestep_socket::tcp::{Counter, Lost, Options, TcpError, TcpStream};
 use sidestep_socket::{Engine, EngineOptions};
 use sidestep_stack::tcp::{Error, KeepAlive};
@@ -143,6 +143,7 @@ fn forget(peer: KernelStream) {
     // SAFETY: the option's value is an int that outlives the call.
     let done = unsafe { libc::setsockopt(peer.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_REPAIR, value, size) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    drop(peer);
 }
 
 fn fate(engine: &mut Engine, stream: TcpStream) -> TcpError {
@@ -237,8 +238,7 @@ fn a_program_that_does_not_poll_for_a_while_comes_back() {
     }
 }
 
-/// Both ends connect to each other at the same time (RFC 9293 section 3.5, figure 7), the other one being Linux, and finish at the
-/// same time (section 3.6, figure 13).
+/// RFC 9293 section 3.6, figure 13, the other end being Linux.
 #[test]
 fn a_simultaneous_close_with_linux() {
     let Some(lab) = lab() else { return };
