@@ -1,7 +1,7 @@
 //! ICMP errors about packets that went past the kernel. The kernel gets them, and finds no socket that they could be for.
 
 use rustix::event::{PollFd, PollFlags};
-use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
+use sidestep_plane::message::{Protocol, Trouble, TroubleKind, Unreachable};
 use sidestep_sys::icmp::ErrorSocket;
 use sidestep_sys::problem::say;
 use sidestep_wire::icmp::{Kind, Message, Quoted, parse_v4, parse_v6};
@@ -68,17 +68,20 @@ fn of_v6(message: &[u8], from: Ipv6Addr) -> Option<Trouble> {
     }
 }
 
+fn unreachable(why: Unreachable) -> TroubleKind {
+    TroubleKind::Unreachable { why }
+}
+
 fn trouble(kind: Kind, quoted: &Quoted<'_>) -> Option<Trouble> {
     let kind = match kind {
         Kind::PacketTooBig { mtu } => TroubleKind::TooBig { mtu },
-        Kind::PortUnreachable | Kind::ProtocolUnreachable | Kind::Prohibited => {
-            TroubleKind::Unreachable { is_final: true }
-        }
-        Kind::NetworkUnreachable
-        | Kind::HostUnreachable
-        | Kind::SourceRouteFailed
-        | Kind::HopLimitExceeded
-        | Kind::OtherUnreachable { .. } => TroubleKind::Unreachable { is_final: false },
+        Kind::NetworkUnreachable => unreachable(Unreachable::Network),
+        Kind::HostUnreachable => unreachable(Unreachable::Host),
+        Kind::ProtocolUnreachable => unreachable(Unreachable::Protocol),
+        Kind::PortUnreachable => unreachable(Unreachable::Port),
+        // Precedence violation and cutoff (RFC 1812 section 5.2.7.1) are a filter's, too.
+        Kind::Prohibited | Kind::OtherUnreachable { .. } => unreachable(Unreachable::Prohibited),
+        Kind::HopLimitExceeded | Kind::SourceRouteFailed => unreachable(Unreachable::HopLimit),
         Kind::ReassemblyTimeExceeded | Kind::ParameterProblem { .. } => return None,
     };
     let (local_port, remote_port) = quoted.ports()?;

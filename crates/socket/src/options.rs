@@ -3,9 +3,14 @@
 use sidestep_link::frame::xdp::Kick;
 use sidestep_plane::message::{BusyPoll, Mode};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Frames of an engine: 8 MiB of 2 KiB each.
 const FRAMES_DEFAULT: u32 = 4096;
+
+/// A dropped engine stays so long at the most: enough for a dozen retransmissions on a local network, and a second of outage
+/// to spare. The kernel would go on for 100 s, but in the background.
+const LINGER_DEFAULT: Duration = Duration::from_secs(2);
 
 /// Whose word is taken for the checksums of received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +58,9 @@ pub struct EngineOptions {
     pub keeper_cpu: Option<u32>,
     /// The settings of TCP: `sidestep_stack::tcp::Config::latency()` by default ([`crate::tcp::profile`]).
     pub tcp: sidestep_stack::tcp::Config,
+    /// How long an engine that is dropped stays for streams whose data is not all acknowledged; zero: they are reset at once,
+    /// as by SO_LINGER with zero seconds. [`crate::Engine::finish`] says what was lost; else it is said on stderr.
+    pub linger: Duration,
     /// Past the kernel where possible; false for the kernel's path alone.
     pub accelerate: bool,
 }
@@ -79,6 +87,7 @@ impl EngineOptions {
             timestamps: false,
             keeper_cpu: None,
             tcp: sidestep_stack::tcp::Config::latency(),
+            linger: LINGER_DEFAULT,
             accelerate: true,
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Ways {
     /// Where ICMP has told of a smaller MTU than the route's, and until when that is believed: CLOCK_MONOTONIC.
     lowered: Vec<(IpAddr, u32, u64)>,
     now_ns: u64,
+    /// Whether the engine's interface was up when last looked at.
+    was_up: bool,
 }
 
 /// Why the kernel takes a datagram, and what to do about it.
@@ -67,6 +69,7 @@ impl Ways {
             told: Stamp::default(),
             lowered: Vec::new(),
             now_ns: 0,
+            was_up: true,
         }
     }
 
@@ -158,6 +161,13 @@ impl Ways {
         })?;
         self.told = Stamp { generation, epoch: self.epoch };
         host
+    }
+
+    /// Whether the interface is up, and was not when this was last asked.
+    pub(crate) fn has_come_up(&mut self, device: u32) -> bool {
+        let is_up = self.look(|tables| tables.links.iter().any(|link| link.index == device && link.is_up));
+        let was_up = std::mem::replace(&mut self.was_up, is_up.unwrap_or(false));
+        self.was_up && !was_up
     }
 
     /// Whether an address is one of this host's.

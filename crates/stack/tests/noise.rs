@@ -3,7 +3,7 @@
 mod tcp_support;
 
 use fastrand::Rng;
-use sidestep_stack::tcp::{Config, Congestion, KeepAlive, Options as Choices, Outgoing, Shutdown};
+use sidestep_stack::tcp::{Config, Congestion, KeepAlive, Options as Choices, Outgoing, Shutdown, Undelivered};
 use sidestep_wire::tcp::{Flags, Options, SackBlock, SequenceNumber, Timestamps};
 use tcp_support::address;
 use tcp_support::peer::{MS, Play};
@@ -84,7 +84,10 @@ fn call(random: &mut Rng, play: &mut Play) {
         12 if mtu < 300 => drop(tcp.close(now, id, &mut sink)),
         13 if mtu < 100 => drop(tcp.abort(now, id, &mut sink)),
         14 => drop(flow.map(|flow| tcp.packet_too_big(now, &flow, sequence, mtu, &mut sink))),
-        15 => drop(flow.map(|flow| tcp.unreachable(now, &flow, sequence, mtu < 100, &mut sink))),
+        15 => drop(flow.map(|flow| {
+            let why = if mtu < 100 { Undelivered::Port } else { Undelivered::Host };
+            tcp.unreachable(now, &flow, sequence, why, &mut sink)
+        })),
         _ => {}
     });
     if play.host.tcp.facts(id).is_err() {

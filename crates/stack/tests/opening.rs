@@ -2,8 +2,9 @@
 
 mod tcp_support;
 
-use sidestep_stack::tcp::{Config, Counter, Error, Readiness, State};
+use sidestep_stack::tcp::{Config, Counter, Error, Flow, Readiness, State, Undelivered};
 use sidestep_wire::tcp::{Flags, Options, Timestamps};
+use tcp_support::address;
 use tcp_support::peer::{MS, Play, SECOND, sacking};
 
 const SYN_ACK: Flags = Flags(0x12);
@@ -267,7 +268,7 @@ fn connections_are_bounded() {
     play.connect();
     let again = play.call(|tcp, now, _, out| {
         let options = tcp.config().options();
-        tcp.connect(now, tcp_support::address(0, 81), tcp_support::address(1, 9), None, options, out)
+        tcp.connect(now, address(0, 81), address(1, 9), None, options, out)
     });
     assert_eq!(again, Err(Error::TooManyConnections));
     play.listen(1);
@@ -278,29 +279,67 @@ fn connections_are_bounded() {
     assert_eq!(play.count(Counter::ConnectionsFull), 1);
 }
 
-/// RFC 5461: a final ICMP error ends only an attempt; others become the reason if the peer stays silent.
+/// Whatever ICMP says of a SYN that is under way ends the attempt, by the errno of Linux (tcp_v4_err, icmp_err_convert).
 #[test]
 fn icmp_while_connecting() {
-    let mut play = Play::new(Config { syn_retries_max: 1, ..config() });
-    play.connect();
-    play.seen();
-    let flow = play.facts().flow;
-    let iss = play.host_iss();
-    play.call(|tcp, now, _, out| {
-        assert!(!tcp.unreachable(now, &flow, iss + 5, true, out), "not under way");
-        assert!(tcp.unreachable(now, &flow, iss, false, out));
-    });
-    assert_eq!(play.count(Counter::IcmpIgnored), 1);
-    assert_eq!(play.facts().state, State::SynSent);
-    play.pass(10 * SECOND);
-    assert_eq!(play.host.tcp.take_error(play.id()), Ok(Some(Error::Unreachable)));
+    for (why, error) in [
+        (Undelivered::Network, Error::NetworkUnreachable),
+        (Undelivered::Host, Error::Unreachable),
+        (Undelivered::HopLimit, Error::Unreachable),
+        (Undelivered::Protocol, Error::ProtocolUnreachable),
+        (Undelivered::Port, Error::Refused),
+        (Undelivered::Prohibited, Error::Unreachable),
+    ] {
+        let mut play = Play::new(config());
+        play.connect();
+        play.seen();
+        let (flow, iss) = (play.facts().flow, play.host_iss());
+        play.call(|tcp, now, _, out| {
+            assert!(!tcp.unreachable(now, &flow, iss + 5, why, out), "not under way");
+            assert!(tcp.unreachable(now, &flow, iss, why, out));
+        });
+        assert_eq!(play.count(Counter::IcmpIgnored), 1);
+        assert_eq!(play.host.tcp.take_error(play.id()), Ok(Some(error)));
+        assert_eq!(play.facts().state, State::Closed);
+    }
+}
 
-    let mut play = Play::new(config());
-    play.connect();
-    play.seen();
-    let (flow, iss) = (play.facts().flow, play.host_iss());
-    play.call(|tcp, now, _, out| tcp.unreachable(now, &flow, iss, true, out));
-    assert_eq!(play.host.tcp.take_error(play.id()), Ok(Some(Error::Refused)));
+/// The same of IPv6 (tcp_v6_err, icmpv6_err_convert): a filter is told from a host that is not there.
+#[test]
+fn icmp_while_connecting_over_ipv6() {
+    for (why, error) in [
+        (Undelivered::Network, Error::NetworkUnreachable),
+        (Undelivered::Host, Error::Unreachable),
+        (Undelivered::Port, Error::Refused),
+        (Undelivered::Prohibited, Error::Prohibited),
+    ] {
+        let mut play = Play::new(config());
+        let (now, options) = (play.now, config().options());
+        let (local, remote) = ("[2001:db8::1]:80".parse().unwrap(), "[2001:db8::2]:9".parse().unwrap());
+        let made = play.host.with(now, |tcp, mut sink| tcp.connect(now, local, remote, None, options, &mut sink));
+        play.id = Some(made.unwrap());
+        play.seen();
+        let (flow, iss) = (play.facts().flow, play.host_iss());
+        assert!(play.call(|tcp, now, _, out| tcp.unreachable(now, &flow, iss, why, out)));
+        assert_eq!(play.host.tcp.take_error(play.id()), Ok(Some(error)));
+    }
+}
+
+/// A connection that a peer has begun is forgotten when the way to it does not lead on (Linux tcp_req_err).
+#[test]
+fn icmp_while_being_connected_to() {
+    for (why, left) in [(Undelivered::Host, 0), (Undelivered::Network, 0), (Undelivered::Port, 1)] {
+        let mut play = Play::new(config());
+        play.listen(1);
+        play.syn(Options::NONE);
+        play.seen();
+        let (ours, theirs) = (address(0, 80), address(1, play.port));
+        let (now, iss) = (play.now, play.host_iss());
+        let flow = Flow::new(ours, theirs).unwrap();
+        assert!(play.host.with(now, |tcp, mut sink| tcp.unreachable(now, &flow, iss, why, &mut sink)));
+        assert_eq!(play.host.tcp.connections().0, left, "{why:?}");
+        play.nothing();
+    }
 }
 
 /// RFC 5482: the attempt, too, is limited by the user's timeout.

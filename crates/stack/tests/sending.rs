@@ -43,13 +43,15 @@ fn the_retransmission_timer() {
     assert_eq!(play.facts().timeouts, 2);
 }
 
-/// RFC 9293 section 3.8.3: after so many tries the connection is given up.
+/// RFC 9293 section 3.8.3: after so many tries the connection is given up, and the peer is told.
 #[test]
 fn a_peer_that_is_gone() {
     let mut play = Play::accepted(Config { retries_max: 3, ..config() }, Options::NONE);
     play.send(b"x");
     play.pass(60 * SECOND);
-    assert_eq!(play.seen().len(), 4);
+    let seen = play.seen();
+    assert_eq!(seen.iter().filter(|seen| seen.payload == b"x").count(), 4);
+    assert_eq!((seen.len(), seen[4].flags), (5, Flags::RST | Flags::ACK));
     assert_eq!(play.facts().state, State::Closed);
     assert!(play.host.tcp.readiness(play.id()).has(Readiness::ERROR | Readiness::READABLE | Readiness::WRITABLE));
     let id = play.id();

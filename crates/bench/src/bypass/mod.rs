@@ -106,7 +106,9 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
             ..EngineOptions::on(interface)
         },
     };
-    let engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), ..options })?;
+    // The ends say farewell to each other; what is under way then was measured, or is not wanted.
+    let linger = Duration::ZERO;
+    let engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), linger, ..options })?;
     match engine.refusal() {
         None => Ok(engine),
         Some((_, text)) => {

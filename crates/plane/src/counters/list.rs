@@ -70,4 +70,8 @@ counters! {
     PollsIdle "polls_idle" Work "turns that found nothing to do",
     Heartbeats "heartbeats" Work "times the owner told the steering program that it lives",
     SendNoWay "tx_no_way" Trouble "segments that no way was known for: lost, as on a wire",
+    LostStreams "tcp_lost_streams" Trouble "closed streams that ended before the peer had acknowledged all that was handed over",
+    LostBytes "tcp_lost_bytes" Trouble "bytes of those that were not acknowledged",
+    OrphansDropped "tcp_orphans_dropped" Trouble "closed streams reset because too many were not over, or held too much memory",
+    GivenUp "tcp_given_up" Trouble "connections given up because the peer did not answer",
 }

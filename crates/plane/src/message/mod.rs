@@ -32,13 +32,13 @@ pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
 pub use refusal::{Code, Refusal};
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
-pub use trouble::{Trouble, TroubleKind};
+pub use trouble::{Trouble, TroubleKind, Unreachable};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they come from one release.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 4096;

@@ -33,7 +33,25 @@ pub enum TroubleKind {
     },
     /// It cannot be delivered.
     Unreachable {
-        /// Port or protocol unreachable, or forbidden; else a network or host that may come back.
-        is_final: bool,
+        /// Why not.
+        why: Unreachable,
     },
+}
+
+/// Why a packet cannot be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unreachable {
+    /// No way to the network.
+    Network,
+    /// No way to the host.
+    Host,
+    /// It made all hops it might.
+    HopLimit,
+    /// The host does not speak the protocol.
+    Protocol,
+    /// Nobody listens on the port.
+    Port,
+    /// A filter forbids it.
+    Prohibited,
 }

@@ -45,10 +45,12 @@ impl Engine {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heart.stride()));
         let (now_ns, mut has_moved, mut has_news) = (self.heart.now_ns(), false, false);
+        let mut is_up_again = false;
         if let Some(fast) = &mut self.fast {
             fast.ways.judge(now_ns);
             if let Some(host) = fast.ways.changed_host(fast.device) {
                 has_news = fast.lost.is_none();
+                is_up_again = fast.ways.has_come_up(fast.device);
                 if host != *fast.stack.host() {
                     fast.stack.set_host(host);
                     has_moved = has_news;
@@ -56,6 +58,7 @@ impl Engine {
             }
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
+            fast.count_ends(&self.counters);
         }
         if has_moved {
             self.try_again();
@@ -66,6 +69,9 @@ impl Engine {
         }
         if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
             fast.fit_paths(&self.counters);
+            if is_up_again {
+                fast.with_tcp(&self.counters, |tcp, now, sink| tcp.hasten(now, sink));
+            }
             self.keeper.iter().for_each(|keeper| fast.ask_for_neighbours(keeper, now_ns));
         }
         self.tidy_streams();

@@ -20,13 +20,14 @@ use crate::options::EngineOptions;
 use crate::reason::{Path, Reason};
 use crate::released::Released;
 use crate::routes::Ways;
-use crate::tcp::{Segments, Streams};
+use crate::tcp::{Lost, Segments, Streams};
 use reopen::Remains;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::{Entry, Mode};
 use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
+use sidestep_sys::problem::say;
 use socket::Sockets;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -150,6 +151,14 @@ impl Drop for Engine {
             std::mem::forget((self.fast.take(), self.keeper.take()));
             return;
         }
-        self.abort_streams();
+        if std::thread::panicking() {
+            // What has panicked is not driven on: a second panic would end the process.
+            self.abort_streams();
+            return;
+        }
+        let lost = self.end_streams(self.options.linger);
+        if lost != Lost::default() {
+            say(format!("{}: {lost} when it ended", self.options.name));
+        }
     }
 }

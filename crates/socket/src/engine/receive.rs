@@ -101,6 +101,14 @@ impl Engine {
         bytes.get(start..end).unwrap_or_default()
     }
 
+    /// Throws away what nobody will read.
+    pub(crate) fn drop_unread(&mut self) {
+        let unread: Vec<Datagram> =
+            self.sockets.iter_mut().flat_map(|(_, socket)| std::mem::take(&mut socket.queue)).collect();
+        self.sockets.queued = 0;
+        unread.into_iter().for_each(|datagram| self.release(datagram));
+    }
+
     /// Gives a datagram back.
     #[inline]
     pub fn release(&mut self, datagram: Datagram) {

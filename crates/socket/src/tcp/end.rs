@@ -86,21 +86,4 @@ impl Engine {
             }
         }
     }
-
-    /// Tells the peers of all open streams past the kernel that there is nobody any more.
-    pub(crate) fn abort_streams(&mut self) {
-        let Self { streams, fast: Some(fast), counters, .. } = self else { return };
-        if fast.lost.is_some() {
-            return;
-        }
-        let held = streams.streams.iter_mut().filter_map(|(_, stream)| match stream.way {
-            Way::Fast { id, .. } => Some(id),
-            Way::Kernel(..) | Way::Lost(_) => None,
-        });
-        let held: Vec<ConnectionId> = held.collect();
-        for id in held {
-            // One that has ended already has nobody to tell.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
-        }
-    }
 }

@@ -15,11 +15,11 @@
 //! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
 //! answer do so if the program polls, answers, and polls again.
 //!
-//! An engine that is dropped resets what is open. A process that is killed cannot: the kernel, which gets its packets from then
-//! on, answers the next one of each peer with a reset. A peer that only waits learns it by its keep-alive, as from a host that
-//! has lost its power.
-//!
-//! Dropping the engine aborts what is open: there is nobody left to send what was not acknowledged.
+//! An engine that is dropped closes what is open, and stays for at most [`crate::EngineOptions::linger`] until the peers have
+//! acknowledged what was handed over: nobody else would send it again. What is left then is reset, counted and said
+//! ([`Engine::finish`]). A process that is killed, or ends without dropping the engine (exit(3), abort(3)), cannot do so: the
+//! kernel, which gets its packets from then on, answers the next one of each peer with a reset. A peer that only waits learns
+//! it by its keep-alive, as from a host that has lost its power.
 //!
 //! ```no_run
 //! use sidestep_socket::{Engine, EngineOptions};
@@ -48,6 +48,7 @@ mod data;
 mod end;
 mod error;
 mod headers;
+mod linger;
 mod listen;
 mod news;
 mod profile;
@@ -57,8 +58,9 @@ mod trouble;
 mod twin;
 
 pub use error::TcpError;
+pub use linger::Lost;
 pub use profile::profile;
-pub use sidestep_stack::tcp::{Config, Options, Readiness, Shutdown};
+pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
 pub(crate) use segments::{Arrived, Segments};

@@ -7,7 +7,7 @@ use super::{Tcp, TcpError, TcpEvent, TcpListener, TcpStream};
 use crate::error::Error;
 use crate::reason::{Path, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sidestep_stack::tcp::{Event, Facts, Options, Readiness};
+use sidestep_stack::tcp::{Counter, Event, Facts, Options, Readiness};
 use std::net::SocketAddr;
 
 impl Tcp<'_> {
@@ -98,6 +98,17 @@ impl Tcp<'_> {
     pub fn local(&mut self, listener: TcpListener) -> Result<SocketAddr, Error> {
         self.check()?;
         Ok(self.engine.streams.listeners.at(listener.0)?.local)
+    }
+
+    /// How often something has happened to connections past the kernel, since the present stack was opened. A stream that was
+    /// closed tells nobody how it has ended: [`Counter::LostStreams`] and [`Counter::LostBytes`] do, for all of them.
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.engine.fast.as_ref().map_or(0, |fast| fast.segments.tcp.counters().value(counter))
+    }
+
+    /// Closed streams whose data is not all acknowledged, and the memory that they hold, bytes.
+    pub fn orphans(&self) -> (u32, u64) {
+        self.engine.fast.as_ref().map_or((0, 0), |fast| fast.segments.tcp.orphans())
     }
 
     /// Connections past the kernel: those there are, and of them in TIME-WAIT.

@@ -123,7 +123,7 @@ impl fmt::Debug for Segments {
 impl Fast {
     /// Does something on TCP, and makes leave what comes of it.
     #[inline]
-    pub(super) fn with_tcp<T>(
+    pub(crate) fn with_tcp<T>(
         &mut self,
         counters: &Counters,
         work: impl FnOnce(&mut Tcp, Instant, &mut Sink<'_>) -> T,
@@ -141,6 +141,18 @@ impl Fast {
         for (address, interface) in self.segments.headers.take_asked(now_ns) {
             keeper.resolve(address, interface);
         }
+    }
+
+    /// How connections have ended: for who looks from outside.
+    pub(crate) fn count_ends(&self, counters: &Counters) {
+        use sidestep_stack::tcp::Counter as Of;
+        let ends = [
+            (Counter::LostStreams, Of::LostStreams),
+            (Counter::LostBytes, Of::LostBytes),
+            (Counter::OrphansDropped, Of::OrphansDropped),
+            (Counter::GivenUp, Of::AbortedByTimeout),
+        ];
+        ends.into_iter().for_each(|(shown, of)| counters.set(shown, self.segments.tcp.counters().value(of)));
     }
 
     /// Timers, ACKs that waited for data to ride on, segments that found no room.

@@ -2,8 +2,8 @@
 
 use crate::engine::Fast;
 use sidestep_plane::counters::Counters;
-use sidestep_plane::message::{Trouble, TroubleKind};
-use sidestep_stack::tcp::Flow;
+use sidestep_plane::message::{Trouble, TroubleKind, Unreachable};
+use sidestep_stack::tcp::{Flow, Undelivered};
 use sidestep_wire::tcp::SequenceNumber;
 
 impl Fast {
@@ -21,8 +21,9 @@ impl Fast {
                     self.ways.lower_mtu(trouble.remote.ip(), mtu);
                 }
             }
-            TroubleKind::Unreachable { is_final } => {
-                self.with_tcp(counters, |tcp, now, sink| tcp.unreachable(now, &flow, sequence, is_final, sink));
+            TroubleKind::Unreachable { why } => {
+                let why = undelivered(why);
+                self.with_tcp(counters, |tcp, now, sink| tcp.unreachable(now, &flow, sequence, why, sink));
             }
         }
     }
@@ -35,5 +36,16 @@ impl Fast {
             // One that has ended meanwhile has no path.
             let _ = self.with_tcp(counters, |tcp, now, sink| tcp.set_path_mtu(now, id, mtu, sink));
         }
+    }
+}
+
+fn undelivered(why: Unreachable) -> Undelivered {
+    match why {
+        Unreachable::Network => Undelivered::Network,
+        Unreachable::Host => Undelivered::Host,
+        Unreachable::HopLimit => Undelivered::HopLimit,
+        Unreachable::Protocol => Undelivered::Protocol,
+        Unreachable::Port => Undelivered::Port,
+        Unreachable::Prohibited => Undelivered::Prohibited,
     }
 }

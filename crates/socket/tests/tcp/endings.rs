@@ -162,10 +162,25 @@ fn refused(host: &Host, at: SocketAddr) {
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
+/// As a kernel's socket does when its process ends: in order.
 #[test]
-fn an_engine_that_ends_resets_what_is_open() {
+fn an_engine_that_ends_finishes_what_is_open() {
     let Some(lab) = lab() else { return };
     let Pair { engine, mut peer, _control, .. } = pair(&lab);
+    drop(engine);
+    assert_eq!(peer.read(&mut [0; 8]).unwrap(), 0);
+}
+
+/// RFC 9293 section 3.6.1: what was not read is a reset.
+#[test]
+fn an_engine_that_ends_with_unread_data_resets() {
+    let Some(lab) = lab() else { return };
+    let Pair { mut engine, stream, mut peer, _control } = pair(&lab);
+    peer.write_all(b"unread").unwrap();
+    wait("something to read", || {
+        engine.poll().unwrap();
+        engine.tcp().readiness(stream).unwrap().has(Readiness::READABLE).then_some(())
+    });
     drop(engine);
     assert_eq!(peer.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }

@@ -9,6 +9,7 @@ mod support;
 mod roles;
 
 mod endings;
+mod leaving;
 mod lost;
 mod many;
 mod peer;

@@ -2,8 +2,7 @@
 
 use crate::peer::{OURS, THEIRS, connect, exchange, kernel_exchange, poll_until};
 use crate::support::{Control, address, bind, engine, ip, lab, wait};
-use sidestep_socket::tcp::TcpError;
-use sidestep_stack::tcp::{Error, Readiness};
+use sidestep_stack::tcp::Readiness;
 use sidestep_sys::netns;
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Host, Lab};
@@ -151,20 +150,36 @@ fn datagrams_past_the_kernel_learn_the_paths_mtu() {
     }
 }
 
+/// What a router says of a SYN ends the attempt, by the errno of a kernel's socket at the same place.
 #[test]
-fn a_host_that_a_router_calls_unreachable_ends_a_connection_in_the_making() {
+fn what_a_router_says_ends_a_connection_in_the_making() {
     let Some(lab) = lab() else { return };
     let (a, b): (&Host, &Host) = (lab.host(Side::A), lab.host(Side::B));
     let _beyond = Beyond::up(&lab);
-    ip(a, "route add prohibit 198.19.0.77/32");
     let _control = Control::start(b);
     let mut engine = engine(b);
-    let options = engine.tcp().defaults();
-    let stream = b.within(|| engine.tcp().connect("198.19.0.77:7".parse().unwrap(), None, options)).unwrap();
-    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    wait("the router's word", || {
-        engine.poll().unwrap();
-        engine.tcp().readiness(stream).unwrap().has(Readiness::ERROR).then_some(())
-    });
-    assert_eq!(engine.tcp().take_error(stream), Ok(Some(TcpError::Stack(Error::Refused))));
+    // In Linux `prohibit` is "administratively prohibited", which IPv4 and IPv6 tell by other errnos, `unreachable` is host or
+    // no route, `throw` falls through to no route: the network.
+    for (number, (kind, v6)) in
+        [("prohibit", false), ("prohibit", true), ("unreachable", false), ("unreachable", true)].into_iter().enumerate()
+    {
+        let place = 70 + number;
+        let (family, to) = match v6 {
+            false => ("", format!("198.19.0.{place}")),
+            true => ("-6 ", format!("2001:2:0:9::{place}")),
+        };
+        ip(a, &format!("{family}route add {kind} {to}/{}", if v6 { 128 } else { 32 }));
+        let at = SocketAddr::new(to.parse().unwrap(), 7);
+        let kernels = b.within(|| Ok(std::net::TcpStream::connect(at).unwrap_err().raw_os_error())).unwrap().unwrap();
+        let options = engine.tcp().defaults();
+        let stream = b.within(|| engine.tcp().connect(at, None, options)).unwrap();
+        assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+        wait(&format!("the router's word of {kind} {to}"), || {
+            engine.poll().unwrap();
+            engine.tcp().readiness(stream).unwrap().has(Readiness::ERROR).then_some(())
+        });
+        let error = engine.tcp().take_error(stream).unwrap().unwrap();
+        assert_eq!(error.errno(), kernels, "{kind} {to}: {error}");
+        engine.tcp().close(stream).unwrap();
+    }
 }

@@ -79,6 +79,7 @@ fn a_role_of_another_process() {
         Ok("control") => control(),
         Ok("echo") => echo(),
         Ok("stream") => stream(),
+        Ok("last_words") => last_words(),
         _ => {}
     }
 }
@@ -121,6 +122,22 @@ fn stream() {
                 let _ = engine.tcp().send(*stream, &buffer[..count]);
             }
         }
+        std::thread::yield_now();
+    }
+}
+
+/// Connects, hands over a few megabytes, and returns from main.
+fn last_words() {
+    let at: SocketAddr = std::env::var(AT).unwrap().parse().unwrap();
+    let options = EngineOptions { frames: 1024, ring_entries: 512, linger: WATCHDOG, ..EngineOptions::on("lab0") };
+    let mut engine = Engine::open(&options).unwrap();
+    let defaults = engine.tcp().defaults();
+    let stream = engine.tcp().connect(at, None, defaults).unwrap();
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    let deadline = Instant::now() + WATCHDOG;
+    while engine.tcp().send(stream, &vec![7; 3 << 20]) != Ok(3 << 20) {
+        engine.poll().unwrap();
+        assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
 }

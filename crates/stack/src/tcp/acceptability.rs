@@ -52,8 +52,9 @@ impl Connection {
         arrival.has(Flags::ACK)
     }
 
-    /// RFC 7323 section 5.3 R1, and section 3.2: a segment without the agreed timestamps is dropped. A RST is believed
-    /// without.
+    /// RFC 7323 section 5.3 R1. A RST is believed without. So is any other segment, as in Linux (tcp_validate_incoming asks only
+    /// segments that have the option), though section 3.2 would have it dropped: senders and middleboxes that leave the option
+    /// out are met, and what such a segment says is held against its numbers as in a connection without timestamps.
     #[inline]
     fn is_timely(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> bool {
         let Some(timestamps) = &self.timestamps else { return true };
@@ -62,7 +63,7 @@ impl Connection {
         }
         let Some(theirs) = arrival.options.timestamps else {
             cx.counters.count(Counter::TimestampMissing);
-            return false;
+            return true;
         };
         if timestamps.is_old(theirs.value, cx.now) {
             cx.counters.count(Counter::Paws);
@@ -79,6 +80,8 @@ impl Connection {
         }
         if !arrival.payload.is_empty() && arrival.end().is_at_or_before(self.receive.nxt) {
             cx.counters.count(Counter::Duplicates);
+            // Its ACK was lost, or late: the peer has not heard of us, and lives.
+            self.note_end_of_silence(cx, cx.now.since_ns(self.last_heard_at));
             // RFC 2883 section 4
             if self.sack {
                 let end = arrival.seq + arrival.payload.len() as u32;

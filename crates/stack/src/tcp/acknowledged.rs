@@ -94,7 +94,9 @@ impl Connection {
     fn reopen(&mut self, now: Instant) {
         self.recovery.board.mark_all_lost();
         self.recovery.timeouts = 0;
-        self.recovery.waiting_since = now;
+        if !self.is_orphan() {
+            self.recovery.waiting_since = now;
+        }
         self.rtt.forget_backoff();
         self.deadlines.cancel(Timer::Retransmit);
     }
@@ -283,13 +285,16 @@ impl Connection {
 
     #[inline]
     fn restart_timers(&mut self, cx: &Context<'_>, delivery: &Delivery) {
-        // What a probe into a closed window brings back counts as an answer, even if nothing is acknowledged.
-        if delivery.advanced > 0 || self.send.wnd == 0 {
+        // What a probe into a closed window brings back counts as an answer, even if nothing is acknowledged. Not if nobody
+        // holds the connection: a peer that never opens its window would keep what we have for it for ever (Linux
+        // tcp_probe_timer).
+        if delivery.advanced > 0 || self.send.wnd == 0 && !self.is_orphan() {
             self.recovery.timeouts = 0;
             self.recovery.waiting_since = cx.now;
         }
         if delivery.advanced > 0 {
             self.soft_error = None;
+            self.recovery.silences = 0;
             self.recovery.persist_backoff = 0;
         }
         if self.recovery.board.is_empty() {
@@ -304,13 +309,11 @@ impl Connection {
         }
     }
 
-    /// RFC 6298 section 5; never beyond the user's timeout.
+    /// RFC 6298 section 5; never beyond the user's timeout, nor, once the peer owes an answer, beyond R2.
     pub(super) fn arm_retransmit(&mut self, cx: &Context<'_>) {
         let mut deadline = cx.now.after_ns(self.rtt.timeout_ns(cx.config));
-        let timeout_ns = self.user_timeout_ns();
-        if timeout_ns > 0 {
-            let last = self.recovery.waiting_since.after_ns(timeout_ns);
-            deadline = deadline.min(last.max(cx.now));
+        if self.recovery.timeouts > 0 || self.user_timeout_ns() > 0 {
+            deadline = deadline.min(self.patience_ends_at(cx.config).max(cx.now));
         }
         self.deadlines.arm(Timer::Retransmit, deadline);
     }

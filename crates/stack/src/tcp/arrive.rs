@@ -48,8 +48,10 @@ impl Connection {
         if !self.is_ack_plausible(cx, arrival.ack) {
             return Answer::None;
         }
+        let silent_ns = cx.now.since_ns(self.last_heard_at);
         self.note_life(cx, arrival.seq, arrival.options.timestamps);
         self.take_ack(cx, &arrival);
+        self.note_end_of_silence(cx, silent_ns);
         self.take_finish_acknowledged(cx);
         if self.state == State::Closed {
             return Answer::None;

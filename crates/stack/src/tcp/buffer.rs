@@ -108,6 +108,21 @@ impl Buffer {
         }
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Gives back the memory that what is in the queue does not need. Nothing stands behind the end, and nothing more comes.
+    pub(super) fn shrink(&mut self) {
+        let needed = if self.len == 0 { 0 } else { self.len.next_power_of_two().max(BYTES_MIN) };
+        if needed < self.bytes.len() {
+            let mut smaller = Self { bytes: vec![0; needed], ..Self::default() };
+            self.slices(0, self.len).into_iter().for_each(|piece| smaller.push(piece));
+            *self = smaller;
+        }
+    }
+
     /// Gives the memory back.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
@@ -135,6 +150,20 @@ mod tests {
                 let middle = plain.len() / 2;
                 prop_assert_eq!(buffer.slices(middle, 10).concat(), &plain[middle..plain.len().min(middle + 10)]);
             }
+        }
+
+        #[test]
+        fn what_is_there_survives_shrinking(push in 0_usize..9000, discard in 0_usize..9000) {
+            let mut buffer = Buffer::default();
+            buffer.push(&[0; 5000]);
+            buffer.discard(5000);
+            let bytes: Vec<u8> = (0..push).map(|index| index as u8).collect();
+            buffer.push(&bytes);
+            buffer.discard(discard);
+            buffer.shrink();
+            let left = &bytes[discard.min(push)..];
+            prop_assert_eq!(buffer.slices(0, usize::MAX).concat(), left);
+            prop_assert!(buffer.memory_bytes() <= 2 * left.len().max(128));
         }
 
         #[test]

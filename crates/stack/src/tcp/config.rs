@@ -65,7 +65,7 @@ settings! {
     rto_initial_us: u32 = 1_000_000, 1_000, US;
     #[doc = "The least retransmission timeout (RFC 6298 section 2.4 asks for 1 s; Linux has 200 ms)."]
     rto_min_us: u32 = 200_000, 100, US;
-    #[doc = "The greatest retransmission timeout (RFC 6298 section 2.5: at least 60 s)."]
+    #[doc = "The greatest retransmission timeout, and time between probes of a window (RFC 6298 section 2.5: at least 60 s)."]
     rto_max_us: u32 = 120_000_000, 1_000_000, US;
     #[doc = "Probes for a lost tail (RFC 8985 section 7)."]
     tail_probe: bool = true, 0, 1;
@@ -95,14 +95,18 @@ settings! {
     keepalive_probes_max: u32 = 9, 1, 127;
     #[doc = "How long data may stay unacknowledged before the connection is given up; 0: by retries_max."]
     user_timeout_ms: u32 = 0, 0, US;
-    #[doc = "Retransmissions of one segment before the connection is given up (RFC 9293 section 3.8.3, R2)."]
+    #[doc = "When a connection is given up (RFC 9293 section 3.8.3, R2): the time of so many retransmissions from 200 ms on; 15: 924.6 s."]
     retries_max: u32 = 15, 1, 255;
-    #[doc = "Retransmissions of a SYN before the attempt is given up."]
+    #[doc = "When an attempt to connect is given up: the time of so many retransmissions from 1 s on; 6: 127 s."]
     syn_retries_max: u32 = 6, 0, 127;
-    #[doc = "Retransmissions of a SYN-ACK before it is forgotten."]
+    #[doc = "When a SYN-ACK is forgotten: the time of so many retransmissions from 1 s on; 5: 63 s."]
     syn_ack_retries_max: u32 = 5, 0, 127;
-    #[doc = "Retransmissions after close before a connection that nobody holds is given up."]
+    #[doc = "When a closed connection is given up, after close and the last progress: as retries_max; 8: 102.2 s."]
     orphan_retries_max: u32 = 8, 1, 255;
+    #[doc = "Closed connections whose data is not all acknowledged; beyond it the oldest are reset (Linux tcp_max_orphans)."]
+    orphans_max: u32 = 8192, 1, 1 << 24;
+    #[doc = "Bytes of memory that they may hold together; beyond it the oldest are reset (Linux tcp_mem)."]
+    orphan_bytes_max: u32 = 256 << 20, 4096, US;
     #[doc = "How long a closed connection waits in FIN-WAIT-2 for the peer's FIN."]
     fin_wait_2_us: u32 = 60_000_000, 0, US;
     #[doc = "How long TIME-WAIT lasts (RFC 9293: 2 MSL, which it calls 4 minutes; Linux has 60 s)."]
@@ -145,10 +149,15 @@ impl Config {
             quickack: true,
             ack_segments_max: 16,
             rto_min_us: 5_000,
+            rto_max_us: 2_000_000,
             rto_initial_us: 200_000,
             tail_probe_min_us: 200,
             peer_delayed_ack_us: 2_000,
             slow_start_after_idle: false,
+            keepalive: true,
+            keepalive_idle_ms: 30_000,
+            keepalive_interval_ms: 30_000,
+            keepalive_probes_max: 30,
             ..Self::default()
         }
     }

@@ -78,6 +78,12 @@ pub(super) struct Connection {
     pub(super) listener: Option<ListenerId>,
     /// The application has a handle.
     pub(super) attached: bool,
+    /// When the application has let go of it; the clock's beginning before.
+    pub(super) orphaned_at: Instant,
+    /// Memory that it counts for as a closed connection whose data is not all acknowledged; 0: it is none, or not yet.
+    pub(super) orphan_bytes: u32,
+    /// Bytes that were not acknowledged when it ended.
+    pub(super) lost_bytes: u32,
     /// Whether the listener was told.
     pub(super) announced: bool,
     pub(super) last_sent_at: Instant,
@@ -142,6 +148,9 @@ impl Connection {
             soft_error: None,
             listener,
             attached: listener.is_none(),
+            orphaned_at: Instant::default(),
+            orphan_bytes: 0,
+            lost_bytes: 0,
             announced: false,
             last_sent_at: now,
             last_heard_at: now,
@@ -205,6 +214,7 @@ impl Connection {
         self.state = State::Closed;
         self.deadlines.clear();
         self.recovery.board.clear();
+        self.lost_bytes = self.send.buffer.len() as u32;
         self.send.buffer.clear();
         self.receive.assembler.clear();
         self.acknowledge.need = Need::None;

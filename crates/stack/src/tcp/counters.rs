@@ -45,7 +45,7 @@ counters! {
     ChallengesSuppressed "challenges_suppressed" true "such ACKs, and ACKs of unacceptable segments, not sent because of their rate";
     AcksBad "acks_bad" true "acknowledgements of what was never sent, or far too old (RFC 5961 section 5)";
     Paws "paws" false "dropped because their timestamp is old (RFC 7323 section 5)";
-    TimestampMissing "timestamp_missing" true "dropped because the agreed timestamps are missing (RFC 7323 section 3.2)";
+    TimestampMissing "timestamp_missing" true "taken without the timestamps that were agreed on (RFC 7323 section 3.2 would drop them, Linux does not)";
     UrgentIgnored "urgent_ignored" true "segments with urgent data; delivered in line (RFC 6093)";
     OutOfOrder "out_of_order" false "segments with data beyond a hole, kept";
     OutOfOrderDropped "out_of_order_dropped" true "segments beyond a hole, dropped because there are too many holes";
@@ -69,6 +69,9 @@ counters! {
     TimeWaitReused "time_wait_reused" false "connections made anew out of TIME-WAIT (RFC 6191)";
     PathMtuLowered "path_mtu_lowered" false "path MTU lowered by ICMP";
     IcmpIgnored "icmp_ignored" true "ICMP errors that fit nothing that is under way (RFC 5927)";
+    OrphansDropped "orphans_dropped" true "closed connections reset because too many were not over, or held too much memory";
+    LostStreams "lost_streams" true "closed connections that have ended before all that was handed over was acknowledged";
+    LostBytes "lost_bytes" true "bytes of those that were not acknowledged";
     NoRoom "no_room" false "times the sink had no place for a segment";
 }
 
@@ -86,6 +89,10 @@ impl Counters {
     #[inline]
     pub(super) fn count(&mut self, counter: Counter) {
         self.0[counter as usize] += 1;
+    }
+
+    pub(super) fn count_many(&mut self, counter: Counter, many: u64) {
+        self.0[counter as usize] += many;
     }
 
     /// How often it has happened.

@@ -21,8 +21,14 @@ pub enum Error {
     Aborted,
     /// No answer, however often it was tried. `ETIMEDOUT`
     TimedOut,
-    /// ICMP says that the way does not lead there, and no answer came. `EHOSTUNREACH`
+    /// ICMP says that the host cannot be reached, and no answer came. `EHOSTUNREACH`
     Unreachable,
+    /// The same of its network. `ENETUNREACH`
+    NetworkUnreachable,
+    /// The same because a filter forbids it, as IPv6 tells it. `EACCES`
+    Prohibited,
+    /// ICMP says that the host does not speak TCP, and no answer came. `ENOPROTOOPT`
+    ProtocolUnreachable,
     /// A connection or listener with these addresses and ports is there already. `EADDRINUSE`
     AddressInUse,
     /// Port zero or addresses of two families. `EADDRNOTAVAIL`
@@ -45,6 +51,9 @@ impl fmt::Display for Error {
             Self::Aborted => "the connection was aborted from this side",
             Self::TimedOut => "the peer did not answer in time",
             Self::Unreachable => "the peer cannot be reached",
+            Self::NetworkUnreachable => "the peer's network cannot be reached",
+            Self::Prohibited => "a filter on the way forbids it",
+            Self::ProtocolUnreachable => "the peer's host does not speak TCP",
             Self::AddressInUse => "these addresses and ports are in use",
             Self::InvalidAddress => "port zero, or addresses of two families",
             Self::TooManyConnections => "the stack holds as many connections as it may",

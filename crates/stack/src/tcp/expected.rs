@@ -54,6 +54,7 @@ impl Connection {
             && self.receive.is_plain()
             && recovery.phase == Phase::Open
             && recovery.tail.is_none()
+            && recovery.timeouts == 0
             && recovery.duplicate_acks == 0
             && board.is_plain()
     }

@@ -33,7 +33,8 @@ impl Connection {
         if is_refused && !self.is_refused() {
             return;
         }
-        if self.is_given_up(cx) {
+        // RFC 9293 section 3.8.3 (R2), or the user's timeout.
+        if cx.now >= self.patience_ends_at(cx.config) {
             return self.give_up(cx);
         }
         self.recovery.timeouts += 1;
@@ -67,24 +68,12 @@ impl Connection {
         self.deadlines.cancel(Timer::Reorder);
     }
 
-    /// RFC 9293 section 3.8.3 (R2), or the user's timeout.
-    fn is_given_up(&self, cx: &Context<'_>) -> bool {
-        let timeout_ns = self.user_timeout_ns();
-        if timeout_ns > 0 {
-            return cx.now.since_ns(self.recovery.waiting_since) >= timeout_ns;
-        }
-        let most = match self.state {
-            State::SynSent => cx.config.syn_retries_max,
-            State::SynReceived => cx.config.syn_ack_retries_max,
-            _ if self.is_orphan() => cx.config.orphan_retries_max,
-            _ => cx.config.retries_max,
-        };
-        self.recovery.timeouts >= most
-    }
-
-    /// The peer does not answer.
+    /// The peer does not answer. If it is there again it learns that the connection is not (Linux tcp_out_of_resources).
     fn give_up(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::AbortedByTimeout);
+        if self.state.is_synchronized() && self.state != State::SynReceived {
+            self.send_reset(cx);
+        }
         let error = self.soft_error.unwrap_or(Error::TimedOut);
         self.fail(error);
     }
@@ -164,7 +153,6 @@ impl Connection {
             _ => silent_ns >= timeout_ns && self.unanswered_probes > 0,
         };
         if is_silent_too_long {
-            self.send_reset(cx);
             return self.give_up(cx);
         }
         cx.counters.count(Counter::KeepAlives);

@@ -42,7 +42,8 @@
 //!   rest is copied into the connection's buffer.
 //! * The end: [`Tcp::shutdown`], [`Tcp::close`], [`Tcp::abort`]. After `close` and `abort` the handle is wrong for ever.
 //! * What can be done: [`Tcp::next_event`], [`Tcp::readiness`], [`Tcp::take_error`]; [`Tcp::facts`], [`Tcp::counters`].
-//! * Options: [`Tcp::options`], [`Tcp::set_options`]. ICMP: [`Tcp::packet_too_big`], [`Tcp::unreachable`].
+//! * Options: [`Tcp::options`], [`Tcp::set_options`]. ICMP: [`Tcp::packet_too_big`],
+//!   [`Tcp::unreachable`].
 //!
 //! # Where a rule lives
 //!
@@ -86,6 +87,7 @@ mod opening;
 mod options;
 mod output;
 mod path_mtu;
+mod patience;
 mod probe;
 mod prr;
 mod rack;
@@ -116,6 +118,7 @@ pub use flow::Flow;
 pub use hash::Secret;
 pub use options::{Congestion, KeepAlive, Options};
 pub use output::{NoRoom, Outgoing, Output};
+pub use path_mtu::Undelivered;
 pub use setting::{Setting, SettingError, Value};
 pub use slots::{ConnectionId, ListenerId};
 pub use state::State;

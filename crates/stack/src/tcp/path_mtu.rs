@@ -3,6 +3,7 @@
 use super::connection::{Connection, Context};
 use super::counters::Counter;
 use super::error::Error;
+use super::flow::Flow;
 use super::state::State;
 use sidestep_wire::Addresses;
 use sidestep_wire::tcp::SequenceNumber;
@@ -41,12 +42,55 @@ impl Connection {
         true
     }
 
-    /// The peer cannot be reached. An error only while the connection is being made, and only if it is said to be final;
-    /// otherwise it becomes the reason in case the peer stays silent (RFC 9293 section 3.9.2.2, RFC 5461).
-    pub(super) fn note_unreachable(&mut self, is_final: bool) {
-        if is_final && matches!(self.state, State::SynSent) {
-            return self.fail(Error::Refused);
+    /// The peer cannot be reached (Linux tcp_v4_err, tcp_v6_err). While the connection is being made from here that ends it;
+    /// one that a peer has begun is forgotten without a word if the way to it does not lead on. Later it becomes the reason in
+    /// case the peer stays silent (RFC 9293 section 3.9.2.2, RFC 5461).
+    pub(super) fn note_undelivered(&mut self, cx: &Context<'_>, sequence: SequenceNumber, why: Undelivered) {
+        let error = why.error(&self.flow);
+        match self.state {
+            State::SynSent => return self.fail(error),
+            State::SynReceived if self.listener.is_none() => return self.fail(error),
+            State::SynReceived if why.is_of_the_way() => return self.fail(error),
+            _ => {}
         }
-        self.soft_error = Some(Error::Unreachable);
+        self.soft_error = Some(error);
+        // RFC 6069 section 4: of the retransmission, that is the first segment in flight.
+        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.send.una {
+            self.take_back_backoff(cx);
+        }
+    }
+}
+
+/// Why a segment did not arrive, as ICMP tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// No way to the network.
+    Network,
+    /// No way to the host.
+    Host,
+    /// It made all hops it might.
+    HopLimit,
+    /// The host does not speak TCP.
+    Protocol,
+    /// Nobody listens on the port.
+    Port,
+    /// A filter forbids it.
+    Prohibited,
+}
+
+impl Undelivered {
+    /// As Linux maps them (icmp_err_convert, tab_unreach): what a filter of IPv4 forbids it calls unreachable.
+    fn error(self, flow: &Flow) -> Error {
+        match (self, flow.addresses) {
+            (Self::Network, _) => Error::NetworkUnreachable,
+            (Self::Host | Self::HopLimit, _) | (Self::Prohibited, Addresses::V4 { .. }) => Error::Unreachable,
+            (Self::Prohibited, Addresses::V6 { .. }) => Error::Prohibited,
+            (Self::Protocol, _) => Error::ProtocolUnreachable,
+            (Self::Port, _) => Error::Refused,
+        }
+    }
+
+    fn is_of_the_way(self) -> bool {
+        matches!(self, Self::Network | Self::Host | Self::HopLimit)
     }
 }

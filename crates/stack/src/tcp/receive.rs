@@ -223,6 +223,13 @@ impl Receive {
         self.limit_max
     }
 
+    /// Nobody will read any more: gives the memory back, unless bytes beyond a hole lie in it.
+    pub(super) fn shrink(&mut self) {
+        if self.assembler.is_empty() {
+            self.buffer.shrink();
+        }
+    }
+
     /// Throws away what can be read.
     pub(super) fn discard(&mut self) {
         self.consume(self.buffer.len());

@@ -45,6 +45,8 @@ pub(super) struct Recovery {
     pub(super) undo: Option<Undo>,
     /// Expiries of the retransmission timer without progress.
     pub(super) timeouts: u32,
+    /// Silences behind which the peer was heard, without progress.
+    pub(super) silences: u32,
     /// Since when the peer owes an acknowledgement.
     pub(super) waiting_since: Instant,
     /// Unanswered probes into a closed window.
@@ -65,6 +67,7 @@ impl Recovery {
             tail: None,
             undo: None,
             timeouts: 0,
+            silences: 0,
             waiting_since: Instant::default(),
             persist_backoff: 0,
         }

@@ -51,22 +51,32 @@ impl Rtt {
         self.backoff = 0;
     }
 
-    /// The retransmission timeout now, backed off, in ns.
+    /// The retransmission timeout without any backoff, in ns.
     #[inline]
-    pub(super) fn timeout_ns(&self, config: &Config) -> u64 {
-        let base = match self.smoothed_ns {
+    pub(super) fn base_ns(&self, config: &Config) -> u64 {
+        match self.smoothed_ns {
             // RFC 6298 (2.3), (2.4)
             Some(smoothed) => (smoothed + (4 * self.variance_ns).max(GRANULARITY_NS)).max(us(config.rto_min_us)),
             // RFC 6298 (5.7): three times as cautious after a lost SYN.
             None if self.syn_lost => 3 * us(config.rto_initial_us),
             None => us(config.rto_initial_us),
-        };
-        base.saturating_mul(1 << self.backoff).min(us(config.rto_max_us))
+        }
+    }
+
+    /// The retransmission timeout now, backed off, in ns.
+    #[inline]
+    pub(super) fn timeout_ns(&self, config: &Config) -> u64 {
+        self.base_ns(config).saturating_mul(1 << self.backoff).min(us(config.rto_max_us))
     }
 
     /// RFC 6298 (5.5)
     pub(super) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
+    }
+
+    /// RFC 6069 section 4: "undo the last back-off".
+    pub(super) fn take_back_one(&mut self) {
+        self.backoff = self.backoff.saturating_sub(1);
     }
 
     /// What is acknowledged proves that the path is alive, though the round trip is not known.

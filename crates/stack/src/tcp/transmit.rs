@@ -326,10 +326,12 @@ impl Connection {
 
     /// Aborts: the peer is told (RFC 9293 section 3.10.5).
     pub(super) fn send_reset(&mut self, cx: &mut Context<'_>) {
-        let nxt = self.send.nxt;
+        // Where more was sent than the window takes now, a probe at least, the peer would not look at what is behind it
+        // (RFC 5961 section 3.2; Linux tcp_acceptable_seq).
+        let seq = self.send.nxt.earlier(self.send.una + self.send.wnd);
         let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
         cx.counters.count(Counter::ResetsOut);
-        self.emit(cx, nxt, Flags::RST | Flags::ACK, 0, options, (nxt, nxt));
+        self.emit(cx, seq, Flags::RST | Flags::ACK, 0, options, (seq, seq));
     }
 
     #[inline]

@@ -2,7 +2,9 @@
 
 use super::parse::{PAYLOAD_BYTES_MAX, duration_ns, number};
 use super::play::{Play, byte, here, there};
-use sidestep_stack::tcp::{Config, Congestion, Counter, Error, Facts, Flow, KeepAlive, Options, Readiness, Shutdown};
+use sidestep_stack::tcp::{
+    Config, Congestion, Counter, Error, Facts, Flow, KeepAlive, Options, Readiness, Shutdown, Undelivered,
+};
 
 /// Does what the words say; gives the result as a script writes it.
 pub fn call(play: &mut Play, words: &[&str]) -> Result<String, String> {
@@ -61,7 +63,16 @@ pub fn call(play: &mut Play, words: &[&str]) -> Result<String, String> {
         }
         ["unreachable", kind, seq] => {
             let (flow, sequence) = (flow(play)?, play.number_of_ours(number(seq)?));
-            Ok(play.call(|tcp, now, sink| tcp.unreachable(now, &flow, sequence, kind == "port", sink)).to_string())
+            let why = match kind {
+                "network" => Undelivered::Network,
+                "host" => Undelivered::Host,
+                "hop_limit" => Undelivered::HopLimit,
+                "protocol" => Undelivered::Protocol,
+                "port" => Undelivered::Port,
+                "prohibited" => Undelivered::Prohibited,
+                _ => return Err(format!("no such reason: {kind}")),
+            };
+            Ok(play.call(|tcp, now, sink| tcp.unreachable(now, &flow, sequence, why, sink)).to_string())
         }
         _ => look(play, words),
     }

@@ -4,7 +4,7 @@
 use super::dice::Dice;
 use super::world::address;
 use sidestep_stack::tcp::{
-    Config, ConnectionId, Event, Incoming, Instant, ListenerId, Outgoing, Secret, Shutdown, Tcp,
+    Config, ConnectionId, Event, Incoming, Instant, ListenerId, Outgoing, Secret, Shutdown, Tcp, Undelivered,
 };
 use sidestep_wire::Addresses;
 use sidestep_wire::tcp::{self, Flags, Options, SackBlock, Segment, SequenceNumber, Timestamps, View};
@@ -230,7 +230,10 @@ impl Hostile<'_> {
         let mtu = self.dice.one_of(&[0, 68, 600, 1280, 1499, 65_535]);
         match self.dice.below(3) {
             0 => self.call(|tcp, now, sink| tcp.packet_too_big(now, &facts.flow, sequence, mtu, sink)),
-            1 => self.call(|tcp, now, sink| tcp.unreachable(now, &facts.flow, sequence, mtu > 600, sink)),
+            1 => self.call(|tcp, now, sink| {
+                let why = [Undelivered::Network, Undelivered::Port, Undelivered::Prohibited][usize::from(mtu) % 3];
+                tcp.unreachable(now, &facts.flow, sequence, why, sink)
+            }),
             _ => self.call(|tcp, now, sink| tcp.set_path_mtu(now, id, mtu.max(68), sink).is_ok()),
         };
     }

@@ -44,6 +44,7 @@ impl Tcp {
                 }
             }
         }
+        self.audit_orphans()?;
         rule!((open, waiting) == (self.slots.open, self.slots.waiting), "{open} {waiting}");
         rule!(waiting <= self.config.time_wait_max, "{waiting} in TIME-WAIT");
         rule!(open <= self.config.connections_max, "{open} connections");

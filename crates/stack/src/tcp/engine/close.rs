@@ -54,7 +54,7 @@ impl Tcp {
             return self.abort(now, id, output);
         }
         self.step(now, id.index, output, |connection, cx| {
-            connection.attached = false;
+            (connection.attached, connection.orphaned_at) = (false, now);
             if connection.state == State::SynSent {
                 // RFC 9293 section 3.10.4: "delete the TCB".
                 return connection.end();
@@ -62,6 +62,7 @@ impl Tcp {
             connection.finish();
             connection.limit_fin_wait_2(cx);
         });
+        self.take_orphan(now, id, output);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::tcp::counters::Counter;
 use crate::tcp::error::Error;
 use crate::tcp::flow::Flow;
 use crate::tcp::output::Output;
+use crate::tcp::path_mtu::Undelivered;
 use crate::tcp::slots::ConnectionId;
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::SequenceNumber;
@@ -24,19 +25,30 @@ impl Tcp {
         self.step(now, index, output, |connection, cx| connection.lower_path_mtu(cx, mtu)).unwrap_or(false)
     }
 
-    /// The peer of `flow` cannot be reached, says the answer to a segment that began with `sequence`. `is_final`: protocol or
-    /// port unreachable, or prohibited; else a network or host that may come back. Ends a connection only while it is being
-    /// made (RFC 5461); otherwise it is the reason in case the peer stays silent. False if it fits nothing.
+    /// The peer of `flow` cannot be reached, says the answer to a segment that began with `sequence`. Ends a connection only
+    /// while it is being made, whatever the reason, as in Linux (tcp_v4_err, tcp_v6_err); otherwise it is the reason in case
+    /// the peer stays silent. False if it fits nothing.
     pub fn unreachable(
         &mut self,
         now: Instant,
         flow: &Flow,
         sequence: SequenceNumber,
-        is_final: bool,
+        why: Undelivered,
         output: &mut dyn Output,
     ) -> bool {
         let Some(index) = self.under_way(flow, sequence) else { return false };
-        self.step(now, index, output, |connection, _| connection.note_unreachable(is_final)).is_some()
+        self.step(now, index, output, |connection, cx| connection.note_undelivered(cx, sequence, why)).is_some()
+    }
+
+    /// The link is up again, or a way is there that was not: what waits for a backed-off timer is sent again. Costs a walk over
+    /// all connections.
+    pub fn hasten(&mut self, now: Instant, output: &mut dyn Output) {
+        for index in 0..self.slots.len() {
+            let is_waiting = self.slots.connection_at(index).is_some_and(|connection| connection.is_backed_off());
+            if is_waiting {
+                self.step(now, index, output, |connection, cx| connection.hasten(cx));
+            }
+        }
     }
 
     /// The connection of which `sequence` is under way.

@@ -8,6 +8,7 @@ mod cookies;
 mod icmp;
 mod ingress;
 mod listening;
+mod orphans;
 mod settle;
 mod short;
 
@@ -36,6 +37,7 @@ pub struct Tcp {
     listeners: Listeners,
     wheel: Wheel,
     events: Events,
+    orphans: orphans::Orphans,
     /// Connections that have something to send in the next poll, each once.
     due: Vec<u32>,
     /// The list of the poll under way; kept for its memory.
@@ -61,6 +63,7 @@ impl Tcp {
             listeners: Listeners::default(),
             wheel: Wheel::new(now),
             events: Events::default(),
+            orphans: orphans::Orphans::default(),
             due: Vec::new(),
             polled: Vec::new(),
             counters: Counters::default(),

@@ -48,7 +48,8 @@ impl Tcp {
         #[cfg(feature = "audit")]
         (connection.is_plain &= !self.is_roundabout);
         let is_new = connection.listener.is_some() && !connection.announced;
-        let is_rare = is_new || matches!(connection.state, State::Closed | State::TimeWait);
+        let is_safe = connection.orphan_bytes != 0 && connection.send.is_finish_acknowledged();
+        let is_rare = is_new || is_safe || matches!(connection.state, State::Closed | State::TimeWait);
         if let Some(deadline) = connection.deadlines.news() {
             self.wheel.arm(index, deadline);
         }
@@ -57,13 +58,17 @@ impl Tcp {
         }
     }
 
-    /// The beginning and the end of a connection.
+    /// The beginning and the end of a connection, and of what can be lost with it.
     fn settle_rarely(&mut self, index: u32) {
         self.announce(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
-        match connection.state {
+        let (state, is_orphan) = (connection.state, connection.is_orphan());
+        if connection.orphan_bytes != 0 && (state == State::Closed || connection.send.is_finish_acknowledged()) {
+            self.release_orphan(index);
+        }
+        match state {
             State::Closed => self.retire(index),
-            State::TimeWait if connection.is_orphan() => self.wait_out(index),
+            State::TimeWait if is_orphan => self.wait_out(index),
             _ => {}
         }
     }

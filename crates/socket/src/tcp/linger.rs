@@ -1,0 +1,117 @@
+//! The end of an engine: what was handed over still gets to the peers, for a bounded time.
+//!
+//! When a process ends, the kernel goes on with its sockets for minutes. Nobody goes on with connections past the kernel, so the
+//! engine stays for a while (SO_LINGER), and says what it could not deliver.
+
+use super::table::Way;
+use crate::engine::Engine;
+use sidestep_stack::tcp::{ConnectionId, Counter};
+use std::fmt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Between two polls in which nothing came: a round trip of a local network.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// What was handed over to streams past the kernel and never acknowledged by their peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Streams that lost something.
+    pub streams: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {} streams were not acknowledged", self.bytes, self.streams)
+    }
+}
+
+impl Engine {
+    /// Ends the engine: streams past the kernel are closed, and for at most `linger` it waits until their peers have
+    /// acknowledged all that was handed over, and the end of it. What is left then is reset. With no time at all every
+    /// stream is reset at once, as by SO_LINGER with zero seconds. Gives what was lost, of streams that were closed before,
+    /// too, if that was not known yet. Streams by the kernel it goes on with by itself.
+    pub fn finish(mut self, linger: Duration) -> Lost {
+        self.end_streams(linger)
+    }
+
+    /// Also for who drops the engine.
+    pub(crate) fn end_streams(&mut self, linger: Duration) -> Lost {
+        let before = self.lost_after_close();
+        let aborted = if linger.is_zero() { self.abort_streams() } else { Lost::default() };
+        self.close_streams();
+        let deadline = Instant::now() + linger;
+        while self.has_unacknowledged() && Instant::now() < deadline {
+            // Refused only in another process than the one that opened it, whose it is not to end.
+            let unread = self.poll().unwrap_or_default();
+            if unread > 0 {
+                self.drop_unread();
+            }
+            sleep(PAUSE);
+        }
+        if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
+            fast.with_tcp(&self.counters, |tcp, now, sink| tcp.drop_orphans(now, sink));
+        }
+        let after = self.lost_after_close();
+        Lost {
+            streams: aborted.streams + (after.streams - before.streams.min(after.streams)),
+            bytes: aborted.bytes + (after.bytes - before.bytes.min(after.bytes)),
+        }
+    }
+
+    /// What the stack has counted of streams that were closed.
+    pub(super) fn lost_after_close(&self) -> Lost {
+        let Some(fast) = &self.fast else { return Lost::default() };
+        let counters = fast.segments.tcp.counters();
+        Lost { streams: counters.value(Counter::LostStreams), bytes: counters.value(Counter::LostBytes) }
+    }
+
+    fn has_unacknowledged(&self) -> bool {
+        self.fast.as_ref().is_some_and(|fast| fast.lost.is_none() && fast.segments.tcp.orphans().0 > 0)
+    }
+
+    /// Nobody is listened for any more; streams are closed in order, or, where something is unread, reset as by the kernel.
+    fn close_streams(&mut self) {
+        let held = self.held_streams();
+        let Self { streams, fast: Some(fast), counters, .. } = self else { return };
+        if fast.lost.is_some() {
+            return;
+        }
+        for id in streams.listeners.iter_mut().filter_map(|(_, listener)| listener.id.take()) {
+            // Each is there as long as its listener says so.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.close_listener(now, id, sink));
+        }
+        for id in held {
+            // One that has ended already is as wanted.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.close(now, id, sink));
+        }
+    }
+
+    /// Tells the peers of all open streams past the kernel that there is nobody any more.
+    pub(crate) fn abort_streams(&mut self) -> Lost {
+        let held = self.held_streams();
+        let mut lost = Lost::default();
+        let Self { fast: Some(fast), counters, .. } = self else { return lost };
+        if fast.lost.is_some() {
+            return lost;
+        }
+        for id in held {
+            let left = fast.segments.tcp.facts(id).map_or(0, |facts| facts.unacknowledged) as u64;
+            lost = Lost { streams: lost.streams + u64::from(left > 0), bytes: lost.bytes + left };
+            // One that has ended already has nobody to tell.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+        }
+        lost
+    }
+
+    fn held_streams(&mut self) -> Vec<ConnectionId> {
+        let streams = self.streams.streams.iter_mut();
+        let held = streams.filter_map(|(_, stream)| match stream.way {
+            Way::Fast { id, .. } => Some(id),
+            Way::Kernel(..) | Way::Lost(_) => None,
+        });
+        held.collect()
+    }
+}
