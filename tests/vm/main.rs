@@ -3,6 +3,7 @@
 //! of it: booting one is what costs.
 
 mod bypass;
+mod rss;
 #[path = "../support/mod.rs"]
 mod support;
 mod tune;
@@ -23,6 +24,7 @@ static PLAN: vm::Plan = vm::Plan {
     modules: &["veth", "e1000e", "8021q"],
     programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill", "sleep"],
     devices: &["e1000e"],
+    ..vm::Plan::BARE
 };
 
 vm_tests!(PLAN:

@@ -1,7 +1,7 @@
 //! The host's side of a test: one machine for all tests of a suite, and what became of each in there.
 
 use super::transcript::{Ending, Transcript};
-use super::{Suite, chosen, image, libraries, machine};
+use super::{Suite, cable, chosen, image, libraries, machine};
 use sidestep_sys::Problem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -66,9 +66,16 @@ fn boot(suite: &'static Suite, first: &str) -> Result<Heard, Absence> {
     if !tests.iter().any(|test| test == first) {
         tests.push(first.to_owned());
     }
+    let cable = match suite.plan.cable {
+        Some(cable) => {
+            cable::unavailable().map_or(Ok(()), |problem| Err(Absence::Unavailable(problem)))?;
+            Some(cable.lay().map_err(Absence::Broken)?)
+        }
+        None => None,
+    };
     let folder = Folder::new(suite.kernel.series()).map_err(Absence::Broken)?;
     let image = image::write(&folder.0, &kernel, suite.plan, &tests).map_err(Absence::Broken)?;
-    let ended = machine::run(&folder.0, &kernel, suite.plan, &image, first).map_err(Absence::Broken)?;
+    let ended = machine::run(&folder.0, &kernel, suite.plan, cable.as_ref(), &image, first).map_err(Absence::Broken)?;
     Ok(Heard { transcript: Transcript::read(&ended.output), log: ended.log, is_late: ended.is_late })
 }
 

@@ -1,0 +1,199 @@
+//! Receive side scaling of a device that has it: virtio-net, whose hash QEMU computes as a card would. What we compute is held
+//! against the queue by which frames come.
+
+use crate::bypass::wait;
+use sidestep::link::frame::FrameLink;
+use sidestep::link::frame::xdp::{XdpLink, XdpOptions};
+use sidestep_plane::message::Protocol;
+use sidestep_plane::rss::Spread;
+use sidestep_sys::ethtool::{self, FlowKind, HashFunction, field};
+use sidestep_sys::xdp::program::{Attachment, Filter, Program};
+use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
+use sidestep_testkit::vm::{self, MACHINE, PEER};
+use sidestep_testkit::vm_tests;
+use sidestep_wire::ethernet::{self, EtherType};
+use sidestep_wire::{ipv4, ipv6, tcp, udp};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+const INTERFACE: &str = "eth0";
+/// Queues in use. virtio-net wants one more for each CPU to send by from XDP programs, and has eight.
+const QUEUES: u32 = 4;
+/// Ports at which the peer sends back what comes; at those behind them nobody listens, so that a SYN is answered at once.
+const PORTS: std::ops::Range<u16> = 7000..7004;
+const CLOSED: std::ops::Range<u16> = 7004..7008;
+/// Local ports per family, protocol and port of the peer.
+const LOCALS: usize = 32;
+
+static CABLE: vm::Cable = vm::Cable {
+    device: "virtio-net-pci,mq=on,vectors=18,rss=on,hash=on,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off",
+    queues: 8,
+    peer: reflect,
+};
+
+static PLAN: vm::Plan = vm::Plan {
+    modules: &["virtio_pci", "virtio_net"],
+    programs: &["ethtool"],
+    cable: Some(&CABLE),
+    ..vm::Plan::BARE
+};
+
+vm_tests!(PLAN: frames_come_by_the_queue_that_is_computed);
+
+/// On this host: sends back every datagram.
+fn reflect(peer: &vm::Peer) {
+    let ports = PEER.iter().flat_map(|address| PORTS.map(|port| SocketAddr::new(*address, port)));
+    let sockets: Vec<_> = ports.map(|at| UdpSocket::bind(at).unwrap()).collect();
+    sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+    let mut buffer = [0; 2048];
+    while !peer.is_over() {
+        let mut is_idle = true;
+        for socket in &sockets {
+            while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..count], from);
+                is_idle = false;
+            }
+        }
+        if is_idle {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn command(program: &str, arguments: &str) {
+    let status = Command::new(program).args(arguments.split(' ')).status();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "{program} {arguments}: {status:?}");
+}
+
+/// A socket on each queue, and a program that gives it all frames.
+struct Queues {
+    links: Vec<XdpLink>,
+    _attachment: Attachment,
+    _program: Program,
+}
+
+impl Queues {
+    fn open() -> Self {
+        let program = Program::load(Filter::Everything, QUEUES).unwrap();
+        let attachment = program.attach(INTERFACE, Mode::Copy).unwrap();
+        let open = |queue| {
+            let umem = Umem::create(Geometry { frames: 256, frame_bytes: 2048, headroom: 0 }).unwrap();
+            let options = XskOptions { rings: RingSizes::all(128), least: Mode::Copy, ..XskOptions::default() };
+            let xsk = Xsk::open(&umem, INTERFACE, queue, &options).unwrap();
+            eprintln!("queue {queue}: {:?}", xsk.facts());
+            program.insert(queue, xsk.socket()).unwrap();
+            XdpLink::over(xsk, umem, &XdpOptions::default()).unwrap()
+        };
+        let links = (0..QUEUES).map(open).collect();
+        wait_until_up(INTERFACE, Duration::from_secs(20)).unwrap();
+        Self { links, _attachment: attachment, _program: program }
+    }
+
+    /// What has come: whose packet, and by which queue.
+    fn receive(&mut self) -> Vec<(Flow, u32)> {
+        let mut all = Vec::new();
+        for (queue, link) in (0..).zip(&mut self.links) {
+            link.poll().unwrap();
+            while let Some(frame) = link.receive() {
+                all.extend(flow(link.bytes(&frame)).map(|flow| (flow, queue)));
+                link.release(frame);
+            }
+        }
+        all
+    }
+}
+
+/// Protocol, remote end, local end.
+type Flow = (Protocol, SocketAddr, SocketAddr);
+
+fn flow(frame: &[u8]) -> Option<Flow> {
+    let ethernet = ethernet::View::parse(frame).ok()?;
+    let (addresses, protocol, payload) = match ethernet.ether_type() {
+        EtherType::IPV4 => {
+            let ip = ipv4::View::parse(ethernet.payload()).ok()?;
+            (ip.addresses(), ip.protocol(), ip.payload())
+        }
+        EtherType::IPV6 => {
+            let ip = ipv6::View::parse(ethernet.payload()).ok()?;
+            (ip.addresses(), ip.protocol(), ip.payload())
+        }
+        _ => return None,
+    };
+    let (protocol, source, destination) = match protocol {
+        6 => tcp::View::parse(payload).ok().map(|tcp| (Protocol::Tcp, tcp.source_port(), tcp.destination_port()))?,
+        17 => udp::View::parse(payload).ok().map(|udp| (Protocol::Udp, udp.source_port(), udp.destination_port()))?,
+        _ => return None,
+    };
+    Some((protocol, SocketAddr::new(addresses.source(), source), SocketAddr::new(addresses.destination(), destination)))
+}
+
+/// Asks the peer, from a local port of the kernel's choice.
+fn ask(protocol: Protocol, local: IpAddr, peer: SocketAddr) {
+    match protocol {
+        Protocol::Udp => {
+            let socket = UdpSocket::bind((local, 0)).unwrap();
+            socket.send_to(b"question", peer).unwrap();
+        }
+        // The answer is kept from the kernel, which gives up at once.
+        Protocol::Tcp => assert!(TcpStream::connect_timeout(&peer, Duration::from_millis(1)).is_err()),
+    }
+}
+
+/// Hundreds of flows of each kind.
+fn flows_agree(queues: &mut Queues, spread: &Spread) -> Vec<u32> {
+    let mut used = Vec::new();
+    for ((local, remote), protocol) in
+        MACHINE.into_iter().zip(PEER).flat_map(|pair| [Protocol::Udp, Protocol::Tcp].map(|protocol| (pair, protocol)))
+    {
+        let mut seen = HashMap::new();
+        let ports = if protocol == Protocol::Udp { PORTS } else { CLOSED };
+        wait("answers", || {
+            for port in ports.clone().cycle().take(16) {
+                ask(protocol, local, SocketAddr::new(remote, port));
+            }
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < Duration::from_millis(50) {
+                seen.extend(queues.receive().into_iter().filter(|((kind, from, _), _)| *kind == protocol && from.ip() == remote));
+            }
+            (seen.len() >= LOCALS * ports.len()).then_some(())
+        });
+        for ((protocol, remote, local), queue) in &seen {
+            let computed = spread.queue_of(*protocol, *remote, *local);
+            assert_eq!(computed, Ok(*queue), "{protocol} {remote} -> {local}");
+        }
+        eprintln!("{protocol} {remote}: {} flows", seen.len());
+        used.extend(seen.into_values());
+    }
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+/// Key, table and fields are read, and say by which queue an answer comes; and again after they were changed.
+fn frames_come_by_the_queue_that_is_computed() {
+    command("ethtool", &format!("-L {INTERFACE} combined {QUEUES}"));
+    vm::plug(INTERFACE);
+    let rss = ethtool::rss(INTERFACE).unwrap();
+    eprintln!("{rss:?}");
+    assert_eq!((rss.function, rss.key.len(), rss.table.len()), (HashFunction::Toeplitz, 40, 128));
+    for kind in FlowKind::ALL {
+        assert_eq!(ethtool::fields(INTERFACE, kind).unwrap(), field::ALL, "{kind:?}");
+    }
+    let spread = Spread::read(INTERFACE);
+    assert_eq!(spread.queues(), Ok(QUEUES));
+    assert_eq!(spread.receiving(), Ok((0..QUEUES).collect()));
+    // Their Ethernet addresses first, by the kernel.
+    for (local, remote) in MACHINE.into_iter().zip(PEER) {
+        let socket = UdpSocket::bind((local, 0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        wait("the peer", || {
+            socket.send_to(b"question", SocketAddr::new(remote, PORTS.start)).unwrap();
+            socket.recv(&mut [0; 16]).ok()
+        });
+    }
+    command("ip", &format!("neigh"));
+    let mut queues = Queues::open();
+    assert_eq!(flows_agree(&mut queues, &spread), (0..QUEUES).collect::<Vec<_>>());
+}
