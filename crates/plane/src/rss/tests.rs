@@ -95,6 +95,9 @@ fn what_is_not_certain_is_said_by_name() {
     assert_eq!(queue(&queues).unwrap_err(), WhyUnknown::Queues(95));
     let ena = understand(Ok(8), Ok(rss()), [Ok(field::ALL); 4], "ena", (6, 12));
     assert_eq!(queue(&ena).unwrap_err(), WhyUnknown::Driver("ena"));
+    let virtio = |release| queue(&understand(Ok(8), Ok(rss()), [Ok(field::ALL); 4], "virtio_net", release));
+    assert_eq!(virtio((6, 1)).unwrap_err(), WhyUnknown::Driver("virtio_net"));
+    assert_eq!(virtio((6, 12)), Ok(HASH % 8));
     let families = spread(rss()).queue_of(Protocol::Tcp, at(REMOTE), at("[::1]:1")).unwrap_err();
     assert_eq!(families, WhyUnknown::Families);
     assert!(WhyUnknown::Rss(unsupported()).to_string().contains("does not tell how it spreads"));

@@ -33,10 +33,15 @@ pub const PEER: [IpAddr; 2] =
 pub const MACHINE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2))];
 
+/// The Ethernet addresses of both, locally administered.
+pub const PEER_MAC: &str = "02:00:00:00:00:01";
+/// The machine's.
+pub const MACHINE_MAC: &str = "02:00:00:00:00:02";
+
 /// A network device of the machine, and who is at the other end.
 #[derive(Debug)]
 pub struct Cable {
-    /// As QEMU's `-device` takes it, without `netdev`.
+    /// As QEMU's `-device` takes it, without `netdev` and `mac`.
     pub device: &'static str,
     /// Pairs of queues.
     pub queues: u32,
@@ -101,7 +106,12 @@ impl Cable {
         let [v4, v6] = PEER;
         let kind = if self.queues > 1 { " multi_queue" } else { "" };
         ip(&namespace, &format!("tuntap add mode tap name {TAP} vnet_hdr{kind}"))?;
+        ip(&namespace, &format!("link set {TAP} address {PEER_MAC}"))?;
         lines(TAP, v4, v6).iter().try_for_each(|line| ip(&namespace, line))?;
+        // A test may keep all frames from the machine's kernel, which answers no question for its address then.
+        for address in MACHINE {
+            ip(&namespace, &format!("neigh add {address} dev {TAP} lladdr {MACHINE_MAC} nud permanent"))?;
+        }
         let peer = Peer::default();
         let thread = self.start(&peer, &namespace)?;
         Ok(Laid { namespace, peer, thread: Some(thread) })
@@ -121,7 +131,7 @@ impl Cable {
     pub(super) fn arguments(&self) -> [String; 4] {
         let queues = if self.queues > 1 { format!(",queues={}", self.queues) } else { String::new() };
         let netdev = format!("tap,id={NETDEV},ifname={TAP},script=no,downscript=no,vhost=off{queues}");
-        ["-netdev".into(), netdev, "-device".into(), format!("{},netdev={NETDEV}", self.device)]
+        ["-netdev".into(), netdev, "-device".into(), format!("{},netdev={NETDEV},mac={MACHINE_MAC}", self.device)]
     }
 }
 
@@ -181,6 +191,9 @@ mod tests {
             drop(laid);
         }
         let [_, netdev, _, device] = CABLES[1].arguments();
-        assert!(netdev.ends_with(",queues=4") && device == "virtio-net-pci,netdev=cable", "{netdev} {device}");
+        assert!(
+            netdev.ends_with(",queues=4") && device.starts_with("virtio-net-pci,netdev=cable,mac="),
+            "{netdev} {device}"
+        );
     }
 }
