@@ -94,8 +94,9 @@ impl Spread {
     /// all of them.
     pub fn receiving(&self) -> Result<Vec<u32>, WhyUnknown> {
         let queues = self.queues?;
+        let is_told = !matches!(self.hash, Err(WhyUnknown::Driver(_)));
         let mut receiving: Vec<u32> = match (&self.table, &self.rules) {
-            (Ok(table), Ok(rules)) if rules.is_empty() => table.0.clone(),
+            (Ok(table), Ok(rules)) if rules.is_empty() && is_told => table.0.clone(),
             _ => (0..queues).collect(),
         };
         if self.fields.iter().any(Result::is_err) {

@@ -129,6 +129,8 @@ fn queues_that_the_table_leaves_out_receive_nothing() {
     let mut some = rss();
     some.table = [2, 5].repeat(64);
     assert_eq!(spread(some.clone()).receiving(), Ok(vec![2, 5]));
+    let untold = understand(Ok(8), Ok(some.clone()), [Ok(field::ALL); 4], "virtio_net", (6, 1));
+    assert_eq!(untold.receiving(), Ok((0..8).collect()));
     let unhashed = understand(Ok(8), Ok(some), [Ok(field::ALL), Ok(0), Ok(field::ALL), Ok(0)], "igb", (6, 12));
     assert_eq!(unhashed.receiving(), Ok(vec![0, 2, 5]));
 }
