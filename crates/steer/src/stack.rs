@@ -75,6 +75,8 @@ pub struct Swept {
     pub listeners: u32,
     /// Groups.
     pub groups: u32,
+    /// Reserved ports.
+    pub ports: u32,
 }
 
 impl Tables {
@@ -201,6 +203,7 @@ impl Tables {
             }
             Ok(())
         })?;
+        swept.ports = self.sweep_ports(is_doomed);
         Ok(swept)
     }
 
