@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
-    StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, Refusal,
+    Reply, Request, StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -104,6 +104,13 @@ pub enum Notice {
     },
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Reserved ports are somebody else's by now: no control was there to hold them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A connection to control.
@@ -342,6 +349,10 @@ impl Client {
             }
             (0, Reply::Trouble(trouble)) => {
                 self.put_aside(Notice::Trouble(trouble));
+                Ok(None)
+            }
+            (0, Reply::PortsLost { stack, ports }) => {
+                self.put_aside(Notice::PortsLost { stack, ports });
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

@@ -78,13 +78,14 @@ impl Maps {
             }
             Err(missing(name, format!("it has the shape {found:?}, not {:?}: another version made it", shape(name))))
         };
-        let ports = checked("ports")?;
+        let (config, flows, listeners) = (checked("config")?, checked("flows")?, checked("listeners")?);
+        let (groups, ports) = (checked("groups")?, checked("ports")?);
         let port_words = Mapping::shared(ports.as_fd(), PORTS as usize * PORT_OWNER_BYTES, Access::ReadWrite);
         Ok(Self {
-            config: checked("config")?,
-            flows: checked("flows")?,
-            listeners: checked("listeners")?,
-            groups: checked("groups")?,
+            config,
+            flows,
+            listeners,
+            groups,
             port_words: Words::over(port_words.map_err(|error| missing("ports", error))?),
             ports,
             stacks: checked("stacks")?,

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn look(rx: u64, faults: u64) -> Look {
-        let stack = StackLine { id: 3, interface: "eth1".into(), queue: 1, mode: Mode::Copy, entries: 1 };
+        let stack = StackLine { id: 3, interface: "eth1".into(), queue: 1, mode: Mode::Copy, entries: 1, ports: 0 };
         let program = ClientLine {
             client: 1,
             pid: Some(77),

@@ -25,6 +25,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 queue: stack.facts.queue,
                 mode: stack.facts.mode,
                 entries: stack.entries.len() as u32,
+                ports: self.pool.count(*number),
             })
         };
         ClientLine {

@@ -4,12 +4,14 @@
 mod client;
 mod list;
 mod open;
+mod pool;
 mod steer;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use client::{Client, printable};
 use open::Pending;
+use pool::Pool;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
@@ -17,7 +19,7 @@ use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{
-    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
@@ -124,6 +126,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     begun: BTreeMap<u32, Pending<D::Kept>>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
+    pool: Pool,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
     entries_max: usize,
     next_client: u32,
@@ -144,6 +147,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             stacks,
             begun: BTreeMap::new(),
             doomed,
+            pool: Pool::default(),
             entries_max: ENTRIES_MAX,
             next_client: 1,
             next_stack: 1,
@@ -151,9 +155,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Leaves so many descriptors to entries: without any left, control could not serve those who are there.
+    /// Leaves so many descriptors to entries and to reserved ports, half to each at most: without any left, control could not
+    /// serve those who are there.
     pub(crate) fn limit_entries(&mut self, descriptors: usize) {
-        self.entries_max = self.entries_max.min(descriptors);
+        let of_ports = self.pool.limit(descriptors / 2);
+        self.entries_max = self.entries_max.min(descriptors - of_ports);
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -199,6 +205,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }
+        self.adopt_ports(stack);
     }
 
     fn insert(&mut self, client: Client) -> u32 {
@@ -292,6 +299,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::ReservePorts { stack } => return self.reserve_ports(id, stack),
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
             Request::Report { subject, code } => {
                 let refusal = Refusal::plain(code, subject);
@@ -343,6 +351,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let over: Vec<u32> = self.clients().filter(|(_, client)| is_over(client)).map(|(id, _)| id).collect();
         over.into_iter().for_each(|id| self.remove(id));
         self.begun.retain(|_, pending| pending.due > now);
+        self.pool.expire(now);
         for stack in std::mem::take(&mut self.doomed) {
             self.dispose(stack);
         }
@@ -380,6 +389,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn troubled(&self, trouble: Trouble) -> Vec<(u32, Reply)> {
         let mut own = Vec::new();
         let mut any = Vec::new();
+        let reserved = Some(trouble.local.port()).filter(|_| trouble.protocol == Protocol::Tcp);
+        let owner = reserved.and_then(|port| self.pool.owner(port));
+        if let Some(stack) = owner.and_then(|owner| self.stacks.get(&owner)) {
+            return vec![(stack.client, Reply::Trouble(trouble))];
+        }
         for stack in self.stacks.values() {
             let about = || stack.entries.keys().filter(|entry| is_about(&trouble, entry));
             if about().any(|entry| matches!(entry, Entry::Flow { .. })) {
@@ -411,6 +425,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         {
             client.stacks.remove(&stack);
         }
+        self.pool.release(stack, Instant::now());
         self.dispose(stack);
     }
 

@@ -265,6 +265,26 @@ impl Dataplane for Xdp {
         removed.map(|_| ()).map_err(failed)
     }
 
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {
+        let (interface, placed) = self.placed(stack)?;
+        let thing = format!("cannot reserve ports for stack {stack}");
+        interface.refuse_merged(&thing)?;
+        let added = interface.steering.tables().add_ports(placed.id, ports);
+        added.map_err(|problem| Refusal::of(Code::Kernel, thing, &problem))
+    }
+
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
+        if let Ok((interface, placed)) = self.placed(stack) {
+            interface.steering.tables().remove_ports(placed.id, ports);
+        }
+    }
+
+    fn ports(&self, stack: u32) -> Vec<u16> {
+        self.placed(stack)
+            .map(|(interface, placed)| interface.steering.tables().ports_of(placed.id))
+            .unwrap_or_default()
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         let counters = self.placed(stack).ok().and_then(|(interface, _)| interface.steering.tables().counters().ok());
         let wrong = |counter: &steer::Counter| counter.should_be_zero() && counter.value != 0;

@@ -12,6 +12,8 @@
 //!                                  <-   Stack {id, queue, mode, ...}        + heartbeat, counters
 //!   Steer {stack, entry}  + twin   ->
 //!                                  <-   Done | Refused {code, thing, reason, next}
+//!   ReservePorts {stack}           ->
+//!                                  <-   Ports {first, members}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
 //!                                  <-   Trouble {kind, local, ...}           number 0, too
 //! ```
@@ -24,12 +26,14 @@
 
 mod channel;
 mod entry;
+mod ports;
 mod refusal;
 mod stack;
 mod trouble;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use ports::{BLOCK_PORTS, PortBlock};
 pub use refusal::{Code, Refusal};
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
 pub use trouble::{Trouble, TroubleKind};
@@ -38,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they come from one release.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 4096;
@@ -103,6 +107,12 @@ pub enum Request {
         /// Which traffic.
         entry: Entry,
     },
+    /// Reserves another block of local ports for outgoing connections of a stack: control holds them in the kernel, so that
+    /// nobody else gets them, and sends all TCP to them to the stack. They are the stack's until it is closed.
+    ReservePorts {
+        /// The stack.
+        stack: u32,
+    },
     /// Makes the kernel ask for, or confirm, a neighbour's Ethernet address. The answer is in the table, later.
     Resolve {
         /// The neighbour.
@@ -158,6 +168,8 @@ pub enum Reply {
     Prepared(Prepared),
     /// To [`Request::BindStack`]; heartbeat and counters come along. To [`Request::ResumeStack`] without.
     Stack(StackFacts),
+    /// To [`Request::ReservePorts`].
+    Ports(PortBlock),
     /// It is done.
     Done,
     /// It is not, and nothing has changed.
@@ -198,6 +210,13 @@ pub enum Reply {
     },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Number 0: reserved ports that somebody else bound while no control was there to hold them. The kernel has them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A client in the list.
@@ -232,6 +251,8 @@ pub struct StackLine {
     pub mode: Mode,
     /// Rules that send traffic to it.
     pub entries: u32,
+    /// Local ports that are reserved for its outgoing connections.
+    pub ports: u32,
 }
 
 /// One line of a client's details.
