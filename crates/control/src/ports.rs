@@ -109,7 +109,11 @@ mod tests {
             return eprintln!("skipped: needs root");
         }
         let lab = Lab::up(&Options::default()).unwrap();
-        lab.host(Side::A).within(|| Ok(test())).unwrap();
+        let run = || {
+            test();
+            Ok(())
+        };
+        lab.host(Side::A).within(run).unwrap();
     }
 
     #[test]
