@@ -7,6 +7,7 @@ pub mod clock;
 pub mod cpu;
 pub mod credentials;
 pub mod error_queue;
+pub mod ethtool;
 pub mod fork;
 pub mod futex;
 pub mod icmp;
