@@ -79,11 +79,12 @@ struct port_owner {
 	__u64 stack_plus_one;
 };
 
-/* A row of the table of stacks. The program reads the first two words. */
+/* A row of the table of stacks. The program reads the first three words. */
 struct stack {
 	__u32 live;
 	__u32 frame_bytes_max; /* the longest frame its sockets take; the kernel would drop a longer one */
-	__u64 reserved;
+	__u32 first_queue;     /* one that it has a socket on: the socket is there as long as the process is */
+	__u32 reserved;
 	__u8 label[LABEL_BYTES]; /* for people: who it is */
 };
 
@@ -137,6 +138,7 @@ enum reason {
 	PASS_NO_SOCKET,
 	PASS_FORWARDED,
 	DROP_FRAGMENT,
+	DROP_QUEUE,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

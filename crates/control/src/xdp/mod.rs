@@ -151,7 +151,8 @@ impl Xdp {
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
         let label = format!("#{stack} {label}");
-        let options = StackOptions { label, frame_bytes_max: wish.geometry().receive_bytes_max() };
+        let options =
+            StackOptions { label, frame_bytes_max: wish.geometry().receive_bytes_max(), first_queue: facts.queue };
         let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
         tables.set_socket(id, facts.queue, unbound.socket()).map_err(|problem| {
             // What stays is swept by the next control.

@@ -296,7 +296,7 @@ fn ethernet(cases: &mut Vec<Case>) {
 
 /// Reasons that are not in the frame: each with a test of its own in `verdicts` or `ports`, StackGone in the crate's unit
 /// tests.
-const ELSEWHERE: [Reason; 7] = [
+const ELSEWHERE: [Reason; 8] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
@@ -304,6 +304,7 @@ const ELSEWHERE: [Reason; 7] = [
     Reason::NoSocket,
     Reason::Forwarded,
     Reason::Port,
+    Reason::DropQueue,
 ];
 
 #[test]
