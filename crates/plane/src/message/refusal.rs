@@ -107,6 +107,8 @@ codes! {
     Offload,
     /// the host forwards packets, so what comes to a port may be for others
     Forwards,
+    /// packets for it may come by a queue of the device that is not this stack's
+    QueueElsewhere,
 }
 
 /// A refusal: the code, the thing, the reason, the next step.
