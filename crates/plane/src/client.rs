@@ -235,6 +235,14 @@ impl Client {
         self.expect_done(Request::Unsteer { stack, entry }, None)
     }
 
+    /// Reserves another block of local ports for a stack's outgoing connections.
+    pub fn reserve_ports(&mut self, stack: u32) -> Result<PortBlock, Error> {
+        match self.ask(Request::ReservePorts { stack }, None)?.0 {
+            Reply::Ports(block) => Ok(block),
+            reply => Err(strange(&reply)),
+        }
+    }
+
     /// Has the kernel ask for a neighbour; the answer will be in the tables.
     pub fn resolve(&mut self, address: IpAddr, interface: u32) -> Result<(), Error> {
         self.expect_done(Request::Resolve { address, interface }, None)

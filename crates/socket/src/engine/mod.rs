@@ -22,7 +22,7 @@ use crate::reason::{Path, Reason};
 use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
-use queues::OurQueues;
+pub(crate) use queues::OurQueues;
 use reopen::Remains;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
