@@ -39,7 +39,14 @@ impl Tcp<'_> {
         let kept = match progress {
             Progress::Fast { id, steered, local } => self.keep(stream(local, Way::Fast { id, steered })),
             Progress::Kernel { socket, reason, local } => self.insert(stream(local, Way::Kernel(socket, reason))),
-            Progress::Waiting(opening) => {
+            Progress::Waiting(mut opening) => {
+                // In the network namespace of this call, wherever the program polls. Without a descriptor for it there will
+                // be none for the kernel's way, either.
+                if opening.may_need_twin(&self.engine.streams.ports)
+                    && let Ok(twin) = Twin::for_connection(local, remote)
+                {
+                    opening.hold(twin);
+                }
                 let kept = self.insert(stream(local.unwrap_or(any), Way::Opening(opening)));
                 self.engine.streams.opening.extend(kept);
                 kept

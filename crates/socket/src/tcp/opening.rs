@@ -1,7 +1,7 @@
 //! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
 
 use super::headers::query;
-use super::ports::Choice;
+use super::ports::{Choice, Ports};
 use super::table::{Steered, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, TcpEvent, TcpStream};
@@ -104,6 +104,11 @@ impl Opening {
         self.twin = Some(twin);
     }
 
+    /// Whether it may come to need a socket of the kernel's, as far as can be told.
+    pub(super) fn may_need_twin(&self, ports: &Ports) -> bool {
+        self.twin.is_none() && (self.way_ns.is_none() || ports.are_unknown())
+    }
+
     /// What was asked of control is not wanted any more.
     pub(super) fn give_up(self) -> Option<Entry> {
         self.rule.map(|rule| rule.flow)
@@ -151,10 +156,6 @@ impl Tcp<'_> {
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
                 streams.ports.expect(keeper, now, streams.opening.len());
                 (opening.look_ns, opening.generation) = (now_ns + PORT_LOOK_NS, streams.ports.generation());
-                if streams.ports.are_unknown() && opening.twin.is_none() {
-                    // Control may have none to give. Where no descriptor is left, neither has the kernel's way.
-                    opening.twin = Twin::for_connection(opening.local, remote).ok();
-                }
                 Ok(Progress::Waiting(opening))
             }
             Choice::ByRule => self.ask_for_rule(opening, remote, &way),
