@@ -12,6 +12,7 @@ mod icmp;
 pub mod mirror;
 mod netlink;
 pub mod permit;
+mod ports;
 mod registry;
 mod state;
 mod sweep;
@@ -86,7 +87,7 @@ fn namespace_cookie() -> Result<u64, Problem> {
     cookie.map_err(|error| Problem::failed("cannot tell this network namespace", error).next("it needs Linux 5.14"))
 }
 
-/// Every entry holds a kernel socket; the usual limit of 1024 is for programs that do not.
+/// Every entry holds a kernel socket, and every reserved port; the usual limit of 1024 is for programs that do not.
 /// Returns how many there may be.
 fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};

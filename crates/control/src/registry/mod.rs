@@ -4,12 +4,14 @@
 mod client;
 mod list;
 mod open;
+mod pool;
 mod steer;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use client::{Client, printable};
 use open::Pending;
+use pool::Pool;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
@@ -17,7 +19,7 @@ use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{
-    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
@@ -37,6 +39,10 @@ pub(crate) const CLIENTS_PER_UID_MAX: usize = 64;
 pub(crate) const STACKS_PER_CLIENT_MAX: usize = 16;
 /// Stacks of one user.
 pub(crate) const STACKS_PER_UID_MAX: usize = 64;
+/// Queues of one user: those of two large devices. Each costs a descriptor while it is opened.
+pub(crate) const QUEUES_PER_UID_MAX: usize = 128;
+/// Queues of all that are being opened: so many descriptors are control's until they are bound.
+pub(crate) const QUEUES_BEGUN_MAX: usize = 512;
 /// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
 pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
 /// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
@@ -124,6 +130,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     begun: BTreeMap<u32, Pending<D::Kept>>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
+    pool: Pool,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
     entries_max: usize,
     next_client: u32,
@@ -144,6 +151,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             stacks,
             begun: BTreeMap::new(),
             doomed,
+            pool: Pool::default(),
             entries_max: ENTRIES_MAX,
             next_client: 1,
             next_stack: 1,
@@ -151,9 +159,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Leaves so many descriptors to entries: without any left, control could not serve those who are there.
+    /// Leaves so many descriptors to entries and to reserved ports, half to each at most: without any left, control could not
+    /// serve those who are there.
     pub(crate) fn limit_entries(&mut self, descriptors: usize) {
-        self.entries_max = self.entries_max.min(descriptors);
+        let of_ports = self.pool.limit(descriptors / 2);
+        self.entries_max = self.entries_max.min(descriptors - of_ports);
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -199,6 +209,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }
+        self.adopt_ports(stack);
     }
 
     fn insert(&mut self, client: Client) -> u32 {
@@ -288,10 +299,12 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         match request {
             Request::Hello { version, name } => return self.greet(id, version, &name),
             Request::OpenStack(wish) => return self.begin(id, wish, host, now),
+            Request::TakeSockets { from } => return self.take_sockets(id, from),
             Request::BindStack => return self.open(id, host, now),
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::ReservePorts { stack } => return self.reserve_ports(id, stack),
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
             Request::Report { subject, code } => {
                 let refusal = Refusal::plain(code, subject);
@@ -343,6 +356,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let over: Vec<u32> = self.clients().filter(|(_, client)| is_over(client)).map(|(id, _)| id).collect();
         over.into_iter().for_each(|id| self.remove(id));
         self.begun.retain(|_, pending| pending.due > now);
+        self.pool.expire(now);
         for stack in std::mem::take(&mut self.doomed) {
             self.dispose(stack);
         }
@@ -380,6 +394,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn troubled(&self, trouble: Trouble) -> Vec<(u32, Reply)> {
         let mut own = Vec::new();
         let mut any = Vec::new();
+        let reserved = Some(trouble.local.port()).filter(|_| trouble.protocol == Protocol::Tcp);
+        let owner = reserved.and_then(|port| self.pool.owner(port));
+        if let Some(stack) = owner.and_then(|owner| self.stacks.get(&owner)) {
+            return vec![(stack.client, Reply::Trouble(trouble))];
+        }
         for stack in self.stacks.values() {
             let about = || stack.entries.keys().filter(|entry| is_about(&trouble, entry));
             if about().any(|entry| matches!(entry, Entry::Flow { .. })) {
@@ -411,6 +430,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         {
             client.stacks.remove(&stack);
         }
+        self.pool.release(stack, Instant::now());
         self.dispose(stack);
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 mod opening;
 mod others;
+mod pool;
 
 struct FakeHost {
     links: Vec<Link>,

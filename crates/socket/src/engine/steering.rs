@@ -267,7 +267,10 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
         // What is sent to a group is steered when it is joined.
         _ if local.ip().is_multicast() => Vec::new(),
         (Some(peer), _) if peer.ip().is_multicast() => vec![listener(local)],
-        (Some(remote), _) => vec![Entry::Flow { protocol, local, remote, vlan }],
+        (Some(remote), _) => {
+            fast.queues.may_miss()?;
+            vec![Entry::Flow { protocol, local, remote, vlan }]
+        }
         (None, SocketAddr::V6(both)) if both.ip().is_unspecified() && !socket.options.only_v6 => {
             vec![listener(local), listener((Ipv4Addr::UNSPECIFIED, both.port()).into())]
         }

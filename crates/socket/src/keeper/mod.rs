@@ -1,6 +1,7 @@
 //! The thread beside the owner: it sleeps on the connection to control and on the kernel twins, so that the owner's loop
 //! learns of both by one load and never waits for either.
 
+mod spread;
 mod thread;
 
 use crate::reason::Reason;
@@ -8,7 +9,8 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_plane::client::Client;
 use sidestep_plane::counters::Counters;
 use sidestep_plane::heartbeat::Heartbeat;
-use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts, Trouble};
+use sidestep_plane::message::{Code, Entry, OpenStack, PortBlock, StackFacts, Trouble};
+use sidestep_plane::rss::Spread;
 use sidestep_plane::table::Reader;
 use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Rings, Umem};
@@ -43,6 +45,12 @@ pub(crate) enum Event {
     Trouble(Trouble),
     /// Control has given traffic back to the kernel, and does not take it again.
     GivenBack(Entry, Reason),
+    /// Another block of local ports, or why there is none.
+    Ports(Result<PortBlock, Reason>),
+    /// Local ports that are somebody else's by now.
+    PortsLost(PortBlock),
+    /// How the device spreads what it receives over its queues has been read, or has changed.
+    Spread(Box<Spread>),
 }
 
 /// What the owner asks for.
@@ -51,6 +59,8 @@ pub(crate) enum Command {
     Steer(Entry, OwnedFd, SyncSender<Result<(), Reason>>),
     /// Gives it back.
     Unsteer(Entry, SyncSender<Result<(), Reason>>),
+    /// Reserves another block of local ports.
+    ReservePorts,
     /// Has the kernel find a neighbour, or keep it fresh.
     Resolve(IpAddr, u32),
     /// Tells people why a socket is with the kernel.
@@ -67,8 +77,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
-    pub(crate) socket: OwnedFd,
-    pub(crate) rings: Rings,
+    pub(crate) sockets: Vec<(OwnedFd, Rings)>,
     pub(crate) frames: Umem,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) counters: Counters,
@@ -90,6 +99,8 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) stack: u32,
+    /// Name of its interface.
+    pub(crate) interface: String,
     pub(crate) counters_page: OwnedFd,
 }
 
@@ -156,6 +167,12 @@ impl Keeper {
     /// Gives traffic back; does not wait.
     pub(crate) fn unsteer_later(&self, entry: Entry) {
         self.tell(Command::Unsteer(entry, sync_channel(1).0));
+    }
+
+    /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it, and before the first of them
+    /// [`Event::Spread`] how the device spreads.
+    pub(crate) fn reserve_ports(&self) {
+        self.tell(Command::ReservePorts);
     }
 
     /// Asks for a neighbour; does not wait.

@@ -1,5 +1,6 @@
 //! What the thread does: waits, passes on, and comes back to a control that was restarted.
 
+use super::spread::Spreading;
 use super::{Command, Event, Held, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -40,6 +41,8 @@ struct Keeping<'a> {
     path: PathBuf,
     name: String,
     shared: &'a Shared,
+    /// Once ports were asked for.
+    spreading: Option<Spreading>,
 }
 
 pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>) {
@@ -49,7 +52,8 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
     }
     let Start { client, held, path, name, .. } = start;
     let (entries, owed, retry_at) = (BTreeMap::new(), BTreeSet::new(), Instant::now());
-    let mut keeping = Keeping { client: Some(client), retry_at, held, wanted: None, entries, owed, path, name, shared };
+    let (client, wanted, spreading) = (Some(client), None, None);
+    let mut keeping = Keeping { client, retry_at, held, wanted, entries, owed, path, name, shared, spreading };
     while keeping.serve(inbox) {
         for _ in 0..NOTICES_PER_TURN {
             if !keeping.hear() {
@@ -58,6 +62,7 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         }
         keeping.come_back();
         keeping.reopen();
+        keeping.spreading.iter_mut().for_each(|spreading| spreading.look(shared));
         keeping.wait();
     }
     if let Some(client) = keeping.client.take() {
@@ -103,6 +108,7 @@ impl Keeping<'_> {
                 }
                 let _ = reply.send(done);
             }
+            Command::ReservePorts => self.reserve_ports(),
             Command::Resolve(address, interface) => {
                 let _ = self.with_client(|client| client.resolve(address, interface));
             }
@@ -122,6 +128,17 @@ impl Keeping<'_> {
 
     fn steer(&mut self, entry: Entry, twin: &OwnedFd) -> Result<(), Reason> {
         self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()))
+    }
+
+    fn reserve_ports(&mut self) {
+        if let (None, Some(held)) = (&self.spreading, &self.held) {
+            self.spreading = Some(Spreading::begin(&held.interface, self.shared));
+        }
+        let answer = match self.held.as_ref().map(|held| held.stack) {
+            Some(stack) => self.with_client(|client| client.reserve_ports(stack)),
+            None => Err(Reason::Revoked),
+        };
+        self.shared.post(Event::Ports(answer));
     }
 
     fn with_stack(&mut self, ask: impl FnOnce(&mut Client, u32) -> Result<(), Error>) -> Result<(), Reason> {
@@ -205,9 +222,11 @@ impl Keeping<'_> {
             return;
         };
         match client.open_stack(wish.clone()) {
-            Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page }) => {
-                self.held = Some(Held { stack: facts.id, counters_page });
-                let parts = Reopened { facts, socket, rings, frames, heartbeat, counters };
+            Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page }) => {
+                self.held = Some(Held { stack: facts.id, interface: facts.interface.clone(), counters_page });
+                // The owner has forgotten what it was told.
+                self.spreading = None;
+                let parts = Reopened { facts, sockets, frames, heartbeat, counters };
                 self.shared.post(Event::Opened(Box::new(parts)));
             }
             Err(error) => {
@@ -222,10 +241,12 @@ impl Keeping<'_> {
 
     /// When there is something to do unasked.
     fn due(&self) -> Option<Instant> {
-        match &self.client {
+        let of_control = match &self.client {
             None => Some(self.retry_at),
             Some(_) => self.wanted.as_ref().map(|(_, at, _)| *at),
-        }
+        };
+        let of_device = self.spreading.as_ref().map(Spreading::due);
+        of_control.into_iter().chain(of_device).min()
     }
 
     /// Sleeps until the owner, a twin or control has something.
@@ -274,6 +295,12 @@ impl Keeping<'_> {
                 self.prove_again(stack, entry);
                 true
             }
+            Ok(Some(Notice::PortsLost { stack, ports })) => {
+                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
+                    self.shared.post(Event::PortsLost(ports));
+                }
+                true
+            }
             Ok(Some(Notice::Trouble(trouble))) => {
                 self.shared.post(Event::Trouble(trouble));
                 true
@@ -311,6 +338,7 @@ mod tests {
             path: PathBuf::new(),
             name: String::new(),
             shared: &shared,
+            spreading: None,
         };
         let (mut seen, twin) = UnixStream::pair().unwrap();
         seen.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -334,13 +362,14 @@ mod tests {
         let mut keeping = Keeping {
             client: None,
             retry_at: Instant::now(),
-            held: Some(Held { stack: 1, counters_page: page() }),
+            held: Some(Held { stack: 1, interface: "eth1".into(), counters_page: page() }),
             wanted: None,
             entries: BTreeMap::new(),
             owed: BTreeSet::new(),
             path: PathBuf::new(),
             name: String::new(),
             shared: &shared,
+            spreading: None,
         };
         let entry = |port| {
             let local = ([198, 18, 0, 1], port).into();

@@ -8,7 +8,7 @@ use super::table::{Lingering, Steered, TcpListener, TcpStream, Way};
 use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::reason::Reason;
-use sidestep_plane::message::Entry;
+use sidestep_plane::message::{Entry, PortBlock};
 use sidestep_stack::tcp::ListenerId;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
@@ -147,29 +147,36 @@ impl Tcp<'_> {
                 self.stop_stack(id);
                 self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
             }
-            self.lose_streams(reason, |steered| steered.listener == Some(handle));
+            self.lose_streams(reason, |steered| steered.listener == Some(handle), |_| false);
         }
-        self.lose_streams(reason, |steered| steered.entry == Some(entry));
+        self.lose_streams(reason, |steered| steered.entry == Some(entry), |_| false);
     }
 
-    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
+    /// Ends streams by their rules, or, where they have none, by their ports.
+    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool, is_port_lost: impl Fn(u16) -> bool) {
         let Engine { streams, fast: Some(fast), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
         for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
             (steered.entry, steered.listener) = (None, None);
         }
         for (key, stream) in streams.streams.iter_mut() {
-            let Way::Fast { id, steered } = &stream.way else { continue };
-            if !is_lost(steered) {
-                continue;
-            }
-            let id = *id;
-            fast.segments.disown(id);
+            let lost = match &stream.way {
+                Way::Fast { id, steered: Some(steered) } if is_lost(steered) => *id,
+                Way::Fast { id, steered: None } if is_port_lost(stream.local.port()) => *id,
+                _ => continue,
+            };
+            fast.segments.disown(lost);
             // One that has ended already is as wanted.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, lost, sink));
             stream.way = Way::Lost(reason);
             streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
         }
+    }
+
+    /// Reserved ports are somebody else's: the kernel resets the peers of the connections upon them.
+    pub(crate) fn go_without_ports(&mut self, block: &PortBlock) {
+        self.engine.streams.ports.lost(block);
+        self.lose_streams(Reason::Taken, |_| false, |port| block.has(port));
     }
 }
 

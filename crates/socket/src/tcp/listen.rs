@@ -163,7 +163,7 @@ impl Tcp<'_> {
         let (local, remote) = (facts.flow.local(), facts.flow.remote());
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
-        let steered = Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) };
+        let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
         let kept = self.keep(Stream { local, remote, way: Way::Fast { id, steered } });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
@@ -231,8 +231,8 @@ impl Tcp<'_> {
     pub(super) fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let streams = &mut self.engine.streams;
         let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
-            Way::Fast { steered, .. } => Some(steered),
-            Way::Kernel(..) | Way::Lost(_) => None,
+            Way::Fast { steered, .. } => steered.as_mut(),
+            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
         });
         let closed = streams.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
         let mut all: Vec<&mut Steered> =

@@ -26,6 +26,11 @@ impl Twin {
         Ok(Self(socket))
     }
 
+    /// Binds one that is not bound yet.
+    pub(super) fn bind(&self, local: SocketAddr) -> io::Result<()> {
+        self.0.bind(&local.into())
+    }
+
     /// A socket for a listener, not listening yet. One for IPv6 takes IPv6 only.
     pub(super) fn for_listener(local: SocketAddr) -> io::Result<Self> {
         let socket = open(local)?;

@@ -13,6 +13,7 @@ mod lost;
 mod many;
 mod peer;
 mod pieces;
+mod pool;
 mod router;
 mod transfer;
 mod ways;
