@@ -1,6 +1,6 @@
-//! Receive side scaling of a device that has it: virtio-net, whose hash QEMU computes as a card would. What we compute is held
-//! against the queue by which frames come.
+//! What we compute, held against the queue by which frames come.
 
+use super::{CLOSED, INTERFACE, PORTS, QUEUES, VIRTIO, command, is_linux_6_1, plug};
 use crate::bypass::wait;
 use sidestep::link::frame::FrameLink;
 use sidestep::link::frame::xdp::{XdpLink, XdpOptions};
@@ -10,58 +10,14 @@ use sidestep_sys::ethtool::{self, FlowKind, HashFunction, field};
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
 use sidestep_testkit::vm::{self, MACHINE, PEER};
-use sidestep_testkit::vm_tests;
 use sidestep_wire::ethernet::{self, EtherType};
 use sidestep_wire::{ipv4, ipv6, tcp, udp};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::process::Command;
 use std::time::Duration;
 
-const INTERFACE: &str = "eth0";
-/// Queues in use. virtio-net wants one more for each CPU to send by from XDP programs, and has eight.
-const QUEUES: u32 = 4;
-/// Ports at which the peer sends back what comes; at those behind them nobody listens, so that a SYN is answered at once.
-const PORTS: std::ops::Range<u16> = 7000..7004;
-const CLOSED: std::ops::Range<u16> = 7004..7008;
 /// Local ports per family, protocol and port of the peer.
 const LOCALS: usize = 32;
-
-static CABLE: vm::Cable = vm::Cable {
-    device: "virtio-net-pci,mq=on,vectors=18,rss=on,hash=on,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off",
-    queues: 8,
-    peer: reflect,
-};
-
-static PLAN: vm::Plan =
-    vm::Plan { modules: &["virtio_pci", "virtio_net"], programs: &["ethtool"], cable: Some(&CABLE), ..vm::Plan::BARE };
-
-vm_tests!(PLAN: frames_come_by_the_queue_that_is_computed);
-
-/// On this host: sends back every datagram.
-fn reflect(peer: &vm::Peer) {
-    let ports = PEER.iter().flat_map(|address| PORTS.map(|port| SocketAddr::new(*address, port)));
-    let sockets: Vec<_> = ports.map(|at| UdpSocket::bind(at).unwrap()).collect();
-    sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
-    let mut buffer = [0; 2048];
-    while !peer.is_over() {
-        let mut is_idle = true;
-        for socket in &sockets {
-            while let Ok((count, from)) = socket.recv_from(&mut buffer) {
-                let _ = socket.send_to(&buffer[..count], from);
-                is_idle = false;
-            }
-        }
-        if is_idle {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-fn command(program: &str, arguments: &str) {
-    let status = Command::new(program).args(arguments.split(' ')).status();
-    assert!(status.as_ref().is_ok_and(|status| status.success()), "{program} {arguments}: {status:?}");
-}
 
 /// A program on the interface that gives all frames to the sockets of their queues, one on each.
 struct Queues {
@@ -73,7 +29,7 @@ struct Queues {
 impl Queues {
     /// The program comes first: virtio-net has more queues as long as there is one.
     fn open() -> Self {
-        let program = Program::load(Filter::Everything, CABLE.queues).unwrap();
+        let program = Program::load(Filter::Everything, VIRTIO.queues).unwrap();
         let attachment = program.attach(INTERFACE, Mode::Copy).unwrap();
         let open = |queue| {
             let umem = Umem::create(Geometry { frames: 256, frame_bytes: 2048, headroom: 0 }).unwrap();
@@ -175,26 +131,13 @@ fn flows_agree(queues: &mut Queues, spread: &Spread) -> Vec<u32> {
     used
 }
 
-/// Sets the interface up and gives it queues; until the peer answers.
-fn plug() {
-    vm::plug(INTERFACE);
-    // In this order: QEMU holds frames that come before there are buffers, and looks at them again at this command.
-    command("ethtool", &format!("-L {INTERFACE} combined {QUEUES}"));
-    for (local, remote) in MACHINE.into_iter().zip(PEER) {
-        let socket = UdpSocket::bind((local, 0)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        wait("the peer", || {
-            socket.send_to(b"question", SocketAddr::new(remote, PORTS.start)).unwrap();
-            socket.recv(&mut [0; 16]).ok()
-        });
+/// Key, table and fields are read, and say by which queue an answer comes; and again after they were changed.
+pub(crate) fn frames_come_by_the_queue_that_is_computed() {
+    plug(Some(QUEUES));
+    for remote in PEER {
         let entry = format!("neigh replace {remote} dev {INTERFACE} lladdr {} nud permanent", vm::PEER_MAC);
         command("ip", &entry);
     }
-}
-
-/// Key, table and fields are read, and say by which queue an answer comes; and again after they were changed.
-fn frames_come_by_the_queue_that_is_computed() {
-    plug();
     let mut queues = Queues::open();
     let rss = ethtool::rss(INTERFACE).unwrap();
     eprintln!("{rss:?}");
@@ -217,8 +160,7 @@ fn frames_come_by_the_queue_that_is_computed() {
     assert_ne!(changed, spread);
     assert_eq!(changed.receiving(), Ok(vec![1, 2, 3]));
     assert_eq!(flows_agree(&mut queues, &changed), [1, 2, 3]);
-}
-
-fn is_linux_6_1() -> bool {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().starts_with("6.1.")
+    drop(queues);
+    // The other tests of this machine find it as it was.
+    command("ethtool", &format!("-X {INTERFACE} default"));
 }
