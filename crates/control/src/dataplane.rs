@@ -39,6 +39,11 @@ pub(crate) trait Dataplane {
     /// How many queues a wish may get.
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal>;
 
+    /// Attaches the program, and tells again how many queues the wish may get: virtio-net has more with a program than without.
+    fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        self.plan(link, wish)
+    }
+
     /// Makes the memory of a stack and its sockets, one for each queue.
     fn begin(&mut self, link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Self::Kept>, Refusal>;
 

@@ -5,7 +5,7 @@ mod connects;
 mod flows;
 
 use crate::bypass::wait;
-use connects::{connections_of_ours_reach_their_queue, one_queue_is_known_without_a_hash};
+use connects::{connections_of_ours_reach_their_queue, where_no_key_is_told_all_queues_are_wanted};
 use flows::frames_come_by_the_queue_that_is_computed;
 use sidestep_testkit::vm::{self, MACHINE, PEER};
 use sidestep_testkit::vm_tests;
@@ -40,12 +40,12 @@ vm_tests!(PLAN: frames_come_by_the_queue_that_is_computed, connections_of_ours_r
 
 /// The same on a device whose driver tells no key.
 mod vmxnet3 {
-    use super::{PROGRAMS, VMXNET, one_queue_is_known_without_a_hash, vm, vm_tests};
+    use super::{PROGRAMS, VMXNET, vm, vm_tests, where_no_key_is_told_all_queues_are_wanted};
 
     static PLAN: vm::Plan =
         vm::Plan { modules: &["vmxnet3"], programs: PROGRAMS, cable: Some(&VMXNET), ..vm::Plan::BARE };
 
-    vm_tests!(PLAN: one_queue_is_known_without_a_hash);
+    vm_tests!(PLAN: where_no_key_is_told_all_queues_are_wanted);
 }
 
 /// On this host: sends back every datagram, accepts every connection, and closes it after the other side has.

@@ -33,6 +33,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let link = usable_link(host.links(), &wish, &thing)?;
         let queues = self.dataplane.plan(link, &wish)?;
         self.check_limits(id, &wish, queues, &thing)?;
+        let queues = self.dataplane.attach(link, &wish)?;
+        self.check_limits(id, &wish, queues, &thing)?;
         let Begun { kept, facts, frames } = self.dataplane.begin(link, &wish, queues)?;
         let mut descriptors = copies::<D>(&kept, 0, 1, &thing)?;
         descriptors.insert(0, frames);

@@ -78,7 +78,7 @@ impl Xdp {
             let link = link.ok_or_else(|| {
                 Problem::usage(format!("cannot serve {name}"), "there is no such interface").next("list them: ip link")
             })?;
-            self.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
+            self.program_on(link, Mode::ZeroCopy).map_err(Problem::from)?;
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Xdp {
     }
 
     /// The program on an interface, attached now if it is not yet.
-    fn attach(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+    fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
         if !self.interfaces.contains_key(&link.index) {
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
@@ -152,7 +152,7 @@ impl Xdp {
         wish: &OpenStack,
         Bound { queues, missing }: Bound,
     ) -> Result<Opened, Refusal> {
-        let tables = self.attach(link, wish.mode)?.steering.tables();
+        let tables = self.program_on(link, wish.mode)?.steering.tables();
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
         let (facts, sockets): (Vec<XskFacts>, Vec<_>) = queues.into_iter().unzip();
@@ -183,7 +183,7 @@ impl Xdp {
 
     fn bind(&mut self, link: &Link, wish: &OpenStack, kept: &mut Sockets) -> Result<bool, Refusal> {
         let used = self.used(link);
-        let best = self.attach(link, wish.mode)?.mode();
+        let best = self.program_on(link, wish.mode)?.mode();
         kept.bind(link, wish, &used, best, &mut self.known)
     }
 
@@ -246,6 +246,11 @@ impl Dataplane for Xdp {
             return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
                 .next(format!("serve it: sidestep control --interface {}", link.name)));
         }
+        socket::plan(link, wish, &self.used(link))
+    }
+
+    fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        self.program_on(link, wish.mode)?;
         socket::plan(link, wish, &self.used(link))
     }
 
