@@ -3,7 +3,7 @@
 //! The link needs the sockets' descriptors, their rings and the frame memory, mapped, and their facts; it needs no privilege.
 //! Who has made the sockets and bound them is another matter (`sidestep control`, or this process as root).
 //!
-//! Several queues have one memory and one accounting of its frames. Received is from each in turn; sent is by the last, so that
+//! Several queues have one memory and one accounting of its frames. Received is from each in turn; sent is by the lowest, so that
 //! frames leave in the order in which they were handed over, by one system call for all of them.
 
 mod kick;
@@ -46,7 +46,9 @@ pub struct XdpLink {
     kicker: Kicker,
     queues: Box<[Queue]>,
     turns: Turns,
-    /// Of the last queue, by which is sent.
+    /// Which of the queues is sent by.
+    sender: usize,
+    /// Of that queue.
     tx: Producer<Descriptor>,
     completion: Consumer<u64>,
     frames: Frames,
@@ -87,17 +89,19 @@ impl XdpLink {
             Problem::failed("cannot make a link of AF_XDP sockets", why).next("give it a fresh socket for each queue")
         };
         let count = u8::try_from(sockets.len()).map_err(|_| refused("there are too many"))?;
-        let (mut queues, mut facts, mut last) = (Vec::new(), Vec::new(), None);
+        let (mut queues, mut facts, mut senders) = (Vec::new(), Vec::new(), Vec::new());
         for (number, socket) in (0..count).zip(sockets) {
             let (queue, sender, of_queue) = Queue::open(socket, (number, count), options)?;
             queues.push(queue);
             facts.push(of_queue);
-            last = Some(sender);
+            senders.push(sender);
         }
-        let (Some(sender), Some(xsk), Some(queue)) = (last, facts.last(), queues.last()) else {
-            return Err(refused("there is none"));
-        };
-        let queue::Sender { tx, completion } = sender;
+        // Devices may receive by more queues than they transmit by, as virtio-net does with an XDP program: those with low numbers do
+        // both. In copy mode the kernel leaves frames of the others where they are, without an error.
+        let lowest = (0..queues.len()).min_by_key(|at| facts[*at].queue);
+        let Some(sender) = lowest else { return Err(refused("there is none")) };
+        let (xsk, queue) = (&facts[sender], &queues[sender]);
+        let queue::Sender { tx, completion } = senders.swap_remove(sender);
         let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx)?;
         let geometry = xsk.geometry;
         let reap_at = (xsk.rings.completion / 2).max(1);
@@ -118,6 +122,7 @@ impl XdpLink {
         let mut link = Self {
             kicker,
             queues: queues.into(),
+            sender,
             turns,
             tx,
             completion,
@@ -142,7 +147,7 @@ impl XdpLink {
 
     /// The socket that is sent by.
     fn sender(&self) -> BorrowedFd<'_> {
-        self.queues[self.queues.len() - 1].socket.as_fd()
+        self.queues[self.sender].socket.as_fd()
     }
 
     /// Takes back frames that have been sent.
@@ -159,7 +164,7 @@ impl XdpLink {
     }
 
     fn kick(&mut self) -> io::Result<()> {
-        let socket = self.queues[self.queues.len() - 1].socket.as_fd();
+        let socket = self.queues[self.sender].socket.as_fd();
         self.kicker.kick(socket, &self.tx, &mut self.calls)
     }
 }
