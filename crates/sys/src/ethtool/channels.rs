@@ -1,16 +1,9 @@
 //! How many queues a device has.
 
+use super::abi::{self, GET_CHANNELS, GET_RECEIVE_RINGS, rxnfc};
 use super::request::Buffer;
 use crate::xdp::receive_queues_max;
 use std::io;
-
-/// ETHTOOL_GCHANNELS and its structure: the command, four maxima, four counts.
-const GET_CHANNELS: u32 = 0x3c;
-const CHANNELS_BYTES: usize = 9 * 4;
-/// ETHTOOL_GRXRINGS and `struct ethtool_rxnfc`, in whose `data` the number comes.
-const GET_RECEIVE_RINGS: u32 = 0x2d;
-const RXNFC_BYTES: usize = 192;
-const RXNFC_DATA: usize = 8;
 
 /// The queues of a device, by what they do. A combined one receives and transmits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,11 +32,16 @@ impl Channels {
 
 /// The queues of a device; EOPNOTSUPP from drivers that do not tell.
 pub fn channels(interface: &str) -> io::Result<Channels> {
-    let mut buffer = Buffer::new(GET_CHANNELS, CHANNELS_BYTES);
+    let mut buffer = Buffer::new(GET_CHANNELS, abi::channels::WORDS * 4);
     // SAFETY: ETHTOOL_GCHANNELS fills one ethtool_channels of 36 bytes.
     unsafe { buffer.call(interface) }?;
     let word = |index: usize| buffer.u32(index * 4);
-    Ok(Channels { receive: word(5), transmit: word(6), combined: word(8), combined_max: word(4) })
+    Ok(Channels {
+        receive: word(abi::channels::RECEIVE),
+        transmit: word(abi::channels::TRANSMIT),
+        combined: word(abi::channels::COMBINED),
+        combined_max: word(abi::channels::COMBINED_MAX),
+    })
 }
 
 /// How many receive queues a device has in use. Where the driver tells neither its channels nor its rings, only a device that
@@ -62,10 +60,10 @@ pub fn receive_queues(interface: &str) -> io::Result<u32> {
 }
 
 fn receive_rings(interface: &str) -> io::Result<u32> {
-    let mut buffer = Buffer::new(GET_RECEIVE_RINGS, RXNFC_BYTES);
+    let mut buffer = Buffer::new(GET_RECEIVE_RINGS, rxnfc::BYTES);
     // SAFETY: ETHTOOL_GRXRINGS reads and writes at most one ethtool_rxnfc of 192 bytes.
     unsafe { buffer.call(interface) }?;
-    u32::try_from(buffer.u64(RXNFC_DATA)).map_err(io::Error::other)
+    u32::try_from(buffer.u64(rxnfc::DATA)).map_err(io::Error::other)
 }
 
 #[cfg(test)]

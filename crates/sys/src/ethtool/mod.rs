@@ -3,6 +3,7 @@
 //! By ioctl, and not by netlink: netlink tells the fields that are hashed from Linux 6.17 on, and flow rules never, while the
 //! ioctl has told all of it since long before 5.11. Nothing that is read here takes a capability.
 
+mod abi;
 mod channels;
 mod request;
 mod rss;

@@ -1,21 +1,8 @@
 //! How a device spreads what it receives over its queues: hash function, key, indirection table, fields.
 
+use super::abi::{GET_FIELDS, GET_RSS, rxfh, rxnfc};
 use super::request::Buffer;
 use std::io;
-
-/// ETHTOOL_GRSSH, and where things stand in `struct ethtool_rxfh`.
-const GET_RSS: u32 = 0x46;
-const TABLE_ENTRIES: usize = 8;
-const KEY_BYTES: usize = 12;
-const FUNCTION: usize = 16;
-/// `input_xfrm`, Linux 6.8; reserved and left as it was sent before.
-const TRANSFORM: usize = 17;
-const CONFIGURATION: usize = 24;
-/// ETHTOOL_GRXFH, and where things stand in `struct ethtool_rxnfc`.
-const GET_FIELDS: u32 = 0x29;
-const RXNFC_BYTES: usize = 192;
-const RXNFC_FLOW: usize = 4;
-const RXNFC_DATA: usize = 8;
 
 /// More entries and bytes than any driver of Linux has (2,048 and 52): what says so is not believed.
 const TABLE_ENTRIES_MAX: u32 = 1 << 16;
@@ -100,11 +87,11 @@ impl FlowKind {
 
 /// Which fields of such packets the device hashes, as bits of [`field`](super::field).
 pub fn fields(interface: &str, kind: FlowKind) -> io::Result<u64> {
-    let mut buffer = Buffer::new(GET_FIELDS, RXNFC_BYTES);
-    buffer.put_u32(RXNFC_FLOW, kind.number());
+    let mut buffer = Buffer::new(GET_FIELDS, rxnfc::BYTES);
+    buffer.put_u32(rxnfc::FLOW_TYPE, kind.number());
     // SAFETY: ETHTOOL_GRXFH reads and writes at most one ethtool_rxnfc of 192 bytes.
     unsafe { buffer.call(interface) }?;
-    Ok(buffer.u64(RXNFC_DATA))
+    Ok(buffer.u64(rxnfc::DATA))
 }
 
 /// The receive side scaling of a device; EOPNOTSUPP where it has none.
@@ -122,10 +109,10 @@ pub fn rss(interface: &str) -> io::Result<Rss> {
 
 /// Entries of the table and bytes of the key: asked for with none of either, the kernel tells how many there are.
 fn sizes(interface: &str) -> io::Result<(u32, u32)> {
-    let mut buffer = Buffer::new(GET_RSS, CONFIGURATION);
+    let mut buffer = Buffer::new(GET_RSS, rxfh::BYTES);
     // SAFETY: with both sizes zero ETHTOOL_GRSSH writes the ethtool_rxfh of 24 bytes and nothing behind it.
     unsafe { buffer.call(interface) }?;
-    let (entries, key_bytes) = (buffer.u32(TABLE_ENTRIES), buffer.u32(KEY_BYTES));
+    let (entries, key_bytes) = (buffer.u32(rxfh::TABLE_ENTRIES), buffer.u32(rxfh::KEY_BYTES));
     if entries > TABLE_ENTRIES_MAX || key_bytes > KEY_BYTES_MAX {
         let what = format!("a table of {entries} entries and a key of {key_bytes} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
@@ -135,18 +122,18 @@ fn sizes(interface: &str) -> io::Result<(u32, u32)> {
 
 fn configuration(interface: &str, entries: u32, key_bytes: u32) -> io::Result<Rss> {
     let (table_bytes, key_length) = (entries as usize * 4, key_bytes as usize);
-    let mut buffer = Buffer::new(GET_RSS, CONFIGURATION + table_bytes + key_length);
-    buffer.put_u32(TABLE_ENTRIES, entries);
-    buffer.put_u32(KEY_BYTES, key_bytes);
+    let mut buffer = Buffer::new(GET_RSS, rxfh::BYTES + table_bytes + key_length);
+    buffer.put_u32(rxfh::TABLE_ENTRIES, entries);
+    buffer.put_u32(rxfh::KEY_BYTES, key_bytes);
     // SAFETY: ETHTOOL_GRSSH writes the ethtool_rxfh of 24 bytes, and behind it a table and a key of the sizes that it is
     // given, or nothing if they are not its own. The buffer has room for them.
     unsafe { buffer.call(interface) }?;
-    let table = buffer.slice(CONFIGURATION, table_bytes);
-    let head = buffer.slice(FUNCTION, TRANSFORM + 1 - FUNCTION);
+    let table = buffer.slice(rxfh::BYTES, table_bytes);
+    let head = buffer.slice(rxfh::FUNCTION, rxfh::TRANSFORM + 1 - rxfh::FUNCTION);
     Ok(Rss {
         function: HashFunction::of(head[0]),
         transform: head[1],
-        key: buffer.slice(CONFIGURATION + table_bytes, key_length),
+        key: buffer.slice(rxfh::BYTES + table_bytes, key_length),
         table: table.as_chunks().0.iter().map(|entry| u32::from_ne_bytes(*entry)).collect(),
     })
 }

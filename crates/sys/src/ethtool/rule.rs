@@ -1,19 +1,7 @@
 //! A rule by which a device puts packets on a queue before it looks at their hash (ntuple; `struct ethtool_rx_flow_spec`).
 
+use super::abi::rule::{BYTES, COOKIE, FLOW_TYPE, LOCATION, MASKS, UNION_BYTES, V4, V6, VALUES};
 use std::net::{IpAddr, SocketAddr};
-
-/// Bytes of the structure, and where things stand in it.
-pub(super) const SPEC_BYTES: usize = 168;
-const FLOW_TYPE: usize = 0;
-const VALUES: usize = 4;
-const MASKS: usize = 76;
-const COOKIE: usize = 152;
-const LOCATION: usize = 160;
-/// Where the fields of both families stand among values and masks: source address, destination address, ports, and the end.
-const V4: [usize; 5] = [0, 4, 8, 10, 12];
-const V6: [usize; 5] = [0, 16, 32, 34, 36];
-/// Bytes of a union of values or masks.
-const UNION_BYTES: usize = 52;
 
 /// Kinds of packets (TCP_V4_FLOW and so on), and the flags beside them.
 const TCP4: u32 = 1;
@@ -29,7 +17,7 @@ const QUEUE_MAX: u64 = 0xffff_ffff;
 
 /// A rule as the device has it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct FlowRule(pub(super) [u8; SPEC_BYTES]);
+pub struct FlowRule(pub(super) [u8; BYTES]);
 
 /// What becomes of a packet at a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +94,7 @@ mod tests {
     use super::*;
 
     fn rule(kind: u32, values: &[(usize, &[u8])], masks: &[(usize, &[u8])], cookie: u64) -> FlowRule {
-        let mut bytes = [0; SPEC_BYTES];
+        let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());
         bytes[COOKIE..COOKIE + 8].copy_from_slice(&cookie.to_ne_bytes());
         for (base, list) in [(VALUES, values), (MASKS, masks)] {
