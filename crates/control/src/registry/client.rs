@@ -83,6 +83,10 @@ impl Client {
 
     /// Notes a neighbour to be kept fresh; refuses more than a network's worth in a second.
     pub(crate) fn want(&mut self, interface: u32, address: IpAddr, now: Instant) -> bool {
+        // To ask again is no scan: every connection to the same peer does.
+        if self.neighbours.contains(&(interface, address)) {
+            return true;
+        }
         if now.duration_since(self.resolves.0) >= Duration::from_secs(1) {
             self.resolves = (now, 0);
         }
@@ -90,12 +94,10 @@ impl Client {
         if self.resolves.1 > RESOLVES_PER_SECOND {
             return false;
         }
-        if !self.neighbours.contains(&(interface, address)) {
-            if self.neighbours.len() == NEIGHBOURS_MAX {
-                self.neighbours.pop_front();
-            }
-            self.neighbours.push_back((interface, address));
+        if self.neighbours.len() == NEIGHBOURS_MAX {
+            self.neighbours.pop_front();
         }
+        self.neighbours.push_back((interface, address));
         true
     }
 }
@@ -139,5 +141,9 @@ mod tests {
         assert_eq!(client.neighbours.len(), NEIGHBOURS_MAX);
         let asked = (0..1000_u32).filter(|number| client.want(2, IpAddr::from(number.to_be_bytes()), now)).count();
         assert!(asked <= RESOLVES_PER_SECOND as usize);
+        // A burst of connections to one peer, and then another peer.
+        let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let later = now + Duration::from_secs(2000);
+        assert!((0..1000).all(|_| client.want(1, peer, later)) && client.want(1, other, later));
     }
 }
