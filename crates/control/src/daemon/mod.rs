@@ -10,6 +10,7 @@ use crate::dataplane::Dataplane;
 use crate::icmp::Errors;
 use crate::mirror::Mirror;
 use crate::registry::{Answer, Client, Keeper, Registry, printable};
+pub(crate) use kernel::Here;
 use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
@@ -49,7 +50,7 @@ pub(crate) struct Daemon<D: Dataplane, K> {
     errors: Errors,
     /// With the user at the other end.
     channels: BTreeMap<u32, (Channel, u32)>,
-    namespace: u64,
+    here: Here,
     /// No descriptors are left: the door is shut until then.
     shut_until: Option<Instant>,
     confirmed_at: Instant,
@@ -59,7 +60,7 @@ pub(crate) struct Daemon<D: Dataplane, K> {
 }
 
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
-    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
+    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, here: Here) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
         let errors = Errors::open();
         let resting = Rest::default();
@@ -69,7 +70,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             registry,
             errors,
             channels,
-            namespace,
+            here,
             shut_until: None,
             confirmed_at: now,
             resting,
@@ -110,7 +111,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
-            let kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+            let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
             self.notify(notices);
             self.confirm_neighbours();
@@ -200,7 +201,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let mut descriptors = Vec::new();
         let (number, answer) = match channel.receive_beside::<Request>(&mut descriptors) {
             Ok(Numbered { number, body }) => {
-                let mut kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+                let mut kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
                 (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,

@@ -32,7 +32,8 @@ impl Running {
         let serve = move || {
             let mirror = Mirror::open(0, None).unwrap();
             let registry = Registry::new(Fake::default(), ());
-            Daemon::new(mirror, listener, registry, 0).run(&seen).unwrap();
+            let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
+            Daemon::new(mirror, listener, registry, here).run(&seen).unwrap();
         };
         Self { folder, stop, thread: Some(std::thread::spawn(serve)) }
     }

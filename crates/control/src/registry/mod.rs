@@ -4,6 +4,7 @@
 mod client;
 mod list;
 mod open;
+mod others;
 mod steer;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use open::Pending;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
+use crate::guard::Guard;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
@@ -60,6 +62,8 @@ pub(crate) trait Host {
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
     fn namespace(&self) -> u64;
+    /// Tells whether sockets of this network namespace hold their ports.
+    fn guard(&self) -> &Guard;
     /// Whether the kernel has such a socket.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool>;
 }

@@ -13,6 +13,7 @@ mod others;
 struct FakeHost {
     links: Vec<Link>,
     namespace: u64,
+    guard: Guard,
     asked: Vec<(u32, IpAddr)>,
     /// Nobody else has any socket of UDP.
     are_groups_free: bool,
@@ -40,13 +41,17 @@ impl Host for FakeHost {
         self.namespace
     }
 
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     /// Loopback is a place like others here.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
         let all = match wanted {
             Wanted::Port(Protocol::Udp, _) if self.are_groups_free => return Ok(false),
             // Its addresses are not those that the kernel knows.
             Wanted::Connection(local, ..) => Wanted::Port(Protocol::Tcp, local.port()),
-            Wanted::Port(..) => wanted,
+            Wanted::Port(..) | Wanted::Receivers(_) => wanted,
         };
         crate::netlink::sockets::any(all, &mut |socket| is_it(&self.elsewhere(socket)))
     }
@@ -74,7 +79,8 @@ impl Case {
         let namespace = sidestep_sys::socket::netns_cookie(socket.as_fd()).unwrap();
         let vlan = Link { vlan: Some((2, 100)), ..link(3, "eth1.100") };
         let links = vec![link(2, "eth1"), vlan, Link { is_up: false, ..link(4, "eth2") }];
-        let host = FakeHost { links, namespace, asked: Vec::new(), are_groups_free: false };
+        let guard = Guard::open().unwrap();
+        let host = FakeHost { links, namespace, guard, asked: Vec::new(), are_groups_free: false };
         Self { registry: Registry::new(Fake::default(), ()), host, now: Instant::now() }
     }
 
