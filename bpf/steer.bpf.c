@@ -3,8 +3,9 @@
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
  * The verdicts are XDP_REDIRECT and XDP_PASS; whatever is not plainly an owned flow is passed, with a counter that says
- * why. One frame alone is dropped: the first fragment of a segment that a stack owns, as the kernel would put the segment
- * together and reset a connection that it does not know. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
+ * why. Two kinds of frames are dropped, as the kernel would reset a connection that it does not know: the first fragment of a
+ * segment that a stack owns, which it would put together, and a segment that comes by a queue on which its living owner has
+ * no socket. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
  */
 #include <linux/bpf.h>
 #include <linux/in.h>
@@ -202,6 +203,17 @@ INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *f
 	return flow->protocol == IPPROTO_TCP ? TCP_DEADLINES * settings->deadline_ns : settings->deadline_ns;
 }
 
+/* The owner has no socket on this queue. A datagram has the kernel's socket. A segment is better lost than passed, as long as
+ * its owner lives: its sender sends it again, and Linux by another queue (net.core.txrehash). */
+INLINE int miss(const struct stack *row, __u32 stack, __u32 queue, const struct flow_key *flow)
+{
+	__u32 first = stack * QUEUES_MAX + row->first_queue;
+
+	if (flow->protocol == IPPROTO_TCP && lookup(&sockets, &first))
+		return DROP_QUEUE;
+	return queue >= QUEUES_MAX ? PASS_QUEUE : PASS_NO_SOCKET;
+}
+
 /* The reason `found` if the owner can have the frame now, else why it cannot. */
 INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct flow_key *flow,
 		   const struct owner *owner, int found)
@@ -216,11 +228,10 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 		return PASS_TOO_LONG;
 	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow))))
 		return PASS_STALE;
-	if (UNLIKELY(queue >= QUEUES_MAX))
-		return PASS_QUEUE;
 	/* Without a socket at this index the helper returns its last argument. */
-	if (redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
-		return PASS_NO_SOCKET;
+	if (UNLIKELY(queue >= QUEUES_MAX) ||
+	    redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
+		return miss(row, stack, queue, flow);
 	return found;
 }
 
@@ -261,7 +272,7 @@ int sidestep_steer(struct xdp_md *context)
 		++*counter;
 	if (reason <= REDIRECT_GROUP)
 		return XDP_REDIRECT;
-	return reason == DROP_FRAGMENT ? XDP_DROP : XDP_PASS;
+	return reason == DROP_FRAGMENT || reason == DROP_QUEUE ? XDP_DROP : XDP_PASS;
 }
 
 char licence_for_kernel[] SEC("license") = "GPL";

@@ -16,7 +16,7 @@
 #include <linux/types.h>
 
 #define STEER_MAGIC 0x50455453 /* "STEP" in memory of a little-endian machine */
-#define LAYOUT_VERSION 1
+#define LAYOUT_VERSION 2
 
 #define ADDRESS_BYTES 16
 #define LABEL_BYTES 48
@@ -73,11 +73,12 @@ struct owner {
 	__u32 stack;
 };
 
-/* A row of the table of stacks. The program reads the first two words. */
+/* A row of the table of stacks. The program reads the first three words. */
 struct stack {
 	__u32 live;
 	__u32 frame_bytes_max; /* the longest frame its sockets take; the kernel would drop a longer one */
-	__u64 reserved;
+	__u32 first_queue;     /* one that it has a socket on: the socket is there as long as the process is */
+	__u32 reserved;
 	__u8 label[LABEL_BYTES]; /* for people: who it is */
 };
 
@@ -130,6 +131,7 @@ enum reason {
 	PASS_NO_SOCKET,
 	PASS_FORWARDED,
 	DROP_FRAGMENT,
+	DROP_QUEUE,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

@@ -318,7 +318,7 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
     assert_eq!(engine.refusal(), None);
     let facts = engine.link().unwrap();
     assert_eq!(facts.sender.name(), "sqpoll");
-    let xsk = facts.xsk.as_ref().unwrap();
+    let xsk = &facts.xsks[0];
     assert_eq!(xsk.tx_budget, BUDGET.1);
     let told: Vec<String> = xsk.downgrades.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|line| line.contains("zero-copy")), "{told:?}");

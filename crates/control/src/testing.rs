@@ -1,9 +1,11 @@
 //! A dataplane that only remembers, for the tests of what is above it.
 
-use crate::dataplane::{Begun, Dataplane, Opened};
+use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
 use crate::state::Record;
-use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Prepared, Refusal, RingSizes, StackFacts};
+use sidestep_plane::message::{
+    Code, Entry, Mode, OpenStack, Prepared, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
+};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +33,9 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
         id,
         interface: interface.into(),
         index: 2,
-        queue,
+        queues: vec![QueueFacts { queue, mode: Mode::Copy, napi_id: 0 }],
+        missing: Vec::new(),
+        elsewhere: Vec::new(),
         frames: 4096,
         frame_bytes: 2048,
         headroom: 0,
@@ -40,7 +44,6 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
         mode: Mode::Copy,
         downgrades: Vec::new(),
         tx_budget: 32,
-        napi_id: 0,
         busy_poll: None,
         deadline_ns: 1_000_000_000,
     }
@@ -67,12 +70,26 @@ fn file() -> OwnedFd {
 }
 
 impl Dataplane for Fake {
-    type Kept = Rc<()>;
+    /// How many of the queues are bound, of how many.
+    type Kept = (Rc<()>, u32, u32);
 
-    fn begin(&mut self, _link: &Link, wish: &OpenStack) -> Result<Begun<Self::Kept>, Refusal> {
-        let OpenStack { frames, frame_bytes, headroom, .. } = *wish;
-        let facts = Prepared { frames, frame_bytes, headroom, rings: stack_facts(0, "", 0).rings };
-        Ok(Begun { kept: Rc::clone(&self.unbound), facts, descriptors: [file(), file()] })
+    fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        Ok(match &wish.queues {
+            Queues::Any => 1,
+            Queues::These(queues) => queues.len() as u32,
+            Queues::Every => u32::from(link.receive_queues),
+        })
+    }
+
+    fn begin(&mut self, _link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Self::Kept>, Refusal> {
+        let OpenStack { frame_bytes, headroom, .. } = *wish;
+        let (frames, rings) = (wish.geometry(queues).frames, stack_facts(0, "", 0).rings);
+        let facts = Prepared { frames, frame_bytes, headroom, rings, sockets: queues };
+        Ok(Begun { kept: (Rc::clone(&self.unbound), 0, queues), facts, frames: file() })
+    }
+
+    fn sockets((_, _, queues): &Self::Kept, from: usize, count: usize) -> io::Result<Vec<OwnedFd>> {
+        Ok((from..*queues as usize).take(count).map(|_| file()).collect())
     }
 
     fn open(
@@ -81,15 +98,19 @@ impl Dataplane for Fake {
         _label: &str,
         link: &Link,
         wish: &OpenStack,
-        _kept: Self::Kept,
-    ) -> Result<Opened, Refusal> {
+        (kept, bound, queues): Self::Kept,
+    ) -> Result<Step<Self::Kept>, Refusal> {
         if self.bind_fails {
             return Err(Refusal::plain(Code::QueueBusy, "cannot open a stack"));
         }
+        if bound + 1 < queues {
+            return Ok(Step::More((kept, bound + 1, queues)));
+        }
         self.open.insert(stack);
-        let mut facts = stack_facts(stack, &link.name, wish.queue.unwrap_or(0));
-        (facts.frames, facts.frame_bytes) = (wish.frames, wish.frame_bytes);
-        Ok(Opened { facts, heartbeat: file() })
+        let mut facts = stack_facts(stack, &link.name, 0);
+        facts.queues = (0..queues).map(|queue| QueueFacts { queue, ..facts.queues[0] }).collect();
+        (facts.frames, facts.frame_bytes) = (wish.geometry(queues).frames, wish.frame_bytes);
+        Ok(Step::Done(Box::new(Opened { facts, heartbeat: file() })))
     }
 
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {

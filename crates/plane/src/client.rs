@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
-    StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, QUEUES_MAX, Refusal,
+    Reply, Request, StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -71,10 +71,8 @@ impl From<Error> for Problem {
 pub struct Stack {
     /// What was opened; [`StackFacts::socket_facts`] is what the maker of frame links asks for.
     pub facts: StackFacts,
-    /// The AF_XDP socket, bound.
-    pub socket: OwnedFd,
-    /// Its rings, fresh.
-    pub rings: Rings,
+    /// The AF_XDP sockets, bound, each with its rings, fresh: in the order of [`StackFacts::queues`].
+    pub sockets: Vec<(OwnedFd, Rings)>,
     /// The packet memory.
     pub frames: Umem,
     /// To be told while the stack is polled; without it the kernel has the traffic.
@@ -163,16 +161,51 @@ impl Client {
         let thing = format!("cannot open a stack on {}", wish.interface);
         let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
         let Reply::Prepared(prepared) = reply else { return Err(strange(&reply)) };
-        let [socket, frames] = counted(descriptors)?;
+        let [frames, first] = counted(descriptors)?;
+        let descriptors = self.take_sockets(first, prepared.sockets)?;
         let refused = |problem: Problem| Error::Refused(Refusal::of(Code::Kernel, thing.clone(), &problem));
         let frames = Umem::open(frames, prepared.geometry()).map_err(refused)?;
-        let rings = Rings::map(socket.as_fd(), prepared.rings.into()).map_err(refused)?;
-        let (reply, descriptors) = self.ask(Request::BindStack, None)?;
-        let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
+        let mut sockets = Vec::with_capacity(descriptors.len());
+        for socket in descriptors {
+            let rings = Rings::map(socket.as_fd(), prepared.rings.into()).map_err(refused)?;
+            sockets.push((socket, rings));
+        }
+        let (facts, descriptors) = self.bind_stack()?;
+        if facts.queues.is_empty() || facts.queues.len() > sockets.len() {
+            return Err(lost(Fault::Malformed(format!("{} queues, {} sockets", facts.queues.len(), sockets.len()))));
+        }
+        // Those for which there was no queue.
+        sockets.truncate(facts.queues.len());
         let [heartbeat, counters_page] = counted(descriptors)?;
         let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
         let heartbeat = Heartbeat::open(heartbeat.as_fd()).map_err(Error::Lost)?;
-        Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page })
+        Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page })
+    }
+
+    /// Has the sockets bound, a few queues at a time.
+    fn bind_stack(&mut self) -> Result<(StackFacts, Vec<OwnedFd>), Error> {
+        for _ in 0..=QUEUES_MAX {
+            match self.ask(Request::BindStack, None)? {
+                (Reply::Stack(facts), descriptors) => return Ok((facts, descriptors)),
+                (Reply::Binding, _) => {}
+                (reply, _) => return Err(strange(&reply)),
+            }
+        }
+        Err(strange(&Reply::Binding))
+    }
+
+    /// The sockets of a stack that was begun, by a few at a time.
+    fn take_sockets(&mut self, first: OwnedFd, count: u32) -> Result<Vec<OwnedFd>, Error> {
+        let count = count.min(QUEUES_MAX) as usize;
+        let mut sockets = vec![first];
+        while sockets.len() < count {
+            let (reply, more) = self.ask(Request::TakeSockets { from: sockets.len() as u32 }, None)?;
+            if reply != Reply::Sockets || more.is_empty() || sockets.len() + more.len() > count {
+                return Err(strange(&reply));
+            }
+            sockets.extend(more);
+        }
+        Ok(sockets)
     }
 
     /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was

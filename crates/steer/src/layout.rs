@@ -3,7 +3,7 @@
 /// `STEER_MAGIC`.
 pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
 pub const STACKS_MAX: u32 = 64;
@@ -72,6 +72,7 @@ pub(crate) mod stack_row {
     pub(crate) const BYTES: usize = 64;
     pub(crate) const LIVE: usize = 0;
     pub(crate) const FRAME_BYTES_MAX: usize = 4;
+    pub(crate) const FIRST_QUEUE: usize = 8;
     pub(crate) const LABEL: usize = 16;
 }
 
@@ -182,7 +183,12 @@ mod tests {
         assert_layout(
             "stack",
             stack_row::BYTES,
-            &[("live", stack_row::LIVE), ("frame_bytes_max", stack_row::FRAME_BYTES_MAX), ("label", stack_row::LABEL)],
+            &[
+                ("live", stack_row::LIVE),
+                ("frame_bytes_max", stack_row::FRAME_BYTES_MAX),
+                ("first_queue", stack_row::FIRST_QUEUE),
+                ("label", stack_row::LABEL),
+            ],
         );
         assert_layout(
             "config",

@@ -104,6 +104,8 @@ reasons! {
         "To a port that a stack has bound on every address, but to an address that this host forwards to somebody else.";
     DropFragment "DROP_FRAGMENT" "drop-fragment" Drop true
         "The first fragment of a TCP segment for a stack: the kernel would reset the connection. A path that cuts all stalls.";
+    DropQueue "DROP_QUEUE" "drop-queue" Drop true
+        "TCP for a stack that lives and has no socket on the queue the frame came in by: the kernel would reset the connection.";
 }
 
 impl Reason {

@@ -3,6 +3,7 @@
 //! Everything above this crate reaches the machine through these modules or through a safe library.
 
 pub mod bpf;
+pub mod channels;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;

@@ -155,7 +155,7 @@ pub fn driver(interface: &str) -> Result<String, Problem> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-fn request_for(interface: &str) -> io::Result<libc::ifreq> {
+pub(crate) fn request_for(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // One byte is kept for the end of the C string.
@@ -182,7 +182,7 @@ fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
 }
 
 /// The request needs a socket only to say which namespace is meant; a UNIX one exists in every kernel.
-fn any_socket() -> io::Result<OwnedFd> {
+pub(crate) fn any_socket() -> io::Result<OwnedFd> {
     // SAFETY: socket takes no pointer.
     let descriptor = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if descriptor < 0 {

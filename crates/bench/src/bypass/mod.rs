@@ -118,7 +118,7 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
 /// What a reader of the results must know.
 fn note(engine: &Engine) -> String {
     let facts = engine.link();
-    let xsk = facts.and_then(|facts| facts.xsk.as_ref());
+    let xsk = facts.and_then(|facts| facts.xsks.first());
     let mode = xsk.map_or("", |xsk| xsk.mode.name());
     let why = xsk.and_then(|xsk| xsk.downgrades.first()).map_or_else(String::new, |it| format!(" ({it})"));
     format!(

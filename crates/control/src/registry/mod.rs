@@ -39,6 +39,10 @@ pub(crate) const CLIENTS_PER_UID_MAX: usize = 64;
 pub(crate) const STACKS_PER_CLIENT_MAX: usize = 16;
 /// Stacks of one user.
 pub(crate) const STACKS_PER_UID_MAX: usize = 64;
+/// Queues of one user: those of two large devices. Each costs a descriptor while it is opened.
+pub(crate) const QUEUES_PER_UID_MAX: usize = 128;
+/// Queues of all that are being opened: so many descriptors are control's until they are bound.
+pub(crate) const QUEUES_BEGUN_MAX: usize = 512;
 /// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
 pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
 /// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
@@ -292,6 +296,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         match request {
             Request::Hello { version, name } => return self.greet(id, version, &name),
             Request::OpenStack(wish) => return self.begin(id, wish, host, now),
+            Request::TakeSockets { from } => return self.take_sockets(id, from),
             Request::BindStack => return self.open(id, host, now),
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,

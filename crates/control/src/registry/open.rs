@@ -1,21 +1,26 @@
 //! Opening stacks, and taking them up again.
 
-use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
-use crate::dataplane::{Begun, Dataplane};
+use super::{
+    Answer, Host, Keeper, MEMORY_PER_UID_MAX, QUEUES_BEGUN_MAX, QUEUES_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX,
+    STACKS_PER_UID_MAX, Stack,
+};
+use crate::dataplane::{Begun, Dataplane, Step};
 use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
-use sidestep_plane::message::{BIND_WAIT, Code, OpenStack, Refusal, Reply, StackFacts};
+use sidestep_plane::message::{BIND_WAIT, Code, DESCRIPTORS_MAX, OpenStack, Refusal, Reply, StackFacts, ranges};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::{note, say};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 /// A stack that was begun: its application is mapping the rings.
 pub(super) struct Pending<P> {
     kept: P,
     wish: OpenStack,
+    /// How many it may get.
+    queues: u32,
     /// When it is given up.
     pub(super) due: Instant,
 }
@@ -26,15 +31,27 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.begun.remove(&id);
         let thing = thing(&wish);
         let link = usable_link(host.links(), &wish, &thing)?;
-        self.check_limits(id, &wish, &thing)?;
-        let Begun { kept, facts, descriptors } = self.dataplane.begin(link, &wish)?;
-        self.begun.insert(id, Pending { kept, wish, due: now + BIND_WAIT });
-        Ok(Answer { descriptors: descriptors.into(), ..Answer::plain(Reply::Prepared(facts)) })
+        let queues = self.dataplane.plan(link, &wish)?;
+        self.check_limits(id, &wish, queues, &thing)?;
+        let Begun { kept, facts, frames } = self.dataplane.begin(link, &wish, queues)?;
+        let mut descriptors = copies::<D>(&kept, 0, 1, &thing)?;
+        descriptors.insert(0, frames);
+        self.begun.insert(id, Pending { kept, wish, queues, due: now + BIND_WAIT });
+        Ok(Answer { descriptors, ..Answer::plain(Reply::Prepared(facts)) })
     }
 
-    /// Binds what was begun.
+    /// Further sockets of what was begun.
+    pub(super) fn take_sockets(&self, id: u32, from: u32) -> Result<Answer, Refusal> {
+        let thing = "cannot hand over sockets";
+        let pending = self.begun.get(&id).ok_or_else(|| Refusal::plain(Code::NoStack, thing))?;
+        let descriptors = copies::<D>(&pending.kept, from as usize, DESCRIPTORS_MAX, thing)?;
+        Ok(Answer { descriptors, ..Answer::plain(Reply::Sockets) })
+    }
+
+    /// Binds what was begun, or some more of it.
     pub(super) fn open(&mut self, id: u32, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
-        let Some(Pending { kept, wish, .. }) = self.begun.remove(&id).filter(|pending| pending.due > now) else {
+        let pending = self.begun.remove(&id).filter(|pending| pending.due > now);
+        let Some(Pending { kept, wish, queues, .. }) = pending else {
             let reason = format!("none was begun, or more than {} s ago", BIND_WAIT.as_secs());
             return Err(Refusal::new(Code::NoStack, "cannot bind a stack", reason));
         };
@@ -46,7 +63,13 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let label = self.clients.get(&id).map(|client| (client.peer, client.name.clone()));
         let (peer, name) = label.ok_or_else(|| Refusal::plain(Code::Greeting, thing.clone()))?;
         let label = format!("pid {} {name}", peer.pid.unwrap_or(0));
-        let opened = self.dataplane.open(stack, &label, link, &wish, kept)?;
+        let opened = match self.dataplane.open(stack, &label, link, &wish, kept)? {
+            Step::Done(opened) => *opened,
+            Step::More(kept) => {
+                self.begun.insert(id, Pending { kept, wish, queues, due: now + BIND_WAIT });
+                return Ok(Answer::plain(Reply::Binding));
+            }
+        };
         self.next_stack = stack.wrapping_add(1);
         if let Err(error) = self.remember(id, &opened.facts) {
             say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
@@ -54,7 +77,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let facts = opened.facts;
         note(format!(
             "stack {stack}: {} queue {} ({:?}) for {label}, user {}",
-            facts.interface, facts.queue, facts.mode, peer.uid
+            facts.interface,
+            ranges(facts.queues.iter().map(|queue| queue.queue)),
+            facts.mode,
+            peer.uid
         ));
         let reply = Reply::Stack(facts.clone());
         let counters = Some(counters);
@@ -63,14 +89,18 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer { descriptors: vec![opened.heartbeat, page], ..Answer::plain(reply) })
     }
 
-    fn check_limits(&self, id: u32, wish: &OpenStack, thing: &str) -> Result<(), Refusal> {
+    fn check_limits(&self, id: u32, wish: &OpenStack, queues: u32, thing: &str) -> Result<(), Refusal> {
         let Some(client) = self.clients.get(&id) else { return Ok(()) };
         let is_of_user = |other: &u32| self.clients.get(other).is_some_and(|owner| owner.peer.uid == client.peer.uid);
         let of_user: Vec<&Stack> = self.stacks.values().filter(|stack| is_of_user(&stack.client)).collect();
-        let bytes = |facts: &StackFacts| u64::from(facts.frames) * u64::from(facts.frame_bytes);
-        let begun: Vec<u64> =
-            self.begun.iter().filter(|(id, _)| is_of_user(id)).map(|(_, pending)| pending.wish.bytes()).collect();
-        let memory = of_user.iter().map(|stack| bytes(&stack.facts)).chain(begun.iter().copied()).sum::<u64>();
+        let bytes = |facts: &StackFacts| facts.bytes();
+        let begun: Vec<&Pending<D::Kept>> =
+            self.begun.iter().filter(|(id, _)| is_of_user(id)).map(|(_, pending)| pending).collect();
+        let of_begun = begun.iter().map(|pending| pending.wish.bytes(pending.queues));
+        let memory = of_user.iter().map(|stack| bytes(&stack.facts)).chain(of_begun).sum::<u64>();
+        let queues_of_user = of_user.iter().map(|stack| stack.facts.queues.len()).sum::<usize>()
+            + begun.iter().map(|pending| pending.queues as usize).sum::<usize>();
+        let queues_begun: usize = self.begun.values().map(|pending| pending.queues as usize).sum();
         let refuse = |reason: String| {
             Err(Refusal::new(Code::Limit, thing, reason)
                 .next("close stacks that are not needed; sidestep ps lists them"))
@@ -81,7 +111,13 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if of_user.len() + begun.len() >= STACKS_PER_UID_MAX {
             return refuse(format!("a user has at most {STACKS_PER_UID_MAX} stacks"));
         }
-        if memory.saturating_add(wish.bytes()) > MEMORY_PER_UID_MAX {
+        if queues_of_user + queues as usize > QUEUES_PER_UID_MAX {
+            return refuse(format!("a user has at most {QUEUES_PER_UID_MAX} queues"));
+        }
+        if queues_begun + queues as usize > QUEUES_BEGUN_MAX {
+            return refuse(format!("at most {QUEUES_BEGUN_MAX} queues are being opened at a time"));
+        }
+        if memory.saturating_add(wish.bytes(queues)) > MEMORY_PER_UID_MAX {
             return refuse(format!("a user has at most {} GiB of packet memory", MEMORY_PER_UID_MAX >> 30));
         }
         Ok(())
@@ -127,6 +163,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         Ok(Answer::plain(reply))
     }
+}
+
+fn copies<D: Dataplane>(kept: &D::Kept, from: usize, count: usize, thing: &str) -> Result<Vec<OwnedFd>, Refusal> {
+    let copies = D::sockets(kept, from, count).map_err(|error| Refusal::new(Code::Kernel, thing, error))?;
+    if copies.is_empty() { Err(Refusal::new(Code::NoQueue, thing, "there are not as many")) } else { Ok(copies) }
 }
 
 fn thing(wish: &OpenStack) -> String {

@@ -3,7 +3,7 @@
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
 use sidestep_plane::client::{Client, Error, Stack};
-use sidestep_plane::message::{Code, Entry, OpenStack, Protocol};
+use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -60,15 +60,8 @@ impl Agent {
                 let count = rustix::net::recv(self.socket(name), &mut buffer, rustix::net::RecvFlags::empty())?.0;
                 return Ok(String::from_utf8_lossy(&buffer[..count]).into_owned());
             }
-            ["open", interface, queue @ ..] => {
-                let queue = queue.first().map(|queue| queue.parse().expect("a number"));
-                return Ok(self.open_stack(&OpenStack {
-                    queue,
-                    frames: 512,
-                    ring_entries: 64,
-                    ..OpenStack::on(*interface)
-                }));
-            }
+            ["open", interface] => return Ok(self.open_stack(interface, Queues::Any)),
+            ["open", interface, "every"] => return Ok(self.open_stack(interface, Queues::Every)),
             ["steer", name, "port", protocol, local] => {
                 let entry = Entry::Listener { protocol: number(protocol), local: at(local), vlan: None };
                 return Ok(self.steer(name, entry));
@@ -93,8 +86,10 @@ impl Agent {
         Ok(self.client.as_mut().expect("just made"))
     }
 
-    fn open_stack(&mut self, wish: &OpenStack) -> String {
-        let opened = self.client().and_then(|client| client.open_stack(wish.clone()));
+    /// How many queues it got.
+    fn open_stack(&mut self, interface: &str, queues: Queues) -> String {
+        let wish = OpenStack { queues, frames: 512, ring_entries: 64, ..OpenStack::on(interface) };
+        let opened = self.client().and_then(|client| client.open_stack(wish));
         said(opened.map(|stack| self.stacks.push(stack)))
     }
 

@@ -105,6 +105,8 @@ codes! {
     KernelConnections,
     /// the device changes frames before they are seen
     Offload,
+    /// packets for it may come by a queue of the device that is not this stack's
+    QueueElsewhere,
 }
 
 /// A refusal: the code, the thing, the reason, the next step.

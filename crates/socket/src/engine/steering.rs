@@ -272,7 +272,10 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
         _ if local.ip().is_multicast() => Vec::new(),
         // Who is connected receives from its peer alone, and a group sends nothing.
         (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
-        (Some(remote), _) => vec![Entry::Flow { protocol, local, remote, vlan }],
+        (Some(remote), _) => {
+            fast.queues.may_miss()?;
+            vec![Entry::Flow { protocol, local, remote, vlan }]
+        }
         (None, SocketAddr::V6(both)) if both.ip().is_unspecified() && !socket.options.only_v6 => {
             vec![listener(local), listener((Ipv4Addr::UNSPECIFIED, both.port()).into())]
         }

@@ -92,7 +92,9 @@ pub(super) fn facts(id: u32, index: u32) -> StackFacts {
         id,
         interface: "eth1".into(),
         index,
-        queue: 0,
+        queues: Vec::new(),
+        missing: Vec::new(),
+        elsewhere: Vec::new(),
         frames: 4096,
         frame_bytes: 2048,
         headroom: 0,
@@ -101,7 +103,6 @@ pub(super) fn facts(id: u32, index: u32) -> StackFacts {
         mode: Mode::Copy,
         downgrades: Vec::new(),
         tx_budget: 32,
-        napi_id: 0,
         busy_poll: None,
         deadline_ns: 1_000_000_000,
     }

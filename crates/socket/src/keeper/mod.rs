@@ -74,8 +74,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
-    pub(crate) socket: OwnedFd,
-    pub(crate) rings: Rings,
+    pub(crate) sockets: Vec<(OwnedFd, Rings)>,
     pub(crate) frames: Umem,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) counters: Counters,

@@ -259,9 +259,9 @@ impl<'a> Keeping<'a> {
             return;
         };
         match client.open_stack(wish.clone()) {
-            Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page }) => {
+            Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page }) => {
                 self.held = Some(Held { stack: facts.id, interface: facts.index, counters_page });
-                let parts = Reopened { facts, socket, rings, frames, heartbeat, counters };
+                let parts = Reopened { facts, sockets, frames, heartbeat, counters };
                 self.shared.post(Event::Opened(Box::new(parts)));
             }
             Err(error) => {

@@ -64,6 +64,7 @@ impl Tcp<'_> {
         if remote.ip().is_loopback() || fast.ways.is_ours(remote.ip()) {
             return Err(Reason::LoopbackOrLocal);
         }
+        fast.queues.may_miss()?;
         let scope = match remote {
             SocketAddr::V6(remote) if remote.scope_id() != 0 => Some(remote.scope_id()),
             _ => None,

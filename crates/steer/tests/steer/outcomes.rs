@@ -295,8 +295,15 @@ fn ethernet(cases: &mut Vec<Case>) {
 }
 
 /// Reasons that are not in the frame: each with a test of its own in `verdicts`, StackGone in the crate's unit tests.
-const ELSEWHERE: [Reason; 6] =
-    [Reason::Disabled, Reason::StackGone, Reason::Stale, Reason::Queue, Reason::NoSocket, Reason::Forwarded];
+const ELSEWHERE: [Reason; 7] = [
+    Reason::Disabled,
+    Reason::StackGone,
+    Reason::Stale,
+    Reason::Queue,
+    Reason::NoSocket,
+    Reason::Forwarded,
+    Reason::DropQueue,
+];
 
 #[test]
 fn every_frame_goes_where_it_must() {
