@@ -66,6 +66,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let records = state.records();
     let mut registry = Registry::new(dataplane, state);
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
+    options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
     let state = Daemon::new(mirror, listener, registry, here).run(stop)?;

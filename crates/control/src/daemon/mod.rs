@@ -20,6 +20,7 @@ use sidestep_plane::heartbeat::monotonic_ns;
 use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
 use sidestep_plane::table::NeighbourState;
 use sidestep_sys::Problem;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
 use std::collections::BTreeMap;
@@ -133,13 +134,13 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     /// tables are looked after: applications distrust them after three seconds of silence.
     fn serve_in_turn(&mut self, id: u32) -> Result<bool, Problem> {
         let begun = Instant::now();
-        let uid = self.registry.uid(id);
-        if self.resting.has(uid, begun) {
+        let owner = self.registry.owner(id);
+        if self.resting.has(owner, begun) {
             return Ok(false);
         }
         self.serve(id, begun);
         let now = Instant::now();
-        if !self.resting.note(uid, begun, now) {
+        if !self.resting.note(owner, begun, now) {
             return Ok(false);
         }
         self.mirror.drain()?;
@@ -158,8 +159,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
-        for (id, (channel, uid)) in &self.channels {
-            if self.resting.has(*uid, now) {
+        for (id, (channel, _)) in &self.channels {
+            if self.resting.has(self.registry.owner(*id), now) {
                 continue;
             }
             ids.push(*id);
@@ -185,7 +186,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         });
         for Arrival { channel, peer } in arrivals {
             let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
-            match self.registry.admit(peer, process, now) {
+            let owner = Owner::of_peer(channel.as_fd(), &peer);
+            match self.registry.admit(peer, owner, process, now) {
                 Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
                 Err(refusal) => {
                     turn_away(&channel, refusal);

@@ -144,7 +144,7 @@ fn a_flood_of_connections_is_bounded() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(accepted() < 400, "{} descriptors", accepted());
     let refused = flood.into_iter().map(last_words).filter(|said| said.contains(r#""code":"limit""#)).count();
-    assert!(refused >= 400 - crate::registry::CLIENTS_PER_UID_MAX, "{refused} were told");
+    assert!(refused >= 400 - crate::registry::CLIENTS_PER_USER_MAX, "{refused} were told");
     daemon.assert_serves();
 }
 

@@ -1,13 +1,12 @@
 //! Traffic to stacks and back, and neighbours.
 
 use super::others::Claim;
-use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
+use super::{Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
-use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -56,34 +55,6 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
-    }
-
-    /// Refuses a new entry where there is no room for it, or only other users' room.
-    fn check_share(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
-        let owned = self.owned(id, stack)?;
-        let (count, index) = (owned.entries.len(), owned.facts.index);
-        if owned.entries.contains_key(entry) {
-            return Ok(());
-        }
-        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
-        let uid = self.uid(id);
-        let of_user = self.stacks.values().filter(|stack| self.uid(stack.client) == uid && stack.facts.index == index);
-        let same = |other: &&Entry| std::mem::discriminant(*other) == std::mem::discriminant(entry);
-        let alike = of_user.flat_map(|stack| stack.entries.keys()).filter(same).count();
-        let share = match entry {
-            Entry::Flow { .. } => FLOWS_MAX,
-            Entry::Listener { .. } => LISTENERS_MAX,
-            Entry::Multicast { .. } => GROUPS_MAX,
-        } as usize
-            / 2;
-        let reason = match () {
-            () if count >= ENTRIES_PER_STACK_MAX => format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries"),
-            () if all >= self.entries_max => format!("all together have at most {}", self.entries_max),
-            () if alike >= share => format!("a user has at most {share} of this kind on an interface"),
-            () => return Ok(()),
-        };
-        let refusal = Refusal::new(Code::Limit, format!("cannot steer {entry}"), reason);
-        Err(refusal.next("steer the listening port instead of each flow"))
     }
 
     pub(super) fn unsteer(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {

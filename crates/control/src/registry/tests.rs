@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{Fake, link, stack_facts};
+use share::{CLIENTS_MAX, CLIENTS_OF_ROOT, CLIENTS_PER_USER_MAX, STACKS_PER_CLIENT_MAX};
 use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 mod opening;
 mod others;
+mod shares;
 
 struct FakeHost {
     links: Vec<Link>,
@@ -87,7 +89,7 @@ impl Case {
     /// A client of this very process.
     fn client(&mut self, uid: u32) -> u32 {
         let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
-        let id = self.registry.admit(peer, Some(Process::this().unwrap()), self.now).unwrap();
+        let id = self.registry.admit(peer, Owner::User(peer.uid), Some(Process::this().unwrap()), self.now).unwrap();
         let hello = Request::Hello { version: VERSION, name: "feed".into() };
         assert!(matches!(self.ask(id, hello), Reply::Welcome { .. }));
         id
@@ -142,7 +144,7 @@ fn port() -> (UdpSocket, Entry) {
 fn a_greeting_comes_first_and_once_and_of_the_same_version() {
     let mut case = Case::new();
     let peer = Credentials { pid: None, uid: 7, gid: 7 };
-    let id = case.registry.admit(peer, None, case.now).unwrap();
+    let id = case.registry.admit(peer, Owner::User(peer.uid), None, case.now).unwrap();
     let answer = case.registry.handle(id, Request::List { from: 0 }, Vec::new(), &mut case.host, case.now);
     assert!(answer.is_last);
     let newer = Request::Hello { version: VERSION + 1, name: String::new() };
@@ -265,7 +267,8 @@ fn a_lost_connection_may_come_back_and_a_stranger_gets_nothing_of_it() {
     case.registry.hang_up(one, case.now);
     case.registry.expire(case.now);
     assert!(case.registry.dataplane.open.contains(&stack), "its process lives");
-    let stranger = case.registry.admit(Credentials { pid: Some(1), uid: 7, gid: 7 }, None, case.now).unwrap();
+    let stranger =
+        case.registry.admit(Credentials { pid: Some(1), uid: 7, gid: 7 }, Owner::User(7), None, case.now).unwrap();
     let hello = Request::Hello { version: VERSION, name: String::new() };
     case.ask(stranger, hello);
     assert_eq!(case.code(stranger, Request::ResumeStack { stack }), Some(Code::NoStack));
@@ -289,7 +292,7 @@ fn a_dead_owner_loses_its_stacks_at_once() {
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let process = Process::of(child.id()).unwrap().unwrap();
     let peer = Credentials { pid: Some(child.id()), uid: 7, gid: 7 };
-    let id = case.registry.admit(peer, Some(process), case.now).unwrap();
+    let id = case.registry.admit(peer, Owner::User(peer.uid), Some(process), case.now).unwrap();
     case.ask(id, Request::Hello { version: VERSION, name: "child".into() });
     case.open(id);
     case.registry.expire(case.now);
@@ -325,16 +328,24 @@ fn nobody_gets_more_than_a_share() {
     let huge = OpenStack { frames: u32::MAX, frame_bytes: 4096, ..OpenStack::on("eth1") };
     assert_eq!(case.code(other, Request::OpenStack(huge)), Some(Code::Limit));
     let peer = Credentials { pid: None, uid: 9, gid: 9 };
-    let admitted = (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, None, case.now).is_ok()).count();
-    assert_eq!(admitted, CLIENTS_PER_UID_MAX);
+    let admitted =
+        (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, Owner::User(peer.uid), None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_PER_USER_MAX);
     let others = (0..CLIENTS_MAX as u32).map(|uid| Credentials { pid: None, uid: 100 + uid, gid: 0 });
-    let admitted = others.filter(|peer| case.registry.admit(*peer, None, case.now).is_ok()).count();
-    assert_eq!(admitted, CLIENTS_MAX - CLIENTS_PER_UID_MAX - 2);
+    let admitted =
+        others.filter(|peer| case.registry.admit(*peer, Owner::User(peer.uid), None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_MAX - CLIENTS_OF_ROOT - CLIENTS_PER_USER_MAX - 2);
+    let root = Credentials { pid: None, uid: 0, gid: 0 };
+    let mut admit = |owner| case.registry.admit(root, owner, None, case.now).is_ok();
+    assert!(!admit(Owner::Container(1)) && !admit(Owner::Unknown), "root of its own namespace alone");
+    let admitted = (0..CLIENTS_MAX).filter(|_| admit(Owner::User(0))).count();
+    assert_eq!(admitted, CLIENTS_OF_ROOT);
 }
 
 #[test]
 fn every_page_fits_a_packet_and_all_of_them_are_the_list() {
     let mut case = Case::new();
+    case.registry.set_queues_per_user(1000);
     for uid in 0..40 {
         let id = case.client(1000 + uid);
         (0..STACKS_PER_CLIENT_MAX).for_each(|_| _ = case.open(id));
@@ -375,6 +386,7 @@ fn a_restart_keeps_the_stacks_of_the_living() {
         start_ticks,
         uid: 7,
         gid: 7,
+        owner: Owner::User(7),
     };
     let mut case = Case::new();
     case.registry.dataplane.adoptable.extend([3, 4, 5]);
@@ -392,7 +404,15 @@ fn a_restart_keeps_the_stacks_of_the_living() {
 fn after_a_restart_a_port_is_proved_again_or_given_back() {
     let this = Process::this().unwrap();
     let (pid, start_ticks) = (this.pid, this.start_ticks);
-    let record = Record { facts: stack_facts(3, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 7 };
+    let record = Record {
+        facts: stack_facts(3, "eth1", 0),
+        name: "feed".into(),
+        pid,
+        start_ticks,
+        uid: 7,
+        gid: 7,
+        owner: Owner::User(7),
+    };
     let mut case = Case::new();
     let ((shown, entry), (_closed, forgotten)) = (port(), port());
     case.registry.dataplane.adoptable.insert(3);

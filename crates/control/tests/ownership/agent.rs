@@ -60,6 +60,7 @@ impl Agent {
                 let count = rustix::net::recv(self.socket(name), &mut buffer, rustix::net::RecvFlags::empty())?.0;
                 return Ok(String::from_utf8_lossy(&buffer[..count]).into_owned());
             }
+            ["greet"] => return Ok(said(self.client().map(drop))),
             ["open", interface] => return Ok(self.open_stack(interface, Queues::Any)),
             ["open", interface, "every"] => return Ok(self.open_stack(interface, Queues::Every)),
             ["steer", name, "port", protocol, local] => {
@@ -86,7 +87,6 @@ impl Agent {
         Ok(self.client.as_mut().expect("just made"))
     }
 
-    /// How many queues it got.
     fn open_stack(&mut self, interface: &str, queues: Queues) -> String {
         let wish = OpenStack { queues, frames: 512, ring_entries: 64, ..OpenStack::on(interface) };
         let opened = self.client().and_then(|client| client.open_stack(wish));

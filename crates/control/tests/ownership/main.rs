@@ -3,6 +3,7 @@
 mod agent;
 mod place;
 
+mod shares;
 mod tcp;
 mod udp;
 

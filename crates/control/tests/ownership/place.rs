@@ -59,6 +59,20 @@ impl Place {
         Some(Self::on(lab))
     }
 
+    /// The same over a device with several queues.
+    pub(crate) fn with_queues(count: u32) -> Option<Self> {
+        let place = Self::new()?;
+        let (a, b) = (place.host(), place.peer());
+        ip(a, "link del lab0");
+        let queues = format!("numrxqueues {count} numtxqueues {count}");
+        ip(a, &format!("link add lab0 {queues} type veth peer name lab0 {queues} netns {}", b.namespace));
+        for host in [a, b] {
+            ip(host, "link set lab0 up");
+            ip(host, &format!("address add {}/24 dev lab0", host.ipv4));
+        }
+        Some(place)
+    }
+
     fn on(lab: Lab) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
@@ -140,6 +154,12 @@ impl Place {
         stream.0.set_read_timeout(Some(WATCHDOG)).expect("it can");
         User { process, stream: BufReader::new(stream.0) }
     }
+}
+
+fn ip(host: &Host, words: &str) {
+    let mut command = Command::new("ip");
+    let done = host.spawn(command.args(words.split_whitespace())).expect("ip is there").wait().expect("it ends");
+    assert!(done.success(), "ip {words}");
 }
 
 impl Drop for Place {
