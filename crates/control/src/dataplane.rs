@@ -36,6 +36,9 @@ pub(crate) trait Dataplane {
     /// Sockets that are not all bound yet.
     type Kept;
 
+    /// The queues of an interface that can be steered.
+    fn queues(&self, link: &Link) -> u32;
+
     /// How many queues a wish may get.
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal>;
 

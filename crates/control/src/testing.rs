@@ -74,6 +74,10 @@ impl Dataplane for Fake {
     /// How many of the queues are bound, of how many.
     type Kept = (Rc<()>, u32, u32);
 
+    fn queues(&self, link: &Link) -> u32 {
+        u32::from(link.receive_queues)
+    }
+
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         Ok(match &wish.queues {
             Queues::Any => 1,

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod netns;
 pub mod numa;
 pub mod offload;
+pub mod owner;
 pub mod packet;
 pub mod problem;
 pub mod proc;

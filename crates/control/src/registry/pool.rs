@@ -180,22 +180,22 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// A user gets half of all blocks at most, and root's last ones are nobody else's.
     fn check_blocks(&self, id: u32, stack: u32, thing: &str) -> Result<(), Refusal> {
-        let uid = self.uid(id);
-        let stacks = self.stacks.iter().filter(|(_, stack)| self.uid(stack.client) == uid);
+        let owner = self.owner(id);
+        let stacks = self.stacks.iter().filter(|(_, stack)| self.owner(stack.client) == owner);
         let of_user: usize = stacks.map(|(stack, _)| self.pool.of(*stack)).sum();
         let all: usize = self.pool.blocks.values().map(Vec::len).sum();
         let (of_stack, most) = (self.pool.of(stack), self.blocks_max());
         let share = most.div_ceil(2);
         let ports = |blocks: usize| blocks * usize::from(BLOCK_PORTS);
-        let reason = match uid {
-            _ if of_stack >= BLOCKS_PER_STACK_MAX => {
+        let reason = match () {
+            () if of_stack >= BLOCKS_PER_STACK_MAX => {
                 format!("a stack has at most {} ports", ports(BLOCKS_PER_STACK_MAX))
             }
-            0 => return Ok(()),
-            _ if of_user >= share => format!("a user has at most {} ports", ports(share)),
+            () if owner.is_root() => return Ok(()),
+            () if of_user >= share => format!("a user has at most {} ports", ports(share)),
             // Where there are few, root's are fewer.
-            _ if all + BLOCKS_OF_ROOT.min(most / 4) >= most => "the last ones are root's".to_owned(),
-            _ => return Ok(()),
+            () if all + BLOCKS_OF_ROOT.min(most / 4) >= most => "the last ones are root's".to_owned(),
+            () => return Ok(()),
         };
         Err(Refusal::new(Code::Limit, thing, reason).next("close stacks that are not needed; sidestep ps lists them"))
     }

@@ -241,6 +241,10 @@ fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
 impl Dataplane for Xdp {
     type Kept = Sockets;
 
+    fn queues(&self, link: &Link) -> u32 {
+        socket::steerable(link)
+    }
+
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         if !self.served.is_empty() && !self.served.contains(&link.name) {
             return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))

@@ -77,7 +77,7 @@ fn find(options: &EngineOptions) -> Found {
     let (mut held, mut fast, mut refusal) = (None, None, None);
     match opened {
         Ok(stack) => {
-            let (number, interface) = (stack.facts.id, stack.facts.interface.clone());
+            let (number, interface) = (stack.facts.id, stack.facts.index);
             match accelerate(&mut client, stack, options) {
                 Ok((built, counters_page)) => {
                     fast = Some(built);

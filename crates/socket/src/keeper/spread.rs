@@ -4,6 +4,7 @@
 
 use super::{Event, Shared};
 use sidestep_plane::rss::Spread;
+use sidestep_sys::interface::name_of_index;
 use std::time::{Duration, Instant};
 
 /// Between two looks: anybody with the privilege may change it, and nobody is told before Linux 6.17.
@@ -18,10 +19,12 @@ pub(super) struct Spreading {
 
 impl Spreading {
     /// Reads it for the first time.
-    pub(super) fn begin(interface: &str, shared: &Shared) -> Self {
-        let last = Spread::read(interface);
+    pub(super) fn begin(interface: u32, shared: &Shared) -> Self {
+        // Of one that is gone nothing can be read, under whatever name.
+        let interface = name_of_index(interface).unwrap_or_default();
+        let last = Spread::read(&interface);
         shared.post(Event::Spread(Box::new(last.clone())));
-        Self { interface: interface.to_owned(), last, look_at: Instant::now() + LOOK }
+        Self { interface, last, look_at: Instant::now() + LOOK }
     }
 
     /// Reads it again when it is time; the owner is told of a change.

@@ -4,7 +4,6 @@ use super::opening::{Opening, Progress, now_ns};
 use super::table::{Steered, Stream, TcpStream, Way};
 use super::twin::Twin;
 use super::{Tcp, failed};
-use crate::reason::Reason;
 use sidestep_plane::message::Entry;
 use sidestep_stack::tcp::{ConnectionId, Options};
 use sidestep_sys::Problem;
@@ -79,11 +78,6 @@ impl Tcp<'_> {
         if let Some(steered) = steered {
             self.linger(id, steered);
         }
-    }
-
-    pub(super) fn steer(&self, entry: Entry, twin: &Twin) -> Result<(), Reason> {
-        let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
-        keeper.steer(entry, twin.duplicate().map_err(|_| Reason::Refused)?)
     }
 
     pub(super) fn unsteer(&self, entry: Entry) {

@@ -46,9 +46,7 @@ impl Tcp<'_> {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
-            Way::Lost(_) | Way::Failed(..) => {}
-            // Done after what was asked for before.
-            Way::Opening(opening) => opening.give_up().into_iter().for_each(|entry| self.unsteer_later(entry)),
+            Way::Opening(_) | Way::Lost(_) | Way::Failed(..) => {}
             Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())

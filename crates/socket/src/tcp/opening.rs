@@ -6,6 +6,7 @@ use super::table::{Steered, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, TcpEvent, TcpStream};
 use crate::engine::Engine;
+use crate::keeper::Answer;
 use crate::reason::{Path, Reason};
 use crate::routes::Detour;
 use rustix::io::Errno;
@@ -16,7 +17,6 @@ use sidestep_stack::tcp::{ConnectionId, Instant, Options};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 
 /// How long a neighbour may take to tell its Ethernet address before the kernel goes on alone: the kernel asks once a second,
 /// three times.
@@ -55,12 +55,12 @@ pub(super) struct Opening {
     pub(super) stopped: Option<Reason>,
 }
 
-/// A rule for its flow, which control was asked for.
+/// A rule for its flow, which control was asked for. Dropped, it is taken back as soon as it stands.
 #[derive(Debug)]
 struct Rule {
     flow: Entry,
     mtu: u32,
-    answer: Receiver<Result<(), Reason>>,
+    answer: Answer,
 }
 
 /// How far it is.
@@ -107,11 +107,6 @@ impl Opening {
     /// Whether it may come to need a socket of the kernel's, as far as can be told.
     pub(super) fn may_need_twin(&self, ports: &Ports) -> bool {
         self.twin.is_none() && (self.way_ns.is_none() || ports.are_unknown())
-    }
-
-    /// What was asked of control is not wanted any more.
-    pub(super) fn give_up(self) -> Option<Entry> {
-        self.rule.map(|rule| rule.flow)
     }
 
     fn is_due(&self, now_ns: u64, generation: u32) -> bool {
@@ -246,18 +241,17 @@ impl Tcp<'_> {
     /// Control's answer, if it is there.
     fn settle_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
         let Some(Rule { flow, mtu, answer }) = opening.rule.take() else { return Ok(Progress::Waiting(opening)) };
-        match answer.try_recv() {
-            Err(TryRecvError::Empty) => {
+        match answer.take() {
+            None => {
                 opening.rule = Some(Rule { flow, mtu, answer });
                 Ok(Progress::Waiting(opening))
             }
-            Ok(Ok(())) => {
+            Some(Ok(())) => {
                 let twin = opening.twin.take().map(Arc::new);
                 let steered = twin.map(|twin| Steered { entry: Some(flow), flow, twin, listener: None });
                 self.begin(opening, flow.local(), remote, mtu, steered)
             }
-            Ok(Err(reason)) => self.by_kernel(opening, remote, reason),
-            Err(TryRecvError::Disconnected) => self.by_kernel(opening, remote, Reason::ControlSilent),
+            Some(Err(reason)) => self.by_kernel(opening, remote, reason),
         }
     }
 

@@ -8,6 +8,7 @@ mod support;
 #[allow(dead_code)]
 mod roles;
 
+mod control;
 mod endings;
 mod lost;
 mod many;

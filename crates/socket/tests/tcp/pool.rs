@@ -22,7 +22,11 @@ const LONG: Duration = Duration::from_secs(300);
 
 /// No test of the wire's other end: a small range, or none that is forwarded to somebody.
 fn set(host: &Host, name: &str, value: &str) {
-    host.within(|| Ok(fs::write(format!("/proc/sys/net/{name}"), value).expect("root can"))).expect("root can enter");
+    let write = || {
+        fs::write(format!("/proc/sys/net/{name}"), value).expect("root can");
+        Ok(())
+    };
+    host.within(write).expect("root can enter");
 }
 
 /// The one stack that control serves on a host.

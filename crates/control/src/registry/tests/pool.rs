@@ -177,6 +177,7 @@ fn a_restarted_control_holds_them_again_and_tells_of_what_is_lost() {
         start_ticks: this.start_ticks,
         uid: 7,
         gid: 7,
+        owner: Owner::User(7),
     };
     case.registry.adopt(vec![record], case.now);
     assert_eq!(case.registry.dataplane.ports.keys().copied().collect::<Vec<_>>(), [50_000, 60_900, 60_999]);
