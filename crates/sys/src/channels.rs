@@ -1,41 +1,16 @@
 //! How many queues a network interface of the calling thread's namespace receives by at present (SIOCETHTOOL, ethtool -l).
 //! rtnetlink tells how many its driver has made room for, which on most devices are more.
 
-use crate::ethtool::{any_socket, request_for};
+use crate::ethtool;
 use std::io;
-use std::os::fd::AsRawFd;
-
-/// ETHTOOL_GCHANNELS of linux/ethtool.h.
-const GET_CHANNELS: u32 = 0x3c;
-
-/// `struct ethtool_channels` of linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    most: [u32; 4],
-    receive: u32,
-    transmit: u32,
-    other: u32,
-    combined: u32,
-}
-
-const _: () = assert!(size_of::<Channels>() == 36);
 
 /// Queues that the interface receives by; `None` where its driver does not say. Needs no privilege.
 pub fn receive_queues(interface: &str) -> io::Result<Option<u32>> {
-    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-    let mut request = request_for(interface)?;
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    let socket = any_socket()?;
-    // SAFETY: the request and the structure it points to live until after the call, and the command fills one
-    // ethtool_channels of 36 bytes.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } != 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(None) } else { Err(error) };
+    match ethtool::channels(interface) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        // A device has combined queues, or queues of each kind; an answer of none is no answer.
+        channels => Ok(Some(channels?.receive_queues()).filter(|count| *count != 0)),
     }
-    // A device has combined queues, or queues of each kind; an answer of none is no answer.
-    Ok(channels.receive.checked_add(channels.combined).filter(|count| *count != 0))
 }
 
 /// Numbers of queues for people: "0-3, 7".

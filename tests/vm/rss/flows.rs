@@ -14,8 +14,12 @@ use sidestep_wire::ethernet::{self, EtherType};
 use sidestep_wire::{ipv4, ipv6, tcp, udp};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Somebody without any capability.
+const NOBODY: u32 = 65_534;
 /// Local ports per family, protocol and port of the peer.
 const LOCALS: usize = 32;
 
@@ -144,6 +148,10 @@ pub(crate) fn frames_come_by_the_queue_that_is_computed() {
     assert_eq!((rss.function, rss.key.len(), rss.table.len()), (HashFunction::Toeplitz, 40, 128));
     for kind in FlowKind::ALL {
         assert_eq!(ethtool::fields(INTERFACE, kind).unwrap(), field::ALL, "{kind:?}");
+    }
+    for asked in ["-x eth0", "-n eth0 rx-flow-hash tcp6", "-l eth0"] {
+        let told = Command::new("ethtool").args(asked.split(' ')).uid(NOBODY).stdout(Stdio::null()).status().unwrap();
+        assert!(told.success(), "anybody may ask: ethtool {asked}");
     }
     let spread = Spread::read(INTERFACE);
     let all: Vec<u32> = (0..queues.links.len() as u32).collect();

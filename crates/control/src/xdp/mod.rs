@@ -255,7 +255,13 @@ impl Dataplane for Xdp {
 
     fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         self.program_on(link, wish.mode)?;
-        socket::plan(link, wish, &self.used(link))
+        let planned = socket::plan(link, wish, &self.used(link));
+        if planned.is_err()
+            && let Err(problem) = self.leave(link.index)
+        {
+            say(problem);
+        }
+        planned
     }
 
     fn begin(&mut self, link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Sockets>, Refusal> {

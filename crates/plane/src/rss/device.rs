@@ -12,7 +12,7 @@ const SYMMETRIC_OR_XOR: u8 = 2;
 
 /// Drivers whose device may hash otherwise than the kernel tells, up to (not with) a Linux. ena gives its device a value to begin
 /// with. virtio_net switches hashing off with each change of the number of queues, as an XDP program makes it, and goes on
-/// telling key and table; mended in 6.12 (50bfcaedd78e).
+/// telling key and table; not so from 6.12 on.
 const UNTOLD: [(&str, (u32, u32)); 2] = [("ena", (u32::MAX, 0)), ("virtio_net", (6, 12))];
 /// A driver whose Toeplitz hash is symmetric unless told otherwise, and the Linux that is the first to say so.
 const SYMMETRIC_UNTOLD: (&str, (u32, u32)) = ("mlx5_core", (6, 16));

@@ -91,9 +91,6 @@ pub(super) struct Laid {
 
 /// Why this host cannot have one; `None` where it can.
 pub(super) fn unavailable() -> Option<Problem> {
-    if !sidestep_sys::process::is_root() {
-        return Some(Problem::failed("cannot lay a cable to a machine", "it needs root"));
-    }
     (!Path::new(TUN).exists()).then(|| {
         Problem::failed("cannot lay a cable to a machine", format!("there is no {TUN}")).next("load it: modprobe tun")
     })
@@ -182,6 +179,9 @@ mod tests {
             Cable { device: "virtio-net-pci", queues: 1, peer: looks },
             Cable { device: "virtio-net-pci", queues: 4, peer: looks },
         ];
+        if !sidestep_sys::process::is_root() {
+            return eprintln!("skipped: needs root");
+        }
         if let Some(problem) = unavailable() {
             return eprintln!("skipped: {problem}");
         }
