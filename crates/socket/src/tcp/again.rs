@@ -126,7 +126,7 @@ impl Tcp<'_> {
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         self.engine.streams.again.asked -= 1;
         // Done after what was asked for before.
-        self.unsteer(entry);
+        self.unsteer_later(entry);
         self.stop_stack(id);
     }
 }

@@ -4,7 +4,6 @@ use super::opening::{Opening, Progress, now_ns};
 use super::table::{Steered, Stream, TcpStream, Way};
 use super::twin::Twin;
 use super::{Tcp, failed};
-use sidestep_plane::message::Entry;
 use sidestep_stack::tcp::{ConnectionId, Options};
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
@@ -78,11 +77,6 @@ impl Tcp<'_> {
         if let Some(steered) = steered {
             self.linger(id, steered);
         }
-    }
-
-    pub(super) fn unsteer(&self, entry: Entry) {
-        // What control has lost it no longer holds.
-        let _ = self.engine.keeper.as_ref().map(|keeper| keeper.unsteer(entry));
     }
 }
 

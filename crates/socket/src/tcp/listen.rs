@@ -14,6 +14,7 @@ use sidestep_sys::Problem;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The rule of a listener that was asked for.
 enum Rule {
@@ -25,14 +26,37 @@ enum Rule {
 impl Tcp<'_> {
     /// Listens: up to `backlog` connections wait to be accepted, past the kernel and in the kernel each. The kernel decides
     /// whether it may, and gives the port where `local` has none. The unspecified address of IPv6 takes IPv6 only.
-    /// Steering stands before this returns.
+    /// Steering stands before this returns; [`Tcp::begin_listening`] does not wait for it.
     pub fn listen(&mut self, local: SocketAddr, backlog: usize, options: Options) -> Result<TcpListener, Problem> {
+        self.listen_within(ANSWER_WAIT, local, backlog, options)
+    }
+
+    /// The same, and waits for nothing: until control has answered, which an event tells, connections come by the kernel
+    /// ([`Reason::Opening`]). One that has come so by then keeps the others there until it is over
+    /// ([`Reason::KernelConnections`]). A port that was given back a moment ago may be taken still.
+    pub fn begin_listening(
+        &mut self,
+        local: SocketAddr,
+        backlog: usize,
+        options: Options,
+    ) -> Result<TcpListener, Problem> {
+        self.listen_within(Duration::ZERO, local, backlog, options)
+    }
+
+    fn listen_within(
+        &mut self,
+        longest: Duration,
+        local: SocketAddr,
+        backlog: usize,
+        options: Options,
+    ) -> Result<TcpListener, Problem> {
         let refused = |why: &dyn std::fmt::Display| {
             failed("listen on", local, why).next(format!("see who has the port: ss -ltnp sport = :{}", local.port()))
         };
         self.check().map_err(|error| refused(&error))?;
         let released = &self.engine.streams.released;
-        let twin = released.bind(local, || Twin::for_listener(local));
+        let bind = || Twin::for_listener(local);
+        let twin = if longest.is_zero() { bind() } else { released.bind(local, bind) };
         let twin = twin.map_err(|error| refused(&error).errno(error.raw_os_error()))?;
         let bound = twin.local().map_err(|error| refused(&error))?;
         let begun = self.listen_in_stack(bound, backlog, options);
@@ -42,10 +66,11 @@ impl Tcp<'_> {
             begun.iter().for_each(|(id, _)| self.stop_stack(*id));
             refused(&error).errno(error.raw_os_error())
         })?;
-        let fast = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin));
+        let fast = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin, longest));
         twin.hear();
         let (id, entry, pending, detour) = match fast {
             Ok(Rule::Stands(id, entry)) => (Some(id), Some(entry), None, None),
+            Ok(Rule::Pending(pending)) if longest.is_zero() => (None, None, Some(pending), Some(Reason::Opening)),
             Ok(Rule::Pending(pending)) => (None, None, Some(pending), Some(Reason::ControlSilent)),
             Err(reason) => (None, None, None, Some(reason)),
         };
@@ -88,13 +113,13 @@ impl Tcp<'_> {
 
     /// Asks for the rule of a listener of the stack, and waits for it. One that takes too long may come all the same: then the
     /// stack listens still, and answers what it brings.
-    fn await_rule(&mut self, id: ListenerId, entry: Entry, twin: &Twin) -> Result<Rule, Reason> {
+    fn await_rule(&mut self, id: ListenerId, entry: Entry, twin: &Twin, longest: Duration) -> Result<Rule, Reason> {
         let proof = twin.duplicate().map_err(|_| Reason::Refused);
         let asked = proof.and_then(|proof| {
             let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
             Ok(keeper.begin_to_steer(entry, proof))
         });
-        let answered = asked.and_then(|answer| match answer.wait(ANSWER_WAIT) {
+        let answered = asked.and_then(|answer| match answer.wait(longest) {
             Some(answered) => answered.map(|()| Rule::Stands(id, entry)),
             None => Ok(Rule::Pending(Pending { id, entry, answer })),
         });
@@ -126,7 +151,7 @@ impl Tcp<'_> {
     }
 
     fn stop(&mut self, id: ListenerId, entry: Entry) {
-        self.unsteer(entry);
+        self.unsteer_later(entry);
         self.stop_stack(id);
     }
 
@@ -229,6 +254,7 @@ impl Tcp<'_> {
             })?;
         }
         if let (Some(id), Some(entry)) = (id, entry) {
+            // What comes until control has done it finds nobody, and is reset.
             self.stop(id, entry);
             self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
         }
