@@ -162,7 +162,7 @@ pub(crate) fn frames_come_by_the_queue_that_is_computed() {
     }
     assert_eq!(flows_agree(&mut queues, &spread), all);
     // Another key, another table.
-    let key: Vec<String> = (1..=40).map(|byte| format!("{:02x}", byte * 37 & 0xff)).collect();
+    let key: Vec<String> = (1..=40).map(|byte| format!("{:02x}", (byte * 37) & 0xff)).collect();
     command("ethtool", &format!("-X {INTERFACE} hkey {} weight 0 2 1 1", key.join(":")));
     let changed = Spread::read(INTERFACE);
     assert_ne!(changed, spread);
