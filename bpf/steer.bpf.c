@@ -3,8 +3,9 @@
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
  * The verdicts are XDP_REDIRECT and XDP_PASS; whatever is not plainly an owned flow is passed, with a counter that says
- * why. One frame alone is dropped: the first fragment of a segment that a stack owns, as the kernel would put the segment
- * together and reset a connection that it does not know. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
+ * why. Two kinds of frames are dropped, as the kernel would reset a connection that it does not know: the first fragment of a
+ * segment that a stack owns, which it would put together, and a segment that comes by a queue on which its living owner has
+ * no socket. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
  */
 #include <linux/bpf.h>
 #include <linux/in.h>
@@ -145,10 +146,32 @@ INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 	return lookup(&groups, &key);
 }
 
+/* Whether the port is one that control has reserved for a stack. A tag's device may be in another namespace, where the
+ * port is somebody else's: connections of VLANs have flows. */
+INLINE int find_port(const struct flow_key *flow, struct owner *owner)
+{
+	__u32 port = NET16(flow->local_port);
+	const struct port_owner *row;
+
+	if (flow->protocol != IPPROTO_TCP || flow->outer_vlan)
+		return 0;
+	row = lookup(&ports, &port);
+	if (!row || !row->stack_plus_one)
+		return 0;
+	owner->stack = row->stack_plus_one - 1;
+	return 1;
+}
+
+INLINE int is_redirect(int reason)
+{
+	return reason <= REDIRECT_PORT;
+}
+
 /* Who gets the frame; a reason to pass it when nobody does. */
 INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
-		      const struct owner **owner)
+		      struct owner *owner)
 {
+	const struct owner *found;
 	int any_address = 0;
 
 	if (is_multicast(&frame->key)) {
@@ -156,22 +179,29 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 			return PASS_FOREIGN_MAC;
 		if (frame->key.protocol != IPPROTO_UDP)
 			return PASS_NO_GROUP;
-		*owner = find_group(&frame->key, settings->none);
-		return *owner ? REDIRECT_GROUP : PASS_NO_GROUP;
+		found = find_group(&frame->key, settings->none);
+		if (!found)
+			return PASS_NO_GROUP;
+		*owner = *found;
+		return REDIRECT_GROUP;
 	}
 	/* Broadcast, multicast, and what a promiscuous interface sees of others: never ours to take. */
 	if (!is_mac_of_host(frame->destination, settings))
 		return PASS_FOREIGN_MAC;
-	*owner = lookup(&flows, &frame->key);
-	if (*owner)
+	/* Control holds such a port, so nobody has a flow or a listener of it. */
+	if (find_port(&frame->key, owner))
+		return is_forwarded(context, &frame->key) ? PASS_FORWARDED : REDIRECT_PORT;
+	found = lookup(&flows, &frame->key);
+	if (found) {
+		*owner = *found;
 		return REDIRECT_FLOW;
-	*owner = find_listener(&frame->key, settings->none, &any_address);
-	if (!*owner)
-		return PASS_NO_ENTRY;
-	if (any_address && is_forwarded(context, &frame->key)) {
-		*owner = 0;
-		return PASS_FORWARDED;
 	}
+	found = find_listener(&frame->key, settings->none, &any_address);
+	if (!found)
+		return PASS_NO_ENTRY;
+	if (any_address && is_forwarded(context, &frame->key))
+		return PASS_FORWARDED;
+	*owner = *found;
 	return REDIRECT_LISTENER;
 }
 
@@ -202,6 +232,17 @@ INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *f
 	return flow->protocol == IPPROTO_TCP ? TCP_DEADLINES * settings->deadline_ns : settings->deadline_ns;
 }
 
+/* The owner has no socket on this queue. A datagram has the kernel's socket. A segment is better lost than passed, as long as
+ * its owner lives: its sender sends it again, and Linux by another queue (net.core.txrehash). */
+INLINE int miss(const struct stack *row, __u32 stack, __u32 queue, const struct flow_key *flow)
+{
+	__u32 first = stack * QUEUES_MAX + row->first_queue;
+
+	if (flow->protocol == IPPROTO_TCP && lookup(&sockets, &first))
+		return DROP_QUEUE;
+	return queue >= QUEUES_MAX ? PASS_QUEUE : PASS_NO_SOCKET;
+}
+
 /* The reason `found` if the owner can have the frame now, else why it cannot. */
 INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct flow_key *flow,
 		   const struct owner *owner, int found)
@@ -216,11 +257,10 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 		return PASS_TOO_LONG;
 	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow))))
 		return PASS_STALE;
-	if (UNLIKELY(queue >= QUEUES_MAX))
-		return PASS_QUEUE;
 	/* Without a socket at this index the helper returns its last argument. */
-	if (redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
-		return PASS_NO_SOCKET;
+	if (UNLIKELY(queue >= QUEUES_MAX) ||
+	    redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
+		return miss(row, stack, queue, flow);
 	return found;
 }
 
@@ -230,7 +270,7 @@ INLINE int judge(struct xdp_md *context)
 		.at = (const void *)(long)context->data,
 		.end = (const void *)(long)context->data_end,
 	};
-	const struct owner *owner = 0;
+	struct owner owner = { 0 };
 	const struct config *settings;
 	__u32 first = 0;
 	int reason;
@@ -242,11 +282,11 @@ INLINE int judge(struct xdp_md *context)
 	if (reason != GO_ON)
 		return reason;
 	reason = find_owner(context, &frame, settings, &owner);
-	if (!owner)
+	if (!is_redirect(reason))
 		return frame.is_fragment ? PASS_FRAGMENT : reason;
-	reason = deliver(context, settings, &frame.key, owner, reason);
+	reason = deliver(context, settings, &frame.key, &owner, reason);
 	/* Who would have the segment lives, and its sender sends again what is not acknowledged. */
-	if (UNLIKELY(frame.is_fragment) && reason <= REDIRECT_GROUP)
+	if (UNLIKELY(frame.is_fragment) && is_redirect(reason))
 		return DROP_FRAGMENT;
 	return reason;
 }
@@ -259,9 +299,9 @@ int sidestep_steer(struct xdp_md *context)
 
 	if (counter)
 		++*counter;
-	if (reason <= REDIRECT_GROUP)
+	if (is_redirect(reason))
 		return XDP_REDIRECT;
-	return reason == DROP_FRAGMENT ? XDP_DROP : XDP_PASS;
+	return reason == DROP_FRAGMENT || reason == DROP_QUEUE ? XDP_DROP : XDP_PASS;
 }
 
 char licence_for_kernel[] SEC("license") = "GPL";

@@ -5,7 +5,7 @@
 //! cargo run --release --example multicast_receiver -- eth1 239.1.1.1:7000 [SOURCE]
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Queues, UdpOptions};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let group: SocketAddr = group.parse()?;
     let any: IpAddr = if group.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
 
-    let mut engine = Engine::open(&EngineOptions::on(interface))?;
+    // With every queue of the interface: packets to a group may come by any.
+    let mut engine = Engine::open(&EngineOptions { queues: Queues::Every, ..EngineOptions::on(interface) })?;
     if let Some((_, why)) = engine.refusal() {
         eprintln!("not past the kernel: {why}");
     }

@@ -30,6 +30,7 @@ int main(int count, char **words) {
     }
     must(sidestep_engine_options_default(&options, sizeof options));
     options.interface_name = words[1];
+    options.queue = SIDESTEP_QUEUE_EVERY; /* packets to a port may come by any */
     must(sidestep_engine_open(&options, sizeof options, &engine));
     must(sidestep_address_parse(words[2], &local));
     must(sidestep_udp_bind(engine, &local.any, sizeof local, NULL, 0, &socket));

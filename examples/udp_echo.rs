@@ -5,7 +5,7 @@
 //! cargo run --release --example udp_echo -- eth1 0.0.0.0:7000
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, Handle, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Handle, Queues, UdpOptions};
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let address: SocketAddr = address.parse()?;
 
-    // An engine is one queue of an interface, in the hands of this thread.
-    let mut engine = Engine::open(&EngineOptions::on(interface))?;
+    // An engine with every queue of the interface, as packets to a port may come by any; in the hands of this thread.
+    let mut engine = Engine::open(&EngineOptions { queues: Queues::Every, ..EngineOptions::on(interface) })?;
     if let Some((_, why)) = engine.refusal() {
         eprintln!("not past the kernel: {why}");
     }

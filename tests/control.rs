@@ -3,11 +3,11 @@
 mod support;
 
 use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions};
+use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions, XdpQueue};
 use sidestep_plane::client::{Client, Notice, Stack};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::heartbeat::Heartbeat;
-use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, StackFacts};
+use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues, StackFacts};
 use sidestep_sys::xdp::device;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
@@ -158,7 +158,7 @@ struct Application {
 impl Application {
     fn new(place: &Place) -> Self {
         let mut client = place.client();
-        let stack = client.open_stack(OpenStack { queue: Some(0), ..OpenStack::on("lab0") }).unwrap();
+        let stack = client.open_stack(OpenStack { queues: Queues::These(vec![0]), ..OpenStack::on("lab0") }).unwrap();
         let bind = |host: &Host| {
             let address = SocketAddr::from((host.ipv4, 0));
             let socket = host.within(|| Ok(UdpSocket::bind(address).unwrap())).unwrap();
@@ -168,9 +168,11 @@ impl Application {
         let (twin, sender) = (bind(place.host()), bind(place.lab.host(Side::B)));
         let local = twin.local_addr().unwrap();
         let entry = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
-        let Stack { facts, socket, rings, frames, heartbeat, counters, counters_page } = stack;
+        let Stack { facts, sockets, frames, heartbeat, counters, counters_page } = stack;
         let options = XdpOptions { kick: Kick::Caller, fill: None };
-        let link = XdpLink::open(socket, rings, frames, facts.socket_facts(), &options).unwrap();
+        let sockets = sockets.into_iter().zip(facts.socket_facts());
+        let sockets = sockets.map(|((socket, rings), facts)| XdpQueue { socket, rings, facts }).collect();
+        let link = XdpLink::open_all(sockets, frames, &options).unwrap();
         Self { client, facts, heartbeat, _counters: counters, counters_page, link, twin, entry, sender }
     }
 
@@ -238,7 +240,8 @@ fn traffic_is_handed_over_and_given_back() {
     let stolen = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
     let refusal = application.client.steer(id, stolen, stranger.as_fd()).unwrap_err();
     assert_eq!(refusal.code(), Code::TwinNamespace);
-    let refusal = place.client().open_stack(OpenStack { queue: Some(0), ..OpenStack::on("lab0") }).unwrap_err();
+    let refusal =
+        place.client().open_stack(OpenStack { queues: Queues::These(vec![0]), ..OpenStack::on("lab0") }).unwrap_err();
     assert_eq!(refusal.code(), Code::QueueBusy);
 
     application.client.bye().unwrap();

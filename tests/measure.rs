@@ -46,6 +46,34 @@ fn every_path_is_measured_or_says_why_not() {
     }
 }
 
+/// Path xdp has all of them: with one of four most answers would come by another.
+#[test]
+fn a_lab_has_the_queues_that_are_asked_for_and_the_result_says_so() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let _turn = my_turn();
+    let run_with = |queues: &str, place: &str, transport: &str| {
+        let what = ["bench", "rr", "--place", place, "--queues", queues, "--transport", transport];
+        let how = ["--paths", "kernel-spin,xdp", "--duration", "200ms", "--json", "-"];
+        run(&[&what[..], &how[..]].concat())
+    };
+    for transport in ["tcp", "udp"] {
+        let finished = run_with("4", "lab", transport);
+        assert_eq!(finished.code, 0, "{}", finished.stderr);
+        let document = finished.json();
+        check_schema(&document);
+        assert_eq!(document["setup"]["queues"], 4);
+        let xdp = rows(&document).iter().find(|row| row["path"] == "xdp");
+        let xdp = xdp.unwrap_or_else(|| panic!("path xdp was not measured: {}", finished.stderr));
+        let notes = xdp["notes"].to_string();
+        assert!(notes.contains("queues 0-3 of lab0"), "{notes}");
+    }
+    let refused = run_with("4", "loopback", "tcp");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("queues"), "{}", refused.stderr);
+}
+
 #[test]
 fn rings_are_measured_beside_the_floor_and_what_blocks() {
     let _turn = my_turn();

@@ -35,7 +35,7 @@ fn check_request(message: &Numbered<Request>) {
             let _ = (entry.fault(), entry.to_string(), entry.local(), entry.vlan());
         }
         Request::OpenStack(wish) => {
-            let _ = wish.bytes();
+            let _ = (wish.bytes(1), wish.bytes(u32::MAX), wish.geometry(u32::MAX));
         }
         _ => {}
     }

@@ -41,6 +41,10 @@ extern "C" {
 #define SIDESTEP_MODE_COPY 1
 #define SIDESTEP_MODE_GENERIC 2 /* the kernel's own XDP, for drivers without any */
 
+/* queue: which of the interface's receive queues. A port or a group is received past the kernel by who has every one. */
+#define SIDESTEP_QUEUE_ANY (-1)   /* one, whichever is free */
+#define SIDESTEP_QUEUE_EVERY (-2) /* every one that is free */
+
 /* kick: who makes frames leave. All but the first spare the caller the system call, and cost a CPU or a wake-up. */
 #define SIDESTEP_KICK_CALLER 0
 #define SIDESTEP_KICK_THREAD_SPIN 1 /* a thread that never sleeps */
@@ -85,6 +89,8 @@ extern "C" {
 #define SIDESTEP_REASON_CAME_BY_KERNEL 25
 #define SIDESTEP_REASON_KERNEL_CONNECTIONS 26
 #define SIDESTEP_REASON_OFFLOAD 27
+#define SIDESTEP_REASON_QUEUE_ELSEWHERE 28 /* its packets may come by a queue of the device that is not this program's */
+#define SIDESTEP_REASON_OPENING 29
 
 typedef struct sidestep_engine sidestep_engine;
 
@@ -103,10 +109,10 @@ typedef struct sidestep_engine_options {
     const char *interface_name;
     const char *control; /* where the control plane listens; null: the place of this network namespace */
     const char *name;    /* what `sidestep ps` calls the engine; null: the program's name */
-    int32_t queue;       /* -1: any that is free */
-    uint32_t frames;     /* of 2 KiB, a power of two: half for the device, half for what is unread or being sent */
+    int32_t queue;       /* its number, or SIDESTEP_QUEUE_ANY, SIDESTEP_QUEUE_EVERY */
+    uint32_t frames;     /* of 2 KiB for each queue, a power of two: half for the device, half for what is unread or sent */
     uint32_t ring_entries;      /* of each ring: a power of two */
-    uint32_t receive_frames;    /* lent to the device; 0: half of all. Few of them stay in the cache */
+    uint32_t receive_frames;    /* lent to the device by each queue; 0: half of all. Few of them stay in the cache */
     uint32_t transmit_budget;   /* frames that one kick may send in copy mode (Linux 6.17); 0: the kernel's choice */
     uint32_t mode;              /* the best that is wanted */
     uint32_t kick;
@@ -119,6 +125,7 @@ typedef struct sidestep_engine_options {
     uint32_t timestamps;        /* 1: datagrams get their software_ns, some 25 ns each; off by default */
     uint32_t accelerate;        /* 0: the kernel's path alone */
     uint32_t reserved;
+    uint64_t queues;            /* bit i: queue i is wanted; 0: `queue` says. A port needs every queue of the interface */
 } sidestep_engine_options;
 
 /* What an engine is. */
@@ -126,10 +133,11 @@ typedef struct sidestep_engine_facts {
     uint64_t calls;       /* system calls of this thread to send or to be given frames */
     uint32_t reason;      /* why the kernel does everything; SIDESTEP_ACCELERATED: it does not */
     uint32_t interface;   /* its number; this and what follows is 0 where nothing goes past the kernel */
-    uint32_t queue;
-    uint32_t mode;
+    uint32_t queue;       /* of several the first */
+    uint32_t mode;        /* of several queues the slowest */
     uint32_t frames;
     uint32_t frame_bytes; /* memory of each */
+    uint64_t queues;      /* bit i: queue i is the engine's */
 } sidestep_engine_facts;
 
 /* How a UDP socket is made. Fill it with sidestep_udp_options_default and change what you want otherwise. */

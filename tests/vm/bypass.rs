@@ -2,7 +2,7 @@
 
 use crate::support::{Finished, WATCHDOG, finish, send_signal, sidestep};
 use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStream};
-use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Reason, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Queues, Reason, UdpOptions};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
@@ -153,6 +153,27 @@ pub(crate) fn datagrams_go_past_the_kernel() {
         assert_eq!((ended.code, ended.stderr.contains("panic")), (0, false), "{}", ended.stderr);
     }
     [a, b].into_iter().for_each(assert_clean);
+}
+
+/// The same with four queues of one engine: by which of them a stream comes is Linux's choice.
+pub(crate) fn streams_come_by_any_of_several_queues() {
+    let lab = Lab::up(&Options { queues: 4, ..Options::default() }).unwrap();
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let control = Control::start(a);
+    let wish = EngineOptions { queues: Queues::Every, ..options(a) };
+    let mut engine = a.within(|| Engine::open(&wish)).unwrap();
+    assert_eq!((engine.refusal(), engine.queues()), (None, &[0, 1, 2, 3][..]));
+    for (here, there) in addresses(a).into_iter().zip(addresses(b)) {
+        for _ in 0..8 {
+            connects(&mut engine, a, b, there);
+            listens(&mut engine, a, b, here);
+        }
+    }
+    let told = control.ps();
+    assert!(told.contains("lab0 queues 0-3, copy") && !told.contains("drop-queue"), "{told}");
+    drop(engine);
+    assert_eq!(control.end("TERM").code, 0);
+    assert_clean(a);
 }
 
 /// A stream to Linux and back, connected and accepted by us; every byte compared.
@@ -318,7 +339,7 @@ pub(crate) fn what_this_kernel_lacks_is_told() {
     assert_eq!(engine.refusal(), None);
     let facts = engine.link().unwrap();
     assert_eq!(facts.sender.name(), "sqpoll");
-    let xsk = facts.xsk.as_ref().unwrap();
+    let xsk = &facts.xsks[0];
     assert_eq!(xsk.tx_budget, BUDGET.1);
     let told: Vec<String> = xsk.downgrades.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|line| line.contains("zero-copy")), "{told:?}");

@@ -3,14 +3,15 @@
 //! of it: booting one is what costs.
 
 mod bypass;
+mod rss;
 #[path = "../support/mod.rs"]
 mod support;
 mod tune;
 mod vlan;
 
 use bypass::{
-    control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_go_past_the_kernel,
-    what_this_kernel_lacks_is_told,
+    control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_come_by_any_of_several_queues,
+    streams_go_past_the_kernel, what_this_kernel_lacks_is_told,
 };
 use sidestep_testkit::{vm, vm_tests};
 use tune::{
@@ -23,6 +24,7 @@ static PLAN: vm::Plan = vm::Plan {
     modules: &["veth", "e1000e", "8021q"],
     programs: &[env!("CARGO_BIN_EXE_sidestep"), "kill", "sleep"],
     devices: &["e1000e"],
+    ..vm::Plan::BARE
 };
 
 vm_tests!(PLAN:
@@ -32,6 +34,7 @@ vm_tests!(PLAN:
     cpus_are_a_programs_alone_while_it_runs,
     datagrams_go_past_the_kernel,
     streams_go_past_the_kernel,
+    streams_come_by_any_of_several_queues,
     control_comes_and_goes_and_leaves_nothing,
     what_this_kernel_lacks_is_told,
     traffic_of_a_vlan_goes_past_the_kernel,

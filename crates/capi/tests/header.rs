@@ -101,6 +101,7 @@ fn socket_h() -> BTreeMap<String, u64> {
     let reason = |reason: &Reason| {
         (format!("SIDESTEP_REASON_{}", reason.name().to_uppercase()), u64::from(path::reason_number(*reason)))
     };
+    all.extend(named([("QUEUE_ANY", options::QUEUE_ANY), ("QUEUE_EVERY", options::QUEUE_EVERY)]));
     all.extend(Reason::ALL.iter().map(reason));
     socket_structures(&mut all);
     all
@@ -129,8 +130,9 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
     structure!(all, CEngineOptions, "sidestep_engine_options", ring_entries, receive_frames, transmit_budget, mode);
     structure!(all, CEngineOptions, "sidestep_engine_options", kick, kick_cpu, sqpoll_idle_ms, keeper_cpu);
     structure!(all, CEngineOptions, "sidestep_engine_options", busy_poll_us, busy_poll_budget, checksums, timestamps);
-    structure!(all, CEngineOptions, "sidestep_engine_options", accelerate, reserved);
+    structure!(all, CEngineOptions, "sidestep_engine_options", accelerate, reserved, queues);
     structure!(all, CEngineFacts, "sidestep_engine_facts", calls, reason, interface, queue, mode, frames, frame_bytes);
+    structure!(all, CEngineFacts, "sidestep_engine_facts", queues);
     structure!(all, CUdpOptions, "sidestep_udp_options", reuse_address, reuse_port, only_v6, hop_limit);
     structure!(all, CUdpOptions, "sidestep_udp_options", multicast_hop_limit, type_of_service, multicast_out);
     structure!(all, CUdpOptions, "sidestep_udp_options", multicast_loop, may_fragment, receive_buffer);

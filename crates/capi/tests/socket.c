@@ -70,7 +70,8 @@ static void wrong_engines(const char *nowhere) {
     sidestep_engine_options options;
     sidestep_engine *engine = NULL;
     unsigned char longer[sizeof options + 8] = {0};
-    const char *bad[] = {"mode", "kick", "checksums", "0 or 1", "0 or 1", "below -1", "below -1", "below -1"};
+    const char *bad[] = {"mode", "kick", "checksums", "0 or 1", "0 or 1", "no queue", "below -1", "below -1", "both choose",
+                         "both choose"};
     size_t at;
 
     CHECK(sidestep_engine_options_default(NULL, sizeof options) == SIDESTEP_EUSAGE);
@@ -82,9 +83,11 @@ static void wrong_engines(const char *nowhere) {
         if (at == 2) options.checksums = 3;
         if (at == 3) options.timestamps = 2;
         if (at == 4) options.accelerate = 2;
-        if (at == 5) options.queue = -2;
+        if (at == 5) options.queue = -3;
         if (at == 6) options.kick_cpu = -2;
         if (at == 7) options.keeper_cpu = -2;
+        if (at == 8) options.queue = 0, options.queues = 1;
+        if (at == 9) options.queue = SIDESTEP_QUEUE_EVERY, options.queues = 1;
         CHECK(sidestep_engine_open(&options, sizeof options, &engine) == SIDESTEP_EUSAGE && engine == NULL);
         SAYS(bad[at]);
     }
@@ -427,6 +430,7 @@ static void accelerated(const char *interface_name, const char *local, const cha
     CHECK(reason == SIDESTEP_ACCELERATED && *text == 0);
     GOOD(sidestep_engine_info(engine, &facts, sizeof facts));
     CHECK(facts.reason == SIDESTEP_ACCELERATED && facts.interface != 0 && facts.frames == 1024);
+    CHECK(facts.queue == 0 && facts.queues == 1);
     CHECK(facts.frame_bytes == 2048 && facts.mode != SIDESTEP_MODE_ZERO_COPY); /* a veth has none */
     socket = bind_to(engine, local);
     GOOD(sidestep_udp_path(engine, socket, &path));

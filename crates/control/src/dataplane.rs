@@ -4,6 +4,7 @@
 use sidestep_plane::message::{Entry, OpenStack, Prepared, Refusal, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
+use std::io;
 use std::os::fd::OwnedFd;
 
 /// A stack that has just been opened.
@@ -13,24 +14,47 @@ pub(crate) struct Opened {
     pub(crate) heartbeat: OwnedFd,
 }
 
-/// A socket that its application is to map before it is bound.
+/// Sockets that their application is to map before they are bound.
 pub(crate) struct Begun<P> {
-    /// What control keeps of it; dropped, it is given up.
+    /// What control keeps of them; dropped, they are given up.
     pub(crate) kept: P,
     pub(crate) facts: Prepared,
-    /// The AF_XDP socket, the packet memory: for the application alone.
-    pub(crate) descriptors: [OwnedFd; 2],
+    /// The packet memory: for the application alone.
+    pub(crate) frames: OwnedFd,
+}
+
+/// How far opening has come.
+pub(crate) enum Step<P> {
+    /// Some queues are still to be bound.
+    More(P),
+    /// All that can be had are.
+    Done(Box<Opened>),
 }
 
 /// Frames between interfaces and stacks. A refusal has changed nothing.
 pub(crate) trait Dataplane {
-    /// A socket that is not bound yet.
+    /// Sockets that are not all bound yet.
     type Kept;
 
-    /// Makes the socket and the memory of a stack.
-    fn begin(&mut self, link: &Link, wish: &OpenStack) -> Result<Begun<Self::Kept>, Refusal>;
+    /// The queues of an interface that can be steered.
+    fn queues(&self, link: &Link) -> u32;
 
-    /// Binds the socket and opens stack number `stack` on an interface. Refused, the socket is given up.
+    /// How many queues a wish may get.
+    fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal>;
+
+    /// Attaches the program, and tells again how many queues the wish may get: virtio-net has more with a program than without.
+    fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        self.plan(link, wish)
+    }
+
+    /// Makes the memory of a stack and its sockets, one for each queue.
+    fn begin(&mut self, link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Self::Kept>, Refusal>;
+
+    /// Copies of at most `count` sockets from number `from` on, for the application alone.
+    fn sockets(kept: &Self::Kept, from: usize, count: usize) -> io::Result<Vec<OwnedFd>>;
+
+    /// Binds some of the sockets; with the last one opens stack number `stack` on an interface. Refused, the sockets are given
+    /// up.
     fn open(
         &mut self,
         stack: u32,
@@ -38,7 +62,7 @@ pub(crate) trait Dataplane {
         link: &Link,
         wish: &OpenStack,
         kept: Self::Kept,
-    ) -> Result<Opened, Refusal>;
+    ) -> Result<Step<Self::Kept>, Refusal>;
 
     /// Takes over a stack that an earlier process of control opened; returns what is steered to it.
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem>;
@@ -51,6 +75,15 @@ pub(crate) trait Dataplane {
 
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
+
+    /// Sends all TCP to these ports to a stack; again changes nothing.
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal>;
+
+    /// Gives ports back to the kernel.
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]);
+
+    /// The ports whose TCP goes to a stack, in order.
+    fn ports(&self, stack: u32) -> Vec<u16>;
 
     /// Frames on the interface of a stack that went where they should not, by the steering program's names for it, as far as
     /// there were any.

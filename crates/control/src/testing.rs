@@ -1,9 +1,11 @@
 //! A dataplane that only remembers, for the tests of what is above it.
 
-use crate::dataplane::{Begun, Dataplane, Opened};
+use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
 use crate::state::Record;
-use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Prepared, Refusal, RingSizes, StackFacts};
+use sidestep_plane::message::{
+    Code, Entry, Mode, OpenStack, Prepared, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
+};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +22,7 @@ pub(crate) struct Fake {
     pub(crate) bind_fails: bool,
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
+    pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) adoptable: BTreeSet<u32>,
     pub(crate) lost: Vec<u32>,
     pub(crate) close_fails: bool,
@@ -31,7 +34,9 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
         id,
         interface: interface.into(),
         index: 2,
-        queue,
+        queues: vec![QueueFacts { queue, mode: Mode::Copy, napi_id: 0 }],
+        missing: Vec::new(),
+        elsewhere: Vec::new(),
         frames: 4096,
         frame_bytes: 2048,
         headroom: 0,
@@ -40,7 +45,6 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
         mode: Mode::Copy,
         downgrades: Vec::new(),
         tx_budget: 32,
-        napi_id: 0,
         busy_poll: None,
         deadline_ns: 1_000_000_000,
     }
@@ -67,12 +71,30 @@ fn file() -> OwnedFd {
 }
 
 impl Dataplane for Fake {
-    type Kept = Rc<()>;
+    /// How many of the queues are bound, of how many.
+    type Kept = (Rc<()>, u32, u32);
 
-    fn begin(&mut self, _link: &Link, wish: &OpenStack) -> Result<Begun<Self::Kept>, Refusal> {
-        let OpenStack { frames, frame_bytes, headroom, .. } = *wish;
-        let facts = Prepared { frames, frame_bytes, headroom, rings: stack_facts(0, "", 0).rings };
-        Ok(Begun { kept: Rc::clone(&self.unbound), facts, descriptors: [file(), file()] })
+    fn queues(&self, link: &Link) -> u32 {
+        u32::from(link.receive_queues)
+    }
+
+    fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        Ok(match &wish.queues {
+            Queues::Any => 1,
+            Queues::These(queues) => queues.len() as u32,
+            Queues::Every => u32::from(link.receive_queues),
+        })
+    }
+
+    fn begin(&mut self, _link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Self::Kept>, Refusal> {
+        let OpenStack { frame_bytes, headroom, .. } = *wish;
+        let (frames, rings) = (wish.geometry(queues).frames, stack_facts(0, "", 0).rings);
+        let facts = Prepared { frames, frame_bytes, headroom, rings, sockets: queues };
+        Ok(Begun { kept: (Rc::clone(&self.unbound), 0, queues), facts, frames: file() })
+    }
+
+    fn sockets((_, _, queues): &Self::Kept, from: usize, count: usize) -> io::Result<Vec<OwnedFd>> {
+        Ok((from..*queues as usize).take(count).map(|_| file()).collect())
     }
 
     fn open(
@@ -81,15 +103,19 @@ impl Dataplane for Fake {
         _label: &str,
         link: &Link,
         wish: &OpenStack,
-        _kept: Self::Kept,
-    ) -> Result<Opened, Refusal> {
+        (kept, bound, queues): Self::Kept,
+    ) -> Result<Step<Self::Kept>, Refusal> {
         if self.bind_fails {
             return Err(Refusal::plain(Code::QueueBusy, "cannot open a stack"));
         }
+        if bound + 1 < queues {
+            return Ok(Step::More((kept, bound + 1, queues)));
+        }
         self.open.insert(stack);
-        let mut facts = stack_facts(stack, &link.name, wish.queue.unwrap_or(0));
-        (facts.frames, facts.frame_bytes) = (wish.frames, wish.frame_bytes);
-        Ok(Opened { facts, heartbeat: file() })
+        let mut facts = stack_facts(stack, &link.name, 0);
+        facts.queues = (0..queues).map(|queue| QueueFacts { queue, ..facts.queues[0] }).collect();
+        (facts.frames, facts.frame_bytes) = (wish.geometry(queues).frames, wish.frame_bytes);
+        Ok(Step::Done(Box::new(Opened { facts, heartbeat: file() })))
     }
 
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
@@ -118,6 +144,19 @@ impl Dataplane for Fake {
         Ok(())
     }
 
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {
+        self.ports.extend(ports.iter().map(|port| (*port, stack)));
+        Ok(())
+    }
+
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
+        self.ports.retain(|port, owner| *owner != stack || !ports.contains(port));
+    }
+
+    fn ports(&self, stack: u32) -> Vec<u16> {
+        self.ports.iter().filter(|(_, owner)| **owner == stack).map(|(port, _)| *port).collect()
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         vec![("pass-stale".into(), u64::from(stack))]
     }
@@ -128,6 +167,7 @@ impl Dataplane for Fake {
         }
         self.open.remove(&stack);
         self.steered.retain(|_, owner| *owner != stack);
+        self.ports.retain(|_, owner| *owner != stack);
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, Refusal, Reply, Request,
-    StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, QUEUES_MAX,
+    Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -71,10 +71,8 @@ impl From<Error> for Problem {
 pub struct Stack {
     /// What was opened; [`StackFacts::socket_facts`] is what the maker of frame links asks for.
     pub facts: StackFacts,
-    /// The AF_XDP socket, bound.
-    pub socket: OwnedFd,
-    /// Its rings, fresh.
-    pub rings: Rings,
+    /// The AF_XDP sockets, bound, each with its rings, fresh: in the order of [`StackFacts::queues`].
+    pub sockets: Vec<(OwnedFd, Rings)>,
     /// The packet memory.
     pub frames: Umem,
     /// To be told while the stack is polled; without it the kernel has the traffic.
@@ -104,6 +102,13 @@ pub enum Notice {
     },
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Reserved ports are somebody else's by now: no control was there to hold them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A connection to control.
@@ -163,16 +168,51 @@ impl Client {
         let thing = format!("cannot open a stack on {}", wish.interface);
         let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
         let Reply::Prepared(prepared) = reply else { return Err(strange(&reply)) };
-        let [socket, frames] = counted(descriptors)?;
+        let [frames, first] = counted(descriptors)?;
+        let descriptors = self.take_sockets(first, prepared.sockets)?;
         let refused = |problem: Problem| Error::Refused(Refusal::of(Code::Kernel, thing.clone(), &problem));
         let frames = Umem::open(frames, prepared.geometry()).map_err(refused)?;
-        let rings = Rings::map(socket.as_fd(), prepared.rings.into()).map_err(refused)?;
-        let (reply, descriptors) = self.ask(Request::BindStack, None)?;
-        let Reply::Stack(facts) = reply else { return Err(strange(&reply)) };
+        let mut sockets = Vec::with_capacity(descriptors.len());
+        for socket in descriptors {
+            let rings = Rings::map(socket.as_fd(), prepared.rings.into()).map_err(refused)?;
+            sockets.push((socket, rings));
+        }
+        let (facts, descriptors) = self.bind_stack()?;
+        if facts.queues.is_empty() || facts.queues.len() > sockets.len() {
+            return Err(lost(Fault::Malformed(format!("{} queues, {} sockets", facts.queues.len(), sockets.len()))));
+        }
+        // Those for which there was no queue.
+        sockets.truncate(facts.queues.len());
         let [heartbeat, counters_page] = counted(descriptors)?;
         let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
         let heartbeat = Heartbeat::open(heartbeat.as_fd()).map_err(Error::Lost)?;
-        Ok(Stack { facts, socket, rings, frames, heartbeat, counters, counters_page })
+        Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page })
+    }
+
+    /// Has the sockets bound, a few queues at a time.
+    fn bind_stack(&mut self) -> Result<(StackFacts, Vec<OwnedFd>), Error> {
+        for _ in 0..=QUEUES_MAX {
+            match self.ask(Request::BindStack, None)? {
+                (Reply::Stack(facts), descriptors) => return Ok((facts, descriptors)),
+                (Reply::Binding, _) => {}
+                (reply, _) => return Err(strange(&reply)),
+            }
+        }
+        Err(strange(&Reply::Binding))
+    }
+
+    /// The sockets of a stack that was begun, by a few at a time.
+    fn take_sockets(&mut self, first: OwnedFd, count: u32) -> Result<Vec<OwnedFd>, Error> {
+        let count = count.min(QUEUES_MAX) as usize;
+        let mut sockets = vec![first];
+        while sockets.len() < count {
+            let (reply, more) = self.ask(Request::TakeSockets { from: sockets.len() as u32 }, None)?;
+            if reply != Reply::Sockets || more.is_empty() || sockets.len() + more.len() > count {
+                return Err(strange(&reply));
+            }
+            sockets.extend(more);
+        }
+        Ok(sockets)
     }
 
     /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was
@@ -193,6 +233,14 @@ impl Client {
     /// Gives traffic back to the kernel.
     pub fn unsteer(&mut self, stack: u32, entry: Entry) -> Result<(), Error> {
         self.expect_done(Request::Unsteer { stack, entry }, None)
+    }
+
+    /// Reserves another block of local ports for a stack's outgoing connections.
+    pub fn reserve_ports(&mut self, stack: u32) -> Result<PortBlock, Error> {
+        match self.ask(Request::ReservePorts { stack }, None)?.0 {
+            Reply::Ports(block) => Ok(block),
+            reply => Err(strange(&reply)),
+        }
     }
 
     /// Has the kernel ask for a neighbour; the answer will be in the tables.
@@ -342,6 +390,10 @@ impl Client {
             }
             (0, Reply::Trouble(trouble)) => {
                 self.put_aside(Notice::Trouble(trouble));
+                Ok(None)
+            }
+            (0, Reply::PortsLost { stack, ports }) => {
+                self.put_aside(Notice::PortsLost { stack, ports });
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

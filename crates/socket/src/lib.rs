@@ -1,6 +1,6 @@
 //! L3: UDP sockets, and streams of TCP ([`tcp`]), whose hot traffic goes past the kernel, each with a kernel socket beside it.
 //!
-//! An [`Engine`] is one queue of one interface with all sockets upon it, owned and polled by one thread. Each socket has a
+//! An [`Engine`] is one queue of one interface, or several ([`Queues`]), with all sockets upon them, owned and polled by one thread. Each socket has a
 //! **kernel twin**, a real socket that holds the port under the kernel's own rules, joins the groups, receives what is not
 //! hot (fragments, IP options, other interfaces), and takes over whenever the fast path cannot be had. Every socket says
 //! which path it is on, and why ([`Path`], [`Reason`]).
@@ -46,5 +46,5 @@ pub use error::{Error, SendError};
 pub use options::{Checksums, EngineOptions, MulticastOut, UdpOptions};
 pub use reason::{Path, Reason};
 pub use sidestep_link::frame::xdp::{Idle, Kick};
-pub use sidestep_plane::message::Mode;
+pub use sidestep_plane::message::{Missing, Mode, Queues};
 pub use sidestep_sys::error_queue::Undelivered;

@@ -1,7 +1,7 @@
 //! What an engine and a socket are made with. Plain values, as the C interface needs them.
 
 use sidestep_link::frame::xdp::Kick;
-use sidestep_plane::message::{BusyPoll, Mode};
+use sidestep_plane::message::{BusyPoll, Mode, Queues};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,9 +29,10 @@ pub enum Checksums {
 pub struct EngineOptions {
     /// The interface.
     pub interface: String,
-    /// The queue; any that is free if none is given.
-    pub queue: Option<u32>,
-    /// Frames of 2 KiB, a power of two: half are lent to the device, half hold what is unread or being sent.
+    /// The queues. A port or a group is received past the kernel only by who has every queue of the interface.
+    pub queues: Queues,
+    /// Frames of 2 KiB for each queue (eight times as many at the most), a power of two: half are lent to the device, half hold
+    /// what is unread or being sent.
     pub frames: u32,
     /// Entries of each ring: a power of two.
     pub ring_entries: u32,
@@ -41,7 +42,7 @@ pub struct EngineOptions {
     pub mode: Mode,
     /// Frames that one kick may send in copy mode (Linux 6.17).
     pub tx_budget: Option<u32>,
-    /// Frames lent to the device for receiving; half of all if none is given. Few of them stay in the cache.
+    /// Frames lent to the device for receiving by each queue; half of all if none is given. Few of them stay in the cache.
     pub fill: Option<u32>,
     /// Poll the device by this thread's calls.
     pub busy_poll: Option<BusyPoll>,
@@ -73,7 +74,7 @@ impl EngineOptions {
             program.as_deref().and_then(std::path::Path::file_name).map(|name| name.to_string_lossy().into_owned());
         Self {
             interface: interface.into(),
-            queue: None,
+            queues: Queues::Any,
             frames: FRAMES_DEFAULT,
             ring_entries: FRAMES_DEFAULT / 2,
             kick: Kick::Caller,

@@ -64,6 +64,8 @@ reasons! {
     CameByKernel "came_by_kernel" OtherInterface "the connection came by another interface, or before its port was steered",
     KernelConnections "kernel_connections" KernelConnections "the kernel has connections of this port, which steering it would end",
     Offload "offload" Offload "the device changes frames before they are seen: tags of VLANs, merged segments",
+    QueueElsewhere "queue_elsewhere" QueueElsewhere "its packets may come by a queue of the device that is not this program's",
+    Opening "opening" NeighbourPending "the connection waits for the neighbour, or for control",
 }
 
 impl Reason {
@@ -83,6 +85,7 @@ impl Reason {
             Code::Limit => Self::TooManyEntries,
             Code::KernelConnections => Self::KernelConnections,
             Code::Offload => Self::Offload,
+            Code::QueueElsewhere => Self::QueueElsewhere,
             _ => Self::Refused,
         }
     }

@@ -60,6 +60,8 @@ reasons! {
         "Frames to a port that a stack has bound, given to its socket.";
     Group "REDIRECT_GROUP" "redirect-group" Redirect false
         "Datagrams to a multicast group that a stack has joined, given to its socket.";
+    Port "REDIRECT_PORT" "redirect-port" Redirect false
+        "Segments to a local port that is reserved for a stack's outgoing connections, given to its socket.";
     Disabled "PASS_DISABLED" "pass-disabled" Pass false
         "Steering is switched off for the interface.";
     Truncated "PASS_TRUNCATED" "pass-truncated" Pass false
@@ -104,6 +106,8 @@ reasons! {
         "To a port that a stack has bound on every address, but to an address that this host forwards to somebody else.";
     DropFragment "DROP_FRAGMENT" "drop-fragment" Drop true
         "The first fragment of a TCP segment for a stack: the kernel would reset the connection. A path that cuts all stalls.";
+    DropQueue "DROP_QUEUE" "drop-queue" Drop true
+        "TCP for a stack that lives and has no socket on the queue the frame came in by: the kernel would reset the connection.";
 }
 
 impl Reason {

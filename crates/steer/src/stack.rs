@@ -45,6 +45,9 @@ pub struct StackOptions {
     /// The longest frame its sockets take, bytes with the Ethernet header: chunk size - 256 - headroom of its UMEM in copy
     /// mode. The kernel would drop a longer one, so it passes.
     pub frame_bytes_max: u32,
+    /// A queue that it has a socket on: as long as that socket is there, segments that come by a queue without one are dropped
+    /// and not passed.
+    pub first_queue: u32,
 }
 
 /// A stack that exists.
@@ -75,6 +78,8 @@ pub struct Swept {
     pub listeners: u32,
     /// Groups.
     pub groups: u32,
+    /// Reserved ports.
+    pub ports: u32,
 }
 
 impl Tables {
@@ -201,6 +206,7 @@ impl Tables {
             }
             Ok(())
         })?;
+        swept.ports = self.sweep_ports(is_doomed);
         Ok(swept)
     }
 
@@ -267,6 +273,7 @@ fn row_of(options: &StackOptions) -> [u8; stack_row::BYTES] {
     let mut row = [0; stack_row::BYTES];
     put(&mut row, stack_row::LIVE, &1_u32.to_ne_bytes());
     put(&mut row, stack_row::FRAME_BYTES_MAX, &options.frame_bytes_max.to_ne_bytes());
+    put(&mut row, stack_row::FIRST_QUEUE, &options.first_queue.to_ne_bytes());
     let label = options.label.as_bytes();
     put(&mut row, stack_row::LABEL, &label[..label.len().min(LABEL_BYTES)]);
     row
@@ -298,7 +305,7 @@ mod tests {
     ];
 
     fn options(label: &str) -> StackOptions {
-        StackOptions { label: label.to_owned(), frame_bytes_max: 1792 }
+        StackOptions { label: label.to_owned(), frame_bytes_max: 1792, first_queue: 0 }
     }
 
     #[test]

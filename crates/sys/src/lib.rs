@@ -3,10 +3,12 @@
 //! Everything above this crate reaches the machine through these modules or through a safe library.
 
 pub mod bpf;
+pub mod channels;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
 pub mod error_queue;
+pub mod ethtool;
 pub mod file;
 pub mod fork;
 pub mod futex;
@@ -18,6 +20,7 @@ pub mod memory;
 pub mod netns;
 pub mod numa;
 pub mod offload;
+pub mod owner;
 pub mod packet;
 pub mod problem;
 pub mod proc;

@@ -36,6 +36,31 @@ impl Namespace {
         Self::open("/proc/thread-self/ns/net")
     }
 
+    /// Makes a network namespace that has no name: it lasts as long as this value and what is in it, so that nothing is left
+    /// of it whatever ends the process. Needs CAP_SYS_ADMIN.
+    pub fn unnamed() -> Result<Self, Problem> {
+        let make = || {
+            // SAFETY: unshare takes no pointer; it concerns the calling thread alone, which ends right after.
+            check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map_err(|error| {
+                Problem::failed("cannot make a network namespace", error).next("run as root: it needs CAP_SYS_ADMIN")
+            })?;
+            Self::current()
+        };
+        match thread::spawn(make).join() {
+            Ok(made) => made,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// The same namespace once more.
+    pub fn try_clone(&self) -> Result<Self, Problem> {
+        let file = self.file.try_clone().map_err(|error| {
+            Problem::failed(format!("cannot duplicate the descriptor of {}", self.label), error)
+                .next("raise the limit of open files: ulimit -n")
+        })?;
+        Ok(Self { file, label: self.label.clone() })
+    }
+
     /// Moves the calling thread, and no other, into this namespace. Sockets opened before stay where they were opened;
     /// `/sys/class/net` keeps showing the namespace that the mount was made in.
     pub fn enter(&self) -> Result<(), Problem> {
@@ -61,10 +86,7 @@ impl Namespace {
     /// Makes `command` start in this namespace, with a `/sys` that shows it, as `ip netns exec` does: the program gets a
     /// mount namespace of its own, in which `/sys` is mounted anew (`/sys/fs/cgroup` and `/sys/fs/bpf` are not in it).
     pub fn apply_to(&self, command: &mut Command) -> Result<(), Problem> {
-        let file = self.file.try_clone().map_err(|error| {
-            Problem::failed(format!("cannot duplicate the descriptor of {}", self.label), error)
-                .next("raise the limit of open files: ulimit -n")
-        })?;
+        let file = self.try_clone()?.file;
         let enter = move || {
             set_namespace(file.as_raw_fd())?;
             mount_own_sysfs()
@@ -125,6 +147,20 @@ mod tests {
         let one = Namespace::current().unwrap();
         let two = Namespace::open("/proc/self/ns/net").unwrap();
         assert!(one.is_same(&two).unwrap());
+    }
+
+    #[test]
+    fn a_namespace_without_a_name_is_another_one() {
+        if !crate::process::is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let ours = Namespace::current().unwrap();
+        let made = Namespace::unnamed().unwrap();
+        assert!(!made.is_same(&ours).unwrap() && made.is_same(&made.try_clone().unwrap()).unwrap());
+        let inside = thread::spawn(move || made.enter().and_then(|()| made.is_same(&Namespace::current()?)));
+        assert!(inside.join().unwrap().unwrap());
+        assert!(Namespace::current().unwrap().is_same(&ours).unwrap());
     }
 
     #[test]

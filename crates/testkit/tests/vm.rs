@@ -6,8 +6,12 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 
-static PLAN: vm::Plan =
-    vm::Plan { modules: &["veth", "8021q", "bonding", "e1000e"], programs: &[], devices: &["e1000e"] };
+static PLAN: vm::Plan = vm::Plan {
+    modules: &["veth", "8021q", "bonding", "e1000e"],
+    programs: &[],
+    devices: &["e1000e"],
+    ..vm::Plan::BARE
+};
 
 vm_tests!(PLAN: the_kernel_is_a_stock_one, modules_are_there, a_device_has_its_driver, a_bond_has_its_members, a_lab_is_made);
 

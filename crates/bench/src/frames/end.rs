@@ -55,7 +55,7 @@ impl End {
 
     /// What a reader of the results must know.
     pub(crate) fn note(&self) -> String {
-        let xsk = self.link.facts().xsk.as_ref();
+        let xsk = self.link.facts().xsks.first();
         let mode = xsk.map_or("", |xsk| xsk.mode.name());
         let why = xsk.and_then(|xsk| xsk.downgrades.first()).map_or_else(String::new, |it| format!(" ({it})"));
         format!(

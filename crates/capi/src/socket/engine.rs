@@ -34,7 +34,7 @@ pub struct CEngineFacts {
     pub reason: u32,
     /// Number of the interface, or 0.
     pub interface: u32,
-    /// Its queue.
+    /// Its queue, of several the first.
     pub queue: u32,
     /// One of `MODE_*`.
     pub mode: u32,
@@ -42,6 +42,8 @@ pub struct CEngineFacts {
     pub frames: u32,
     /// Memory of each, bytes.
     pub frame_bytes: u32,
+    /// Bit i: queue i is the engine's.
+    pub queues: u64,
 }
 
 /// The engine behind a handle, in the process that opened it.
@@ -138,11 +140,12 @@ fn facts(engine: &sidestep_socket::Engine) -> CEngineFacts {
     let facts = CEngineFacts { calls: engine.calls(), reason, interface: engine.interface(), ..Default::default() };
     let Some(link) = engine.link() else { return facts };
     let facts = CEngineFacts { frames: link.frames, frame_bytes: link.frame_bytes, ..facts };
-    let Some(xsk) = &link.xsk else { return facts };
-    let mode = match xsk.mode {
+    let Some(xsk) = link.xsks.first() else { return facts };
+    let mode = match link.xsks.iter().map(|xsk| xsk.mode).max().unwrap_or(xsk.mode) {
         Mode::ZeroCopy => MODE_ZERO_COPY,
         Mode::Copy => MODE_COPY,
         Mode::Generic => MODE_GENERIC,
     };
-    CEngineFacts { queue: xsk.queue, mode, ..facts }
+    let queues = link.xsks.iter().fold(0, |mask, xsk| mask | 1_u64.checked_shl(xsk.queue).unwrap_or(0));
+    CEngineFacts { queue: xsk.queue, mode, queues, ..facts }
 }

@@ -5,9 +5,14 @@ use crate::arguments::{path, text};
 use crate::failure::{Failure, call};
 use crate::views::fill;
 use sidestep_plane::message::BusyPoll;
-use sidestep_socket::{Checksums, EngineOptions, Idle, Kick, Mode, MulticastOut, UdpOptions};
+use sidestep_socket::{Checksums, EngineOptions, Idle, Kick, Mode, MulticastOut, Queues, UdpOptions};
 use std::ffi::{c_char, c_int};
 use std::ptr;
+
+/// [`Queues::Any`].
+pub const QUEUE_ANY: i32 = -1;
+/// [`Queues::Every`].
+pub const QUEUE_EVERY: i32 = -2;
 
 /// [`Kick::Caller`].
 pub const KICK_CALLER: u32 = 0;
@@ -46,7 +51,7 @@ pub struct CEngineOptions {
     pub control: *const c_char,
     /// [`EngineOptions::name`], or null for the program's.
     pub name: *const c_char,
-    /// [`EngineOptions::queue`], or -1.
+    /// A queue, [`QUEUE_ANY`] or [`QUEUE_EVERY`].
     pub queue: i32,
     /// [`EngineOptions::frames`].
     pub frames: u32,
@@ -78,6 +83,8 @@ pub struct CEngineOptions {
     pub accelerate: u32,
     /// Zero.
     pub reserved: u32,
+    /// Bit i: queue i is wanted; 0 for what `queue` says.
+    pub queues: u64,
 }
 
 /// `sidestep_udp_options`: the fields of [`UdpOptions`].
@@ -138,7 +145,7 @@ pub(super) unsafe fn engine_options(options: *const CEngineOptions, bytes: usize
         // SAFETY: as above.
         options.name = unsafe { text(given.name, "name") }?.to_owned();
     }
-    options.queue = number_or_none(given.queue)?;
+    options.queues = queues(given.queue, given.queues)?;
     (options.frames, options.ring_entries) = (given.frames, given.ring_entries);
     options.fill = Some(given.receive_frames).filter(|frames| *frames != 0);
     options.tx_budget = Some(given.transmit_budget).filter(|budget| *budget != 0);
@@ -191,7 +198,7 @@ fn engine_default() -> CEngineOptions {
         interface_name: ptr::null(),
         control: ptr::null(),
         name: ptr::null(),
-        queue: -1,
+        queue: QUEUE_ANY,
         frames: defaults.frames,
         ring_entries: defaults.ring_entries,
         receive_frames: 0,
@@ -207,6 +214,7 @@ fn engine_default() -> CEngineOptions {
         timestamps: defaults.timestamps.into(),
         accelerate: defaults.accelerate.into(),
         reserved: 0,
+        queues: 0,
     }
 }
 
@@ -262,6 +270,19 @@ fn mode(choice: u32) -> Result<Mode, Failure> {
     }
 }
 
+fn queues(queue: i32, mask: u64) -> Result<Queues, Failure> {
+    match (queue, mask) {
+        (QUEUE_ANY, 0) => Ok(Queues::Any),
+        (QUEUE_EVERY, 0) => Ok(Queues::Every),
+        (QUEUE_ANY, mask) => Ok(Queues::These((0..u64::BITS).filter(|queue| mask >> queue & 1 == 1).collect())),
+        (queue, 0) => match u32::try_from(queue) {
+            Ok(queue) => Ok(Queues::These(vec![queue])),
+            Err(_) => Err(Failure::Usage("`queue` is no queue, and neither SIDESTEP_QUEUE_ANY nor _EVERY")),
+        },
+        _ => Err(Failure::Usage("`queue` and `queues` both choose")),
+    }
+}
+
 fn kick(given: &CEngineOptions) -> Result<Kick, Failure> {
     let cpu = number_or_none(given.kick_cpu)?;
     match given.kick {
@@ -297,6 +318,6 @@ fn byte(given: u32) -> Result<u8, Failure> {
 fn number_or_none(given: i32) -> Result<Option<u32>, Failure> {
     match given {
         -1 => Ok(None),
-        given => u32::try_from(given).map(Some).map_err(|_| Failure::Usage("a queue or CPU is below -1")),
+        given => u32::try_from(given).map(Some).map_err(|_| Failure::Usage("a CPU is below -1")),
     }
 }

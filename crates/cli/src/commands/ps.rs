@@ -4,7 +4,7 @@ use crate::args::Ps as Args;
 use crate::{exit, output};
 use serde::Serialize;
 use sidestep_plane::client::Client;
-use sidestep_plane::message::{ClientLine, DetailLine, Mode};
+use sidestep_plane::message::{ClientLine, DetailLine, Mode, StackLine, ranges};
 use sidestep_plane::place;
 use sidestep_plane::table::{Incomplete, Snapshot};
 use sidestep_sys::Problem;
@@ -96,19 +96,58 @@ fn describe_program(program: &Program, text: &mut String) {
             Mode::Copy => "copy",
             Mode::Generic => "generic",
         };
-        let _ = writeln!(text, "  stack {}  {} queue {}, {mode}", stack.id, stack.interface, stack.queue);
+        let _ = write!(text, "  stack {}  {} {}, {mode}", stack.id, stack.interface, queues(stack));
+        match stack.ports {
+            0 => text.push('\n'),
+            ports => _ = writeln!(text, ", {ports} local ports"),
+        }
         let counters = program.counters.get(&stack.id).into_iter().flatten();
         counters.for_each(|(name, value)| _ = writeln!(text, "    {name} {value}"));
     }
     program.details.iter().for_each(|detail| describe_detail(detail, text));
 }
 
+/// "queue 0", or "queues 0, 2 of 4" where packets may come by others, too.
+fn queues(stack: &StackLine) -> String {
+    let plural = if stack.queues.len() == 1 { "" } else { "s" };
+    let numbers = ranges(stack.queues.iter().copied());
+    match stack.elsewhere {
+        0 => format!("queue{plural} {numbers}"),
+        others => format!("queue{plural} {numbers} of {}", stack.queues.len() + others as usize),
+    }
+}
+
 fn describe_detail(detail: &DetailLine, text: &mut String) {
     let _ = match detail {
         DetailLine::Accelerated { stack, entry } => writeln!(text, "  accelerated  {entry}  (stack {stack})"),
         DetailLine::Kernel { subject, reason, .. } => writeln!(text, "  kernel       {subject}: {reason}"),
+        DetailLine::WithoutQueues { stack, missing } => {
+            let queues = ranges(missing.queues.iter().copied());
+            writeln!(text, "  fewer        stack {stack}: not queue {queues}: {}", missing.reason)
+        }
         DetailLine::Downgraded { stack, downgrade } => {
             writeln!(text, "  slower       stack {stack}: {}", sidestep_sys::xdp::Downgrade::from(downgrade))
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_plane::message::Missing;
+
+    #[test]
+    fn queues_are_told_and_those_that_are_somebody_elses() {
+        let line = |queues: &[u32], elsewhere| {
+            let (queues, interface) = (queues.to_vec(), "eth1".to_owned());
+            super::queues(&StackLine { id: 1, interface, queues, elsewhere, mode: Mode::Copy, entries: 0, ports: 0 })
+        };
+        assert_eq!(line(&[0], 0), "queue 0");
+        assert_eq!(line(&[3], 7), "queue 3 of 8");
+        assert_eq!(line(&[0, 1, 2, 3], 0), "queues 0-3");
+        let mut text = String::new();
+        let missing = Missing { queues: vec![1, 2], reason: "another stack has it".into() };
+        describe_detail(&DetailLine::WithoutQueues { stack: 1, missing }, &mut text);
+        assert_eq!(text, "  fewer        stack 1: not queue 1-2: another stack has it\n");
+    }
 }

@@ -5,7 +5,7 @@ use crate::{exit, output, signal};
 use serde::Serialize;
 use sidestep_plane::client::Client;
 use sidestep_plane::counters::{Counter, Meaning};
-use sidestep_plane::message::{ClientLine, Mode, StackLine};
+use sidestep_plane::message::{ClientLine, Mode, StackLine, ranges};
 use sidestep_plane::place;
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ struct Rates {
     program: String,
     stack: u32,
     interface: String,
-    queue: u32,
+    queues: Vec<u32>,
     mode: Mode,
     sockets: u64,
     sockets_accelerated: u64,
@@ -112,7 +112,7 @@ fn rates_of(
         program: row.program.name.clone(),
         stack: row.stack.id,
         interface: row.stack.interface.clone(),
-        queue: row.stack.queue,
+        queues: row.stack.queues.clone(),
         mode: row.stack.mode,
         sockets: value(values, Counter::Sockets),
         sockets_accelerated: value(values, Counter::SocketsAccelerated),
@@ -153,7 +153,7 @@ fn table(rates: &[Rates]) -> String {
             Mode::Copy => "copy",
             Mode::Generic => "generic",
         };
-        let place = format!("{} {} {mode}", row.interface, row.queue);
+        let place = format!("{} {} {mode}", row.interface, ranges(row.queues.iter().copied()));
         let sockets = format!("{}/{}", row.sockets_accelerated, row.sockets);
         let pid = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
         let _ = write!(text, "{pid:>7}  {:<20.20} {:>5}  {place:<18.18} {sockets:>9}", row.program, row.stack);
@@ -169,7 +169,15 @@ mod tests {
     use super::*;
 
     fn look(rx: u64, faults: u64) -> Look {
-        let stack = StackLine { id: 3, interface: "eth1".into(), queue: 1, mode: Mode::Copy, entries: 1 };
+        let stack = StackLine {
+            id: 3,
+            interface: "eth1".into(),
+            queues: vec![1, 2],
+            elsewhere: 0,
+            mode: Mode::Copy,
+            entries: 1,
+            ports: 0,
+        };
         let program = ClientLine {
             client: 1,
             pid: Some(77),
@@ -188,7 +196,7 @@ mod tests {
         let rates = rates(&look(1000, 0), &look(3000, 2), 2.0);
         assert_eq!((rates[0].rx_per_s, rates[0].trouble["link_faults"]), (1000.0, 2));
         let text = table(&rates);
-        assert!(text.contains("eth1 1 copy") && text.contains("link_faults 2"), "{text}");
+        assert!(text.contains("eth1 1-2 copy") && text.contains("link_faults 2"), "{text}");
         assert!(table(&[]).contains("sidestep ps"));
     }
 }

@@ -2,6 +2,7 @@
 
 use sidestep_plane::message::{Code, NAME_BYTES_MAX, Refusal};
 use sidestep_sys::credentials::Credentials;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::process::{Process, Watch};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -20,6 +21,8 @@ const RESOLVES_PER_SECOND: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) peer: Credentials,
+    /// Whom limits are counted for.
+    pub(crate) owner: Owner,
     /// `None` where control's pid namespace does not show it: then nothing outlives the connection.
     pub(crate) process: Option<Process>,
     pub(crate) watch: Option<Watch>,
@@ -44,10 +47,11 @@ pub(crate) struct Kept {
 }
 
 impl Client {
-    pub(crate) fn new(peer: Credentials, process: Option<Process>, now: Instant) -> Self {
+    pub(crate) fn new(peer: Credentials, owner: Owner, process: Option<Process>, now: Instant) -> Self {
         let watch = process.and_then(|process| Watch::over(process).ok().flatten());
         Self {
             peer,
+            owner,
             // One that cannot be watched must not outlive its connection.
             process: process.filter(|_| watch.is_some()),
             watch,
@@ -83,6 +87,10 @@ impl Client {
 
     /// Notes a neighbour to be kept fresh; refuses more than a network's worth in a second.
     pub(crate) fn want(&mut self, interface: u32, address: IpAddr, now: Instant) -> bool {
+        // To ask again is no scan: every connection to the same peer does.
+        if self.neighbours.contains(&(interface, address)) {
+            return true;
+        }
         if now.duration_since(self.resolves.0) >= Duration::from_secs(1) {
             self.resolves = (now, 0);
         }
@@ -90,12 +98,10 @@ impl Client {
         if self.resolves.1 > RESOLVES_PER_SECOND {
             return false;
         }
-        if !self.neighbours.contains(&(interface, address)) {
-            if self.neighbours.len() == NEIGHBOURS_MAX {
-                self.neighbours.pop_front();
-            }
-            self.neighbours.push_back((interface, address));
+        if self.neighbours.len() == NEIGHBOURS_MAX {
+            self.neighbours.pop_front();
         }
+        self.neighbours.push_back((interface, address));
         true
     }
 }
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let now = Instant::now();
-        let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, None, now);
+        let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, Owner::User(0), None, now);
         for number in 0..1000_u32 {
             client.keep(&Refusal::plain(Code::Taken, format!("port {number}")));
             client.want(1, IpAddr::from(number.to_be_bytes()), now + Duration::from_secs(u64::from(number)));
@@ -139,5 +145,9 @@ mod tests {
         assert_eq!(client.neighbours.len(), NEIGHBOURS_MAX);
         let asked = (0..1000_u32).filter(|number| client.want(2, IpAddr::from(number.to_be_bytes()), now)).count();
         assert!(asked <= RESOLVES_PER_SECOND as usize);
+        // A burst of connections to one peer, and then another peer.
+        let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let later = now + Duration::from_secs(2000);
+        assert!((0..1000).all(|_| client.want(1, peer, later)) && client.want(1, other, later));
     }
 }

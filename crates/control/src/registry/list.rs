@@ -22,9 +22,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             Some(StackLine {
                 id: *number,
                 interface: stack.facts.interface.clone(),
-                queue: stack.facts.queue,
+                queues: stack.facts.queues.iter().map(|queue| queue.queue).collect(),
+                elsewhere: stack.facts.elsewhere.len() as u32,
                 mode: stack.facts.mode,
                 entries: stack.entries.len() as u32,
+                ports: self.pool.count(*number),
             })
         };
         ClientLine {
@@ -46,9 +48,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let of_stack = |(stack, facts): (u32, &super::Stack)| {
             let steps = facts.facts.downgrades.clone().into_iter();
             let steps = steps.map(move |downgrade| DetailLine::Downgraded { stack, downgrade });
+            let missing = facts.facts.missing.clone().into_iter();
+            let missing = missing.map(move |missing| DetailLine::WithoutQueues { stack, missing });
             let entries: Vec<_> =
                 facts.entries.keys().map(|entry| DetailLine::Accelerated { stack, entry: *entry }).collect();
-            steps.chain(entries)
+            steps.chain(missing).chain(entries)
         };
         let refused = client.refusals.iter().map(|kept| DetailLine::Kernel {
             subject: kept.subject.clone(),

@@ -1,21 +1,24 @@
 //! Opening stacks, and taking them up again.
 
-use super::{Answer, Host, Keeper, MEMORY_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX, STACKS_PER_UID_MAX, Stack};
-use crate::dataplane::{Begun, Dataplane};
+use super::{Answer, Host, Keeper, Registry, Stack};
+use crate::dataplane::{Begun, Dataplane, Step};
 use crate::foreign::Foreign;
 use crate::state::Record;
 use sidestep_plane::counters::{Counters, CountersView};
-use sidestep_plane::message::{BIND_WAIT, Code, OpenStack, Refusal, Reply, StackFacts};
+use sidestep_plane::message::{BIND_WAIT, Code, DESCRIPTORS_MAX, OpenStack, Refusal, Reply, StackFacts, ranges};
 use sidestep_plane::table::Link;
 use sidestep_sys::problem::{note, say};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 /// A stack that was begun: its application is mapping the rings.
 pub(super) struct Pending<P> {
     kept: P,
-    wish: OpenStack,
+    pub(super) wish: OpenStack,
+    pub(super) interface: u32,
+    /// How many it may get.
+    pub(super) queues: u32,
     /// When it is given up.
     pub(super) due: Instant,
 }
@@ -26,15 +29,31 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.begun.remove(&id);
         let thing = thing(&wish);
         let link = usable_link(host.links(), &wish, &thing)?;
-        self.check_limits(id, &wish, &thing)?;
-        let Begun { kept, facts, descriptors } = self.dataplane.begin(link, &wish)?;
-        self.begun.insert(id, Pending { kept, wish, due: now + BIND_WAIT });
-        Ok(Answer { descriptors: descriptors.into(), ..Answer::plain(Reply::Prepared(facts)) })
+        let queues = self.share_of_queues(id, link, self.dataplane.plan(link, &wish)?, &thing)?;
+        self.check_limits(id, &wish, queues, &thing)?;
+        let planned = self.dataplane.attach(link, &wish)?;
+        let queues = self.share_of_queues(id, link, planned, &thing)?;
+        self.check_limits(id, &wish, queues, &thing)?;
+        let interface = link.index;
+        let Begun { kept, facts, frames } = self.dataplane.begin(link, &wish, queues)?;
+        let mut descriptors = copies::<D>(&kept, 0, 1, &thing)?;
+        descriptors.insert(0, frames);
+        self.begun.insert(id, Pending { kept, wish, interface, queues, due: now + BIND_WAIT });
+        Ok(Answer { descriptors, ..Answer::plain(Reply::Prepared(facts)) })
     }
 
-    /// Binds what was begun.
+    /// Further sockets of what was begun.
+    pub(super) fn take_sockets(&self, id: u32, from: u32) -> Result<Answer, Refusal> {
+        let thing = "cannot hand over sockets";
+        let pending = self.begun.get(&id).ok_or_else(|| Refusal::plain(Code::NoStack, thing))?;
+        let descriptors = copies::<D>(&pending.kept, from as usize, DESCRIPTORS_MAX, thing)?;
+        Ok(Answer { descriptors, ..Answer::plain(Reply::Sockets) })
+    }
+
+    /// Binds what was begun, or some more of it.
     pub(super) fn open(&mut self, id: u32, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
-        let Some(Pending { kept, wish, .. }) = self.begun.remove(&id).filter(|pending| pending.due > now) else {
+        let pending = self.begun.remove(&id).filter(|pending| pending.due > now);
+        let Some(Pending { kept, wish, interface, queues, .. }) = pending else {
             let reason = format!("none was begun, or more than {} s ago", BIND_WAIT.as_secs());
             return Err(Refusal::new(Code::NoStack, "cannot bind a stack", reason));
         };
@@ -46,7 +65,13 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let label = self.clients.get(&id).map(|client| (client.peer, client.name.clone()));
         let (peer, name) = label.ok_or_else(|| Refusal::plain(Code::Greeting, thing.clone()))?;
         let label = format!("pid {} {name}", peer.pid.unwrap_or(0));
-        let opened = self.dataplane.open(stack, &label, link, &wish, kept)?;
+        let opened = match self.dataplane.open(stack, &label, link, &wish, kept)? {
+            Step::Done(opened) => *opened,
+            Step::More(kept) => {
+                self.begun.insert(id, Pending { kept, wish, interface, queues, due: now + BIND_WAIT });
+                return Ok(Answer::plain(Reply::Binding));
+            }
+        };
         self.next_stack = stack.wrapping_add(1);
         if let Err(error) = self.remember(id, &opened.facts) {
             say(format!("stack {stack} will not survive a restart of the control plane: {error}"));
@@ -54,37 +79,16 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let facts = opened.facts;
         note(format!(
             "stack {stack}: {} queue {} ({:?}) for {label}, user {}",
-            facts.interface, facts.queue, facts.mode, peer.uid
+            facts.interface,
+            ranges(facts.queues.iter().map(|queue| queue.queue)),
+            facts.mode,
+            peer.uid
         ));
         let reply = Reply::Stack(facts.clone());
         let counters = Some(counters);
         self.stacks.insert(stack, Stack { client: id, facts, entries: BTreeMap::new(), counters, proof_due: None });
         self.clients.get_mut(&id).into_iter().for_each(|client| _ = client.stacks.insert(stack));
         Ok(Answer { descriptors: vec![opened.heartbeat, page], ..Answer::plain(reply) })
-    }
-
-    fn check_limits(&self, id: u32, wish: &OpenStack, thing: &str) -> Result<(), Refusal> {
-        let Some(client) = self.clients.get(&id) else { return Ok(()) };
-        let is_of_user = |other: &u32| self.clients.get(other).is_some_and(|owner| owner.peer.uid == client.peer.uid);
-        let of_user: Vec<&Stack> = self.stacks.values().filter(|stack| is_of_user(&stack.client)).collect();
-        let bytes = |facts: &StackFacts| u64::from(facts.frames) * u64::from(facts.frame_bytes);
-        let begun: Vec<u64> =
-            self.begun.iter().filter(|(id, _)| is_of_user(id)).map(|(_, pending)| pending.wish.bytes()).collect();
-        let memory = of_user.iter().map(|stack| bytes(&stack.facts)).chain(begun.iter().copied()).sum::<u64>();
-        let refuse = |reason: String| {
-            Err(Refusal::new(Code::Limit, thing, reason)
-                .next("close stacks that are not needed; sidestep ps lists them"))
-        };
-        if client.stacks.len() >= STACKS_PER_CLIENT_MAX {
-            return refuse(format!("a program has at most {STACKS_PER_CLIENT_MAX} stacks"));
-        }
-        if of_user.len() + begun.len() >= STACKS_PER_UID_MAX {
-            return refuse(format!("a user has at most {STACKS_PER_UID_MAX} stacks"));
-        }
-        if memory.saturating_add(wish.bytes()) > MEMORY_PER_UID_MAX {
-            return refuse(format!("a user has at most {} GiB of packet memory", MEMORY_PER_UID_MAX >> 30));
-        }
-        Ok(())
     }
 
     fn remember(&self, id: u32, facts: &StackFacts) -> std::io::Result<()> {
@@ -98,6 +102,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             start_ticks: process.start_ticks,
             uid: client.peer.uid,
             gid: client.peer.gid,
+            owner: client.owner,
         })
     }
 
@@ -127,6 +132,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         Ok(Answer::plain(reply))
     }
+}
+
+fn copies<D: Dataplane>(kept: &D::Kept, from: usize, count: usize, thing: &str) -> Result<Vec<OwnedFd>, Refusal> {
+    let copies = D::sockets(kept, from, count).map_err(|error| Refusal::new(Code::Kernel, thing, error))?;
+    if copies.is_empty() { Err(Refusal::new(Code::NoQueue, thing, "there are not as many")) } else { Ok(copies) }
 }
 
 fn thing(wish: &OpenStack) -> String {

@@ -1,26 +1,33 @@
 //! The real dataplane: the steering program on interfaces, AF_XDP sockets on their queues.
 
 mod interface;
+mod known;
 mod socket;
 
-use crate::dataplane::{Begun, Dataplane, Opened};
+use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use interface::Interface;
-use sidestep_plane::message::{Code, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts};
+use known::Known;
+use sidestep_plane::message::{Code, ELSEWHERE_MAX, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts, ranges};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
-use sidestep_sys::Problem;
 use sidestep_sys::problem::{note, say};
-use sidestep_sys::xdp::Unbound;
-use socket::Queues;
+use sidestep_sys::xdp::XskFacts;
+use sidestep_sys::{Problem, channels};
+use socket::{Bound, Sockets, receiving};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Where a stack is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Placed {
     interface: u32,
-    queue: u32,
+    queues: Vec<u32>,
+    /// Queues that the interface received by when the stack was opened, and those that are not its own.
+    receiving: u32,
+    elsewhere: Vec<u32>,
     id: StackId,
 }
 
@@ -32,7 +39,7 @@ pub(crate) struct Xdp {
     served: Vec<String>,
     interfaces: BTreeMap<u32, Interface>,
     stacks: BTreeMap<u32, Placed>,
-    queues: Queues,
+    known: Known,
 }
 
 impl Xdp {
@@ -40,8 +47,8 @@ impl Xdp {
     pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
         steer::mount(pins)?;
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
-        let queues = Queues::default();
-        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, queues };
+        let known = Known::default();
+        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, known };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -71,7 +78,7 @@ impl Xdp {
             let link = link.ok_or_else(|| {
                 Problem::usage(format!("cannot serve {name}"), "there is no such interface").next("list them: ip link")
             })?;
-            self.attach(link, Mode::ZeroCopy).map_err(Problem::from)?;
+            self.program_on(link, Mode::ZeroCopy).map_err(Problem::from)?;
         }
         Ok(())
     }
@@ -98,7 +105,7 @@ impl Xdp {
         }
         steer::unmount(pins)?;
         match fs::remove_dir(pins) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Problem::failed(format!("cannot remove {}", pins.display()), error).next("remove it by hand"))
             }
             _ => Ok(removed),
@@ -110,7 +117,7 @@ impl Xdp {
     }
 
     /// The program on an interface, attached now if it is not yet.
-    fn attach(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+    fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
         if !self.interfaces.contains_key(&link.index) {
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
@@ -133,42 +140,85 @@ impl Xdp {
     /// The queues of an interface that have stacks.
     fn used(&self, link: &Link) -> Vec<u32> {
         let here = self.stacks.values().filter(|placed| placed.interface == link.index);
-        here.map(|placed| placed.queue).collect()
+        here.flat_map(|placed| placed.queues.iter().copied()).collect()
     }
 
-    fn make(
+    /// Has the program know the stack and its sockets.
+    fn enter(
         &mut self,
         stack: u32,
         label: &str,
         link: &Link,
         wish: &OpenStack,
-        unbound: &Unbound,
+        Bound { queues, missing }: Bound,
     ) -> Result<Opened, Refusal> {
-        let used = self.used(link);
-        let best = self.attach(link, wish.mode)?.mode();
-        let facts = socket::bind(unbound, link, wish, &used, best, &mut self.queues)?;
-        let tables = self.attach(link, wish.mode)?.steering.tables();
+        let tables = self.program_on(link, wish.mode)?.steering.tables();
         let thing = || format!("cannot open a stack on {}", link.name);
         let failed = |problem: Problem| Refusal::of(Code::Kernel, thing(), &problem);
-        let label = format!("#{stack} {label}");
-        let options = StackOptions { label, frame_bytes_max: wish.geometry().receive_bytes_max() };
+        let (facts, sockets): (Vec<XskFacts>, Vec<_>) = queues.into_iter().unzip();
+        let deadline_ns = steer::DEADLINE_DEFAULT.as_nanos() as u64;
+        let told = StackFacts::new(stack, &facts, deadline_ns).ok_or_else(|| Refusal::plain(Code::NoQueue, thing()))?;
+        let options = StackOptions {
+            label: format!("#{stack} {label}"),
+            frame_bytes_max: wish.geometry(1).receive_bytes_max(),
+            first_queue: facts[0].queue,
+        };
         let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
-        tables.set_socket(id, facts.queue, unbound.socket()).map_err(|problem| {
-            // What stays is swept by the next control.
-            let _ = tables.stack_remove(id);
-            failed(problem)
-        })?;
-        self.stacks.insert(stack, Placed { interface: link.index, queue: facts.queue, id });
-        let mut facts = StackFacts::new(stack, &facts, steer::DEADLINE_DEFAULT.as_nanos() as u64);
-        facts
-            .downgrades
+        for (facts, socket) in facts.iter().zip(&sockets) {
+            tables.set_socket(id, facts.queue, socket.socket()).map_err(|problem| {
+                // What stays is swept by the next control.
+                let _ = tables.stack_remove(id);
+                failed(problem)
+            })?;
+        }
+        let queues: Vec<u32> = facts.iter().map(|facts| facts.queue).collect();
+        let receiving = receiving(link);
+        let elsewhere: Vec<u32> = (0..receiving).filter(|queue| !queues.contains(queue)).take(ELSEWHERE_MAX).collect();
+        let mut told = StackFacts { missing, elsewhere: elsewhere.clone(), ..told };
+        self.stacks.insert(stack, Placed { interface: link.index, queues, receiving, elsewhere, id });
+        told.downgrades
             .splice(0..0, self.interfaces.get(&link.index).and_then(|interface| interface.downgrade(wish.mode)));
-        Ok(Opened { facts, heartbeat })
+        Ok(Opened { facts: told, heartbeat })
     }
 
-    fn placed(&self, stack: u32) -> Result<(&Interface, Placed), Refusal> {
-        let found = self.stacks.get(&stack).and_then(|placed| Some((self.interfaces.get(&placed.interface)?, *placed)));
+    fn bind(&mut self, link: &Link, wish: &OpenStack, kept: &mut Sockets) -> Result<bool, Refusal> {
+        let used = self.used(link);
+        let best = self.program_on(link, wish.mode)?.mode();
+        kept.bind(link, wish, &used, best, &mut self.known)
+    }
+
+    /// Stacks whose interface receives by more or fewer queues than when they were opened: their packets come by others now.
+    fn with_other_queues(&self, links: &[Link]) -> Vec<(u32, Refusal)> {
+        let mut revoked = Vec::new();
+        for index in self.interfaces.keys() {
+            let Some(link) = links.iter().find(|link| link.index == *index) else { continue };
+            let now = receiving(link);
+            let others = self.stacks.iter().filter(|(_, placed)| placed.interface == *index && placed.receiving != now);
+            revoked.extend(others.map(|(stack, placed)| {
+                let reason = format!("{} receives by {now} queues, no longer by {}", link.name, placed.receiving);
+                (*stack, Refusal::new(Code::Revoked, format!("cannot go on with stack {stack}"), reason))
+            }));
+        }
+        revoked
+    }
+
+    fn placed(&self, stack: u32) -> Result<(&Interface, &Placed), Refusal> {
+        let found = self.stacks.get(&stack).and_then(|placed| Some((self.interfaces.get(&placed.interface)?, placed)));
         found.ok_or_else(|| Refusal::plain(Code::Revoked, format!("cannot use stack {stack}")))
+    }
+}
+
+impl Placed {
+    /// Refuses what may come by a queue without a socket of the stack. The flows of connections are the application's to
+    /// choose, so that they come by its queues.
+    fn refuse_elsewhere(&self, entry: &Entry, name: &str) -> Result<(), Refusal> {
+        if self.elsewhere.is_empty() || matches!(entry, Entry::Flow { .. }) {
+            return Ok(());
+        }
+        let elsewhere = ranges(self.elsewhere.iter().copied());
+        let reason = format!("packets may come by queues of {name} that are not this program's: {elsewhere}");
+        let next = format!("open it with every queue, or have {name} receive by fewer: ethtool -L {name}");
+        Err(Refusal::new(Code::QueueElsewhere, format!("cannot steer {entry}"), reason).next(next))
     }
 }
 
@@ -189,14 +239,37 @@ fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
 }
 
 impl Dataplane for Xdp {
-    type Kept = Unbound;
+    type Kept = Sockets;
 
-    fn begin(&mut self, link: &Link, wish: &OpenStack) -> Result<Begun<Unbound>, Refusal> {
+    fn queues(&self, link: &Link) -> u32 {
+        socket::steerable(link)
+    }
+
+    fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         if !self.served.is_empty() && !self.served.contains(&link.name) {
             return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
                 .next(format!("serve it: sidestep control --interface {}", link.name)));
         }
-        socket::make(link, wish, &self.used(link))
+        socket::plan(link, wish, &self.used(link))
+    }
+
+    fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
+        self.program_on(link, wish.mode)?;
+        let planned = socket::plan(link, wish, &self.used(link));
+        if planned.is_err()
+            && let Err(problem) = self.leave(link.index)
+        {
+            say(problem);
+        }
+        planned
+    }
+
+    fn begin(&mut self, link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Sockets>, Refusal> {
+        socket::make(link, wish, queues)
+    }
+
+    fn sockets(kept: &Sockets, from: usize, count: usize) -> io::Result<Vec<OwnedFd>> {
+        kept.copies(from, count)
     }
 
     fn open(
@@ -205,15 +278,19 @@ impl Dataplane for Xdp {
         label: &str,
         link: &Link,
         wish: &OpenStack,
-        kept: Unbound,
-    ) -> Result<Opened, Refusal> {
-        let opened = self.make(stack, label, link, wish, &kept);
+        mut kept: Sockets,
+    ) -> Result<Step<Sockets>, Refusal> {
+        let opened = match self.bind(link, wish, &mut kept) {
+            Ok(false) => return Ok(Step::More(kept)),
+            Ok(true) => kept.finish().and_then(|bound| self.enter(stack, label, link, wish, bound)),
+            Err(refusal) => Err(refusal),
+        };
         if opened.is_err()
             && let Err(problem) = self.leave(link.index)
         {
             say(problem);
         }
-        opened
+        opened.map(|opened| Step::Done(Box::new(opened)))
     }
 
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem> {
@@ -225,7 +302,16 @@ impl Dataplane for Xdp {
         let id = row.ok_or_else(|| lost("the program does not know it"))?.id;
         let owned = tables.entries()?.into_iter().filter(|(_, owner)| *owner == id);
         let entries = owned.filter_map(|(entry, _)| theirs(&entry)).collect();
-        self.stacks.insert(facts.id, Placed { interface: facts.index, queue: facts.queue, id });
+        let queues: Vec<u32> = facts.queues.iter().map(|queue| queue.queue).collect();
+        let highest = queues.iter().chain(&facts.elsewhere).max().copied().unwrap_or(0);
+        // Of a device with more queues than are told nobody knows; it is believed.
+        let is_cut = facts.elsewhere.len() == ELSEWHERE_MAX;
+        let receiving = channels::receive_queues(&facts.interface).ok().flatten();
+        if receiving.is_some_and(|receiving| receiving != highest + 1 && !is_cut) {
+            return Err(lost("the queues of the interface were changed"));
+        }
+        let (receiving, elsewhere) = (receiving.unwrap_or(highest + 1), facts.elsewhere.clone());
+        self.stacks.insert(facts.id, Placed { interface: facts.index, queues, receiving, elsewhere, id });
         Ok(entries)
     }
 
@@ -250,6 +336,7 @@ impl Dataplane for Xdp {
         let (interface, placed) = self.placed(stack)?;
         let is_upon = |link: &Link| link.vlan.is_some_and(|(parent, _)| parent == placed.interface);
         interface.refuse_unseen(entry, links.iter().any(is_upon))?;
+        placed.refuse_elsewhere(entry, &interface.steering.facts().interface)?;
         let tables = interface.steering.tables();
         let wanted = ours(entry);
         let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);
@@ -265,6 +352,26 @@ impl Dataplane for Xdp {
         removed.map(|_| ()).map_err(failed)
     }
 
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {
+        let (interface, placed) = self.placed(stack)?;
+        let thing = format!("cannot reserve ports for stack {stack}");
+        interface.refuse_merged(&thing)?;
+        let added = interface.steering.tables().add_ports(placed.id, ports);
+        added.map_err(|problem| Refusal::of(Code::Kernel, thing, &problem))
+    }
+
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
+        if let Ok((interface, placed)) = self.placed(stack) {
+            interface.steering.tables().remove_ports(placed.id, ports);
+        }
+    }
+
+    fn ports(&self, stack: u32) -> Vec<u16> {
+        self.placed(stack)
+            .map(|(interface, placed)| interface.steering.tables().ports_of(placed.id))
+            .unwrap_or_default()
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         let counters = self.placed(stack).ok().and_then(|(interface, _)| interface.steering.tables().counters().ok());
         let wrong = |counter: &steer::Counter| counter.should_be_zero() && counter.value != 0;
@@ -273,12 +380,12 @@ impl Dataplane for Xdp {
     }
 
     fn close(&mut self, stack: u32) -> Result<(), Problem> {
-        let Some(placed) = self.stacks.get(&stack).copied() else { return Ok(()) };
+        let Some(placed) = self.stacks.get(&stack).cloned() else { return Ok(()) };
         if let Some(interface) = self.interfaces.get(&placed.interface) {
             interface.steering.tables().stack_remove(placed.id)?;
         }
         self.stacks.remove(&stack);
-        self.queues.close(placed.interface, placed.queue);
+        placed.queues.iter().for_each(|queue| self.known.close(placed.interface, *queue));
         self.leave(placed.interface)
     }
 
@@ -295,7 +402,7 @@ impl Dataplane for Xdp {
         for (index, is_there) in lost {
             let reason = if is_there { "its program was detached" } else { "the interface is gone" };
             self.interfaces.remove(&index);
-            self.queues.forget(index);
+            self.known.forget(index);
             if let Err(problem) = Steering::remove(&self.directory(index)) {
                 say(problem);
             }
@@ -304,6 +411,7 @@ impl Dataplane for Xdp {
                 |stack| (stack, Refusal::new(Code::Revoked, format!("cannot go on with stack {stack}"), reason));
             revoked.extend(stacks.map(refuse));
         }
+        revoked.extend(self.with_other_queues(links));
         revoked
     }
 

@@ -1,146 +1,194 @@
-//! The socket of a stack: on the queue that was asked for, or on the first that is free.
+//! The sockets of a stack: on the queues that were asked for, or on the first that is free.
 
+use super::known::Known;
 use crate::dataplane::Begun;
-use sidestep_plane::message::{Code, Mode, OpenStack, Prepared, Refusal};
+use sidestep_plane::message::{Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges};
 use sidestep_plane::table::Link;
-use sidestep_sys::Problem;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
-use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
+use sidestep_sys::{Problem, channels};
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long a queue is tried for whose stack was closed a moment ago. A closed socket gives it back a little later (RCU).
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for one of many, and for a queue that a program without a stack may just have closed. With [`BUSY_REST`] it
-/// bounds how much of the time somebody who keeps a copy of a queue's socket can hold up all others: a tenth.
-const PATIENCE_ANY: Duration = Duration::from_millis(200);
-/// How long a queue counts as just closed.
-const CLOSED_LATELY: Duration = Duration::from_secs(2);
-/// How long a queue that a stranger has is not tried again: to say who it is takes a search of /proc.
-const BUSY_REST: Duration = Duration::from_secs(2);
-/// How long one request may take to find a queue.
+/// How long one stack may wait for queues that are busy.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
 
-/// What is known of queues that no stack has: by interface and number. Bounded by their number.
-#[derive(Default)]
-pub(super) struct Queues(BTreeMap<(u32, u32), (Instant, Known)>);
+/// How long one request may bind. A zero-copy driver takes tenths of a second for each queue, and everybody waits meanwhile.
+const TURN_MAX: Duration = Duration::from_millis(200);
 
-enum Known {
-    /// Its stack was closed at that time.
-    Closed,
-    /// It was found to be a stranger's.
-    Busy(Refusal),
+// Each queue that a stack can have is one that the program can steer.
+const _: () = assert!(QUEUES_MAX == sidestep_steer::QUEUES_MAX);
+
+/// Sockets on their way to their queues.
+pub(crate) struct Sockets {
+    unbound: Vec<Unbound>,
+    /// What the first of them were bound to.
+    bound: Vec<XskFacts>,
+    missing: Vec<Missing>,
+    /// Queues still to be tried; `None` before the first.
+    left: Option<VecDeque<u32>>,
+    /// Time spent on queues that were busy.
+    waited: Duration,
+    /// Why the last queue that could not be had could not.
+    refusal: Refusal,
 }
 
-impl Queues {
-    /// The stack of a queue was closed.
-    pub(super) fn close(&mut self, interface: u32, queue: u32) {
-        self.0.insert((interface, queue), (Instant::now(), Known::Closed));
-    }
-
-    /// Forgets an interface.
-    pub(super) fn forget(&mut self, interface: u32) {
-        self.0.retain(|(index, _), _| *index != interface);
-    }
-
-    /// How long to try for a queue, or why not at all.
-    fn patience(&self, interface: u32, queue: u32, is_one_of_many: bool, now: Instant) -> Result<Duration, Refusal> {
-        match self.0.get(&(interface, queue)) {
-            Some((at, Known::Busy(refusal))) if now.duration_since(*at) < BUSY_REST => Err(refusal.clone()),
-            Some((at, Known::Closed)) if now.duration_since(*at) < CLOSED_LATELY => {
-                Ok(if is_one_of_many { PATIENCE_ANY } else { PATIENCE })
-            }
-            _ => Ok(PATIENCE_ANY),
-        }
-    }
-
-    fn note(&mut self, interface: u32, queue: u32, result: Option<&Refusal>) {
-        match result {
-            Some(refusal) if refusal.code == Code::QueueBusy => {
-                self.0.insert((interface, queue), (Instant::now(), Known::Busy(refusal.clone())));
-            }
-            _ => _ = self.0.remove(&(interface, queue)),
-        }
-    }
+/// What came of it.
+pub(super) struct Bound {
+    /// At least one, each with its socket.
+    pub(super) queues: Vec<(XskFacts, Unbound)>,
+    pub(super) missing: Vec<Missing>,
 }
 
-/// Makes memory and a socket that only this interface can have. `used` are the queues of other stacks.
-pub(super) fn make(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<Begun<Unbound>, Refusal> {
-    let thing = format!("cannot open a stack on {}", link.name);
-    // Before the memory is made, which takes long.
-    candidates(link, wish, used, &thing)?;
+/// Queues that an interface receives by at present.
+pub(super) fn receiving(link: &Link) -> u32 {
+    // A driver that does not say how many are in use has made room for as many.
+    channels::receive_queues(&link.name).ok().flatten().unwrap_or_else(|| u32::from(link.receive_queues))
+}
+
+/// Those of them that can be steered.
+pub(super) fn steerable(link: &Link) -> u32 {
+    receiving(link).min(QUEUES_MAX)
+}
+
+/// How many sockets a wish takes. `used` are the queues of other stacks.
+pub(super) fn plan(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<u32, Refusal> {
+    let (free, _) = candidates(link, wish, used)?;
+    Ok(if wish.queues == Queues::Any { 1 } else { free.len() as u32 })
+}
+
+/// Makes memory, and sockets that only this interface can have. Each registers the memory for itself (decision 0015).
+pub(super) fn make(link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Sockets>, Refusal> {
+    let thing = thing(link);
     let refused = |problem: Problem| Refusal::of(code_of(&problem), thing.clone(), &problem);
     let rings = RingSizes::all(wish.ring_entries);
     rings.check().map_err(refused)?;
-    let umem = Umem::create(wish.geometry()).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
-    let unbound = Unbound::new(&umem, rings).map_err(refused)?;
-    unbound.confine(&link.name).map_err(refused)?;
-    let copy = |descriptor: BorrowedFd<'_>| {
-        descriptor.try_clone_to_owned().map_err(|error| Refusal::new(Code::Kernel, thing.clone(), error))
+    let geometry = wish.geometry(queues);
+    let umem = Umem::create(geometry).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
+    let socket = |_| {
+        let unbound = Unbound::new(&umem, rings)?;
+        unbound.confine(&link.name).map(|()| unbound)
     };
-    let descriptors = [copy(unbound.socket())?, copy(umem.memfd())?];
-    let OpenStack { frames, frame_bytes, headroom, .. } = *wish;
-    Ok(Begun { kept: unbound, facts: Prepared { frames, frame_bytes, headroom, rings: rings.into() }, descriptors })
+    let unbound: Result<Vec<Unbound>, Problem> = (0..queues).map(socket).collect();
+    let frames = umem.memfd().try_clone_to_owned();
+    let frames = frames.map_err(|error| Refusal::new(Code::Kernel, thing.clone(), error))?;
+    let kept = Sockets {
+        unbound: unbound.map_err(refused)?,
+        bound: Vec::new(),
+        missing: Vec::new(),
+        left: None,
+        waited: Duration::ZERO,
+        refusal: Refusal::plain(Code::NoQueue, thing),
+    };
+    let OpenStack { frame_bytes, headroom, .. } = *wish;
+    let facts = Prepared { frames: geometry.frames, frame_bytes, headroom, rings: rings.into(), sockets: queues };
+    Ok(Begun { kept, facts, frames })
 }
 
-/// Binds the socket to the queue that is wanted, or the first that is free.
-pub(super) fn bind(
-    unbound: &Unbound,
-    link: &Link,
-    wish: &OpenStack,
-    used: &[u32],
-    best: Mode,
-    known: &mut Queues,
-) -> Result<XskFacts, Refusal> {
-    let thing = format!("cannot open a stack on {}", link.name);
-    let queues = candidates(link, wish, used, &thing)?;
-    let options = XskOptions {
-        rings: RingSizes::all(wish.ring_entries),
-        best: xdp::Mode::from(wish.mode).max(best.into()),
-        tx_budget: wish.tx_budget,
-        busy_poll: wish.busy_poll.map(Into::into),
-        ..XskOptions::default()
-    };
-    let (is_one_of_many, begun) = (queues.len() > 1, Instant::now());
-    let mut refusal = Refusal::plain(Code::NoQueue, thing.clone());
-    for queue in queues {
-        if begun.elapsed() > SEARCH_MAX {
-            break;
-        }
-        let patience = match known.patience(link.index, queue, is_one_of_many, Instant::now()) {
-            Ok(patience) => patience,
-            Err(busy) => {
-                refusal = busy;
-                continue;
-            }
-        };
-        match unbound.bind(&link.name, queue, &XskOptions { patience, ..options.clone() }) {
-            Ok(facts) => {
-                known.note(link.index, queue, None);
-                return Ok(facts);
-            }
-            Err(problem) => refusal = Refusal::of(code_of(&problem), thing.clone(), &problem),
-        }
-        known.note(link.index, queue, Some(&refusal));
-        if refusal.code != Code::QueueBusy {
-            break;
-        }
+impl Sockets {
+    pub(super) fn copies(&self, from: usize, count: usize) -> io::Result<Vec<OwnedFd>> {
+        self.unbound.iter().skip(from).take(count).map(|unbound| unbound.socket().try_clone_to_owned()).collect()
     }
-    Err(refusal)
+
+    /// Binds to the queues that are wanted, for a while; true when there is nothing left to do. `used` are the queues of other
+    /// stacks.
+    pub(super) fn bind(
+        &mut self,
+        link: &Link,
+        wish: &OpenStack,
+        used: &[u32],
+        best: Mode,
+        known: &mut Known,
+    ) -> Result<bool, Refusal> {
+        if self.left.is_none() {
+            let (free, taken) = candidates(link, wish, used)?;
+            taken.into_iter().for_each(|queue| miss(&mut self.missing, queue, "another stack has it"));
+            self.left = Some(free.into());
+        }
+        let best = xdp::Mode::from(wish.mode).max(best.into());
+        let begun = Instant::now();
+        while self.bound.len() < self.unbound.len() && begun.elapsed() < TURN_MAX {
+            let Some(queue) = self.left.as_mut().and_then(VecDeque::pop_front) else { return Ok(true) };
+            let began = Instant::now();
+            match self.bind_next(link, wish, queue, best, known) {
+                Ok(facts) => self.bound.push(facts),
+                Err(refusal) => {
+                    self.waited += began.elapsed();
+                    if wish.queues != Queues::Any {
+                        miss(&mut self.missing, queue, &refusal.reason);
+                    }
+                    // What is not a matter of this queue is the same for the next.
+                    if refusal.code != Code::QueueBusy && self.bound.is_empty() {
+                        self.left = Some(VecDeque::new());
+                    }
+                    self.refusal = refusal;
+                }
+            }
+        }
+        if self.bound.len() == self.unbound.len() && wish.queues != Queues::Any {
+            let beyond = self.left.take().into_iter().flatten();
+            beyond.for_each(|queue| miss(&mut self.missing, queue, "it is beyond the share of its user"));
+            self.left = Some(VecDeque::new());
+        }
+        Ok(self.bound.len() == self.unbound.len() || self.left.as_ref().is_some_and(VecDeque::is_empty))
+    }
+
+    fn bind_next(
+        &self,
+        link: &Link,
+        wish: &OpenStack,
+        queue: u32,
+        best: xdp::Mode,
+        known: &mut Known,
+    ) -> Result<XskFacts, Refusal> {
+        let is_one_of_many = self.left.as_ref().is_some_and(|left| !left.is_empty()) || self.unbound.len() > 1;
+        let patience = known.patience(link.index, queue, is_one_of_many, Instant::now())?;
+        let options = XskOptions {
+            rings: RingSizes::all(wish.ring_entries),
+            best,
+            tx_budget: wish.tx_budget,
+            busy_poll: wish.busy_poll.map(Into::into),
+            patience: patience.min(SEARCH_MAX.saturating_sub(self.waited)),
+            ..XskOptions::default()
+        };
+        let unbound = &self.unbound[self.bound.len()];
+        let bound = unbound.bind(&link.name, queue, &options);
+        let bound = bound.map_err(|problem| Refusal::of(code_of(&problem), thing(link), &problem));
+        known.note(link.index, queue, bound.as_ref().err());
+        bound
+    }
+
+    /// What has been bound; else why nothing could be.
+    pub(super) fn finish(self) -> Result<Bound, Refusal> {
+        if self.bound.is_empty() {
+            return Err(self.refusal);
+        }
+        Ok(Bound { queues: self.bound.into_iter().zip(self.unbound).collect(), missing: self.missing })
+    }
 }
 
-/// The queues to try.
-fn candidates(link: &Link, wish: &OpenStack, used: &[u32], thing: &str) -> Result<Vec<u32>, Refusal> {
-    let count = u32::from(link.receive_queues).min(sidestep_steer::QUEUES_MAX);
-    let refuse = |code, reason: String| Err(Refusal::new(code, thing, reason).next("sidestep ps shows who has which"));
-    match wish.queue {
-        Some(queue) if queue >= count => refuse(Code::NoQueue, format!("it has {count} queues that can be steered")),
-        Some(queue) if used.contains(&queue) => refuse(Code::QueueBusy, format!("another stack has queue {queue}")),
-        Some(queue) => Ok(vec![queue]),
-        None => {
-            let free: Vec<u32> = (0..count).filter(|queue| !used.contains(queue)).collect();
-            if free.is_empty() { refuse(Code::QueueBusy, format!("all {count} queues have stacks")) } else { Ok(free) }
-        }
+fn thing(link: &Link) -> String {
+    format!("cannot open a stack on {}", link.name)
+}
+
+/// The queues to try, and those that are wanted and belong to other stacks; an error if there is none to try.
+fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, Vec<u32>), Refusal> {
+    let count = steerable(link);
+    let refuse =
+        |code, reason: String| Err(Refusal::new(code, thing(link), reason).next("sidestep ps shows who has which"));
+    let wanted: BTreeSet<u32> = match &wish.queues {
+        Queues::Any | Queues::Every => (0..count).collect(),
+        Queues::These(queues) => queues.iter().copied().collect(),
+    };
+    if wanted.is_empty() || wanted.iter().any(|queue| *queue >= count) {
+        return refuse(Code::NoQueue, format!("it has {count} queues that can be steered"));
+    }
+    let (taken, free): (Vec<u32>, Vec<u32>) = wanted.into_iter().partition(|queue| used.contains(queue));
+    match free.is_empty() {
+        true if count as usize == taken.len() => refuse(Code::QueueBusy, format!("all {count} queues have stacks")),
+        true => refuse(Code::QueueBusy, format!("another stack has queue {}", ranges(taken))),
+        false => Ok((free, taken)),
     }
 }
 
@@ -157,27 +205,4 @@ fn code_of(problem: &Problem) -> Code {
         ("ENETDOWN", Code::InterfaceDown),
     ];
     codes.iter().find(|(name, _)| text.contains(name)).map_or(Code::Kernel, |(_, code)| *code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_is_waited_for_longer_after_its_stack_was_closed() {
-        let mut queues = Queues::default();
-        let now = Instant::now();
-        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
-        queues.close(2, 0);
-        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE));
-        assert_eq!(queues.patience(2, 0, true, now), Ok(PATIENCE_ANY));
-        assert_eq!(queues.patience(2, 1, false, now), Ok(PATIENCE_ANY), "another queue");
-        // Somebody has kept a copy of the socket: from now on it is refused without a try, for a while.
-        let busy = Refusal::plain(Code::QueueBusy, "cannot open a stack on eth1");
-        queues.note(2, 0, Some(&busy));
-        assert_eq!(queues.patience(2, 0, false, now), Err(busy));
-        assert_eq!(queues.patience(2, 0, false, now + 2 * BUSY_REST), Ok(PATIENCE_ANY));
-        queues.note(2, 0, None);
-        assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE_ANY));
-    }
 }

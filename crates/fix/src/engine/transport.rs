@@ -4,7 +4,7 @@ use super::endpoint::Endpoint;
 use super::wire::{Io, Wire, is_retry, of_tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_link::{Address, Listener, Options, Waiting};
-use sidestep_socket::{EngineOptions, tcp};
+use sidestep_socket::{EngineOptions, Queues, tcp};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::{Problem, cpu};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -109,7 +109,8 @@ impl Listening {
             Endpoint::Shm(path) => Door::Shm(ShmDoor::open(path, options)?),
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
-                let engine = xdp(io, interface)?;
+                // Packets to a port come by any queue.
+                let engine = xdp(io, interface, Queues::Every)?;
                 let tcp_options = engine.tcp().defaults();
                 let listener = engine.tcp().listen(address, BACKLOG as usize, tcp_options)?;
                 *port = engine.tcp().local(listener).map_or(*port, |local| local.port());
@@ -206,12 +207,13 @@ fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {
     (host, port).to_socket_addrs()?.next().ok_or_else(|| ErrorKind::AddrNotAvailable.into())
 }
 
-/// The engine past the kernel, opened at its first use. There is one for each thread, and so one interface.
-fn xdp<'a>(io: &'a mut Io, interface: &str) -> Result<&'a mut sidestep_socket::Engine, Problem> {
+/// The engine past the kernel, opened at its first use. There is one for each thread, and so one interface. Acceptors come before
+/// what dials, so its queues are those that a port needs where there is one.
+fn xdp<'a>(io: &'a mut Io, interface: &str, queues: Queues) -> Result<&'a mut sidestep_socket::Engine, Problem> {
     if io.xdp.is_none() {
         // The thread that talks to control is not to wait for one that spins.
         let keeper_cpu = cpu::beside(&cpu::allowed()).and_then(|others| others.first().copied());
-        let options = EngineOptions { name: "sidestep fix".into(), keeper_cpu, ..EngineOptions::on(interface) };
+        let options = EngineOptions { name: "sidestep fix".into(), queues, keeper_cpu, ..EngineOptions::on(interface) };
         io.xdp = Some(sidestep_socket::Engine::open(&options)?);
     }
     io.xdp.as_mut().ok_or_else(|| Problem::failed("cannot bypass the kernel", "the engine is gone"))
@@ -291,7 +293,7 @@ impl Connecting {
             }
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
-                let engine = xdp(io, interface)?;
+                let engine = xdp(io, interface, Queues::Any)?;
                 let tcp_options = engine.tcp().defaults();
                 let stream = engine.tcp().connect(address, options.local, tcp_options)?;
                 Ok(Self::Xdp(stream))

@@ -8,8 +8,8 @@ use sidestep_sys::xdp::Descriptor;
 pub(super) enum Place {
     /// In the free list.
     Free,
-    /// Lent to the other side for receiving: in the FILL ring, in the kernel, in the RX ring.
-    Fill,
+    /// Lent to the other side for receiving by this queue: in its FILL ring, in the kernel, in its RX ring.
+    Fill(u8),
     /// Received, with the caller.
     Lent,
     /// To be sent, with the caller.
@@ -42,7 +42,7 @@ impl Tally {
     fn at(&mut self, place: Place) -> &mut u32 {
         match place {
             Place::Free => &mut self.free,
-            Place::Fill => &mut self.fill,
+            Place::Fill(_) => &mut self.fill,
             Place::Lent => &mut self.lent,
             Place::Held => &mut self.held,
             Place::Sent => &mut self.sent,
@@ -57,18 +57,21 @@ pub(super) struct Frames {
     /// A stack: the frame used last is the one whose bytes are in the cache.
     free: Vec<u32>,
     tally: Tally,
+    /// Of those lent for receiving, how many to each queue.
+    filled: Box<[u32]>,
     frame_bytes: u32,
     faults: u64,
 }
 
 impl Frames {
     /// All of them free. `frame_bytes` is a power of two.
-    pub(super) fn new(frames: u32, frame_bytes: u32) -> Self {
+    pub(super) fn new(frames: u32, frame_bytes: u32, queues: u8) -> Self {
         debug_assert!(frame_bytes.is_power_of_two());
         Self {
             places: vec![Place::Free; frames as usize].into(),
             free: (0..frames).rev().collect(),
             tally: Tally { free: frames, ..Tally::default() },
+            filled: vec![0; usize::from(queues)].into(),
             frame_bytes,
             faults: 0,
         }
@@ -76,6 +79,12 @@ impl Frames {
 
     pub(super) fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// How many are lent to a queue.
+    #[inline]
+    pub(super) fn filled(&self, queue: u8) -> u32 {
+        self.filled[usize::from(queue)]
     }
 
     pub(super) fn faults(&self) -> u64 {
@@ -126,22 +135,28 @@ impl Frames {
         self.places[index as usize] = to;
         *self.tally.at(from) -= 1;
         *self.tally.at(to) += 1;
+        if let Place::Fill(queue) = from {
+            self.filled[usize::from(queue)] -= 1;
+        }
+        if let Place::Fill(queue) = to {
+            self.filled[usize::from(queue)] += 1;
+        }
     }
 
-    /// A frame that the other side says has come.
+    /// A frame that the other side says has come by a queue.
     #[inline]
-    pub(super) fn receive(&mut self, descriptor: Descriptor, timestamp_ns: Option<u64>) -> Option<Received> {
+    pub(super) fn receive(&mut self, queue: u8, descriptor: Descriptor, timestamp_ns: Option<u64>) -> Option<Received> {
         let (index, offset) = self.split(descriptor.address)?;
         let fits = descriptor.len as usize <= self.room(offset) && descriptor.len > 0 && descriptor.options == 0;
         if !fits {
             // The frame has come back, even if what is said of its contents cannot be.
-            if self.step(index, Place::Fill, Place::Free) {
+            if self.step(index, Place::Fill(queue), Place::Free) {
                 self.faults += 1;
             }
             return None;
         }
         let received = Received { index, offset, len: descriptor.len, timestamp_ns };
-        self.step(index, Place::Fill, Place::Lent).then_some(received)
+        self.step(index, Place::Fill(queue), Place::Lent).then_some(received)
     }
 
     /// A frame that the other side says has been sent.
@@ -184,6 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     const FRAMES: u32 = 8;
+    const QUEUES: u8 = 2;
 
     fn descriptor(address: u64, len: u32) -> Descriptor {
         Descriptor { address, len, options: 0 }
@@ -191,9 +207,9 @@ mod tests {
 
     #[test]
     fn a_frame_goes_round() {
-        let mut frames = Frames::new(FRAMES, 2048);
-        let index = frames.take(Place::Fill).unwrap();
-        let received = frames.receive(descriptor(frames.address(index, 256), 60), None).unwrap();
+        let mut frames = Frames::new(FRAMES, 2048, QUEUES);
+        let index = frames.take(Place::Fill(0)).unwrap();
+        let received = frames.receive(0, descriptor(frames.address(index, 256), 60), None).unwrap();
         assert_eq!((received.index, received.offset, received.len()), (index, 256, 60));
         let answer = frames.answer(&received);
         assert!(frames.step(answer.index, Place::Held, Place::Sent));
@@ -204,36 +220,41 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_counted_and_changes_nothing_else() {
-        let mut frames = Frames::new(FRAMES, 2048);
-        let index = frames.take(Place::Fill).unwrap();
+        let mut frames = Frames::new(FRAMES, 2048, QUEUES);
+        let index = frames.take(Place::Fill(0)).unwrap();
         let address = frames.address(index, 0);
-        assert!(frames.receive(descriptor(u64::MAX, 60), None).is_none(), "outside");
-        assert!(frames.receive(descriptor(address + 2048, 60), None).is_none(), "not lent");
+        assert!(frames.receive(0, descriptor(u64::MAX, 60), None).is_none(), "outside");
+        assert!(frames.receive(0, descriptor(address + 2048, 60), None).is_none(), "not lent");
         frames.complete(address);
         assert_eq!((frames.faults(), frames.tally().fill), (3, 1), "not sent");
-        assert!(frames.receive(descriptor(address + 2000, 60), None).is_none(), "over the border");
-        assert_eq!((frames.faults(), frames.tally().free), (4, FRAMES), "but it is back");
+        assert!(frames.receive(1, descriptor(address, 60), None).is_none(), "by another queue than it was lent to");
+        assert_eq!((frames.faults(), frames.filled(0), frames.filled(1)), (4, 1, 0));
+        assert!(frames.receive(0, descriptor(address + 2000, 60), None).is_none(), "over the border");
+        assert_eq!((frames.faults(), frames.tally().free), (5, FRAMES), "but it is back");
         frames.complete(address);
-        assert_eq!((frames.faults(), frames.tally().sum()), (5, FRAMES), "free twice");
+        assert_eq!((frames.faults(), frames.tally().sum()), (6, FRAMES), "free twice");
     }
 
     proptest! {
         #[test]
-        fn no_sequence_of_claims_loses_or_doubles_a_frame(claims in prop::collection::vec((0..6_u8, any::<u64>(), any::<u32>()), 0..200)) {
-            let mut frames = Frames::new(FRAMES, 2048);
+        fn no_sequence_of_claims_loses_or_doubles_a_frame(claims in prop::collection::vec((0..8_u8, any::<u64>(), any::<u32>()), 0..200)) {
+            let mut frames = Frames::new(FRAMES, 2048, QUEUES);
             let mut lent = Vec::new();
             for (what, address, len) in claims {
                 // Mostly near the truth, where the mistakes are.
                 let near = address % (u64::from(FRAMES) * 2048 + 4096);
                 match what {
-                    0 => drop(frames.take(Place::Fill)),
-                    1 => lent.extend(frames.receive(descriptor(near, len % 4096), None)),
+                    0 => drop(frames.take(Place::Fill(0))),
+                    1 => lent.extend(frames.receive(0, descriptor(near, len % 4096), None)),
                     2 => frames.complete(near),
                     3 => drop(frames.take(Place::Sent)),
+                    6 => drop(frames.take(Place::Fill(1))),
+                    7 => lent.extend(frames.receive(1, descriptor(near, len % 4096), None)),
                     4 => lent.pop().iter().for_each(|frame| frames.release(frame)),
-                    _ => drop(frames.receive(descriptor(address, len), None)),
+                    _ => drop(frames.receive(0, descriptor(address, len), None)),
                 }
                 prop_assert_eq!(frames.tally().sum(), FRAMES);
+                prop_assert_eq!(frames.filled(0) + frames.filled(1), frames.tally().fill);
                 prop_assert_eq!(frames.tally().free as usize, frames.free.len());
                 let mut seen = frames.free.clone();
                 seen.sort_unstable();

@@ -6,7 +6,7 @@ use sidestep_sys::xdp::XskFacts;
 /// What a frame link is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
-    /// "queue 0 of eth0", for messages.
+    /// "queue 0 of eth0" or "queues 0-3 of eth0", for messages.
     pub place: String,
     /// Frames it has in all.
     pub frames: u32,
@@ -18,8 +18,9 @@ pub struct FrameFacts {
     pub send_bytes_max: u32,
     /// Who makes sent frames leave.
     pub sender: Sender,
-    /// The AF_XDP socket beneath: interface, mode and why not a better one, pages, NAPI. `None` for a simulated link.
-    pub xsk: Option<XskFacts>,
+    /// The AF_XDP sockets beneath, one for each queue: interface, mode and why not a better one, pages, NAPI. Sent is by the
+    /// last. None for a simulated link.
+    pub xsks: Vec<XskFacts>,
 }
 
 /// Who makes sent frames leave.

@@ -102,7 +102,7 @@ impl SimLink {
             receive_bytes_max: options.frame_bytes - PACKET_HEADROOM_BYTES,
             send_bytes_max: options.frame_bytes,
             sender: Sender::Memory,
-            xsk: None,
+            xsks: Vec::new(),
         };
         let mut link = Self {
             end,
@@ -110,7 +110,7 @@ impl SimLink {
             clock,
             options,
             facts,
-            frames: Frames::new(options.frames, options.frame_bytes),
+            frames: Frames::new(options.frames, options.frame_bytes, 1),
             memory: vec![0; options.frames as usize * options.frame_bytes as usize].into(),
             fill: VecDeque::new(),
             staged: VecDeque::new(),
@@ -140,7 +140,7 @@ impl SimLink {
 
     fn refill(&mut self) {
         while self.frames.tally().fill < self.options.fill {
-            let Some(index) = self.frames.take(Place::Fill) else { break };
+            let Some(index) = self.frames.take(Place::Fill(0)) else { break };
             self.fill.push_back(index);
         }
     }
@@ -193,7 +193,7 @@ impl FrameLink for SimLink {
         self.memory[place].copy_from_slice(&flight.bytes);
         let address = self.frames.address(index, PACKET_HEADROOM_BYTES);
         let descriptor = Descriptor { address, len: flight.bytes.len() as u32, options: 0 };
-        let frame = self.frames.receive(descriptor, Some(flight.due_ns));
+        let frame = self.frames.receive(0, descriptor, Some(flight.due_ns));
         locked(&self.wire).spare.push(flight.bytes);
         self.counters.received += u64::from(frame.is_some());
         self.refill();

@@ -7,11 +7,15 @@
 //!   Hello {version, name}          ->
 //!                                  <-   Welcome {version, pid}              + table
 //!   OpenStack {interface, ...}     ->
-//!                                  <-   Prepared {frames, rings, ...}       + AF_XDP socket, frames
+//!                                  <-   Prepared {frames, rings, ...}       + frames, AF_XDP socket
+//!   TakeSockets {from}             ->                                        of several queues alone
+//!                                  <-   Sockets                             + AF_XDP sockets
 //!   BindStack                      ->
-//!                                  <-   Stack {id, queue, mode, ...}        + heartbeat, counters
+//!                                  <-   Stack {id, queues, mode, ...}       + heartbeat, counters
 //!   Steer {stack, entry}  + twin   ->
 //!                                  <-   Done | Refused {code, thing, reason, next}
+//!   ReservePorts {stack}           ->
+//!                                  <-   Ports {first, members}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
 //!                                  <-   Trouble {kind, local, ...}           number 0, too
 //! ```
@@ -24,13 +28,18 @@
 
 mod channel;
 mod entry;
+mod ports;
+mod queues;
 mod refusal;
 mod stack;
 mod trouble;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use ports::{BLOCK_PORTS, PortBlock};
+pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
 pub use refusal::{Code, Refusal};
+pub use sidestep_sys::channels::ranges;
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
 pub use trouble::{Trouble, TroubleKind, Unreachable};
 
@@ -40,10 +49,10 @@ use std::time::Duration;
 /// The version of the protocol. Both sides must have the same: they come from one release.
 pub const VERSION: u32 = 4;
 
-/// Longest packet, bytes. The largest reply, a page of a list, is cut to fit.
-pub const PACKET_BYTES_MAX: usize = 4096;
+/// Longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
+pub const PACKET_BYTES_MAX: usize = 8192;
 
-/// Most descriptors beside one packet. A stack needs two at a time.
+/// Most descriptors beside one packet. A stack of more queues fetches its sockets by so many at a time.
 pub const DESCRIPTORS_MAX: usize = 4;
 
 /// Longest name that an application gives itself, bytes; also of what it reports not to be accelerated, twice as long.
@@ -81,7 +90,13 @@ pub enum Request {
     },
     /// Begins to open a stack. One that was begun before by this connection, and not bound, is given up.
     OpenStack(OpenStack),
-    /// The rings are mapped: binds the socket and opens the stack that was begun. Refused, it is given up.
+    /// Fetches further sockets of the stack that was begun, at most [`DESCRIPTORS_MAX`].
+    TakeSockets {
+        /// How many have come.
+        from: u32,
+    },
+    /// The rings are mapped: binds the sockets and opens the stack that was begun. Refused, it is given up.
+    /// [`Reply::Binding`] asks for the same again, as to bind to a busy device takes tenths of a second for each queue.
     BindStack,
     /// Takes up a stack of this very process again, after control or the connection was lost. Its page of counters comes
     /// along; nothing comes back, as the process still has the rest.
@@ -102,6 +117,12 @@ pub enum Request {
         stack: u32,
         /// Which traffic.
         entry: Entry,
+    },
+    /// Reserves another block of local ports for outgoing connections of a stack: control holds them in the kernel, so that
+    /// nobody else gets them, and sends all TCP to them to the stack. They are the stack's until it is closed.
+    ReservePorts {
+        /// The stack.
+        stack: u32,
     },
     /// Makes the kernel ask for, or confirm, a neighbour's Ethernet address. The answer is in the table, later.
     Resolve {
@@ -154,10 +175,16 @@ pub enum Reply {
         /// Control's process.
         pid: u32,
     },
-    /// To [`Request::OpenStack`]; a socket that is not bound yet and frames come along.
+    /// To [`Request::OpenStack`]; frames and a socket that is not bound yet come along.
     Prepared(Prepared),
+    /// To [`Request::TakeSockets`]; at least one comes along.
+    Sockets,
+    /// To [`Request::BindStack`]: some queues are still to come; ask again.
+    Binding,
     /// To [`Request::BindStack`]; heartbeat and counters come along. To [`Request::ResumeStack`] without.
     Stack(StackFacts),
+    /// To [`Request::ReservePorts`].
+    Ports(PortBlock),
     /// It is done.
     Done,
     /// It is not, and nothing has changed.
@@ -198,6 +225,13 @@ pub enum Reply {
     },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Number 0: reserved ports that somebody else bound while no control was there to hold them. The kernel has them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A client in the list.
@@ -226,12 +260,16 @@ pub struct StackLine {
     pub id: u32,
     /// Name of the interface.
     pub interface: String,
-    /// Its queue.
-    pub queue: u32,
-    /// Its mode.
+    /// Its queues.
+    pub queues: Vec<u32>,
+    /// How many queues the interface receives by beside them.
+    pub elsewhere: u32,
+    /// Its mode: of several queues the slowest.
     pub mode: Mode,
     /// Rules that send traffic to it.
     pub entries: u32,
+    /// Local ports that are reserved for its outgoing connections.
+    pub ports: u32,
 }
 
 /// One line of a client's details.
@@ -253,6 +291,13 @@ pub enum DetailLine {
         code: Code,
         /// The reason at length.
         reason: String,
+    },
+    /// Queues that a stack asked for and did not get.
+    WithoutQueues {
+        /// The stack.
+        stack: u32,
+        /// Which, and why.
+        missing: Missing,
     },
     /// Why a stack is not in the mode it asked for.
     Downgraded {

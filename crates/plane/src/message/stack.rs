@@ -1,7 +1,17 @@
 //! What a stack is to be, and what it became: the facts of `sidestep_sys::xdp` in a form that travels.
 
+use super::queues::{Missing, QueueFacts, Queues, bounded};
 use serde::{Deserialize, Serialize};
 use sidestep_sys::xdp;
+
+/// Queues that the packet memory grows with. More of them share it: the kernel keeps some 150 bytes for each frame and queue.
+const SHARES_MAX: u32 = 8;
+
+/// Steps down that are told: the queues of one device have the same nearly always.
+const DOWNGRADES_MAX: usize = 4;
+
+/// Bytes that the kernel keeps for each frame and queue (`struct xdp_buff_xsk` and what points to it).
+const KERNEL_BYTES_PER_FRAME: u64 = 160;
 
 /// How frames move between the device and the packet memory, fastest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,10 +64,10 @@ pub struct BusyPoll {
 pub struct OpenStack {
     /// Name of the interface, or its number.
     pub interface: String,
-    /// The queue; `None` for any that is free.
+    /// Its queues.
     #[serde(default)]
-    pub queue: Option<u32>,
-    /// Frames of the packet memory.
+    pub queues: Queues,
+    /// Frames for each queue. The packet memory is one, and has them for eight queues at the most.
     pub frames: u32,
     /// Bytes of a frame: 2048 or 4096.
     pub frame_bytes: u32,
@@ -78,11 +88,11 @@ pub struct OpenStack {
 }
 
 impl OpenStack {
-    /// 4096 frames of 2048 bytes (8 MiB), rings of 2048, any queue, the best mode there is.
+    /// One queue, whichever is free, 4096 frames of 2048 bytes (8 MiB), rings of 2048, the best mode there is.
     pub fn on(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
-            queue: None,
+            queues: Queues::Any,
             frames: 4096,
             frame_bytes: 2048,
             headroom: 0,
@@ -93,18 +103,21 @@ impl OpenStack {
         }
     }
 
-    /// The packet memory asked for, bytes.
-    pub fn bytes(&self) -> u64 {
-        u64::from(self.frames) * u64::from(self.frame_bytes)
+    /// Memory of a stack with so many queues, bytes: the frames, and what the kernel keeps for those of each further queue.
+    pub fn bytes(&self, queues: u32) -> u64 {
+        let frames = u64::from(self.frames) * u64::from(queues.clamp(1, SHARES_MAX));
+        let kernels = KERNEL_BYTES_PER_FRAME.saturating_mul(u64::from(queues.saturating_sub(1)));
+        frames.saturating_mul(u64::from(self.frame_bytes)).saturating_add(frames.saturating_mul(kernels))
     }
 
-    /// How the packet memory is to lie.
-    pub fn geometry(&self) -> xdp::Geometry {
-        xdp::Geometry { frames: self.frames, frame_bytes: self.frame_bytes, headroom: self.headroom }
+    /// How the packet memory of a stack with so many queues is to lie.
+    pub fn geometry(&self, queues: u32) -> xdp::Geometry {
+        let frames = self.frames.saturating_mul(queues.clamp(1, SHARES_MAX));
+        xdp::Geometry { frames, frame_bytes: self.frame_bytes, headroom: self.headroom }
     }
 }
 
-/// A socket that is not bound yet: what has to be known to map it and its frames.
+/// Sockets that are not bound yet: what has to be known to map them and their frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// Frames of the packet memory.
@@ -115,6 +128,8 @@ pub struct Prepared {
     pub headroom: u32,
     /// Entries of the rings.
     pub rings: RingSizes,
+    /// Sockets: one for each queue that is to be had. The first comes along, the others are asked for.
+    pub sockets: u32,
 }
 
 impl Prepared {
@@ -133,8 +148,12 @@ pub struct StackFacts {
     pub interface: String,
     /// Number of the interface.
     pub index: u32,
-    /// Its queue.
-    pub queue: u32,
+    /// Its queues, in the order of the sockets that came: there may have been more sockets than queues to be had.
+    pub queues: Vec<QueueFacts>,
+    /// Queues that were wanted and could not be had.
+    pub missing: Vec<Missing>,
+    /// Queues that the interface receives by and that are not of this stack: a port cannot be steered while there are any.
+    pub elsewhere: Vec<u32>,
     /// Frames of the packet memory.
     pub frames: u32,
     /// Bytes of a frame.
@@ -145,15 +164,13 @@ pub struct StackFacts {
     pub no_huge_pages: Option<String>,
     /// Entries of the rings.
     pub rings: RingSizes,
-    /// The mode that it got.
+    /// The mode that it got: of several queues the slowest.
     pub mode: Mode,
-    /// The steps down to it.
+    /// The steps down to it, of any queue.
     pub downgrades: Vec<Downgrade>,
     /// Frames that one kick sends in copy mode.
     pub tx_budget: u32,
-    /// The NAPI instance of the queue; 0 where the device has none to poll.
-    pub napi_id: u32,
-    /// Set where busy polling was asked for and the device can be polled.
+    /// Set where busy polling was asked for and some queue can be polled.
     pub busy_poll: Option<BusyPoll>,
     /// After so many nanoseconds without a heartbeat (CLOCK_MONOTONIC, first word of the heartbeat map) the kernel takes the
     /// packets. Before the first one it has them, too.
@@ -161,40 +178,66 @@ pub struct StackFacts {
 }
 
 impl StackFacts {
-    /// The facts of a bound socket, to be sent.
-    pub fn new(id: u32, socket: &xdp::XskFacts, deadline_ns: u64) -> Self {
-        let xdp::Geometry { frames, frame_bytes, headroom } = socket.geometry;
-        Self {
-            id,
-            interface: socket.interface.clone(),
-            index: socket.index,
+    /// The facts of the bound sockets of one stack, to be sent; `None` where there are none.
+    pub fn new(id: u32, sockets: &[xdp::XskFacts], deadline_ns: u64) -> Option<Self> {
+        let first = sockets.first()?;
+        let xdp::Geometry { frames, frame_bytes, headroom } = first.geometry;
+        let queues = sockets.iter().map(|socket| QueueFacts {
             queue: socket.queue,
+            mode: socket.mode.into(),
+            napi_id: socket.napi_id,
+        });
+        let mut downgrades: Vec<Downgrade> = Vec::new();
+        for downgrade in sockets.iter().flat_map(|socket| &socket.downgrades).map(Downgrade::from) {
+            if !downgrades.contains(&downgrade) && downgrades.len() < DOWNGRADES_MAX {
+                downgrades.push(downgrade);
+            }
+        }
+        Some(Self {
+            id,
+            interface: first.interface.clone(),
+            index: first.index,
+            queues: queues.collect(),
+            missing: Vec::new(),
+            elsewhere: Vec::new(),
             frames,
             frame_bytes,
             headroom,
-            no_huge_pages: match &socket.pages {
+            no_huge_pages: match &first.pages {
                 xdp::Pages::Huge => None,
                 xdp::Pages::Small { reason } => Some(reason.clone()),
             },
-            rings: socket.rings.into(),
-            mode: socket.mode.into(),
-            downgrades: socket.downgrades.iter().map(Downgrade::from).collect(),
-            tx_budget: socket.tx_budget,
-            napi_id: socket.napi_id,
-            busy_poll: socket.busy_poll.map(|poll| BusyPoll { microseconds: poll.microseconds, budget: poll.budget }),
+            rings: first.rings.into(),
+            mode: sockets.iter().map(|socket| socket.mode).max().unwrap_or(first.mode).into(),
+            downgrades,
+            tx_budget: first.tx_budget,
+            busy_poll: sockets.iter().find_map(|socket| socket.busy_poll).map(BusyPoll::from),
             deadline_ns,
-        }
+        })
     }
 
-    /// The facts as the maker of frame links wants them, beside socket and packet memory.
-    pub fn socket_facts(&self) -> xdp::XskFacts {
+    /// Its memory, bytes, counted as [`OpenStack::bytes`] does.
+    pub fn bytes(&self) -> u64 {
+        let further = (self.queues.len() as u64).saturating_sub(1);
+        u64::from(self.frames) * (u64::from(self.frame_bytes) + KERNEL_BYTES_PER_FRAME * further)
+    }
+
+    /// The facts of each socket as the maker of frame links wants them, beside socket and packet memory.
+    pub fn socket_facts(&self) -> impl Iterator<Item = xdp::XskFacts> {
+        self.queues.iter().map(|queue| self.facts_of(queue))
+    }
+
+    fn facts_of(&self, of: &QueueFacts) -> xdp::XskFacts {
         let (frames, frame_bytes, headroom) = (self.frames, self.frame_bytes, self.headroom);
+        let steps = self.downgrades.iter().map(xdp::Downgrade::from);
+        let mode = xdp::Mode::from(of.mode);
         xdp::XskFacts {
             interface: self.interface.clone(),
             index: self.index,
-            queue: self.queue,
-            mode: self.mode.into(),
-            downgrades: self.downgrades.iter().map(xdp::Downgrade::from).collect(),
+            queue: of.queue,
+            mode,
+            // Not those of another queue that is slower.
+            downgrades: steps.filter(|step| step.to <= mode).collect(),
             rings: self.rings.into(),
             geometry: xdp::Geometry { frames, frame_bytes, headroom },
             pages: match &self.no_huge_pages {
@@ -202,8 +245,9 @@ impl StackFacts {
                 Some(reason) => xdp::Pages::Small { reason: reason.clone() },
             },
             tx_budget: self.tx_budget,
-            napi_id: self.napi_id,
-            busy_poll: self.busy_poll.map(xdp::BusyPoll::from),
+            napi_id: of.napi_id,
+            // Without a NAPI instance there is nothing to poll.
+            busy_poll: self.busy_poll.filter(|_| of.napi_id != 0).map(xdp::BusyPoll::from),
         }
     }
 }
@@ -242,13 +286,19 @@ impl From<Mode> for xdp::Mode {
 
 impl From<&xdp::Downgrade> for Downgrade {
     fn from(step: &xdp::Downgrade) -> Self {
-        Self { from: step.from.into(), to: step.to.into(), reason: step.reason.clone() }
+        Self { from: step.from.into(), to: step.to.into(), reason: bounded(&step.reason).to_owned() }
     }
 }
 
 impl From<&Downgrade> for xdp::Downgrade {
     fn from(step: &Downgrade) -> Self {
         Self { from: step.from.into(), to: step.to.into(), reason: step.reason.clone() }
+    }
+}
+
+impl From<xdp::BusyPoll> for BusyPoll {
+    fn from(poll: xdp::BusyPoll) -> Self {
+        Self { microseconds: poll.microseconds, budget: poll.budget }
     }
 }
 
@@ -260,30 +310,78 @@ impl From<BusyPoll> for xdp::BusyPoll {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queues::{ELSEWHERE_MAX, QUEUES_MAX, miss};
+    use super::super::{Numbered, PACKET_BYTES_MAX, Reply};
     use super::*;
 
-    #[test]
-    fn the_facts_of_a_socket_survive_the_journey() {
-        let facts = xdp::XskFacts {
+    fn bound(queue: u32) -> xdp::XskFacts {
+        xdp::XskFacts {
             interface: "eth1".into(),
             index: 7,
-            queue: 3,
-            mode: xdp::Mode::Copy,
-            downgrades: vec![xdp::Downgrade {
-                from: xdp::Mode::ZeroCopy,
-                to: xdp::Mode::Copy,
-                reason: "EOPNOTSUPP".into(),
-            }],
+            queue,
+            mode: xdp::Mode::ZeroCopy,
+            downgrades: Vec::new(),
             rings: xdp::RingSizes { fill: 1, completion: 2, rx: 4, tx: 8 },
             geometry: xdp::Geometry { frames: 4096, frame_bytes: 2048, headroom: 64 },
             pages: xdp::Pages::Small { reason: "none reserved".into() },
             tx_budget: 32,
             napi_id: 9,
             busy_poll: Some(xdp::BusyPoll::default()),
-        };
-        let text = serde_json::to_string(&StackFacts::new(1, &facts, 5)).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_facts_of_a_socket_survive_the_journey() {
+        let step = xdp::Downgrade { from: xdp::Mode::ZeroCopy, to: xdp::Mode::Copy, reason: "EOPNOTSUPP".into() };
+        let facts = xdp::XskFacts { mode: xdp::Mode::Copy, downgrades: vec![step], ..bound(3) };
+        let second = xdp::XskFacts { queue: 1, napi_id: 8, ..facts.clone() };
+        let told = StackFacts::new(1, &[facts.clone(), second.clone()], 5).unwrap();
+        let text = serde_json::to_string(&told).unwrap();
         let back: StackFacts = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.socket_facts(), facts);
-        assert_eq!((back.id, back.deadline_ns), (1, 5));
+        assert_eq!(back.socket_facts().collect::<Vec<_>>(), [facts, second]);
+        assert_eq!((back.id, back.deadline_ns, back.downgrades.len()), (1, 5, 1));
+        assert_eq!(StackFacts::new(1, &[], 5), None);
+    }
+
+    /// Some queues in zero-copy mode, some not, some with a NAPI instance.
+    #[test]
+    fn each_queue_has_a_mode_of_its_own_and_the_stack_the_slowest() {
+        let fast = bound(0);
+        let step = xdp::Downgrade { from: xdp::Mode::ZeroCopy, to: xdp::Mode::Copy, reason: "EOPNOTSUPP".into() };
+        let slow =
+            xdp::XskFacts { mode: xdp::Mode::Copy, downgrades: vec![step], napi_id: 0, busy_poll: None, ..bound(1) };
+        let told = StackFacts::new(1, &[fast.clone(), slow.clone()], 5).unwrap();
+        assert_eq!(told.mode, Mode::Copy);
+        assert_eq!(told.queues.iter().map(|queue| queue.mode).collect::<Vec<_>>(), [Mode::ZeroCopy, Mode::Copy]);
+        assert_eq!(told.socket_facts().collect::<Vec<_>>(), [fast, slow]);
+    }
+
+    #[test]
+    fn the_facts_of_as_many_queues_as_there_may_be_fit_a_packet() {
+        let reason = |number: u32| format!("{number}{}", "x".repeat(2000));
+        let socket = |queue| {
+            let step = xdp::Downgrade { from: xdp::Mode::ZeroCopy, to: xdp::Mode::Copy, reason: reason(queue) };
+            xdp::XskFacts { downgrades: vec![step], napi_id: u32::MAX, interface: "x".repeat(15), ..bound(queue) }
+        };
+        let sockets: Vec<_> = (0..QUEUES_MAX).map(socket).collect();
+        let mut told = StackFacts::new(u32::MAX, &sockets, u64::MAX).unwrap();
+        for queue in 0..QUEUES_MAX {
+            miss(&mut told.missing, queue, &reason(queue));
+        }
+        told.elsewhere = (1000..1000 + ELSEWHERE_MAX as u32).collect();
+        let reply = Numbered { number: u32::MAX, body: Reply::Stack(told) };
+        let bytes = serde_json::to_vec(&reply).unwrap().len();
+        assert!(bytes <= PACKET_BYTES_MAX, "{bytes} bytes");
+    }
+
+    #[test]
+    fn memory_grows_with_the_queues_up_to_a_limit() {
+        let wish = OpenStack::on("eth1");
+        assert_eq!((wish.geometry(1).frames, wish.bytes(1)), (4096, 8 << 20));
+        assert_eq!(wish.geometry(4).frames, 4 * 4096);
+        assert_eq!(wish.geometry(QUEUES_MAX).frames, 8 * 4096);
+        assert!(wish.bytes(QUEUES_MAX) > wish.bytes(8), "the kernel's part grows on");
+        let huge = OpenStack { frames: u32::MAX, ..wish };
+        assert_eq!(huge.geometry(8).frames, u32::MAX, "to be refused, and not another number");
     }
 }

@@ -3,6 +3,7 @@
 mod groups;
 mod housekeeping;
 mod open;
+mod queues;
 mod receive;
 mod reopen;
 mod send;
@@ -21,6 +22,7 @@ use crate::reason::{Path, Reason};
 use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Lost, Segments, Streams};
+pub(crate) use queues::OurQueues;
 use reopen::Remains;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
@@ -32,7 +34,7 @@ use socket::Sockets;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// All sockets of one queue, owned and polled by one thread.
+/// All sockets of one queue, or of several of an interface, owned and polled by one thread.
 ///
 /// Poll it at least every few hundred milliseconds, by [`Engine::poll`] or [`Engine::receive`]: an owner that is silent for a
 /// second is taken for stopped, and the kernel gets its datagrams until it polls again. Segments of TCP wait in the ring for
@@ -77,6 +79,7 @@ pub(crate) struct Fast {
     pub(crate) ways: Ways,
     /// Number of the link's interface.
     pub(crate) device: u32,
+    pub(crate) queues: OurQueues,
     mode: Mode,
     checksums: Checksums,
     /// By the stack's number of a socket: our place for it.
@@ -103,7 +106,7 @@ impl Engine {
         self.fast.as_ref().map_or(0, |fast| fast.link.counters().calls)
     }
 
-    /// The AF_XDP socket, to be slept on (poll(2), epoll(7)); `None` where there is none.
+    /// The AF_XDP socket, or an epoll of several, to be slept on (poll(2), epoll(7)); `None` where there is none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.fast.as_ref().map(|fast| fast.link.socket())
     }

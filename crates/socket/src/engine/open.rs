@@ -1,5 +1,6 @@
 //! Opening: everything that needs control, and what is left without it.
 
+use super::queues::OurQueues;
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
@@ -10,7 +11,7 @@ use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{XdpLink, XdpOptions};
+use sidestep_link::frame::xdp::{XdpLink, XdpOptions, XdpQueue};
 use sidestep_plane::client::{Client, Stack as Opened};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::OpenStack;
@@ -76,11 +77,11 @@ fn find(options: &EngineOptions) -> Found {
     let (mut held, mut fast, mut refusal) = (None, None, None);
     match opened {
         Ok(stack) => {
-            let number = stack.facts.id;
+            let (number, interface) = (stack.facts.id, stack.facts.index);
             match accelerate(&mut client, stack, options) {
                 Ok((built, counters_page)) => {
                     fast = Some(built);
-                    held = Some(Held { stack: number, counters_page });
+                    held = Some(Held { stack: number, interface, counters_page });
                 }
                 Err(problem) => {
                     let _ = client.close_stack(number);
@@ -99,7 +100,7 @@ fn find(options: &EngineOptions) -> Found {
 
 pub(super) fn wish(options: &EngineOptions) -> OpenStack {
     OpenStack {
-        queue: options.queue,
+        queues: options.queues.clone(),
         frames: options.frames,
         frame_bytes: FRAME_BYTES,
         ring_entries: options.ring_entries,
@@ -113,10 +114,10 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
 type Built = ((Fast, Heart, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> Result<Built, Problem> {
-    let Opened { facts, socket, rings, frames, heartbeat, counters, counters_page } = opened;
+    let Opened { facts, sockets, frames, heartbeat, counters, counters_page } = opened;
     let table = client.take_table();
     let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
-    let parts = Reopened { facts, socket, rings, frames, heartbeat, counters };
+    let parts = Reopened { facts, sockets, frames, heartbeat, counters };
     Ok((build(parts, Ways::new(table), options, Checksums::Verify)?, counters_page))
 }
 
@@ -127,9 +128,12 @@ pub(super) fn build(
     options: &EngineOptions,
     before: Checksums,
 ) -> Result<(Fast, Heart, Counters), Problem> {
-    let Reopened { facts, socket, rings, frames, heartbeat, counters } = parts;
+    let Reopened { facts, sockets, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
-    let link = XdpLink::open(socket, rings, frames, facts.socket_facts(), &link_options)?;
+    let sockets = sockets.into_iter().zip(facts.socket_facts());
+    let sockets = sockets.map(|((socket, rings), facts)| XdpQueue { socket, rings, facts }).collect();
+    let link = XdpLink::open_all(sockets, frames, &link_options)?;
+    let queues = OurQueues::new(&facts);
     let heart = Heart::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
     ways.tell_anew();
@@ -139,7 +143,7 @@ pub(super) fn build(
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
-    let fast = Fast { link, stack, segments, ways, device, mode, checksums, owners, entries, lost: None };
+    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, owners, entries, lost: None };
     Ok((fast, heart, counters))
 }
 

@@ -110,7 +110,7 @@ impl Engine {
         let streams = self.streams.streams.iter_mut();
         let held = streams.filter_map(|(_, stream)| match stream.way {
             Way::Fast { id, .. } => Some(id),
-            Way::Kernel(..) | Way::Lost(_) => None,
+            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
         });
         held.collect()
     }

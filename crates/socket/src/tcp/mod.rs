@@ -1,8 +1,9 @@
 //! TCP: streams and listeners of an engine, past the kernel where that can be.
 //!
-//! [`Engine::tcp`] lends the calls. A connection past the kernel is the stack's ([`sidestep_stack::tcp`]); a kernel twin,
-//! bound and never connected, keeps its port, and a rule of steering brings its packets here from before the first SYN until
-//! its TIME-WAIT is over. A listener's twin listens in the kernel as well: connections that come by another interface are
+//! [`Engine::tcp`] lends the calls. A connection past the kernel is the stack's ([`sidestep_stack::tcp`]). One from here takes its
+//! local port from those that control has reserved for the engine and sends here whole; where a port is named, in a VLAN, and on
+//! a host that forwards, a kernel twin, bound and never connected, keeps the port, and a rule of steering brings its packets
+//! here from before the first SYN until its TIME-WAIT is over. A listener's twin listens in the kernel as well: connections that come by another interface are
 //! accepted like the others, and say so ([`Tcp::path`]). Where the fast path cannot be had, the same handles work over the
 //! kernel's sockets.
 //!
@@ -11,7 +12,8 @@
 //! ([`crate::Reason::RouteUnknown`]). What is open when that comes to pass keeps its way; a connection that has none yet is
 //! answered along the frame that it came in, as is one whose way back leads out of another interface.
 //!
-//! Nothing waits but [`Tcp::connect`], [`Tcp::listen`] and [`Tcp::close_listener`], which talk to control at set-up.
+//! Nothing waits but [`Tcp::listen`], for control's answer ([`Tcp::begin_listening`] does not), and [`Tcp::close_listener`], where
+//! connections that it has accepted are open: each gets a rule of its own.
 //! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
 //! answer do so if the program polls, answers, and polls again.
 //!
@@ -51,6 +53,8 @@ mod headers;
 mod linger;
 mod listen;
 mod news;
+mod opening;
+mod ports;
 mod profile;
 mod segments;
 mod table;

@@ -8,12 +8,14 @@ mod support;
 #[allow(dead_code)]
 mod roles;
 
+mod control;
 mod endings;
 mod leaving;
 mod lost;
 mod many;
 mod peer;
 mod pieces;
+mod pool;
 mod router;
 mod transfer;
 mod ways;

@@ -173,11 +173,11 @@ fn what_a_router_says_ends_a_connection_in_the_making() {
         let kernels = b.within(|| Ok(std::net::TcpStream::connect(at).unwrap_err().raw_os_error())).unwrap().unwrap();
         let options = engine.tcp().defaults();
         let stream = b.within(|| engine.tcp().connect(at, None, options)).unwrap();
-        assert!(engine.tcp().path(stream).unwrap().is_accelerated());
         wait(&format!("the router's word of {kind} {to}"), || {
             engine.poll().unwrap();
             engine.tcp().readiness(stream).unwrap().has(Readiness::ERROR).then_some(())
         });
+        assert!(engine.tcp().path(stream).unwrap().is_accelerated());
         let error = engine.tcp().take_error(stream).unwrap().unwrap();
         assert_eq!(error.errno(), kernels, "{kind} {to}: {error}");
         engine.tcp().close(stream).unwrap();

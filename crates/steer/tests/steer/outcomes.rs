@@ -294,9 +294,18 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that are not in the frame: each with a test of its own in `verdicts`, StackGone in the crate's unit tests.
-const ELSEWHERE: [Reason; 6] =
-    [Reason::Disabled, Reason::StackGone, Reason::Stale, Reason::Queue, Reason::NoSocket, Reason::Forwarded];
+/// Reasons that are not in the frame: each with a test of its own in `verdicts` or `ports`, StackGone in the crate's unit
+/// tests.
+const ELSEWHERE: [Reason; 8] = [
+    Reason::Disabled,
+    Reason::StackGone,
+    Reason::Stale,
+    Reason::Queue,
+    Reason::NoSocket,
+    Reason::Forwarded,
+    Reason::Port,
+    Reason::DropQueue,
+];
 
 #[test]
 fn every_frame_goes_where_it_must() {

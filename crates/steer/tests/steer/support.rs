@@ -96,7 +96,7 @@ pub(crate) fn bare_socket() -> OwnedFd {
 }
 
 pub(crate) fn stack(tables: &Tables, label: &str) -> (StackId, OwnedFd) {
-    let options = StackOptions { label: label.to_owned(), frame_bytes_max: FRAME_BYTES_MAX };
+    let options = StackOptions { label: label.to_owned(), frame_bytes_max: FRAME_BYTES_MAX, first_queue: 0 };
     tables.stack_create(&options).unwrap()
 }
 

@@ -5,13 +5,13 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-use sidestep_steer::{Attach, Mode, Protocol, QUEUES_MAX, Reason, Steering, Vlan, VlanMatch};
+use sidestep_steer::{Attach, Mode, Protocol, QUEUES_MAX, Reason, Steering, Verdict, Vlan, VlanMatch};
 use sidestep_sys::memory::{Access, Mapping};
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Lab, Options};
 
 use crate::frames::{Frame, TCP, UDP};
-use crate::support::{Pins, Stage, bare_socket, can_run, group, ifindex, listener, set_forwarding, stack};
+use crate::support::{Pins, Stage, bare_socket, can_run, flow, group, ifindex, listener, set_forwarding, stack};
 
 const LOCAL: &str = "10.0.0.1:5000";
 const REMOTE: &str = "10.0.0.2:6000";
@@ -238,7 +238,15 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
             let socket = bare_socket();
             stage.tables().set_socket(stage.stack, QUEUES_MAX - 1, socket.as_fd())?;
             assert!(stage.tables().set_socket(stage.stack, QUEUES_MAX, socket.as_fd()).is_err());
-            let mut on = |queue| stage.rehearsal.run_on(&frame(), ifindex, queue).unwrap().reason;
+            stage.steer(&listener(Protocol::Tcp, LOCAL, VlanMatch::Any));
+            let segment = Frame::new(TCP, REMOTE, LOCAL, Vlan::Untagged);
+            let mut of = |frame: &[u8], queue| stage.rehearsal.run_on(frame, ifindex, queue).unwrap();
+            for queue in [1, QUEUES_MAX, QUEUES_MAX + 1] {
+                let outcome = of(&segment.bytes, queue);
+                assert_eq!((outcome.reason, outcome.verdict), (Reason::DropQueue, Verdict::Drop));
+            }
+            assert_eq!(of(&segment.bytes, QUEUES_MAX - 1).reason, Reason::Listener);
+            let mut on = |queue| of(&frame(), queue).reason;
             assert_eq!(on(0), Reason::Listener);
             assert_eq!(on(1), Reason::NoSocket);
             assert_eq!(on(QUEUES_MAX - 1), Reason::Listener);
@@ -247,6 +255,55 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
             Ok(())
         })
         .unwrap();
+}
+
+/// The kernel would reset a connection that comes by another queue than its owner's, for as long as that one lives.
+#[test]
+fn segments_on_a_queue_without_a_socket_are_dropped_while_their_owner_lives() {
+    if !can_run() {
+        return;
+    }
+    let pins = Pins::new();
+    let lab = Lab::up(&Options { queues: 4, ..Options::default() }).unwrap();
+    let work = || {
+        let ifindex = ifindex("lab0");
+        let _steering = Steering::attach(&Attach { ifindex, mode: Mode::Native, directory: pins.directory() })?;
+        let mut stage = Stage::new();
+        let vlan = Vlan::Untagged;
+        let (v4, v6) = (("10.0.0.2:6000", "10.0.0.1:5000"), ("[fd00::2]:6000", "[fd00::1]:5000"));
+        for (number, protocol) in [(TCP, Protocol::Tcp), (UDP, Protocol::Udp)] {
+            for (remote, local) in [v4, v6] {
+                let frame = Frame::new(number, remote, local, vlan);
+                for entry in [flow(protocol, local, remote, vlan), listener(protocol, local, VlanMatch::Any)] {
+                    stage.steer(&entry);
+                    let (elsewhere, verdict) = match protocol {
+                        Protocol::Tcp => (Reason::DropQueue, Verdict::Drop),
+                        Protocol::Udp => (Reason::NoSocket, Verdict::Pass),
+                    };
+                    for queue in 1..4 {
+                        let outcome = stage.rehearsal.run_on(&frame.bytes, ifindex, queue).unwrap();
+                        assert_eq!((outcome.reason, outcome.verdict), (elsewhere, verdict), "{entry} queue {queue}");
+                    }
+                    assert_eq!(stage.rehearsal.run_on(&frame.bytes, ifindex, 0).unwrap().verdict, Verdict::Redirect);
+                    stage.clear();
+                }
+            }
+        }
+        let segment = Frame::new(TCP, v4.0, v4.1, vlan);
+        let fragment = segment.clone().first_fragment(24);
+        stage.steer(&flow(Protocol::Tcp, v4.1, v4.0, vlan));
+        let on = |stage: &mut Stage, frame: &Frame| stage.rehearsal.run_on(&frame.bytes, ifindex, 1).unwrap().reason;
+        assert_eq!(on(&mut stage, &segment), Reason::DropQueue);
+        assert_eq!(on(&mut stage, &fragment), Reason::DropQueue);
+        // Silent for too long, the owner is taken for lost; without its socket it has ended.
+        stage.tables().beat_at(stage.stack, 0).unwrap();
+        assert_eq!(on(&mut stage, &segment), Reason::Stale);
+        stage.tables().beat(stage.stack).unwrap();
+        stage.tables().clear_socket(stage.stack, 0).unwrap();
+        assert_eq!(on(&mut stage, &segment), Reason::NoSocket);
+        Ok(())
+    };
+    lab.host(Side::A).within(work).unwrap();
 }
 
 #[test]

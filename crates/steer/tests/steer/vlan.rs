@@ -7,7 +7,7 @@ use sidestep_testkit::lab::Host;
 use sidestep_testkit::{vm, vm_tests};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-static PLAN: vm::Plan = vm::Plan { modules: &["veth", "8021q"], programs: &["ethtool"], devices: &[] };
+static PLAN: vm::Plan = vm::Plan { modules: &["veth", "8021q"], programs: &["ethtool"], ..vm::Plan::BARE };
 
 vm_tests!(PLAN: tagged_frames_reach_the_kernels_vlan_device, tagged_frames_of_an_entry_are_steered);
 

@@ -1,5 +1,6 @@
 //! QEMU: an emulated machine with two CPUs and two serial ports, one for the kernel's log, one for what the tests say.
 
+use super::cable::Laid;
 use super::kernel::Files;
 use super::{INSIDE, Plan, image, libraries};
 use sidestep_sys::{Problem, process};
@@ -48,6 +49,7 @@ pub(super) fn run(
     folder: &Path,
     kernel: &Files,
     plan: &Plan,
+    cable: Option<&Laid>,
     image: &Path,
     first_test: &str,
 ) -> Result<Ended, Problem> {
@@ -55,6 +57,9 @@ pub(super) fn run(
     let mut command = Command::new(libraries::find(QEMU)?);
     command.args(arguments(kernel, plan, image, &log)).arg("-append").arg(command_line(first_test)?);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(cable) = cable {
+        cable.apply_to(&mut command)?;
+    }
     process::die_with_parent(&mut command);
     let mut child = command.spawn().map_err(|error| Problem::failed(format!("cannot run {QEMU}"), error))?;
     let streams = (child.stdout.take(), child.stderr.take());
@@ -77,6 +82,7 @@ fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsStr
     arguments.extend([log_port, "-serial".into(), "stdio".into()]);
     arguments.extend(["-kernel".into(), kernel.vmlinux.clone().into(), "-initrd".into(), image.into()]);
     arguments.extend(plan.devices.iter().flat_map(|device| ["-device".into(), device.into()]));
+    arguments.extend(plan.cable.iter().flat_map(|cable| cable.arguments()).map(OsString::from));
     arguments
 }
 

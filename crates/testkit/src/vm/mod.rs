@@ -14,6 +14,7 @@
 //! ```
 
 mod archive;
+mod cable;
 mod chosen;
 mod image;
 mod init;
@@ -24,6 +25,7 @@ mod modules;
 mod outcome;
 mod transcript;
 
+pub use cable::{Cable, MACHINE, MACHINE_MAC, PEER, PEER_MAC, Peer, plug};
 pub use kernel::Kernel;
 
 /// Set inside the machine, on the kernel's command line: init's environment is made of what the kernel does not know.
@@ -38,11 +40,13 @@ pub struct Plan {
     pub programs: &'static [&'static str],
     /// Devices as QEMU's `-device` takes them.
     pub devices: &'static [&'static str],
+    /// A device that is wired to this host, which takes root.
+    pub cable: Option<&'static Cable>,
 }
 
 impl Plan {
     /// A machine that has nothing but the kernel, `ip`, and the tests.
-    pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[] };
+    pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[], cable: None };
 }
 
 /// The tests of one binary that run on one kernel.

@@ -1,8 +1,9 @@
 //! The host's side of a test: one machine for all tests of a suite, and what became of each in there.
 
 use super::transcript::{Ending, Transcript};
-use super::{Suite, chosen, image, libraries, machine};
+use super::{Suite, cable, chosen, image, libraries, machine};
 use sidestep_sys::Problem;
+use sidestep_sys::process::is_root;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -21,6 +22,8 @@ struct Heard {
 
 #[derive(Debug)]
 enum Absence {
+    /// Whoever runs the tests may not; nothing is wrong with the host.
+    NeedsRoot,
     /// This host lacks something.
     Unavailable(Problem),
     /// It has all, and still it did not work.
@@ -37,6 +40,7 @@ pub(super) fn of(suite: &'static Suite, test: &str) {
     match run.get_or_init(|| boot(suite, &name)) {
         Ok(heard) => judge(heard, &name, suite.kernel.series()),
         Err(Absence::Broken(problem)) => panic!("{problem}"),
+        Err(Absence::NeedsRoot) => eprintln!("skipped: needs root"),
         Err(Absence::Unavailable(problem)) if std::env::var_os(REQUIRED).is_some_and(|value| value == "required") => {
             panic!("{problem}")
         }
@@ -66,9 +70,17 @@ fn boot(suite: &'static Suite, first: &str) -> Result<Heard, Absence> {
     if !tests.iter().any(|test| test == first) {
         tests.push(first.to_owned());
     }
+    let cable = match suite.plan.cable {
+        Some(_) if !is_root() => return Err(Absence::NeedsRoot),
+        Some(cable) => {
+            cable::unavailable().map_or(Ok(()), |problem| Err(Absence::Unavailable(problem)))?;
+            Some(cable.lay().map_err(Absence::Broken)?)
+        }
+        None => None,
+    };
     let folder = Folder::new(suite.kernel.series()).map_err(Absence::Broken)?;
     let image = image::write(&folder.0, &kernel, suite.plan, &tests).map_err(Absence::Broken)?;
-    let ended = machine::run(&folder.0, &kernel, suite.plan, &image, first).map_err(Absence::Broken)?;
+    let ended = machine::run(&folder.0, &kernel, suite.plan, cable.as_ref(), &image, first).map_err(Absence::Broken)?;
     Ok(Heard { transcript: Transcript::read(&ended.output), log: ended.log, is_late: ended.is_late })
 }
 

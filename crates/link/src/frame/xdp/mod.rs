@@ -1,21 +1,28 @@
-//! Frames of one device queue, over an AF_XDP socket (linux/if_xdp.h; Linux 5.11).
+//! Frames of one device queue, or of several, over an AF_XDP socket for each (linux/if_xdp.h; Linux 5.11).
 //!
-//! The link needs the socket's descriptor, its rings and the frame memory, mapped, and their facts; it needs no privilege. Who
-//! has made the socket and bound it is another matter (`sidestep control`, or this process as root).
+//! The link needs the sockets' descriptors, their rings and the frame memory, mapped, and their facts; it needs no privilege.
+//! Who has made the sockets and bound them is another matter (`sidestep control`, or this process as root).
+//!
+//! Several queues have one memory and one accounting of its frames. Received is from each in turn; sent is by the lowest, so that
+//! frames leave in the order in which they were handed over, by one system call for all of them.
 
 mod kick;
+mod queue;
 mod sending;
 mod sqpoll;
 mod thread;
 
 pub use kick::{Idle, Kick};
+pub use queue::XdpQueue;
 pub use sending::Sending;
 
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
 use kick::Kicker;
-use sidestep_sys::Problem;
-use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, Umem, Xsk, XskFacts, kick as call, take_error};
+use queue::{Queue, Turns};
+use rustix::event::epoll;
+use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, Umem, Xsk, XskFacts, take_error};
+use sidestep_sys::{Problem, channels};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -27,33 +34,35 @@ const FILL_BATCH: u32 = 8;
 pub struct XdpOptions {
     /// Who makes frames leave.
     pub kick: Kick,
-    /// Frames lent to the kernel for receiving; half of all, or what the FILL ring holds, if none is given. The fewer there
-    /// are, the sooner each is used again while the cache still has it, and the shorter a burst may be.
+    /// Frames lent to the kernel for receiving by each queue; half of all for all of them, or what the FILL ring holds, if none
+    /// is given. The fewer there are, the sooner each is used again while the cache still has it, and the shorter a burst may be.
     pub fill: Option<u32>,
 }
 
-/// One device queue.
+/// Device queues of one interface, mostly one.
 #[derive(Debug)]
 pub struct XdpLink {
     // Before the rings: its thread looks at them.
     kicker: Kicker,
-    rx: Consumer<Descriptor>,
+    queues: Box<[Queue]>,
+    turns: Turns,
+    /// Which of the queues is sent by.
+    sender: usize,
+    /// Of that queue.
     tx: Producer<Descriptor>,
-    fill: Producer<u64>,
     completion: Consumer<u64>,
     frames: Frames,
-    fill_target: u32,
     /// Frames handed over after which `send` takes sent ones back by itself: the kernel sends nothing while the COMPLETION
     /// ring is full, and a caller that always finds something to receive need not poll.
     reap_at: u32,
     facts: FrameFacts,
-    polls_device: bool,
     received: u64,
     sent: u64,
     full: u64,
     calls: u64,
     umem: Umem,
-    socket: OwnedFd,
+    /// An epoll of the sockets, where there are several.
+    all: Option<OwnedFd>,
 }
 
 impl XdpLink {
@@ -68,77 +77,77 @@ impl XdpLink {
         socket: OwnedFd,
         rings: Rings,
         umem: Umem,
-        xsk: XskFacts,
+        facts: XskFacts,
         options: &XdpOptions,
     ) -> Result<Self, Problem> {
-        let place = format!("queue {} of {}", xsk.queue, xsk.interface);
+        Self::open_all(vec![XdpQueue { socket, rings, facts }], umem, options)
+    }
+
+    /// The same over a socket for each of several queues of one interface, all with this memory.
+    pub fn open_all(sockets: Vec<XdpQueue>, umem: Umem, options: &XdpOptions) -> Result<Self, Problem> {
         let refused = |why: &str| {
-            Problem::failed(format!("cannot use the AF_XDP socket of {place}"), why)
-                .next("give it a fresh socket with four rings of its own")
+            Problem::failed("cannot make a link of AF_XDP sockets", why).next("give it a fresh socket for each queue")
         };
-        let (Some(rx), Some(tx), Some(fill), Some(completion)) = (rings.rx, rings.tx, rings.fill, rings.completion)
-        else {
-            return Err(refused("it lacks a ring"));
-        };
-        if !tx.is_fresh() || !fill.is_fresh() {
-            return Err(refused("it has been used before"));
+        let count = u8::try_from(sockets.len()).map_err(|_| refused("there are too many"))?;
+        let (mut queues, mut facts, mut senders) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, socket) in (0..count).zip(sockets) {
+            let (queue, sender, of_queue) = Queue::open(socket, (number, count), options)?;
+            queues.push(queue);
+            facts.push(of_queue);
+            senders.push(sender);
         }
-        let kicker = Kicker::start(options.kick, socket.as_fd(), &tx)?;
+        // Devices may receive by more queues than they transmit by, as virtio-net does with an XDP program: those with low numbers do
+        // both. In copy mode the kernel leaves frames of the others where they are, without an error.
+        let lowest = (0..queues.len()).min_by_key(|at| facts[*at].queue);
+        let Some(sender) = lowest else { return Err(refused("there is none")) };
+        let (xsk, queue) = (&facts[sender], &queues[sender]);
+        let queue::Sender { tx, completion } = senders.swap_remove(sender);
+        let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx)?;
         let geometry = xsk.geometry;
-        let fill_target = options.fill.unwrap_or(geometry.frames.div_ceil(2)).min(xsk.rings.fill).min(geometry.frames);
         let reap_at = (xsk.rings.completion / 2).max(1);
+        let numbers = channels::ranges(facts.iter().map(|facts| facts.queue));
         let facts = FrameFacts {
-            place,
+            place: format!("queue{} {numbers} of {}", if count == 1 { "" } else { "s" }, xsk.interface),
             frames: geometry.frames,
             frame_bytes: geometry.frame_bytes,
             receive_bytes_max: geometry.receive_bytes_max(),
             send_bytes_max: geometry.frame_bytes,
             sender: kicker.sender(),
-            xsk: Some(xsk),
+            xsks: facts,
         };
-        let polls_device = facts.xsk.as_ref().is_some_and(|xsk| xsk.busy_poll.is_some());
-        let frames = Frames::new(geometry.frames, geometry.frame_bytes);
+        let frames = Frames::new(geometry.frames, geometry.frame_bytes, count);
         let (received, sent, full, calls) = (0, 0, 0, 0);
+        let turns = Turns::new(queues.len());
+        let all = if count == 1 { None } else { Some(watch(&queues)?) };
         let mut link = Self {
             kicker,
-            rx,
+            queues: queues.into(),
+            sender,
+            turns,
             tx,
-            fill,
             completion,
             frames,
-            fill_target,
             reap_at,
             facts,
-            polls_device,
             received,
             sent,
             full,
             calls,
             umem,
-            socket,
+            all,
         };
-        link.refill(1);
+        link.queues.iter_mut().for_each(|queue| queue.refill(&mut link.frames, 1));
         Ok(link)
     }
 
-    /// The socket, to be slept on (poll(2), epoll(7)) or looked at.
+    /// What becomes readable when a frame has come, to be slept on (poll(2), epoll(7)): the socket, or an epoll of several.
     pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.all.as_ref().map_or_else(|| self.sender(), AsFd::as_fd)
     }
 
-    /// Lends free frames to the kernel, if at least `batch` are missing there.
-    #[inline]
-    fn refill(&mut self, batch: u32) {
-        let missing = self.fill_target.saturating_sub(self.frames.tally().fill);
-        if missing < batch {
-            return;
-        }
-        let count = missing.min(self.fill.free(missing));
-        for _ in 0..count {
-            let Some(index) = self.frames.take(Place::Fill) else { break };
-            self.fill.push(self.frames.address(index, 0));
-        }
-        self.fill.publish();
+    /// The socket that is sent by.
+    fn sender(&self) -> BorrowedFd<'_> {
+        self.queues[self.sender].socket.as_fd()
     }
 
     /// Takes back frames that have been sent.
@@ -154,19 +163,20 @@ impl XdpLink {
         }
     }
 
-    /// Has the kernel look at the FILL ring, or polls the device by our own call.
-    #[cold]
-    fn drive_receiving(&mut self) -> io::Result<()> {
-        self.calls += 1;
-        match call::receive(self.socket.as_fd()) {
-            Err(error) if !call::is_retry(&error) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
     fn kick(&mut self) -> io::Result<()> {
-        self.kicker.kick(self.socket.as_fd(), &self.tx, &mut self.calls)
+        let socket = self.queues[self.sender].socket.as_fd();
+        self.kicker.kick(socket, &self.tx, &mut self.calls)
     }
+}
+
+/// An epoll that is readable when one of the sockets is.
+fn watch(queues: &[Queue]) -> Result<OwnedFd, Problem> {
+    let failed = |error: rustix::io::Errno| Problem::failed("cannot watch several AF_XDP sockets", error);
+    let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    for queue in queues {
+        epoll::add(&all, &queue.socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)?;
+    }
+    Ok(all)
 }
 
 impl FrameLink for XdpLink {
@@ -180,19 +190,29 @@ impl FrameLink for XdpLink {
             sent: self.sent,
             full: self.full,
             calls: self.calls,
-            faults: self.frames.faults() + self.rx.faults() + self.completion.faults(),
+            faults: self.frames.faults()
+                + self.queues.iter().map(|queue| queue.rx.faults()).sum::<u64>()
+                + self.completion.faults(),
             tally: self.frames.tally(),
         }
     }
 
     #[inline]
     fn receive(&mut self) -> Option<Received> {
-        let descriptor = self.rx.pop()?;
-        self.rx.release();
-        let frame = self.frames.receive(descriptor, None);
-        self.received += u64::from(frame.is_some());
-        self.refill(FILL_BATCH);
-        frame
+        for _ in 0..self.queues.len() {
+            let number = self.turns.at();
+            let queue = &mut self.queues[number];
+            if let Some(descriptor) = queue.rx.pop() {
+                queue.rx.release();
+                let frame = self.frames.receive(number as u8, descriptor, None);
+                self.received += u64::from(frame.is_some());
+                queue.refill(&mut self.frames, FILL_BATCH);
+                self.turns.took();
+                return frame;
+            }
+            self.turns.next();
+        }
+        None
     }
 
     #[inline]
@@ -268,9 +288,8 @@ impl FrameLink for XdpLink {
     #[inline]
     fn poll(&mut self) -> io::Result<()> {
         self.reap();
-        self.refill(FILL_BATCH.min(self.fill_target));
-        if self.polls_device || self.fill.needs_wakeup() {
-            self.drive_receiving()?;
+        for queue in &mut self.queues {
+            queue.poll(&mut self.frames, &mut self.calls)?;
         }
         // What a kick has left behind, when the device had no room or a call sends only so many.
         if self.tx.pending() != 0 { self.kick() } else { self.kicker.report() }
@@ -278,7 +297,7 @@ impl FrameLink for XdpLink {
 
     fn check(&mut self) -> io::Result<()> {
         self.calls += 1;
-        take_error(self.socket.as_fd())?;
+        self.queues.iter().try_for_each(|queue| take_error(queue.socket.as_fd()))?;
         self.kicker.report()
     }
 }

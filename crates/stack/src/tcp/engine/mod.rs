@@ -11,9 +11,11 @@ mod listening;
 mod orphans;
 mod settle;
 mod short;
+mod tuple;
 
 pub use close::Shutdown;
 pub use ingress::{Incoming, Received};
+pub use tuple::Tuple;
 
 use super::config::Config;
 use super::cookie::Cookies;
