@@ -16,6 +16,7 @@ use sidestep_plane::client::{Client, Stack as Opened};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::OpenStack;
 use sidestep_plane::place;
+use sidestep_plane::rss::Spread;
 use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::{Problem, offload};
@@ -42,10 +43,18 @@ impl Engine {
             Some((fast, heart, counters)) => (Some(fast), heart, counters),
             None => (None, Heart::without(), Counters::private()?),
         };
+        let mut streams = Streams::default();
+        if let Some(Fast { queues, device, .. }) = &fast
+            && queues.may_miss().is_err()
+        {
+            // In the network namespace of this call, wherever the program polls.
+            let name = sidestep_sys::interface::name_of_index(*device).unwrap_or_default();
+            streams.ports.learn(Box::new(Spread::read(&name)));
+        }
         Ok(Self {
             guard,
             sockets: super::Sockets::default(),
-            streams: Streams::default(),
+            streams,
             buffers: Buffers::new(),
             released: Released::default(),
             counters,

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::flow::Flows;
 use crate::options::{MulticastOut, UdpOptions};
 use crate::reason::{Path, Reason};
+use crate::tcp::Ports;
 use crate::twin::Twin;
 use sidestep_link::frame::FrameLink;
 use sidestep_plane::counters::Counter;
@@ -20,6 +21,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// Datagrams that one socket may leave unread, beside the share of all frames that is left for it.
 pub(super) const QUEUE_MAX: usize = 1024;
 
+/// Ports that the kernel is asked for until what comes to one comes by a queue of ours.
+const PORT_TRIES: usize = 256;
+
 impl Engine {
     /// Binds a UDP socket. The kernel decides whether it may, and gives the port where `address` has none; a group's address
     /// is allowed, too.
@@ -32,6 +36,46 @@ impl Engine {
             let next = format!("see who has the port: ss -ulpn sport = :{}", address.port());
             failed(&error).next(next).errno(error.raw_os_error())
         })?;
+        self.insert(twin, None, options).map_err(|error| failed(&error))
+    }
+
+    /// Binds a UDP socket and fixes its peer at once ([`Engine::connect`]). Where the device receives by queues that are not
+    /// this engine's, its port is one for which datagrams of the peer come by one that is, if that can be known; else its
+    /// path is [`Reason::QueueElsewhere`].
+    pub fn bind_toward(&mut self, peer: SocketAddr, options: &UdpOptions) -> Result<Handle, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
+        if !self.guard.is_same_process() {
+            return Err(failed(&Error::Forked));
+        }
+        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+        let open = || -> std::io::Result<(Twin, SocketAddr)> {
+            let twin = Twin::bind(SocketAddr::new(any, 0), options)?;
+            twin.connect(peer)?;
+            let local = twin.local()?;
+            Ok((twin, local))
+        };
+        let ports = &self.streams.ports;
+        let is_good = |local| {
+            let receives = self.fast.as_ref().is_none_or(|fast| ports.receives(&fast.queues, local, peer));
+            receives || !ports.depend_on_port(local, peer)
+        };
+        // Kept until the end: a port that was let go would be given again.
+        let mut others = Vec::new();
+        let twin = loop {
+            let (twin, local) = open().map_err(|error| {
+                failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
+            })?;
+            if others.len() == PORT_TRIES || is_good(local) {
+                break twin;
+            }
+            others.push(twin);
+        };
+        self.insert(twin, Some(peer), options).map_err(|error| failed(&error))
+    }
+
+    /// A new socket over its twin.
+    fn insert(&mut self, twin: Twin, peer: Option<SocketAddr>, options: &UdpOptions) -> Result<Handle, Problem> {
+        let failed = |why: &dyn std::fmt::Display| Problem::failed("it has no place", why);
         let local = twin.local().map_err(|error| failed(&error))?;
         if options.multicast_out == MulticastOut::Engine
             && let Some(fast) = &self.fast
@@ -42,7 +86,7 @@ impl Engine {
         let socket = Socket {
             twin,
             local,
-            peer: None,
+            peer,
             options: *options,
             id: None,
             detour: None,
@@ -171,9 +215,9 @@ impl Engine {
     }
 
     fn try_to_accelerate(&mut self, place: usize) -> Result<(), Reason> {
-        let Self { sockets, fast, .. } = self;
+        let Self { sockets, fast, streams, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let entries = wanted(fast, socket)?;
+        let entries = wanted(fast, &streams.ports, socket)?;
         enter(fast, socket, place)?;
         for entry in entries {
             if let Err(reason) = self.steer(place, entry) {
@@ -258,7 +302,7 @@ impl Engine {
 }
 
 /// The rules for a socket's own address.
-fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
+fn wanted(fast: &Fast, ports: &Ports, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
     let is_here = |address: IpAddr| address.is_loopback() || fast.ways.is_ours(address);
     if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
@@ -273,7 +317,9 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
         // Who is connected receives from its peer alone, and a group sends nothing.
         (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
         (Some(remote), _) => {
-            fast.queues.may_miss()?;
+            if !ports.receives(&fast.queues, local, remote) {
+                return Err(Reason::QueueElsewhere);
+            }
             vec![Entry::Flow { protocol, local, remote, vlan }]
         }
         (None, SocketAddr::V6(both)) if both.ip().is_unspecified() && !socket.options.only_v6 => {

@@ -67,6 +67,7 @@ pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
+pub(crate) use ports::Ports;
 pub(crate) use segments::{Arrived, Segments};
 pub(crate) use table::{Streams, is_token};
 

@@ -141,6 +141,20 @@ impl Ports {
         self.spread.as_ref()?.toward(Protocol::Tcp, remote, source).ok()
     }
 
+    /// Whether another local port may do where this one does not.
+    pub(crate) fn depend_on_port(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let toward = self.spread.as_ref().map(|spread| spread.toward(Protocol::Udp, remote, local.ip()));
+        toward.is_some_and(|toward| toward.is_ok_and(|toward| toward.depends_on_port()))
+    }
+
+    /// Whether datagrams from `remote` to `local` come by a queue of ours, as far as can be known.
+    pub(crate) fn receives(&self, queues: &OurQueues, local: SocketAddr, remote: SocketAddr) -> bool {
+        let queue = |spread: &Spread| spread.queue_of(Protocol::Udp, remote, local);
+        let is_known =
+            || self.spread.as_deref().is_some_and(|spread| queue(spread).is_ok_and(|queue| queues.has(queue)));
+        queues.may_miss().is_ok() || is_known()
+    }
+
     fn choose_of(
         &mut self,
         fast: &Fast,

@@ -225,3 +225,28 @@ fn datagrams_longer_than_a_frame_go_by_the_kernel() {
         engine.release(datagram);
     }
 }
+
+/// Bound and connected in one step, from a port that nobody has named.
+#[test]
+fn a_socket_toward_a_peer_asks_past_the_kernel() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(a);
+    let mut engine = engine(a);
+    for is_v6 in [false, true] {
+        let server = kernel(b, SocketAddr::new(address(b, is_v6), 7000));
+        let at = server.local_addr().unwrap();
+        let socket = a.within(|| engine.bind_toward(at, &UdpOptions::default())).unwrap();
+        warm_up(&mut engine, socket, at);
+        assert!(engine.path(socket).unwrap().is_accelerated());
+        engine.send(socket, b"ask").unwrap();
+        let mut asked = [0; 8];
+        let (count, from) = heard(&mut engine, &server, &mut asked);
+        assert_eq!((&asked[..count], from), (&b"ask"[..], engine.local(socket).unwrap()));
+        server.send_to(b"answer", from).unwrap();
+        let datagram = receive(&mut engine, socket);
+        assert_eq!((engine.payload(&datagram), datagram.by_kernel()), (&b"answer"[..], false));
+        engine.release(datagram);
+        engine.close(socket).unwrap();
+    }
+}
