@@ -5,9 +5,12 @@ mod known;
 mod socket;
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
+use crate::registry::printable;
 use interface::Interface;
 use known::Known;
-use sidestep_plane::message::{Code, ELSEWHERE_MAX, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts, ranges};
+use sidestep_plane::message::{
+    Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Protocol, Refusal, StackFacts, ranges,
+};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::problem::{note, say};
@@ -37,6 +40,8 @@ pub(crate) struct Xdp {
     pins: PathBuf,
     /// Names of the interfaces that are served, from the start to the end; empty for any, while it has stacks.
     served: Vec<String>,
+    /// Detaches from an interface with its last stack.
+    detaches_unused: bool,
     interfaces: BTreeMap<u32, Interface>,
     stacks: BTreeMap<u32, Placed>,
     known: Known,
@@ -44,11 +49,17 @@ pub(crate) struct Xdp {
 
 impl Xdp {
     /// Adopts what an earlier control has pinned, and attaches to the interfaces that were named.
-    pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
+    pub(crate) fn start(
+        pins: &Path,
+        served: &[String],
+        detaches_unused: bool,
+        links: &[Link],
+    ) -> Result<Self, Problem> {
         steer::mount(pins)?;
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
         let known = Known::default();
-        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, known };
+        let (pins_of_all, served) = (pins.to_owned(), served.to_vec());
+        let mut xdp = Self { pins: pins_of_all, served, detaches_unused, interfaces, stacks, known };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -59,7 +70,7 @@ impl Xdp {
                 result => {
                     let why = result.map_or_else(|problem| problem.brief(), |_| "it is no longer attached".into());
                     note(format!("removes what an earlier control has left for interface {index}: {why}"));
-                    Steering::remove(&directory)?;
+                    Steering::sweep(&directory)?;
                 }
             }
         }
@@ -118,6 +129,11 @@ impl Xdp {
 
     /// The program on an interface, attached now if it is not yet.
     fn attach(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+        if self.interfaces.get(&link.index).is_some_and(|it| it.could_be_better(mode)) && !self.is_used(link.index) {
+            // Somebody wanted it so who has gone: nobody after has to have it that way.
+            self.detach(link.index)
+                .map_err(|problem| Refusal::of(Code::Kernel, format!("cannot serve {}", link.name), &problem))?;
+        }
         if !self.interfaces.contains_key(&link.index) {
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
@@ -126,14 +142,21 @@ impl Xdp {
         self.interfaces.get_mut(&link.index).ok_or_else(missing)
     }
 
-    /// Detaches from an interface that nobody needs any more.
+    fn is_used(&self, index: u32) -> bool {
+        self.stacks.values().any(|placed| placed.interface == index)
+    }
+
+    /// Detaches from an interface that nobody needs any more, if that is wanted: attaching and detaching stops some devices
+    /// for seconds, and drops their link.
     fn leave(&mut self, index: u32) -> Result<(), Problem> {
         let Some(interface) = self.interfaces.get(&index) else { return Ok(()) };
-        let is_used = self.stacks.values().any(|placed| placed.interface == index);
-        if is_used || self.served.contains(&interface.steering.facts().interface) {
-            return Ok(());
-        }
-        self.interfaces.remove(&index);
+        let is_served = self.served.contains(&interface.steering.facts().interface);
+        if !self.detaches_unused || is_served || self.is_used(index) { Ok(()) } else { self.detach(index) }
+    }
+
+    fn detach(&mut self, index: u32) -> Result<(), Problem> {
+        let Some(interface) = self.interfaces.remove(&index) else { return Ok(()) };
+        note(format!("detached from {}", interface.steering.facts().interface));
         Steering::remove(&self.directory(index)).map(|_| ())
     }
 
@@ -341,6 +364,37 @@ impl Dataplane for Xdp {
         removed.map(|_| ()).map_err(failed)
     }
 
+    fn programs(&self) -> Vec<ProgramLine> {
+        let line = |(index, interface): (&u32, &Interface)| {
+            let stacks = self.stacks.values().filter(|placed| placed.interface == *index).count() as u32;
+            let is_generic = interface.mode() == Mode::Generic;
+            let facts = interface.steering.facts();
+            let id = facts.program_id;
+            ProgramLine { interface: interface.name(), index: *index, id, is_generic, stacks }
+        };
+        self.interfaces.iter().map(line).collect()
+    }
+
+    fn release(&mut self, interface: &str) -> Result<(), Refusal> {
+        let thing = || format!("cannot let go of {}", printable(interface, NAME_BYTES_MAX));
+        let found = self.interfaces.iter().find(|(_, it)| it.name() == interface).map(|(index, _)| *index);
+        let index = found.ok_or_else(|| {
+            Refusal::new(Code::NoInterface, thing(), "no program of ours is attached to it").next("see: sidestep ps")
+        })?;
+        if self.served.iter().any(|served| served == interface) {
+            return Err(Refusal::new(Code::Limit, thing(), "the control plane was told to serve it to its end")
+                .next("end it, and start it without --interface"));
+        }
+        if self.is_used(index) {
+            let stacks = self.stacks.iter().filter(|(_, placed)| placed.interface == index);
+            let stacks = ranges(stacks.map(|(stack, _)| *stack));
+            return Err(
+                Refusal::new(Code::Taken, thing(), format!("stack {stacks} is on it")).next("see whose: sidestep ps")
+            );
+        }
+        self.detach(index).map_err(|problem| Refusal::of(Code::Kernel, thing(), &problem))
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         let counters = self.placed(stack).ok().and_then(|(interface, _)| interface.steering.tables().counters().ok());
         let wrong = |counter: &steer::Counter| counter.should_be_zero() && counter.value != 0;
@@ -435,6 +489,76 @@ fn theirs(entry: &steer::Entry) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mirror::Mirror;
+    use libbpf_rs::{MapCore, MapFlags, MapHandle};
+    use sidestep_testkit::lab::{Lab, Options, Side};
+
+    /// What a release before or after this one has left cannot be read: its rows have another shape.
+    #[test]
+    fn pins_of_another_layout_make_way_and_are_said_to() {
+        if !sidestep_sys::process::is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        let lab = Lab::up(&Options::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pins = folder.path().join("bpf");
+        let work = || {
+            let mirror = Mirror::open(1, None).unwrap();
+            let link = mirror.links().iter().find(|link| link.name == "lab0").unwrap().clone();
+            let program = || sidestep_sys::xdp::device("lab0").unwrap().xdp_program;
+            let start = || Xdp::start(&pins, &[], false, mirror.links()).unwrap();
+            let mut before = start();
+            before.attach(&link, Mode::Copy).unwrap();
+            let directory = before.directory(link.index);
+            drop(before);
+            let adopted = start();
+            assert_eq!(adopted.programs().len(), 1, "of this layout it is taken over");
+            drop(adopted);
+            // The layout's number stands behind the magic one; the other release has a map that this one does not know.
+            let mut config = MapHandle::from_pinned_path(directory.join("config")).unwrap();
+            let mut bytes = config.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+            bytes[4] += 1;
+            config.update(&[0; 4], &bytes, MapFlags::ANY).unwrap();
+            config.pin(directory.join("of_another_release")).unwrap();
+            let refused = Steering::adopt(&directory, link.index).unwrap_err().to_string();
+            assert!(refused.contains("layout") && refused.contains("this version understands"), "{refused}");
+            assert!(program().is_some());
+            let mut after = start();
+            assert!(after.programs().is_empty() && !directory.exists());
+            assert_eq!(program(), None, "nobody would look after it");
+            assert!(after.adopt(&crate::testing::stack_facts(1, "lab0", 0)).is_err());
+            after.attach(&link, Mode::Copy).unwrap();
+            assert!(program().is_some());
+            after.end().unwrap();
+            assert_eq!(program(), None);
+            Ok(())
+        };
+        lab.host(Side::A).within(work).unwrap();
+    }
+
+    #[test]
+    fn a_generic_program_is_nobodys_but_who_asked_for_it() {
+        if !sidestep_sys::process::is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        let lab = Lab::up(&Options::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pins = folder.path().join("bpf");
+        let work = || {
+            let mirror = Mirror::open(1, None).unwrap();
+            let link = mirror.links().iter().find(|link| link.name == "lab0").unwrap().clone();
+            let mut xdp = Xdp::start(&pins, &[], false, mirror.links()).unwrap();
+            assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::Generic);
+            assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::Generic, "as it is");
+            assert_eq!(xdp.attach(&link, Mode::Copy).unwrap().mode(), Mode::ZeroCopy, "the next wants another");
+            let native = xdp.programs();
+            assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::ZeroCopy, "better than asked for");
+            assert_eq!(xdp.programs(), native, "not attached anew");
+            xdp.end().unwrap();
+            Ok(())
+        };
+        lab.host(Side::A).within(work).unwrap();
+    }
 
     #[test]
     fn entries_come_back_as_they_went() {
