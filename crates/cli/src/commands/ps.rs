@@ -145,7 +145,7 @@ fn describe_detail(detail: &DetailLine, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_plane::message::Missing;
+    use sidestep_plane::message::{Code, Missing};
 
     #[test]
     fn queues_are_told_and_those_that_are_somebody_elses() {
