@@ -8,7 +8,8 @@ use sidestep_plane::client::{Client, Notice, Stack};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::heartbeat::Heartbeat;
 use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues, StackFacts};
-use sidestep_sys::xdp::device;
+use sidestep_sys::xdp::program::{Filter, Program};
+use sidestep_sys::xdp::{Mode, device};
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -125,6 +126,11 @@ impl Place {
         assert!(command.args(arguments.split_whitespace()).status().unwrap().success(), "{arguments}");
     }
 
+    fn release(&self, interface: &str) -> Finished {
+        let socket = self.socket();
+        self.run(&["control", "--release", interface, "--socket", socket.to_str().unwrap()])
+    }
+
     fn ps(&self) -> serde_json::Value {
         let socket = self.socket();
         self.run(&["ps", "--json", "--socket", socket.to_str().unwrap()]).json()
@@ -203,7 +209,7 @@ impl Application {
 
 #[test]
 fn traffic_is_handed_over_and_given_back() {
-    let Some(mut place) = Place::new(&[]) else { return };
+    let Some(mut place) = Place::new(&["--detach-unused"]) else { return };
     assert_eq!(place.program(), None, "nothing is attached before somebody asks");
     let mut application = Application::new(&place);
     assert!(place.program().is_some());
@@ -253,7 +259,7 @@ fn traffic_is_handed_over_and_given_back() {
 
 #[test]
 fn killed_and_started_again_control_takes_over() {
-    let Some(mut place) = Place::new(&[]) else { return };
+    let Some(mut place) = Place::new(&["--detach-unused"]) else { return };
     let mut application = Application::new(&place);
     application.steer();
     assert!(application.comes_by_the_stack(true));
@@ -268,7 +274,7 @@ fn killed_and_started_again_control_takes_over() {
     other.kill().unwrap();
     other.wait().unwrap();
 
-    place.start(&[]);
+    place.start(&["--detach-unused"]);
     assert_eq!(place.program(), program, "taken over, not attached anew");
     assert!(place.log().contains("its owner has ended"), "{}", place.log());
     let mut client = place.client();
@@ -296,7 +302,7 @@ fn killed_and_started_again_control_takes_over() {
 
 #[test]
 fn a_dead_owner_is_noticed_and_a_lost_interface_told() {
-    let Some(place) = Place::new(&[]) else { return };
+    let Some(place) = Place::new(&["--detach-unused"]) else { return };
     let mut child = spawn_child(&place);
     assert!(place.program_on("other0").is_some());
     child.kill().unwrap();
@@ -339,6 +345,73 @@ fn there_is_one_control_and_it_knows_its_guests() {
     assert!(place.program().is_some(), "named interfaces are served from the start");
     let refusal = place.client().open_stack(OpenStack::on("lo")).unwrap_err();
     assert_eq!(refusal.code(), Code::InterfaceKind);
+}
+
+/// Attaching and detaching stops some devices for seconds; and who holds an interface that nobody uses has to let go of it.
+#[test]
+fn the_program_stays_until_control_ends_or_is_told_to_let_go() {
+    let Some(mut place) = Place::new(&[]) else { return };
+    let wish = || OpenStack { frames: 64, ring_entries: 32, ..OpenStack::on("lab0") };
+    let mut client = place.client();
+    let mut programs = Vec::new();
+    for _ in 0..5 {
+        let stack = client.open_stack(wish()).unwrap();
+        programs.push(place.program());
+        let release = place.release("lab0");
+        assert_eq!(release.code, 1);
+        assert!(release.stderr.contains(&format!("stack {} is on it", stack.facts.id)), "{}", release.stderr);
+        client.close_stack(stack.facts.id).unwrap();
+    }
+    assert!(programs[0].is_some() && programs.iter().all(|program| *program == programs[0]), "{programs:?}");
+    assert_eq!(place.log().matches("attached to lab0").count(), 1, "{}", place.log());
+    assert_eq!(place.program(), programs[0]);
+    let interfaces = place.ps()["interfaces"].clone();
+    assert_eq!((interfaces[0]["interface"].as_str(), interfaces[0]["stacks"].as_u64()), (Some("lab0"), Some(0)));
+    let text = place.run(&["ps", "--socket", place.socket().to_str().unwrap()]).stdout;
+    assert!(text.contains("sidestep control --release lab0"), "{text}");
+
+    // What a program keeps from others: MTUs that it has no frames for, and their programs.
+    let try_mtu = |mtu: &str| {
+        let mut command = place.lab.host(Side::B).command("ip").unwrap();
+        command.args(["link", "set", "lab0", "mtu", mtu]).stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(!try_mtu("9000"));
+    let own = || place.host().within(|| Program::load(Filter::UdpPort(9), 1)?.attach("lab0", Mode::Copy)).map(drop);
+    assert!(own().is_err());
+    assert_eq!(place.release("other0").code, 1, "nothing is there");
+    assert_eq!(place.release("lab0").stdout, "detached from lab0\n");
+    assert_eq!(place.program(), None);
+    assert!(try_mtu("9000") && try_mtu("1500"));
+    own().unwrap();
+    let stack = client.open_stack(wish()).unwrap();
+    client.close_stack(stack.facts.id).unwrap();
+    assert!(place.program().is_some(), "attached again");
+
+    // An interface of the same name is another one.
+    place.ip("link del other0");
+    place.ip("link add other0 type veth peer name other1");
+    place.ip("link set other0 up");
+    place.ip("link set other1 up");
+    let on = |place: &Place, name: &str| {
+        place.ps()["interfaces"].as_array().unwrap().iter().any(|line| line["interface"] == name)
+    };
+    let other = OpenStack { frames: 64, ring_entries: 32, ..OpenStack::on("other0") };
+    wait("a stack", || client.open_stack(other.clone()).ok());
+    assert!(on(&place, "other0") && on(&place, "lab0"));
+    place.ip("link del other0");
+    wait("its end", || (!on(&place, "other0")).then_some(()));
+    place.ip("link add other0 type veth peer name other1");
+    place.ip("link set other0 up");
+    place.ip("link set other1 up");
+    wait("a stack", || client.open_stack(other.clone()).ok());
+
+    // It outlives a control that is killed, and ends with one that is told to end.
+    let program = place.program();
+    place.stop("KILL");
+    place.start(&[]);
+    assert_eq!(place.program(), program);
+    place.stop("TERM");
+    assert_eq!((place.program(), place.program_on("other0")), (None, None));
 }
 
 /// A process that has a stack on the second interface, and does nothing.

@@ -106,7 +106,8 @@ fn control_place(host: &Host) -> PathBuf {
 /// The control plane of a host, until it is told to stop.
 fn control(host: &Host, stop: &AtomicBool) {
     host.enter().expect("root can enter");
-    let options = Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+    let options =
+        Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None, detaches_unused: false };
     run(&options, stop).expect("root can run a control plane");
 }
 

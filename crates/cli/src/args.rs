@@ -108,12 +108,19 @@ pub(crate) struct Control {
     /// Queues of a device that one user may have, beside root [default: half of them, and the last is root's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) user_queues: Option<u32>,
+    /// Detach from an interface with its last stack, not only at the end: some devices drop their link each time
+    #[arg(long)]
+    pub(crate) detach_unused: bool,
     /// Where to listen [default: control.sock in /run/sidestep/net-INODE, INODE being the network namespace's]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Detach everything that a control plane that was killed has left behind, and end
-    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "socket"])]
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "socket"])]
     pub(crate) cleanup: bool,
+    /// Have the control plane that runs detach from these interfaces, which no stack may be on, and end
+    #[arg(long, value_name = "NAME", value_delimiter = ',',
+          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "cleanup"])]
+    pub(crate) release: Vec<String>,
 }
 
 #[derive(Debug, Args)]

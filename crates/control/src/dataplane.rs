@@ -1,7 +1,7 @@
 //! What the registry asks of whoever moves the frames: the real one attaches programs and binds sockets, the one of the
 //! tests only remembers.
 
-use sidestep_plane::message::{Entry, OpenStack, Prepared, Refusal, StackFacts};
+use sidestep_plane::message::{Entry, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
 use std::io;
@@ -84,6 +84,12 @@ pub(crate) trait Dataplane {
 
     /// The ports whose TCP goes to a stack, in order.
     fn ports(&self, stack: u32) -> Vec<u16>;
+
+    /// Interfaces that have the program, by number.
+    fn programs(&self) -> Vec<ProgramLine>;
+
+    /// Detaches from an interface that no stack is on.
+    fn release(&mut self, interface: &str) -> Result<(), Refusal>;
 
     /// Frames on the interface of a stack that went where they should not, by the steering program's names for it, as far as
     /// there were any.

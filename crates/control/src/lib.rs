@@ -47,6 +47,9 @@ pub struct Options {
     pub permit: Permit,
     /// Where to listen; the place of this network namespace if not given.
     pub socket: Option<PathBuf>,
+    /// Detach from an interface that is not named with its last stack, and not only at the end: some devices drop their link
+    /// each time.
+    pub detaches_unused: bool,
 }
 
 /// Descriptors that entries leave alone: three per client, those of programs and maps, and those on their way.
@@ -63,7 +66,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let socket = options.socket.clone().unwrap_or_else(|| place::socket_in(state.directory()));
     // Before anything is attached: nothing may stay behind where somebody else listens.
     let listener = Listener::open(&socket, options.permit.clone())?;
-    let dataplane = Xdp::start(&state.pins(), &options.interfaces, mirror.links())?;
+    let dataplane = Xdp::start(&state.pins(), &options.interfaces, options.detaches_unused, mirror.links())?;
     let records = state.records();
     let mut registry = Registry::new(dataplane, state);
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));

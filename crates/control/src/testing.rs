@@ -4,7 +4,7 @@ use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
 use crate::state::Record;
 use sidestep_plane::message::{
-    Code, Entry, Mode, OpenStack, Prepared, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
+    Code, Entry, Mode, OpenStack, Prepared, ProgramLine, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::Problem;
@@ -27,6 +27,8 @@ pub(crate) struct Fake {
     pub(crate) lost: Vec<u32>,
     pub(crate) close_fails: bool,
     pub(crate) has_ended: bool,
+    pub(crate) programs: u32,
+    pub(crate) released: Vec<String>,
 }
 
 pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
@@ -155,6 +157,16 @@ impl Dataplane for Fake {
 
     fn ports(&self, stack: u32) -> Vec<u16> {
         self.ports.iter().filter(|(_, owner)| **owner == stack).map(|(port, _)| *port).collect()
+    }
+
+    fn programs(&self) -> Vec<ProgramLine> {
+        let line = |index| ProgramLine { interface: format!("eth{index}"), index, id: 1, is_generic: false, stacks: 0 };
+        (0..self.programs).map(line).collect()
+    }
+
+    fn release(&mut self, interface: &str) -> Result<(), Refusal> {
+        self.released.push(interface.to_owned());
+        Ok(())
     }
 
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {

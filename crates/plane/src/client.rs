@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, QUEUES_MAX,
-    Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, ProgramLine,
+    QUEUES_MAX, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -281,6 +281,22 @@ impl Client {
                 reply => Err(strange(&reply)),
             },
         )
+    }
+
+    /// The interfaces that have the steering program.
+    pub fn programs(&mut self) -> Result<Vec<ProgramLine>, Error> {
+        self.pages(
+            |from| Request::Programs { from },
+            |reply| match reply {
+                Reply::Programs { programs, next } => Ok((programs, next)),
+                reply => Err(strange(&reply)),
+            },
+        )
+    }
+
+    /// Detaches the program from an interface that no stack is on; for root.
+    pub fn release(&mut self, interface: &str) -> Result<(), Error> {
+        self.expect_done(Request::Release { interface: interface.to_owned() }, None)
     }
 
     /// What one client has steered and was refused.

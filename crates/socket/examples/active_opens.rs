@@ -29,7 +29,8 @@ fn main() {
     let (seen, there) = (stop.clone(), a.clone());
     let control = std::thread::spawn(move || {
         there.enter().expect("root can enter");
-        let options = Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+        let options =
+            Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None, detaches_unused: false };
         run(&options, &seen).expect("root can run a control plane");
     });
     let path = a.within(place::socket).expect("it has a place");

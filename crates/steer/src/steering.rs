@@ -131,6 +131,21 @@ impl Steering {
         Ok(true)
     }
 
+    /// The same, with whatever else is in the directory: what another release has pinned there by names of its own.
+    pub fn sweep(directory: &Path) -> Result<bool, Problem> {
+        if !directory.exists() || !is_bpffs(directory) {
+            return Ok(false);
+        }
+        for entry in fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
+            let is_ours = entry.file_name().to_str().is_some_and(|name| name == LINK || NAMES.contains(&name));
+            if !is_ours && let Err(error) = fs::remove_file(entry.path()) {
+                return Err(Problem::failed(format!("cannot remove the pin {}", entry.path().display()), error)
+                    .next("remove it by hand"));
+            }
+        }
+        Self::remove(directory)
+    }
+
     /// What is attached where.
     pub fn facts(&self) -> &Facts {
         &self.facts

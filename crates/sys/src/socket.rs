@@ -84,6 +84,57 @@ pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A filter that takes no packet: BPF_RET of 0 bytes (linux/bpf_common.h).
+const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
+
+/// Has a listening socket hear no SYN, as if it were lost on the way; `false` where it has a filter already, which stays.
+pub fn deafen(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut count: libc::socklen_t = 0;
+    // SAFETY: with no room the kernel writes nothing but the number of instructions to `count`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_GET_FILTER,
+            std::ptr::null_mut(),
+            &raw mut count,
+        )
+    };
+    // One of eBPF cannot be read (EACCES).
+    if result != 0 || count != 0 {
+        return Ok(false);
+    }
+    let mut nothing = NOTHING;
+    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    // SAFETY: `program` names one instruction, and both live for the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has it hear again.
+pub fn undeafen(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let none: i32 = 0;
+    // SAFETY: `none` is an int that lives for the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DETACH_FILTER,
+            (&raw const none).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// What a TCP socket is to the kernel, as far as others' rights depend on it (linux/tcp_states.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
@@ -221,6 +272,18 @@ mod tests {
         let [one, two] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound"));
         let cookie = netns_cookie(one.as_fd()).expect("the option exists since 5.14");
         assert_eq!(netns_cookie(two.as_fd()).expect("as above"), cookie);
+    }
+
+    #[test]
+    fn a_deaf_socket_is_not_deafened_twice_and_hears_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+        assert!(deafen(listener.as_fd()).expect("it has no filter"));
+        assert!(!deafen(listener.as_fd()).expect("it has one"));
+        let at = listener.local_addr().expect("bound");
+        let connect = || std::net::TcpStream::connect_timeout(&at, std::time::Duration::from_millis(50));
+        assert_eq!(connect().expect_err("nobody hears").kind(), io::ErrorKind::TimedOut);
+        undeafen(listener.as_fd()).expect("it has one");
+        std::net::TcpStream::connect(at).expect("it is heard");
     }
 
     #[test]

@@ -49,8 +49,9 @@ impl Plane {
             if std::env::var_os(VERBOSE).is_none_or(|value| value.is_empty()) {
                 sidestep_sys::problem::without_notes();
             }
-            let options =
-                sidestep_control::Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+            // Other paths are measured without a program on the interface.
+            let (interfaces, permit, socket) = (Vec::new(), Permit::new(&[], &[]), None);
+            let options = sidestep_control::Options { interfaces, permit, socket, detaches_unused: true };
             if let Err(problem) = sidestep_control::run(&options, &seen) {
                 sidestep_sys::problem::say(problem);
             }

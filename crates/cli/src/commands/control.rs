@@ -4,15 +4,31 @@ use crate::args::Control as Args;
 use crate::{exit, output, signal};
 use sidestep_control::Options;
 use sidestep_control::permit::Permit;
+use sidestep_plane::client::Client;
+use sidestep_plane::place;
 use sidestep_sys::Problem;
 
 pub(super) fn run(args: Args) -> Result<u8, Problem> {
     if args.cleanup {
         return cleanup();
     }
+    if !args.release.is_empty() {
+        return release(&args);
+    }
     let permit = Permit::new(&args.allow_uid, &args.allow_gid).with_queues_per_user(args.user_queues);
-    let options = Options { interfaces: args.interface, permit, socket: args.socket };
+    let options =
+        Options { interfaces: args.interface, permit, socket: args.socket, detaches_unused: args.detach_unused };
     sidestep_control::run(&options, &*signal::stop_flag()?).map(|()| exit::GOOD)
+}
+
+fn release(args: &Args) -> Result<u8, Problem> {
+    let path = args.socket.clone().map_or_else(place::socket, Ok)?;
+    let mut client = Client::connect_to(&path, "sidestep control")?;
+    for interface in &args.release {
+        client.release(interface)?;
+        output::print(&format!("detached from {interface}\n"))?;
+    }
+    Ok(exit::GOOD)
 }
 
 fn cleanup() -> Result<u8, Problem> {

@@ -4,12 +4,13 @@ use crate::args::Ps as Args;
 use crate::{exit, output};
 use serde::Serialize;
 use sidestep_plane::client::Client;
-use sidestep_plane::message::{ClientLine, DetailLine, Mode, StackLine, ranges};
+use sidestep_plane::message::{ClientLine, DetailLine, Mode, ProgramLine, StackLine, ranges};
 use sidestep_plane::place;
 use sidestep_plane::table::{Incomplete, Snapshot};
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// All that there is to show.
 #[derive(Serialize)]
@@ -17,6 +18,8 @@ struct Listing {
     control_pid: u32,
     /// Why the mirror of the kernel's tables leaves decisions to the kernel; empty when it does not.
     mirror: Vec<String>,
+    /// Interfaces that have the steering program.
+    interfaces: Vec<ProgramLine>,
     programs: Vec<Program>,
 }
 
@@ -44,6 +47,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
 
 fn collect(client: &mut Client) -> Result<Listing, Problem> {
     let mirror = mirror(client);
+    let interfaces = client.programs()?;
     let mut programs = Vec::new();
     // This very command is no news.
     for line in client.clients()?.into_iter().filter(|line| line.pid != Some(std::process::id())) {
@@ -55,7 +59,7 @@ fn collect(client: &mut Client) -> Result<Listing, Problem> {
         }
         programs.push(Program { line, details, counters });
     }
-    Ok(Listing { control_pid: client.control_pid(), mirror, programs })
+    Ok(Listing { control_pid: client.control_pid(), mirror, interfaces, programs })
 }
 
 fn mirror(client: &mut Client) -> Vec<String> {
@@ -81,8 +85,15 @@ fn describe(listing: &Listing) -> String {
     if listing.programs.is_empty() {
         let _ = writeln!(text, "no programs (control plane: process {})", listing.control_pid);
     }
+    listing.interfaces.iter().filter(|line| line.stacks == 0).for_each(|line| describe_unused(line, &mut text));
     listing.programs.iter().for_each(|program| describe_program(program, &mut text));
     text
+}
+
+/// It keeps other programs off, and on some devices large MTUs.
+fn describe_unused(line: &ProgramLine, text: &mut String) {
+    let (name, mode) = (&line.interface, if line.is_generic { ", generic" } else { "" });
+    let _ = writeln!(text, "{name}  no stack (program {}{mode}); detach: sidestep control --release {name}", line.id);
 }
 
 fn describe_program(program: &Program, text: &mut String) {
@@ -120,7 +131,11 @@ fn queues(stack: &StackLine) -> String {
 fn describe_detail(detail: &DetailLine, text: &mut String) {
     let _ = match detail {
         DetailLine::Accelerated { stack, entry } => writeln!(text, "  accelerated  {entry}  (stack {stack})"),
-        DetailLine::Kernel { subject, reason, .. } => writeln!(text, "  kernel       {subject}: {reason}"),
+        DetailLine::Kernel { subject, reason, times, last_s, .. } => {
+            let often = if *times > 1 { format!("{times} times, last ") } else { String::new() };
+            let ago = humantime::format_duration(Duration::from_secs(*last_s));
+            writeln!(text, "  kernel       {subject}: {reason}  ({often}{ago} ago)")
+        }
         DetailLine::WithoutQueues { stack, missing } => {
             let queues = ranges(missing.queues.iter().copied());
             writeln!(text, "  fewer        stack {stack}: not queue {queues}: {}", missing.reason)
@@ -134,7 +149,7 @@ fn describe_detail(detail: &DetailLine, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_plane::message::Missing;
+    use sidestep_plane::message::{Code, Missing};
 
     #[test]
     fn queues_are_told_and_those_that_are_somebody_elses() {
@@ -145,6 +160,18 @@ mod tests {
         assert_eq!(line(&[0], 0), "queue 0");
         assert_eq!(line(&[3], 7), "queue 3 of 8");
         assert_eq!(line(&[0, 1, 2, 3], 0), "queues 0-3");
+        let kernel = |times| DetailLine::Kernel {
+            subject: "udp 198.18.0.1:7".into(),
+            code: Code::Taken,
+            reason: "taken".into(),
+            times,
+            last_s: 61,
+        };
+        let mut text = String::new();
+        describe_detail(&kernel(1), &mut text);
+        describe_detail(&kernel(3), &mut text);
+        let one = "  kernel       udp 198.18.0.1:7: taken  (1m 1s ago)\n";
+        assert_eq!(text, format!("{one}{}", one.replace("(1m", "(3 times, last 1m")));
         let mut text = String::new();
         let missing = Missing { queues: vec![1, 2], reason: "another stack has it".into() };
         describe_detail(&DetailLine::WithoutQueues { stack: 1, missing }, &mut text);

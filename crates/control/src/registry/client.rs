@@ -44,6 +44,9 @@ pub(crate) struct Kept {
     pub(crate) subject: String,
     pub(crate) code: Code,
     pub(crate) reason: String,
+    /// How often, and when last.
+    pub(crate) times: u64,
+    pub(crate) last: Instant,
 }
 
 impl Client {
@@ -71,18 +74,22 @@ impl Client {
         self.leaves_at.is_none()
     }
 
-    /// Remembers why something is not accelerated.
-    pub(crate) fn keep(&mut self, refusal: &Refusal) {
+    /// Remembers why something is not accelerated; the same once more only counts.
+    pub(crate) fn keep(&mut self, refusal: &Refusal, now: Instant) {
         self.refused += 1;
-        if self.refusals.len() == REFUSALS_KEPT {
-            self.refusals.pop_front();
-        }
         let reason = match refusal.next.as_str() {
             "" => refusal.reason.clone(),
             next => format!("{}; {next}", refusal.reason),
         };
         let (subject, reason) = (printable(&refusal.thing, 200), printable(&reason, 300));
-        self.refusals.push_back(Kept { subject, code: refusal.code, reason });
+        let code = refusal.code;
+        let is_same = |kept: &Kept| kept.code == code && kept.subject == subject && kept.reason == reason;
+        let before = self.refusals.iter().position(is_same).and_then(|at| self.refusals.remove(at));
+        let times = before.map_or(0, |kept| kept.times) + 1;
+        if self.refusals.len() == REFUSALS_KEPT {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back(Kept { subject, code, reason, times, last: now });
     }
 
     /// Notes a neighbour to be kept fresh; refuses more than a network's worth in a second.
@@ -138,11 +145,16 @@ mod tests {
         let now = Instant::now();
         let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, Owner::User(0), None, now);
         for number in 0..1000_u32 {
-            client.keep(&Refusal::plain(Code::Taken, format!("port {number}")));
+            client.keep(&Refusal::plain(Code::Taken, format!("port {number}")), now);
             client.want(1, IpAddr::from(number.to_be_bytes()), now + Duration::from_secs(u64::from(number)));
         }
         assert_eq!((client.refusals.len(), client.refused), (REFUSALS_KEPT, 1000));
         assert_eq!(client.neighbours.len(), NEIGHBOURS_MAX);
+        let later = now + Duration::from_secs(60);
+        (0..3).for_each(|_| client.keep(&Refusal::plain(Code::Taken, "port 990"), later));
+        assert_eq!((client.refusals.len(), client.refused), (REFUSALS_KEPT, 1003), "the same is one line");
+        let newest = client.refusals.back().unwrap();
+        assert_eq!((newest.subject.as_str(), newest.times, newest.last), ("port 990", 4, later));
         let asked = (0..1000_u32).filter(|number| client.want(2, IpAddr::from(number.to_be_bytes()), now)).count();
         assert!(asked <= RESOLVES_PER_SECOND as usize);
         // A burst of connections to one peer, and then another peer.

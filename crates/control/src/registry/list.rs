@@ -1,10 +1,13 @@
 //! What `sidestep ps` shows, in pages that fit a packet.
 
-use super::client::Client;
+use super::client::{Client, printable};
 use super::{Keeper, Registry};
 use crate::dataplane::Dataplane;
 use serde::Serialize;
-use sidestep_plane::message::{ClientLine, Code, DetailLine, PACKET_BYTES_MAX, Refusal, Reply, StackLine};
+use sidestep_plane::message::{
+    ClientLine, Code, DetailLine, NAME_BYTES_MAX, PACKET_BYTES_MAX, Refusal, Reply, StackLine,
+};
+use std::time::Instant;
 
 /// Bytes of lines in a page; the rest is for what is around them.
 const PAGE_BYTES: usize = PACKET_BYTES_MAX - 256;
@@ -40,7 +43,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    pub(super) fn inspect(&self, id: u32, from: u32) -> Result<Reply, Refusal> {
+    pub(super) fn inspect(&self, id: u32, from: u32, now: Instant) -> Result<Reply, Refusal> {
         let client = self.clients.get(&id);
         let client =
             client.ok_or_else(|| Refusal::new(Code::NoEntry, format!("cannot inspect client {id}"), "it is gone"))?;
@@ -58,10 +61,27 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             subject: kept.subject.clone(),
             code: kept.code,
             reason: kept.reason.clone(),
+            times: kept.times,
+            last_s: now.saturating_duration_since(kept.last).as_secs(),
         });
         let lines = (0..).zip(stacks.flat_map(of_stack).chain(refused)).skip(from as usize);
         let (lines, next) = page(lines);
         Ok(Reply::Details { lines, next })
+    }
+
+    pub(super) fn programs(&self, from: u32) -> Reply {
+        let programs = self.dataplane.programs().into_iter().filter(|program| program.index >= from);
+        let (programs, next) = page(programs.map(|program| (program.index, program)));
+        Reply::Programs { programs, next }
+    }
+
+    /// For root alone: whose interface it is.
+    pub(super) fn release(&mut self, id: u32, interface: &str) -> Result<(), Refusal> {
+        if !self.owner(id).is_root() {
+            let thing = format!("cannot let go of {}", printable(interface, NAME_BYTES_MAX));
+            return Err(Refusal::new(Code::NotAllowed, thing, "only root may detach the program from an interface"));
+        }
+        self.dataplane.release(interface)
     }
 
     pub(super) fn counters(&self, stack: u32) -> Result<Reply, Refusal> {

@@ -263,7 +263,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let answer = self.answer(id, request, descriptors, host, now);
         let answer = answer.unwrap_or_else(|refusal| {
             if let Some(client) = self.clients.get_mut(&id) {
-                client.keep(&refusal);
+                client.keep(&refusal, now);
             }
             let is_last = refusal.code == Code::Version;
             Answer { is_last, ..Answer::plain(Reply::Refused(refusal)) }
@@ -307,10 +307,12 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
             Request::Report { subject, code } => {
                 let refusal = Refusal::plain(code, subject);
-                self.clients.get_mut(&id).into_iter().for_each(|client| client.keep(&refusal));
+                self.clients.get_mut(&id).into_iter().for_each(|client| client.keep(&refusal, now));
             }
             Request::List { from } => return Ok(Answer::plain(self.list(from))),
-            Request::Inspect { client, from } => return self.inspect(client, from).map(Answer::plain),
+            Request::Inspect { client, from } => return self.inspect(client, from, now).map(Answer::plain),
+            Request::Programs { from } => return Ok(Answer::plain(self.programs(from))),
+            Request::Release { interface } => self.release(id, &interface)?,
             Request::Counters { stack } => return self.counters(stack).map(Answer::plain),
             Request::CloseStack { stack } => {
                 self.owned(id, stack)?;

@@ -7,8 +7,9 @@ use crate::foreign::Foreign;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
+use sidestep_sys::socket::{deafen, undeafen};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 /// Entries whose kernel socket is looked at again in one turn of housekeeping.
@@ -44,6 +45,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         // What is proved again after a restart was looked at when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
+        let deaf = Deaf::over(&entry, &twin, is_new);
         if is_new {
             claim.refuse_loss(host)?;
         }
@@ -53,6 +55,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             self.dataplane.unsteer(stack, &entry)?;
             return Err(refusal);
         }
+        drop(deaf);
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
@@ -148,6 +151,25 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));
         }
         host.resolve(interface, address).map_err(|error| Refusal::new(Code::Kernel, thing, error))
+    }
+}
+
+/// A listener of TCP that hears no SYN while its rule is made: a connection that the kernel took up in between would lose its
+/// next segments to the stack, which resets it.
+struct Deaf<'a>(Option<BorrowedFd<'a>>);
+
+impl<'a> Deaf<'a> {
+    fn over(entry: &Entry, twin: &'a Foreign, is_new: bool) -> Self {
+        let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
+        // One that has a filter of its own keeps it.
+        Self((is_new && is_listener && deafen(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
+    }
+}
+
+impl Drop for Deaf<'_> {
+    fn drop(&mut self) {
+        // It has ours.
+        let _ = self.0.map(undeafen);
     }
 }
 

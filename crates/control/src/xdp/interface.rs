@@ -3,6 +3,7 @@
 use sidestep_plane::message::{Code, Downgrade, Entry, Mode, Protocol, Refusal};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, Attach, Steering};
+use sidestep_sys::interface::name_of_index;
 use sidestep_sys::offload::{self, Offload};
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp;
@@ -45,6 +46,18 @@ impl Interface {
             steer::Mode::Native => Mode::ZeroCopy,
             steer::Mode::Generic => Mode::Generic,
         }
+    }
+
+    /// Whether it was attached in generic mode by somebody's wish, and `wish` is another.
+    pub(super) fn could_be_better(&self, wish: Mode) -> bool {
+        let facts = self.steering.facts();
+        wish != Mode::Generic && facts.mode == steer::Mode::Generic && facts.downgrade.is_none()
+    }
+
+    /// Its name; the one that it had where it is gone.
+    pub(super) fn name(&self) -> String {
+        let facts = self.steering.facts();
+        name_of_index(facts.ifindex).unwrap_or_else(|_| facts.interface.clone())
     }
 
     /// The step down that a stack has to take because of the program.

@@ -3,11 +3,16 @@
 mod interface;
 mod known;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
+use crate::registry::printable;
 use interface::Interface;
 use known::Known;
-use sidestep_plane::message::{Code, ELSEWHERE_MAX, Entry, Mode, OpenStack, Protocol, Refusal, StackFacts, ranges};
+use sidestep_plane::message::{
+    Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Protocol, Refusal, StackFacts, ranges,
+};
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::problem::{note, say};
@@ -37,6 +42,8 @@ pub(crate) struct Xdp {
     pins: PathBuf,
     /// Names of the interfaces that are served, from the start to the end; empty for any, while it has stacks.
     served: Vec<String>,
+    /// Detaches from an interface with its last stack.
+    detaches_unused: bool,
     interfaces: BTreeMap<u32, Interface>,
     stacks: BTreeMap<u32, Placed>,
     known: Known,
@@ -44,11 +51,17 @@ pub(crate) struct Xdp {
 
 impl Xdp {
     /// Adopts what an earlier control has pinned, and attaches to the interfaces that were named.
-    pub(crate) fn start(pins: &Path, served: &[String], links: &[Link]) -> Result<Self, Problem> {
+    pub(crate) fn start(
+        pins: &Path,
+        served: &[String],
+        detaches_unused: bool,
+        links: &[Link],
+    ) -> Result<Self, Problem> {
         steer::mount(pins)?;
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
         let known = Known::default();
-        let mut xdp = Self { pins: pins.to_owned(), served: served.to_vec(), interfaces, stacks, known };
+        let (pins_of_all, served) = (pins.to_owned(), served.to_vec());
+        let mut xdp = Self { pins: pins_of_all, served, detaches_unused, interfaces, stacks, known };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -59,7 +72,7 @@ impl Xdp {
                 result => {
                     let why = result.map_or_else(|problem| problem.brief(), |_| "it is no longer attached".into());
                     note(format!("removes what an earlier control has left for interface {index}: {why}"));
-                    Steering::remove(&directory)?;
+                    Steering::sweep(&directory)?;
                 }
             }
         }
@@ -118,6 +131,11 @@ impl Xdp {
 
     /// The program on an interface, attached now if it is not yet.
     fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+        if self.interfaces.get(&link.index).is_some_and(|it| it.could_be_better(mode)) && !self.is_used(link.index) {
+            // Somebody wanted it so who has gone: nobody after has to have it that way.
+            self.detach(link.index)
+                .map_err(|problem| Refusal::of(Code::Kernel, format!("cannot serve {}", link.name), &problem))?;
+        }
         if !self.interfaces.contains_key(&link.index) {
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
@@ -126,14 +144,21 @@ impl Xdp {
         self.interfaces.get_mut(&link.index).ok_or_else(missing)
     }
 
-    /// Detaches from an interface that nobody needs any more.
+    fn is_used(&self, index: u32) -> bool {
+        self.stacks.values().any(|placed| placed.interface == index)
+    }
+
+    /// Detaches from an interface that nobody needs any more, if that is wanted: attaching and detaching stops some devices
+    /// for seconds, and drops their link.
     fn leave(&mut self, index: u32) -> Result<(), Problem> {
         let Some(interface) = self.interfaces.get(&index) else { return Ok(()) };
-        let is_used = self.stacks.values().any(|placed| placed.interface == index);
-        if is_used || self.served.contains(&interface.steering.facts().interface) {
-            return Ok(());
-        }
-        self.interfaces.remove(&index);
+        let is_served = self.served.contains(&interface.steering.facts().interface);
+        if !self.detaches_unused || is_served || self.is_used(index) { Ok(()) } else { self.detach(index) }
+    }
+
+    fn detach(&mut self, index: u32) -> Result<(), Problem> {
+        let Some(interface) = self.interfaces.remove(&index) else { return Ok(()) };
+        note(format!("detached from {}", interface.steering.facts().interface));
         Steering::remove(&self.directory(index)).map(|_| ())
     }
 
@@ -372,6 +397,37 @@ impl Dataplane for Xdp {
             .unwrap_or_default()
     }
 
+    fn programs(&self) -> Vec<ProgramLine> {
+        let line = |(index, interface): (&u32, &Interface)| {
+            let stacks = self.stacks.values().filter(|placed| placed.interface == *index).count() as u32;
+            let is_generic = interface.mode() == Mode::Generic;
+            let facts = interface.steering.facts();
+            let id = facts.program_id;
+            ProgramLine { interface: interface.name(), index: *index, id, is_generic, stacks }
+        };
+        self.interfaces.iter().map(line).collect()
+    }
+
+    fn release(&mut self, interface: &str) -> Result<(), Refusal> {
+        let thing = || format!("cannot let go of {}", printable(interface, NAME_BYTES_MAX));
+        let found = self.interfaces.iter().find(|(_, it)| it.name() == interface).map(|(index, _)| *index);
+        let index = found.ok_or_else(|| {
+            Refusal::new(Code::NoInterface, thing(), "no program of ours is attached to it").next("see: sidestep ps")
+        })?;
+        if self.served.iter().any(|served| served == interface) {
+            return Err(Refusal::new(Code::Limit, thing(), "the control plane was told to serve it to its end")
+                .next("end it, and start it without --interface"));
+        }
+        if self.is_used(index) {
+            let stacks = self.stacks.iter().filter(|(_, placed)| placed.interface == index);
+            let stacks = ranges(stacks.map(|(stack, _)| *stack));
+            return Err(
+                Refusal::new(Code::Taken, thing(), format!("stack {stacks} is on it")).next("see whose: sidestep ps")
+            );
+        }
+        self.detach(index).map_err(|problem| Refusal::of(Code::Kernel, thing(), &problem))
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         let counters = self.placed(stack).ok().and_then(|(interface, _)| interface.steering.tables().counters().ok());
         let wrong = |counter: &steer::Counter| counter.should_be_zero() && counter.value != 0;
@@ -461,23 +517,4 @@ fn theirs(entry: &steer::Entry) -> Option<Entry> {
             Entry::Multicast { group: group.group, source: group.source, vlan: only(group.vlan)? }
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_come_back_as_they_went() {
-        let at = |text: &str| text.parse().unwrap();
-        for vlan in [None, Some(7)] {
-            for entry in [
-                Entry::Flow { protocol: Protocol::Tcp, local: at("198.18.0.1:7"), remote: at("198.18.0.2:8"), vlan },
-                Entry::Listener { protocol: Protocol::Udp, local: at("[::]:7"), vlan },
-                Entry::Multicast { group: at("239.1.1.1:7"), source: Some([198, 18, 0, 2].into()), vlan },
-            ] {
-                assert_eq!(theirs(&ours(&entry)), Some(entry));
-            }
-        }
-    }
 }

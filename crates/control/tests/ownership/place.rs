@@ -86,7 +86,7 @@ impl Place {
         let serve = move || {
             there.enter().expect("root can enter");
             let permit = Permit::new(&[MALLORY, VICTIM], &[GROUP]);
-            let options = Options { interfaces: Vec::new(), permit, socket: None };
+            let options = Options { interfaces: Vec::new(), permit, socket: None, detaches_unused: false };
             run(&options, &seen).expect("root can run a control plane");
         };
         let control = Some(std::thread::spawn(serve));

@@ -25,7 +25,8 @@ impl Control {
         let (seen, there) = (Arc::clone(&stop), host.clone());
         let thread = std::thread::spawn(move || {
             there.enter().expect("root can enter");
-            let options = Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+            let options =
+                Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None, detaches_unused: false };
             run(&options, &seen).expect("root can run a control plane");
         });
         let path = host.within(place::socket).expect("it has a place");

@@ -150,6 +150,16 @@ pub enum Request {
         /// Where the page begins.
         from: u32,
     },
+    /// Asks for one page of the list of interfaces that have the steering program.
+    Programs {
+        /// Where the page begins: 0, then what the page before said.
+        from: u32,
+    },
+    /// Detaches the program from an interface that no stack is on. For root alone.
+    Release {
+        /// Its name.
+        interface: String,
+    },
     /// Asks what an application has counted.
     Counters {
         /// The stack.
@@ -200,6 +210,13 @@ pub enum Reply {
     Details {
         /// Lines.
         lines: Vec<DetailLine>,
+        /// Where the next page begins; `None` at the end.
+        next: Option<u32>,
+    },
+    /// A page of the list of interfaces.
+    Programs {
+        /// Interfaces.
+        programs: Vec<ProgramLine>,
         /// Where the next page begins; `None` at the end.
         next: Option<u32>,
     },
@@ -272,6 +289,21 @@ pub struct StackLine {
     pub ports: u32,
 }
 
+/// An interface that has the steering program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramLine {
+    /// Its name.
+    pub interface: String,
+    /// Its number.
+    pub index: u32,
+    /// The kernel's number of the program.
+    pub id: u32,
+    /// Whether it runs in generic mode.
+    pub is_generic: bool,
+    /// Stacks on it.
+    pub stacks: u32,
+}
+
 /// One line of a client's details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
@@ -291,6 +323,10 @@ pub enum DetailLine {
         code: Code,
         /// The reason at length.
         reason: String,
+        /// How often.
+        times: u64,
+        /// When last: so many seconds ago.
+        last_s: u64,
     },
     /// Queues that a stack asked for and did not get.
     WithoutQueues {

@@ -106,8 +106,9 @@ impl Tcp<'_> {
             Ok(()) => (Some(id), Some(entry), None),
             Err(reason) => (None, None, Some(reason)),
         };
-        // What the kernel has accepted meanwhile is fetched first.
+        // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it deaf.
         listener.is_twin_ready = true;
+        listener.twin.hear();
         let again = &mut self.engine.streams.again;
         again.asked -= 1;
         again.note(answer.err());

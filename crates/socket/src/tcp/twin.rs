@@ -2,14 +2,12 @@
 
 use rustix::io::Errno;
 use sidestep_stack::tcp::Options;
-use socket2::{Domain, Protocol, SockFilter, Socket, TcpKeepalive, Type};
+use sidestep_sys::socket::{deafen, undeafen};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// A filter of packets that takes none (BPF_RET of 0 bytes, linux/bpf_common.h).
-const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
 /// A socket bound to a port. That of a connection never connects and never listens.
 #[derive(Debug)]
@@ -64,14 +62,14 @@ impl Twin {
     /// connection that the kernel took up meanwhile would keep the port from being steered.
     pub(super) fn listen_deaf(&self, backlog: usize) -> io::Result<KernelListener> {
         // Without it those are served that come.
-        let _ = self.0.attach_filter(&[NOTHING]);
+        let _ = deafen(self.0.as_fd());
         self.listen(backlog)
     }
 
     /// SYNs that come by the kernel are heard from now on.
     pub(super) fn hear(&self) {
         // There may be none.
-        let _ = self.0.detach_filter();
+        let _ = undeafen(self.0.as_fd());
     }
 
     /// Ends listening. The socket stays bound, so the port stays held (inet_shutdown, Linux).

@@ -98,7 +98,7 @@ fn a_forked_child_leaves_the_connections_alone() {
 fn the_peers_of_a_process_that_was_killed_are_reset_and_nothing_stays_attached() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(b);
+    let control = Control::start(b);
     let at = SocketAddr::new(address(b, false), 7000);
     let mut owner = start(b, "stream", Some(at), None);
     assert!(owner.line("path ").contains("Accelerated"));
@@ -116,8 +116,11 @@ fn the_peers_of_a_process_that_was_killed_are_reset_and_nothing_stays_attached()
     wait("the end of its stack", || {
         asking.clients().unwrap().iter().all(|client| client.stacks.is_empty()).then_some(())
     });
+    // The program waits for the next stack, and ends with control.
     let attached = || b.within(|| sidestep_sys::xdp::device("lab0")).unwrap().xdp_program;
-    wait("the program's end", || attached().is_none().then_some(()));
+    assert!(attached().is_some());
+    drop((asking, control));
+    assert_eq!(attached(), None);
 }
 
 fn poll_join<T>(thread: std::thread::JoinHandle<T>) -> T {

@@ -85,7 +85,8 @@ fn a_role_of_another_process() {
 }
 
 fn control() {
-    let options = Options { interfaces: Vec::new(), permit: Permit::new(&[65534], &[]), socket: None };
+    let options =
+        Options { interfaces: Vec::new(), permit: Permit::new(&[65534], &[]), socket: None, detaches_unused: false };
     run(&options, &AtomicBool::new(false)).unwrap();
 }
 

@@ -45,7 +45,8 @@ impl Control {
         let (seen, there) = (stop.clone(), host.clone());
         let serve = move || {
             there.enter().expect("root can enter");
-            let options = Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None };
+            let options =
+                Options { interfaces: Vec::new(), permit: Permit::new(&[], &[]), socket: None, detaches_unused: false };
             run(&options, &seen).expect("root can run a control plane");
         };
         let thread = Some(std::thread::spawn(serve));

@@ -93,3 +93,29 @@ fn the_last_entries_are_roots() {
     assert_eq!(case.steer(root, roots, ports[15].1, &ports[15].0), None);
     assert_eq!(case.steer(root, roots, ports[16].1, &ports[16].0), Some(Code::Limit));
 }
+
+/// An interface is the host's: who may use it may not take it from the others.
+#[test]
+fn root_alone_has_the_program_detached() {
+    let mut case = Case::new();
+    case.registry.dataplane.programs = 200;
+    let (one, root) = (case.client(7), case.client(0));
+    let of_container = case.client_of(0, Owner::Container(1));
+    let release = || Request::Release { interface: "eth1".into() };
+    for id in [one, of_container] {
+        assert_eq!(case.code(id, release()), Some(Code::NotAllowed));
+    }
+    assert_eq!(case.registry.dataplane.released, Vec::<String>::new());
+    assert_eq!(case.code(root, release()), None);
+    assert_eq!(case.registry.dataplane.released, ["eth1"]);
+    let (mut from, mut seen) = (0, 0);
+    loop {
+        let reply = case.ask(one, Request::Programs { from });
+        assert!(serde_json::to_vec(&reply).unwrap().len() + 64 < PACKET_BYTES_MAX);
+        let Reply::Programs { programs, next } = reply else { panic!("{reply:?}") };
+        seen += programs.len();
+        let Some(next) = next else { break };
+        from = next;
+    }
+    assert_eq!(seen, 200);
+}
