@@ -12,6 +12,7 @@ mod icmp;
 pub mod mirror;
 mod netlink;
 pub mod permit;
+mod reaper;
 mod registry;
 mod state;
 mod sweep;
@@ -23,6 +24,7 @@ mod xdp;
 use daemon::{Daemon, Listener};
 use mirror::Mirror;
 use permit::Permit;
+use reaper::Reaper;
 use registry::Registry;
 use sidestep_plane::place;
 use sidestep_sys::Problem;
@@ -54,6 +56,8 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
+    // Before there are descriptors of others, which its thread would have for a moment.
+    let reaper = Reaper::start()?;
     let namespace = namespace_cookie()?;
     let now = Instant::now();
     let mirror = Mirror::open(place::namespace_inode()?, None)?;
@@ -66,7 +70,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
-    let state = Daemon::new(mirror, listener, registry, namespace).run(stop)?;
+    let state = Daemon::new(mirror, listener, reaper, registry, namespace).run(stop)?;
     state.remove()
 }
 

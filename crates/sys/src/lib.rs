@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
+pub mod descriptors;
 pub mod error_queue;
 pub mod fork;
 pub mod futex;
@@ -23,6 +24,7 @@ pub mod proc;
 pub mod process;
 pub mod scan;
 pub mod socket;
+pub mod unix_socket;
 pub mod words;
 pub mod xdp;
 

@@ -96,6 +96,11 @@ impl Answer {
         Self { reply, descriptors: Vec::new(), with_table: false, is_last: false }
     }
 
+    /// A refusal.
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self::plain(Reply::Refused(refusal))
+    }
+
     /// The refusal that ends a connection.
     pub(crate) fn last(refusal: Refusal) -> Self {
         Self { is_last: true, ..Self::plain(Reply::Refused(refusal)) }
