@@ -19,6 +19,7 @@ pub mod netns;
 pub mod numa;
 pub mod offload;
 pub mod packet;
+pub mod printable;
 pub mod problem;
 pub mod proc;
 pub mod process;

@@ -8,7 +8,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{Client, printable};
+pub(crate) use client::Client;
 use open::Pending;
 
 use crate::dataplane::Dataplane;

@@ -21,6 +21,7 @@ mod core;
 mod dial;
 mod driver;
 mod endpoint;
+mod http;
 mod plan;
 mod slot;
 mod tls;
