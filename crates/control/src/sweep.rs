@@ -49,8 +49,13 @@ fn living() -> Option<BTreeSet<u64>> {
             continue;
         }
         for task in fs::read_dir(entry.path().join("task")).into_iter().flatten().filter_map(Result::ok) {
-            // One that has ended meanwhile is in none.
-            inodes.extend(fs::metadata(task.path().join("ns/net")).ok().map(|facts| facts.ino()));
+            match fs::metadata(task.path().join("ns/net")) {
+                Ok(facts) => _ = inodes.insert(facts.ino()),
+                // To see where other users' processes are needs CAP_SYS_PTRACE.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+                // One that has ended meanwhile is in none.
+                Err(_) => {}
+            }
         }
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
