@@ -114,6 +114,19 @@ fn attacker() {
     std::process::exit(0);
 }
 
+/// Who comes first asks for generic mode: the program runs in the driver all the same, for those who come later.
+#[test]
+fn generic_mode_is_nobodys_to_choose_for_others() {
+    let Some(place) = Place::new(&[]) else { return };
+    let mut first = place.client();
+    let wish = OpenStack { mode: sidestep_plane::message::Mode::Generic, ..OpenStack::on("other0") };
+    let _stack = first.open_stack(wish).unwrap();
+    let mut command = place.host().command("ip").unwrap();
+    let shown = command.args(["link", "show", "other0"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("xdp") && !shown.contains("xdpgeneric"), "{shown}");
+}
+
 /// The clients of one user take the descriptors of control: root, and who is there already, lose nothing.
 #[test]
 fn nobody_loses_a_connection_for_lack_of_descriptors() {

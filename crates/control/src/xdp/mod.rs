@@ -112,6 +112,8 @@ impl Xdp {
     /// The program on an interface, attached now if it is not yet.
     fn attach(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
         if !self.interfaces.contains_key(&link.index) {
+            // Who comes first must not choose for those who come later: where the driver can run the program, it does.
+            let mode = if mode == Mode::Generic { Mode::Copy } else { mode };
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
         }
