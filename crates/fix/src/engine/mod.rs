@@ -22,6 +22,7 @@ mod dial;
 mod driver;
 mod endpoint;
 mod http;
+mod key_file;
 mod plan;
 mod slot;
 mod tls;
