@@ -341,6 +341,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalCpu", Full),
     ("MaxMessageSize", Full),
     ("FurtherCertificateFiles", Full),
+    ("ClientCertificateNames", Full),
     ("Username", Full),
     ("Password", Full),
     ("ThrottleMessages", Full),
