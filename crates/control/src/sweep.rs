@@ -51,8 +51,14 @@ fn living() -> Option<BTreeSet<u64>> {
         for task in fs::read_dir(entry.path().join("task")).into_iter().flatten().filter_map(Result::ok) {
             match fs::metadata(task.path().join("ns/net")) {
                 Ok(facts) => _ = inodes.insert(facts.ino()),
-                // To see where other users' processes are needs CAP_SYS_PTRACE.
-                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+                // To see where processes of more rights are needs CAP_SYS_PTRACE. The first one, which may have more than root
+                // in a container, is where all began.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && entry.file_name() != "1" => {
+                    // One that has ended is refused in the same way.
+                    if task.path().exists() {
+                        return None;
+                    }
+                }
                 // One that has ended meanwhile is in none.
                 Err(_) => {}
             }
