@@ -1,5 +1,9 @@
 //! `sidestep control` as root and its clients as anybody: traffic handed over and given back, deaths on both sides.
 
+#[path = "control/service.rs"]
+mod service;
+#[path = "control/strangers.rs"]
+mod strangers;
 mod support;
 
 use sidestep_link::frame::FrameLink;

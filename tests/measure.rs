@@ -442,6 +442,48 @@ fn strangers_are_turned_away() {
     assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":2"), "it says which protocol it speaks");
 }
 
+/// One who has greeted as a measuring end would, and asks for more than it gives.
+#[test]
+fn a_stranger_gets_no_more_than_it_sends_and_hears_nothing_of_the_host() {
+    use std::io::{Read, Write};
+    let _turn = my_turn();
+    let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0", "--cpu", "0"]);
+    let mut stranger = std::net::TcpStream::connect(&server.1).expect("it listens");
+    stranger.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let mut ask = |request: &[u8]| {
+        stranger.write_all(&frame(request)).expect("it reads");
+        let mut length = [0; 4];
+        stranger.read_exact(&mut length).expect("it answers");
+        let mut answer = vec![0; u32::from_le_bytes(length) as usize];
+        stranger.read_exact(&mut answer).expect("it answers");
+        serde_json::from_slice::<Value>(&answer).expect("it speaks JSON")
+    };
+    let hello = ask(br#"{"request":"hello","magic":"sidestep-bench","protocol":2,"version":"1"}"#);
+    let host = &hello["host"];
+    assert_eq!((host["hostname"].as_str(), host["cmdline"].as_str()), (Some("(not told)"), Some("(not told)")));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("any Linux has it");
+    assert!(!hello.to_string().contains(kernel.trim()), "{hello}");
+    // Ninety-eight bytes that were once worth six gigabytes.
+    let bulk = ask(br#"{"request":"bulk","path":"kernel-spin","size":65536,"cpu":null,"send_for_ns":8000000000}"#);
+    assert!(bulk["reply"] == "refused" && bulk["next"].as_str().unwrap().contains("--stream-bytes"), "{bulk}");
+    let pinned = ask(br#"{"request":"accept","path":"kernel-pinned","size":64,"cpu":1}"#);
+    assert!(pinned["reply"] == "refused" && pinned["next"].as_str().unwrap().contains("--allow-cpu"), "{pinned}");
+    let joined = ask(
+        br#"{"request":"sink","path":"kernel-spin","size":64,"cpu":null,"port":9,"group":"224.0.1.1","reflect_every":1}"#,
+    );
+    assert!(joined["reply"] == "refused" && joined["reason"].as_str().unwrap().contains("224.0.1.1"), "{joined}");
+}
+
+#[test]
+fn streams_are_measured_against_a_peer_that_may_send_them() {
+    let _turn = my_turn();
+    let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0", "--stream-bytes", "1000000000000"]);
+    let options = ["--paths", "kernel-spin", "--duration", "60ms", "--json", "-"];
+    let finished = run(&[&["bench", "bulk", "--to", &server.1][..], &options].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    assert!(!rows(&finished.json()).is_empty());
+}
+
 #[test]
 fn a_busy_peer_says_so() {
     use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 //! Where the two ends are: two namespaces of a lab, loopback, or two machines; and how the peer is started there.
 
-use crate::peer::{Control, Origin, run};
+use crate::peer::{Allowed, Control, Origin, run};
 use sidestep_report::schema::Host;
 use sidestep_sys::Problem;
 use sidestep_testkit::lab::{Lab, Side};
@@ -100,7 +100,14 @@ fn local_ends(
 ) -> Result<Ends, Problem> {
     let failed = |error: std::io::Error| Problem::failed("cannot start the peer", error);
     let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-    let origin = Origin { local: server, remote: client, same_host: true, in_lab: lab.is_some(), cpu };
+    let origin = Origin {
+        local: server,
+        remote: client,
+        same_host: true,
+        in_lab: lab.is_some(),
+        cpu,
+        allowed: Allowed::EVERYTHING,
+    };
     let peer = match program {
         PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,

@@ -1,9 +1,9 @@
 //! Descriptors that strangers have sent, and how to be rid of them.
 //!
 //! Closing a descriptor can take as long as its maker likes: a TCP socket lingers for a peer that reads nothing
-//! (SO_LINGER), a file waits for its FUSE server. The same is true of a Unix socket that still has such descriptors
-//! queued. So nothing that a stranger made is closed on control's own thread, but on one per user, which the user may
-//! block for itself alone.
+//! (SO_LINGER), a file waits for its FUSE server. So nothing that a stranger made is closed on control's own thread, but on
+//! one per user, which the user may block for itself alone. (Connections that still have such descriptors queued are the
+//! reaper's.)
 
 use rustix::net::sockopt::{set_socket_linger, socket_domain, socket_protocol};
 use rustix::net::{AddressFamily, ipproto};
@@ -18,8 +18,11 @@ const THREADS_MAX: usize = 64;
 /// The key of those users. No user has this number: it is the kernel's for "none".
 const OTHERS: u32 = u32::MAX;
 
-/// Descriptors of one user that wait to be closed before it gets no more connections.
+/// Descriptors of one user that wait to be closed before it gets no more connections, and its messages are not read.
 const WAITING_MAX: usize = 512;
+
+/// The same of all; beyond it this is so for each user of whom any wait.
+const WAITING_OF_ALL_MAX: usize = 2048;
 
 /// A stranger's descriptor, closed elsewhere when dropped.
 #[derive(Debug)]
@@ -41,16 +44,19 @@ impl Closers {
 
     /// Whether this user's descriptors do not get closed.
     pub(crate) fn is_stuck(&self, uid: u32) -> bool {
-        self.lock().get(&uid).is_some_and(|waiting| waiting.len() >= WAITING_MAX)
+        let waiting = self.lock();
+        let own = waiting.get(&key(&waiting, uid)).map_or(0, VecDeque::len);
+        // One that waits is out of the queue already.
+        own >= WAITING_MAX || own > 0 && waiting.values().map(VecDeque::len).sum::<usize>() >= WAITING_OF_ALL_MAX
     }
 
-    /// Closes a descriptor that a process of `uid` has sent, or that it can send to; soon, and not here.
+    /// Closes a descriptor that a process of `uid` has sent; soon, and not here.
     pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd) {
         if is_udp(descriptor.as_fd()) {
             return; // Nothing to wait for, and by far the most of them.
         }
         let mut waiting = self.lock();
-        let key = if waiting.len() < THREADS_MAX || waiting.contains_key(&uid) { uid } else { OTHERS };
+        let key = key(&waiting, uid);
         if let Some(waiting) = waiting.get_mut(&key) {
             return waiting.push_back(descriptor);
         }
@@ -83,6 +89,11 @@ impl Closers {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<OwnedFd>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whose queue a user's descriptors are in.
+fn key(waiting: &BTreeMap<u32, VecDeque<OwnedFd>>, uid: u32) -> u32 {
+    if waiting.len() < THREADS_MAX || waiting.contains_key(&uid) { uid } else { OTHERS }
 }
 
 impl AsFd for Foreign {

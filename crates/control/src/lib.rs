@@ -14,6 +14,7 @@ pub mod mirror;
 mod netlink;
 pub mod permit;
 mod ports;
+mod reaper;
 mod registry;
 mod state;
 mod sweep;
@@ -26,6 +27,7 @@ use daemon::{Daemon, Here, Listener};
 use guard::Guard;
 use mirror::Mirror;
 use permit::Permit;
+use reaper::Reaper;
 use registry::Registry;
 use sidestep_plane::place;
 use sidestep_sys::Problem;
@@ -60,6 +62,8 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
+    // Before there are descriptors of others, which its thread would have for a moment.
+    let reaper = Reaper::start()?;
     let here = here()?;
     let now = Instant::now();
     let mirror = Mirror::open(place::namespace_inode()?, None)?;
@@ -73,7 +77,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
-    let state = Daemon::new(mirror, listener, registry, here).run(stop)?;
+    let state = Daemon::new(mirror, listener, reaper, registry, here).run(stop)?;
     state.remove()
 }
 

@@ -44,6 +44,16 @@ impl Permit {
         self.queues_per_user
     }
 
+    /// The users that are named.
+    pub(crate) fn uids(&self) -> &[u32] {
+        &self.uids
+    }
+
+    /// The groups that are named.
+    pub(crate) fn gids(&self) -> &[u32] {
+        &self.gids
+    }
+
     /// Whether this peer, a member of `groups` beside its own, may.
     pub fn allows(&self, peer: &Credentials, groups: &[u32]) -> bool {
         let is_member = self.gids.iter().any(|gid| *gid == peer.gid || groups.contains(gid));

@@ -49,8 +49,19 @@ fn living() -> Option<BTreeSet<u64>> {
             continue;
         }
         for task in fs::read_dir(entry.path().join("task")).into_iter().flatten().filter_map(Result::ok) {
-            // One that has ended meanwhile is in none.
-            inodes.extend(fs::metadata(task.path().join("ns/net")).ok().map(|facts| facts.ino()));
+            match fs::metadata(task.path().join("ns/net")) {
+                Ok(facts) => _ = inodes.insert(facts.ino()),
+                // To see where processes of more rights are needs CAP_SYS_PTRACE. The first one, which may have more than root
+                // in a container, is where all began.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && entry.file_name() != "1" => {
+                    // One that has ended is refused in the same way.
+                    if task.path().exists() {
+                        return None;
+                    }
+                }
+                // One that has ended meanwhile is in none.
+                Err(_) => {}
+            }
         }
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;

@@ -3,6 +3,7 @@
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
 use crate::state::Record;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sidestep_plane::message::{
     Code, Entry, Mode, OpenStack, Prepared, ProgramLine, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
 };
@@ -11,7 +12,7 @@ use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 /// What was done, and what is to fail.
@@ -192,6 +193,17 @@ impl Dataplane for Fake {
         self.has_ended = true;
         Ok(())
     }
+}
+
+/// Sends a packet with descriptors, if the other end still listens, and closes them on a thread: whoever lets go last waits, and
+/// that must not be a test.
+pub(crate) fn send_with(socket: BorrowedFd<'_>, packet: &str, descriptors: Vec<OwnedFd>) {
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
+    let _ = sendmsg(socket, &[io::IoSlice::new(packet.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+    std::thread::spawn(move || drop(descriptors));
 }
 
 impl Keeper for () {

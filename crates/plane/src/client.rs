@@ -130,6 +130,14 @@ impl Client {
     /// Connects to the control at `path`.
     pub fn connect_to(path: &Path, name: &str) -> Result<Self, Error> {
         let channel = Channel::connect(path).map_err(|error| {
+            // The kernel turns away who is not on control's list.
+            if error.kind() == std::io::ErrorKind::PermissionDenied {
+                let thing = format!("user {} cannot bypass the kernel", sidestep_sys::process::effective_uid());
+                let refusal = Refusal::plain(Code::NotAllowed, thing);
+                return Error::Refused(
+                    refusal.next("have the administrator add it: group sidestep, or sidestep control --allow-uid"),
+                );
+            }
             Error::Lost(
                 Problem::failed(format!("cannot reach the control plane at {}", path.display()), error)
                     .next("start it as root in this network namespace: sidestep control"),

@@ -1,5 +1,7 @@
 //! Text in markup, for the page and for the drawings in it.
 
+use sidestep_sys::printable::is_printable;
+
 /// Text as it may stand in an element or between double quotes. Characters that markup cannot hold, or that turn the
 /// direction of what follows, become a visible sign.
 pub(crate) fn escape(text: &str) -> String {
@@ -12,9 +14,8 @@ pub(crate) fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(' '),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
+            c if is_printable(c) => escaped.push(c),
+            _ => escaped.push('\u{fffd}'),
         }
     }
     escaped

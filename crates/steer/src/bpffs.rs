@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags};
 use sidestep_sys::Problem;
@@ -16,6 +16,9 @@ const SOURCE: &str = "sidestep";
 
 /// What the kernel puts into every such file system by itself (CONFIG_BPF_PRELOAD).
 const OF_THE_KERNEL: [&str; 2] = ["maps.debug", "progs.debug"];
+
+/// Folders within folders that are looked into.
+const DEPTH_MAX: usize = 16;
 
 /// Whether a path is on a BPF file system.
 pub(crate) fn is_bpffs(path: &Path) -> bool {
@@ -40,23 +43,46 @@ pub fn mount(directory: &Path) -> Result<bool, Problem> {
 
 /// Takes away what [`mount()`] made, and the directory; `false` when it made nothing there. Refuses while anything is
 /// pinned in it, as that would be lost.
+///
+/// Others may have been here: where nothing is mounted at /sys/fs/bpf (in a network namespace that `ip netns exec` has entered, for
+/// one), iproute2 takes the first BPF file system that it finds, and makes folders and links in it. Those hold nothing, and go.
 pub fn unmount(directory: &Path) -> Result<bool, Problem> {
-    let problem = |why: io::Error| {
-        Problem::failed(format!("cannot unmount the BPF file system at {}", directory.display()), why)
-            .next("remove what is pinned in it first (sidestep control --cleanup)")
-    };
+    let thing = format!("cannot unmount the BPF file system at {}", directory.display());
+    let problem = |why: io::Error| Problem::failed(thing.clone(), why).next("run as root (it needs CAP_SYS_ADMIN)");
     if !is_our_mount(directory).map_err(problem)? {
         return Ok(false);
     }
-    let names = fs::read_dir(directory).map_err(problem)?.filter_map(Result::ok).map(|entry| entry.file_name());
-    if let Some(name) = names.into_iter().find(|name| !OF_THE_KERNEL.iter().any(|known| name == known)) {
-        return Err(problem(io::Error::other(format!("it still has {}", name.display()))));
+    if let Some(pin) = pinned(directory, 0).map_err(problem)? {
+        let path = pin.display();
+        let why =
+            format!("{path} is pinned there by somebody else, as by iproute2 where nothing is mounted at /sys/fs/bpf");
+        return Err(Problem::failed(thing, why).next(format!("remove it if nobody needs it: rm {path}")));
     }
     // Empty, so nothing is lost by not waiting for those who look at it just now, perhaps through another mount namespace.
     let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
     rustix::mount::unmount(directory, flags).map_err(|error| problem(error.into()))?;
     fs::remove_dir(directory).map_err(problem)?;
     Ok(true)
+}
+
+/// Something in this folder or below that is pinned: neither a folder, nor a link, nor the kernel's own.
+fn pinned(folder: &Path, depth: usize) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let is_of_the_kernel = depth == 0 && OF_THE_KERNEL.iter().any(|known| entry.file_name() == *known);
+        if kind.is_symlink() || is_of_the_kernel {
+            continue;
+        }
+        // Nobody nests them so deep; what is there is somebody's.
+        if !kind.is_dir() || depth == DEPTH_MAX {
+            return Ok(Some(entry.path()));
+        }
+        if let Some(pin) = pinned(&entry.path(), depth + 1)? {
+            return Ok(Some(pin));
+        }
+    }
+    Ok(None)
 }
 
 fn is_our_mount(directory: &Path) -> io::Result<bool> {

@@ -1,5 +1,6 @@
 //! The one error a user sees: the thing, the reason, the next step.
 
+use crate::printable::is_printable;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
@@ -92,7 +93,10 @@ impl std::error::Error for Problem {}
 
 /// Says something on standard error. Nobody listening there is no reason to stop, as it is for `eprintln`.
 pub fn say(text: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "sidestep: {text}");
+    let text = text.to_string();
+    // Names and reasons come from anywhere.
+    let clean: String = text.chars().map(|c| if c == '\n' || is_printable(c) { c } else { '?' }).collect();
+    let _ = writeln!(io::stderr(), "sidestep: {clean}");
 }
 
 thread_local! {

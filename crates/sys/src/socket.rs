@@ -184,6 +184,15 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
+/// Bytes of memory that messages of this Unix socket take up which its peer has not read yet (SIOCOUTQ, unix(7)). They count
+/// against SO_SNDBUF, and are more than the messages have.
+pub fn unread_by_peer_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut value: libc::c_int = 0;
+    // SAFETY: the request writes an int, and `value` is one.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut value) };
+    if result == 0 { Ok(usize::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Joins a group for one source on an interface (RFC 3678 section 5.1, MCAST_JOIN_SOURCE_GROUP), both families alike.
 pub fn join_source(socket: BorrowedFd<'_>, interface: u32, group: IpAddr, source: IpAddr) -> io::Result<()> {
     source_membership(socket, MCAST_JOIN_SOURCE_GROUP, interface, group, source)

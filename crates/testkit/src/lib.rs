@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod lab;
+mod lingering;
 pub mod vm;
 pub mod wire;
 
 pub use lab::{Checksums, Host, Lab, Options, Removal, Side};
+pub use lingering::lingering;
 pub use wire::Impairment;

@@ -6,6 +6,7 @@
 use crate::table;
 use crate::want::Want;
 use serde::{Deserialize, Serialize};
+use sidestep_sys::printable::is_printable;
 use sidestep_sys::{Problem, file};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -110,8 +111,8 @@ impl Profile {
         };
         let file: File = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
         // They are shown on terminals and stand in what `plan --grub` writes, which a shell reads.
-        if [&file.name, &file.about].into_iter().any(|words| words.chars().any(char::is_control)) {
-            return Err(refused("its name or its description has control characters".into()));
+        if [&file.name, &file.about].into_iter().any(|words| !words.chars().all(is_printable)) {
+            return Err(refused("its name or its description has characters that cannot be shown".into()));
         }
         let mut wishes = match &file.base {
             None => BTreeMap::new(),
@@ -198,8 +199,8 @@ mod tests {
             ("name = 'x'\n[set]\nbusy-read = '1'", "no wish"),
             ("name = 'x'\nwhatever = 1", "whatever"),
             ("\u{0}", "cannot use f"),
-            ("name = \"x\\nid\"", "control characters"),
-            ("name = 'x'\nabout = \"\\u001b]0;x\"", "control characters"),
+            ("name = \"x\\nid\"", "characters that cannot be shown"),
+            ("name = 'x'\nabout = \"\\u001b]0;x\"", "characters that cannot be shown"),
         ] {
             let problem = Profile::parse(text, "f").unwrap_err().to_string();
             assert!(problem.contains(words), "{text:?}: {problem}");

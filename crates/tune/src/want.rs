@@ -6,6 +6,7 @@
 
 use crate::cpus::CpuSet;
 use serde::{Deserialize, Serialize};
+use sidestep_sys::printable::is_printable;
 use std::fmt;
 
 /// The most that a wish may say, as text and as alternatives.
@@ -43,7 +44,7 @@ pub struct Cpus {
 impl Want {
     /// Reads a wish; Err says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > BYTES_MAX || text.chars().any(char::is_control) {
+        if text.len() > BYTES_MAX || !text.chars().all(is_printable) {
             return Err("a wish is a line of at most 1000 bytes".into());
         }
         let alternatives = text.split(" | ").map(|one| alternative(one.trim())).collect::<Result<_, _>>()?;

@@ -7,17 +7,20 @@ use sidestep_link::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};
 use std::time::{Duration, Instant};
 
-/// Serves one slice over a connected link, until the stream's end.
-pub(super) fn run(link: &mut dyn Link, request: &Bulk, mut watch: Watch<'_>) -> Result<Done, Problem> {
+/// Serves one slice over a connected link, until the stream's end or until `budget` bytes were sent; gives how many were, too.
+pub(super) fn run(
+    link: &mut dyn Link,
+    request: &Bulk,
+    budget: u64,
+    mut watch: Watch<'_>,
+) -> Result<(Done, u64), Problem> {
     let switches = cpu::involuntary_switches();
-    let received = match request.send_for_ns {
-        None => drain(link, request.size, &mut watch)?,
-        Some(ns) => {
-            pour(link, request.size, Duration::from_nanos(ns), &mut watch)?;
-            0
-        }
+    let (received, sent) = match request.send_for_ns {
+        None => (drain(link, request.size, &mut watch)?, 0),
+        Some(ns) => (0, pour(link, request.size, Duration::from_nanos(ns), budget, &mut watch)?),
     };
-    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+    let involuntary_switches = cpu::involuntary_switches() - switches;
+    Ok((Done { received, involuntary_switches, ..Done::default() }, sent))
 }
 
 /// Reads to the end; the whole messages that came.
@@ -38,10 +41,11 @@ fn drain(link: &mut dyn Link, size: u32, watch: &mut Watch<'_>) -> Result<u64, P
 
 /// Sends for a while, finishes, and waits until the other end has, too: our own stack sends what is left while it is asked to
 /// receive.
-fn pour(link: &mut dyn Link, size: u32, length: Duration, watch: &mut Watch<'_>) -> Result<(), Problem> {
+fn pour(link: &mut dyn Link, size: u32, length: Duration, budget: u64, watch: &mut Watch<'_>) -> Result<u64, Problem> {
+    let mut all = 0;
     let failed = |error| Problem::failed("cannot send", error);
     let (message, end) = (filled(size), Instant::now() + length);
-    while Instant::now() < end {
+    while all + u64::from(size) <= budget && Instant::now() < end {
         let mut sent = 0;
         while sent < message.len() {
             match link.send(&message[sent..]) {
@@ -53,6 +57,8 @@ fn pour(link: &mut dyn Link, size: u32, length: Duration, watch: &mut Watch<'_>)
                 Err(error) => return Err(failed(error)),
             }
         }
+        all += u64::from(size);
     }
-    link.flush().and_then(|()| link.shutdown()).map_err(failed)
+    link.flush().and_then(|()| link.shutdown()).map_err(failed)?;
+    Ok(all)
 }

@@ -6,6 +6,7 @@
 //! connection.
 
 mod accept;
+mod allowed;
 mod bulk;
 mod control;
 mod echo;
@@ -17,5 +18,6 @@ mod session;
 mod sink;
 mod watch;
 
+pub use allowed::Allowed;
 pub use control::Control;
 pub use session::{Origin, SERVICE_TIME_MAX, run};

@@ -35,6 +35,19 @@ pub enum Request {
     Accept(Accept),
 }
 
+impl Request {
+    /// The path of a slice and the CPU asked for.
+    pub(super) fn place(&self) -> Option<(&str, Option<u32>)> {
+        match self {
+            Self::Hello { .. } => None,
+            Self::Echo(Echo { path, cpu, .. })
+            | Self::Sink(Sink { path, cpu, .. })
+            | Self::Bulk(Bulk { path, cpu, .. })
+            | Self::Accept(Accept { path, cpu, .. }) => Some((path, *cpu)),
+        }
+    }
+}
+
 /// One slice of a stream over TCP.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bulk {

@@ -2,9 +2,11 @@
 //!
 //! A stranger who reaches the port can make it answer what he sends, to himself, for a bounded time: a session at a time
 //! (more if allowed), messages up to 64 KiB, slices of a minute, sessions closed after half a minute of silence. Answers go
-//! only to the address of the control connection, which its TCP handshake has proved; nothing is answered larger than it
-//! came, and no file or command is touched.
+//! only to the address of the control connection, which its TCP handshake has proved; no more is answered or sent than came, and
+//! no file or command is touched. What else a measuring end may ask for, flags say ([`Allowed`]): streams, the choice of the CPU, the
+//! host's name.
 
+use super::allowed::Allowed;
 use super::control::Control;
 use super::protocol::{Reply, Request};
 use super::session::{Origin, run};
@@ -32,6 +34,8 @@ pub struct Serve {
     pub cpu: u32,
     /// Sessions at a time.
     pub sessions: usize,
+    /// What who comes may ask for.
+    pub allowed: Allowed,
 }
 
 /// Serves until `stop`; `say` is told what happens.
@@ -64,7 +68,7 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
             let end = match before {
                 few if few < options.sessions => {
                     say(format!("{peer}: connected"));
-                    one_session(socket, options.cpu)
+                    one_session(socket, &options)
                 }
                 many if many < options.sessions + TURNED_AWAY_MAX => turn_away(socket),
                 _ => Err(Problem::failed("turned away unheard", "too many at once")),
@@ -92,10 +96,11 @@ fn turn_away(socket: Socket) -> Result<(), Problem> {
     Err(Problem::failed("turned away", "busy"))
 }
 
-fn one_session(socket: Socket, cpu: u32) -> Result<(), Problem> {
+fn one_session(socket: Socket, options: &Serve) -> Result<(), Problem> {
     let control = Control::over(socket).map_err(|error| Problem::failed("cannot talk", error))?;
     let (local, remote) = control.addresses().ok_or_else(|| Problem::failed("cannot talk", "it has gone"))?;
-    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, cpu })
+    let Serve { cpu, allowed, .. } = *options;
+    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, cpu, allowed })
 }
 
 fn listen(address: SocketAddr) -> io::Result<Socket> {

@@ -1,5 +1,6 @@
 //! The peer's side of one control connection.
 
+use super::allowed::{Allowed, Streamed};
 use super::control::Control;
 use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
@@ -39,11 +40,14 @@ pub struct Origin {
     pub in_lab: bool,
     /// CPU for paths that pin, when the measuring end names none.
     pub cpu: u32,
+    /// What else the measuring end may ask for.
+    pub allowed: Allowed,
 }
 
 /// Serves one control connection until the other end closes it.
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
-    let mut session = Session { plane: None, control, origin, cpus: cpu::allowed() };
+    let streamed = Streamed::default();
+    let mut session = Session { plane: None, control, origin, streamed, cpus: cpu::allowed() };
     if session.welcome()? {
         while session.serve_next()? {}
     }
@@ -55,6 +59,7 @@ struct Session {
     plane: Option<Plane>,
     control: Control,
     origin: Origin,
+    streamed: Streamed,
     /// The CPUs this thread began with, for paths that do not pin.
     cpus: Vec<u32>,
 }
@@ -70,25 +75,33 @@ impl Session {
         self.say(&Reply::Hello {
             protocol: PROTOCOL,
             version,
-            host: Box::new(host::facts(&host::ClockFacts::default())),
+            host: Box::new(self.origin.allowed.told(host::facts(&host::ClockFacts::default()))),
         })?;
         Ok(protocol == PROTOCOL)
     }
 
     /// Serves one request; false when the other end has closed.
     fn serve_next(&mut self) -> Result<bool, Problem> {
-        let done = match self.request()? {
-            None => return Ok(false),
-            Some(Request::Hello { .. }) => Err(Problem::failed("a second greeting", "there is one")),
-            Some(Request::Echo(request)) => self.echo(&request),
-            Some(Request::Sink(request)) => self.sink(&request),
-            Some(Request::Bulk(request)) => self.bulk(&request),
-            Some(Request::Accept(request)) => self.accept_many(&request),
-        };
+        let Some(request) = self.request()? else { return Ok(false) };
+        let done = self.check_cpu(&request).and_then(|()| match request {
+            Request::Hello { .. } => Err(Problem::failed("a second greeting", "there is one")),
+            Request::Echo(request) => self.echo(&request),
+            Request::Sink(request) => self.sink(&request),
+            Request::Bulk(request) => self.bulk(&request),
+            Request::Accept(request) => self.accept_many(&request),
+        });
         let reply =
             done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
         self.say(&reply)?;
         Ok(true)
+    }
+
+    /// Refuses a CPU before the slice is made ready.
+    fn check_cpu(&self, request: &Request) -> Result<(), Problem> {
+        match request.place() {
+            Some((path, cpu)) if Path::named(path)?.pinned => self.origin.allowed.cpu(cpu, self.origin.cpu).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     fn request(&mut self) -> Result<Option<Request>, Problem> {
@@ -140,6 +153,10 @@ impl Session {
         if request.send_for_ns.is_some_and(|ns| Duration::from_nanos(ns) > SLICE_MAX) {
             return Err(Problem::usage("cannot send that long", format!("the limit is {SLICE_MAX:?}")));
         }
+        let budget = match request.send_for_ns {
+            Some(_) => self.streamed.budget(&self.origin.allowed, request.size)?,
+            None => 0,
+        };
         let mut link: Box<dyn Link> = match path.medium {
             Medium::Stack => Box::new(self.accept_past_kernel(Load::Stream)?),
             Medium::Inet => self.accept(path)?,
@@ -147,7 +164,9 @@ impl Session {
         };
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
-        let done = bulk::run(link.as_mut(), request, watch)?;
+        let (done, sent) = bulk::run(link.as_mut(), request, budget, watch)?;
+        self.streamed.sent += sent;
+        self.streamed.received += done.received * u64::from(request.size);
         if request.send_for_ns.is_some() {
             // What our own stack still has to send, it sends while it is asked to receive.
             let mut watch = self.watch(path);
@@ -255,6 +274,7 @@ impl Session {
     fn sink(&mut self, request: &Sink) -> Result<Reply, Problem> {
         let path = Path::named(&request.path)?;
         check_size(request.size, Transport::Udp.size_max())?;
+        request.group.map_or(Ok(()), |group| self.origin.allowed.check_group(group))?;
         if path.medium == Medium::Stack {
             return self.sink_stack(request, path);
         }
@@ -301,7 +321,10 @@ impl Session {
 
     /// Pins the thread, or lets it go where the scheduler wants, as the path says.
     fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
-        if path.pinned { cpu::restrict(&[cpu.unwrap_or(self.origin.cpu)]) } else { cpu::restrict(&self.cpus) }
+        if !path.pinned {
+            return cpu::restrict(&self.cpus);
+        }
+        cpu::restrict(&[self.origin.allowed.cpu(cpu, self.origin.cpu)?])
     }
 
     fn watch(&self, path: &Path) -> Watch<'_> {

@@ -337,6 +337,18 @@ pub(crate) struct Serve {
     /// Sessions at a time; two disturb each other's figures
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sessions: u32,
+    /// Let measuring ends choose the CPU of paths that pin
+    #[arg(long)]
+    pub(crate) allow_cpu: bool,
+    /// Bytes of streams to send in a session beyond what came in it: `bench bulk` needs as many
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) stream_bytes: u64,
+    /// Tell whoever connects this host's name, kernel and kernel command line
+    #[arg(long)]
+    pub(crate) facts: bool,
+    /// Join any group that is asked for, not only those of 239.0.0.0/8
+    #[arg(long)]
+    pub(crate) any_group: bool,
 }
 
 #[derive(Debug, Args)]

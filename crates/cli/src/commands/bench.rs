@@ -8,7 +8,7 @@ use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
-use sidestep_bench::peer::{self, Control, Origin};
+use sidestep_bench::peer::{self, Allowed, Control, Origin};
 use sidestep_bench::place::PeerProgram;
 use sidestep_bench::run::{self, Outcome, RoundTrips, Scenario, Setting, Where, this_program};
 use sidestep_bench::scenario;
@@ -168,7 +168,9 @@ fn serve_others(args: &Serve) -> Result<u8, Problem> {
     let cpu = args.cpu.unwrap_or(last);
     cpu::check(cpu)?;
     let stop = signal::stop_flag()?;
-    let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize };
+    let allowed =
+        Allowed { cpu: args.allow_cpu, stream_bytes: args.stream_bytes, facts: args.facts, any_group: args.any_group };
+    let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize, allowed };
     serve(&options, &stop, say)?;
     Ok(exit::GOOD)
 }
@@ -180,7 +182,7 @@ fn peer_of_parent(args: &Peer) -> Result<u8, Problem> {
     let control = Control::over(socket.into()).map_err(refused)?;
     if control.has_word(Duration::from_secs(5)) {
         let Peer { local, remote, cpu, in_lab } = *args;
-        peer::run(control, Origin { local, remote, same_host: true, in_lab, cpu })?;
+        peer::run(control, Origin { local, remote, same_host: true, in_lab, cpu, allowed: Allowed::EVERYTHING })?;
     }
     Ok(exit::GOOD)
 }

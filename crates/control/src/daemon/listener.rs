@@ -1,25 +1,30 @@
 //! The door: accepts connections, and turns away at once who may not come in.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
+use crate::permit::Permit;
+use crate::reaper::Reaper;
+use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{Resource, getrlimit};
 use sidestep_plane::message::{Channel, Code, Numbered, Refusal, Reply};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::problem::say;
 use sidestep_sys::socket::peer_groups;
+use sidestep_sys::unix_socket;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-use crate::foreign::Closers;
-use crate::permit::Permit;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
 /// Connections accepted in one turn, so that a flood of them does not starve those who are in.
 const ACCEPTS_PER_TURN: usize = 16;
+
+/// Descriptors that clients leave free for root's connections, for those that are turned away, and for what comes in messages. Of a
+/// low limit a half.
+const RESERVE: u64 = 512;
 
 /// A connection of somebody who may.
 pub(super) struct Arrival {
@@ -29,7 +34,8 @@ pub(super) struct Arrival {
 
 pub(crate) struct Listener {
     socket: OwnedFd,
-    path: PathBuf,
+    #[expect(dead_code, reason = "it is held, not used")]
+    name: Name,
     permit: Permit,
     /// Turned away since the last line about it.
     turned_away: u64,
@@ -40,26 +46,26 @@ impl Listener {
     pub(crate) fn open(path: &Path, permit: Permit) -> Result<Self, Problem> {
         let problem = |error: io::Error| {
             Problem::failed(format!("cannot listen at {}", path.display()), error)
-                .next("choose a path of at most 107 bytes in a folder that may be written: --socket PATH")
+                .next("choose a path of at most 107 bytes in a folder that you alone may write: --socket PATH")
         };
-        remove_stale(path).map_err(problem)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let socket = socket.map_err(|error| problem(error.into()))?;
-        let address = SocketAddrUnix::new(path).map_err(|error| problem(error.into()))?;
-        bind(&socket, &address).map_err(|error| problem(error.into()))?;
-        listen(&socket, BACKLOG).map_err(|error| problem(error.into()))?;
-        // Everybody may knock; who may come in is decided by the peer's credentials, which no file mode can say.
-        fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(problem)?;
-        Ok(Self { socket, path: path.to_owned(), permit, turned_away: 0 })
+        let socket = unix_socket::listen(path, unix_socket::Kind::Packets, BACKLOG).map_err(problem)?;
+        // The kernel turns away who is not on the list, before it costs anything here.
+        if !unix_socket::allow(path, permit.uids(), permit.gids()).map_err(problem)? {
+            say(format!(
+                "the file system of {} has no access control lists: everybody may knock there",
+                path.display()
+            ));
+            fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(problem)?;
+        }
+        Ok(Self { socket, name: Name(path.to_owned()), permit, turned_away: 0 })
     }
 
     /// Those who came and may come in. `Err` when this process can open no more descriptors.
-    pub(super) fn accept(&mut self, closers: &Closers) -> Result<Vec<Arrival>, Problem> {
+    pub(super) fn accept(&mut self, reaper: &mut Reaper) -> Result<Vec<Arrival>, Problem> {
         let mut arrivals = Vec::new();
         for _ in 0..ACCEPTS_PER_TURN {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => arrivals.extend(self.examine(socket, closers)),
+                Ok(socket) => arrivals.extend(self.examine(socket, reaper)),
                 Err(rustix::io::Errno::WOULDBLOCK) => break,
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(error) => return Err(Problem::failed("cannot accept a connection", io::Error::from(error))),
@@ -68,47 +74,53 @@ impl Listener {
         Ok(arrivals)
     }
 
-    fn examine(&mut self, socket: OwnedFd, closers: &Closers) -> Option<Arrival> {
-        let peer = Credentials::of_peer(socket.as_fd()).ok()?;
+    /// Who is refused is never read: what is in the connection goes with it.
+    fn examine(&mut self, socket: OwnedFd, reaper: &mut Reaper) -> Option<Arrival> {
+        let Ok(peer) = Credentials::of_peer(socket.as_fd()) else {
+            reaper.close(socket);
+            return None;
+        };
         let groups = peer_groups(socket.as_fd()).unwrap_or_default();
-        let channel = Channel::over(socket);
-        if self.permit.allows(&peer, &groups) {
-            return Some(Arrival { channel, peer });
-        }
+        let is_allowed = self.permit.allows(&peer, &groups);
+        let refusal = match () {
+            () if !is_allowed => {
+                Refusal::plain(Code::NotAllowed, format!("user {} cannot bypass the kernel", peer.uid))
+                    .next("have the administrator add it: group sidestep, or sidestep control --allow-uid")
+            }
+            () if peer.uid != 0 && is_of_reserve(&socket) => {
+                Refusal::new(Code::Limit, "cannot take another client", "too few descriptors are left")
+                    .next("end some accelerated programs, or raise the limit of the control plane: LimitNOFILE")
+            }
+            () => return Some(Arrival { channel: Channel::over(socket), peer }),
+        };
         self.turned_away += 1;
         // One line for each doubling: a stranger must not fill the log.
         if self.turned_away.is_power_of_two() {
-            let pid = peer.pid.unwrap_or(0);
-            say(format!("turned away user {} (process {pid}), {} so far", peer.uid, self.turned_away));
+            let (pid, so_far) = (peer.pid.unwrap_or(0), self.turned_away);
+            say(format!("turned away user {} (process {pid}), {so_far} so far: {}", peer.uid, refusal.reason));
         }
-        turn_away(
-            &channel,
-            Refusal::plain(Code::NotAllowed, format!("user {} cannot bypass the kernel", peer.uid))
-                .next("have the administrator add it: group sidestep, or sidestep control --allow-uid"),
-        );
-        closers.close(peer.uid, channel.into());
+        turn_away(Channel::over(socket), refusal, reaper);
         None
     }
+
+    /// Nobody comes in any more. Who knocked and was not let in is sent away.
+    pub(super) fn close(self, reaper: &mut Reaper) {
+        reaper.close(self.socket);
+    }
 }
 
-/// Says why, and is deaf from then on.
-pub(super) fn turn_away(channel: &Channel, refusal: Refusal) {
+/// Whether a new descriptor is one of the last: the kernel gives the lowest number that is free.
+fn is_of_reserve(descriptor: &OwnedFd) -> bool {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let reserve = RESERVE.min(limit / 2);
+    u64::from(descriptor.as_raw_fd().unsigned_abs()) >= limit - reserve
+}
+
+/// Says why, and ends the connection.
+pub(super) fn turn_away(channel: Channel, refusal: Refusal, reaper: &mut Reaper) {
     // Who does not read it does not need it.
     let _ = channel.send(&Numbered { number: 0, body: Reply::Refused(refusal) }, &[]);
-}
-
-fn remove_stale(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match fs::symlink_metadata(path) {
-        // A socket that answers is a live control's, of another network namespace.
-        Ok(facts) if facts.file_type().is_socket() && Channel::connect(path).is_ok() => {
-            Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"))
-        }
-        Ok(facts) if facts.file_type().is_socket() => fs::remove_file(path),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is no socket")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    reaper.close(channel.into());
 }
 
 impl AsFd for Listener {
@@ -117,9 +129,12 @@ impl AsFd for Listener {
     }
 }
 
-impl Drop for Listener {
+/// The file, for as long as somebody listens there.
+struct Name(PathBuf);
+
+impl Drop for Name {
     fn drop(&mut self) {
         // The next control removes what stays.
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.0);
     }
 }

@@ -9,7 +9,8 @@ mod tests;
 use crate::dataplane::Dataplane;
 use crate::icmp::Errors;
 use crate::mirror::Mirror;
-use crate::registry::{Answer, Client, Keeper, Registry, printable};
+use crate::reaper::Reaper;
+use crate::registry::{Answer, Client, Keeper, Registry};
 pub(crate) use kernel::Here;
 use kernel::Kernel;
 pub(crate) use listener::Listener;
@@ -21,8 +22,10 @@ use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Re
 use sidestep_plane::table::NeighbourState;
 use sidestep_sys::Problem;
 use sidestep_sys::owner::Owner;
+use sidestep_sys::printable::printable;
 use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
+use sidestep_sys::socket::unread_by_peer_bytes;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +50,8 @@ const STALE: u16 = 4;
 pub(crate) struct Daemon<D: Dataplane, K> {
     mirror: Mirror,
     listener: Listener,
+    /// Closes connections.
+    reaper: Reaper,
     registry: Registry<D, K>,
     errors: Errors,
     /// With the user at the other end.
@@ -61,13 +66,20 @@ pub(crate) struct Daemon<D: Dataplane, K> {
 }
 
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
-    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, here: Here) -> Self {
+    pub(crate) fn new(
+        mirror: Mirror,
+        listener: Listener,
+        reaper: Reaper,
+        registry: Registry<D, K>,
+        here: Here,
+    ) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
         let errors = Errors::open();
         let resting = Rest::default();
         Self {
             mirror,
             listener,
+            reaper,
             registry,
             errors,
             channels,
@@ -81,12 +93,18 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
 
     /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<K, Problem> {
-        while !stop.load(Ordering::Relaxed) {
-            self.turn()?;
+        let mut result = Ok(());
+        while result.is_ok() && !stop.load(Ordering::Relaxed) {
+            result = self.turn();
         }
-        let notices = self.registry.end();
-        self.notify(notices);
-        Ok(self.registry.into_keeper())
+        // After a failure it stays for the control that comes next.
+        if result.is_ok() {
+            let notices = self.registry.end();
+            self.notify(notices);
+        }
+        self.channels.into_values().for_each(|(channel, _)| self.reaper.close(channel.into()));
+        self.listener.close(&mut self.reaper);
+        result.map(|()| self.registry.into_keeper())
     }
 
     fn turn(&mut self) -> Result<(), Problem> {
@@ -94,6 +112,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         if ready.has_notices {
             self.mirror.drain()?;
         }
+        self.reaper.hand_over();
         let now = Instant::now();
         let mut have_links_changed = self.refresh(now);
         if ready.has_arrivals {
@@ -156,13 +175,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let until_rested = self.resting.end(now).map_or(TURN, |end| end.saturating_duration_since(now));
         let until_due = self.mirror.due().map_or(TURN, |due| due.saturating_duration_since(now)).min(TURN);
         let until_due = until_due.min(until_rested);
-        let is_shut = self.shut_until.is_some_and(|until| until > now);
+        let is_shut = self.reaper.is_full() || self.shut_until.is_some_and(|until| until > now);
         let mut ids = Vec::with_capacity(self.channels.len());
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
-        for (id, (channel, _)) in &self.channels {
-            if self.resting.has(self.registry.owner(*id), now) {
+        for (id, (channel, uid)) in &self.channels {
+            // Of a user whose descriptors do not get closed no more are taken.
+            if self.resting.has(self.registry.owner(*id), now) || self.registry.closers.is_stuck(*uid) {
                 continue;
             }
             ids.push(*id);
@@ -181,7 +201,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn welcome(&mut self, now: Instant) {
-        let arrivals = self.listener.accept(&self.registry.closers).unwrap_or_else(|problem| {
+        let arrivals = self.listener.accept(&mut self.reaper).unwrap_or_else(|problem| {
             say(problem);
             self.shut_until = Some(now + TURN);
             Vec::new()
@@ -191,10 +211,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             let owner = Owner::of_peer(channel.as_fd(), &peer);
             match self.registry.admit(peer, owner, process, now) {
                 Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
-                Err(refusal) => {
-                    turn_away(&channel, refusal);
-                    self.registry.closers.close(peer.uid, channel.into());
-                }
+                Err(refusal) => turn_away(channel, refusal, &mut self.reaper),
             }
         }
     }
@@ -209,6 +226,9 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
                 (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,
+            // Not the client's fault: its message stays where it is, or it is told.
+            Err(Fault::Io(error)) if is_shortage(&error) => return,
+            Err(Fault::NoDescriptors { number }) => (number, Answer::refused(no_descriptors())),
             Err(Fault::Malformed(reason)) => {
                 // The parser quotes the stranger.
                 let reason = printable(&reason, 200);
@@ -269,14 +289,16 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
 
     /// What is queued in a connection is closed with it.
     fn shut(&mut self, id: u32) {
-        if let Some((channel, uid)) = self.channels.remove(&id) {
-            self.registry.closers.close(uid, channel.into());
+        if let Some((channel, _)) = self.channels.remove(&id) {
+            self.reaper.close(channel.into());
         }
     }
 
     fn notify(&mut self, notices: Vec<(u32, Reply)>) {
         for (id, body) in notices {
-            if let Some((channel, _)) = self.channels.get(&id) {
+            if let Some((channel, _)) = self.channels.get(&id)
+                && has_room(channel, &body)
+            {
                 // Who does not read it finds its stack gone at its next request.
                 let _ = channel.send(&Numbered { number: 0, body }, &[]);
             }
@@ -311,6 +333,26 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             let _ = self.mirror.use_neighbour(interface, address);
         }
     }
+}
+
+/// Whether a notice leaves room for answers: who gets none is let go. Of what anybody can cause from afar, as ICMP, less is queued
+/// than of what control has decided.
+fn has_room(channel: &Channel, notice: &Reply) -> bool {
+    let share = if matches!(notice, Reply::Trouble(_)) { 4 } else { 2 };
+    let room = rustix::net::sockopt::socket_send_buffer_size(channel).unwrap_or(0);
+    unread_by_peer_bytes(channel.as_fd()).is_ok_and(|unread| unread < room / share)
+}
+
+/// The kernel or this process is short of something for the moment.
+fn is_shortage(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let short = [Errno::NOMEM, Errno::NOBUFS, Errno::MFILE, Errno::NFILE];
+    Errno::from_io_error(error).is_some_and(|error| short.contains(&error))
+}
+
+fn no_descriptors() -> Refusal {
+    Refusal::new(Code::Limit, "cannot answer", "the control plane has no descriptors left")
+        .next("try again later; raise its limit: LimitNOFILE in its unit, or ulimit -n")
 }
 
 /// What poll(2) has found.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::permit::Permit;
-use crate::testing::Fake;
+use crate::testing::{Fake, send_with};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
 use sidestep_plane::client::Client as Application;
 use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX};
+use sidestep_testkit::lingering;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -33,7 +34,7 @@ impl Running {
             let mirror = Mirror::open(0, None).unwrap();
             let registry = Registry::new(Fake::default(), ());
             let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
-            Daemon::new(mirror, listener, registry, here).run(&seen).unwrap();
+            Daemon::new(mirror, listener, Reaper::start().unwrap(), registry, here).run(&seen).unwrap();
         };
         Self { folder, stop, thread: Some(std::thread::spawn(serve)) }
     }
@@ -107,7 +108,7 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     let daemon = Running::new();
     let silent = raw(&daemon.path());
     let greedy = raw(&daemon.path());
-    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":3,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
+    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":4,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
     let deadline = Instant::now() + WATCHDOG;
     // Until the daemon's answers do not fit any more, and it hangs up.
     while send(&greedy, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::NOSIGNAL).is_ok() {
@@ -170,45 +171,50 @@ fn an_application_that_goes_away_in_the_middle_leaves_nothing() {
     }
 }
 
-/// A TCP connection whose close waits for ten minutes, because its peer does not read.
-fn lingering() -> (std::net::TcpListener, OwnedFd) {
-    use std::io::Write;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    stream.set_nonblocking(true).unwrap();
-    while stream.write(&[0; 65_536]).is_ok() {}
-    stream.set_nonblocking(false).unwrap();
-    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
-    (listener, stream.into())
-}
-
 #[test]
 fn descriptors_that_do_not_close_hold_up_nobody_else() {
     let daemon = Running::new();
-    let hello = r#"{"number":1,"body":{"type":"hello","version":3,"name":"x"}}"#;
+    let hello = r#"{"number":1,"body":{"type":"hello","version":4,"name":"x"}}"#;
     let list = r#"{"number":1,"body":{"type":"list","from":0}}"#;
     // Unwanted beside a request; beside garbage; too many; still queued when the daemon hangs up.
     for (packets, count) in [(vec![hello, list, list], 1), (vec![hello, "{}"], 1), (vec![hello, list], 9)] {
         let socket = Channel::over(raw(&daemon.path()));
         let mut peers = Vec::new();
         for packet in packets.into_iter().chain(["{}", list]) {
-            let (peers_of, sockets): (Vec<_>, Vec<_>) = (0..count).map(|_| lingering()).unzip();
+            let (peers_of, sockets): (Vec<_>, Vec<_>) = (0..count).map(|_| lingering(Duration::from_secs(30))).unzip();
             peers.extend(peers_of);
-            send_with(socket.as_fd(), packet, &sockets);
-            // Whoever lets go last waits; that must not be this test.
-            std::thread::spawn(move || drop(sockets));
+            send_with(socket.as_fd(), packet, sockets);
         }
         drop(last_words(socket.into()));
         daemon.assert_serves();
     }
 }
 
-fn send_with(socket: BorrowedFd<'_>, packet: &str, descriptors: &[OwnedFd]) {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
-    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    // The daemon may have hung up at a packet before.
-    let _ = sendmsg(socket, &[std::io::IoSlice::new(packet.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+/// ICMP tells of what anybody can send: a flood of it to a client that does not read just then must leave room for the answer to
+/// its next request, or it is let go.
+#[test]
+fn notices_leave_room_for_answers() {
+    use rustix::net::socketpair;
+    use sidestep_plane::message::{Protocol, Trouble, TroubleKind, Unreachable};
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+    let (ours, _theirs) = (Channel::over(ours), theirs);
+    let address = "198.18.0.1:7".parse().unwrap();
+    let kind = TroubleKind::Unreachable { why: Unreachable::Host };
+    let trouble = Trouble { protocol: Protocol::Tcp, local: address, remote: address, sequence: Some(1), kind };
+    let send_all = |body: Reply| {
+        let sent = (0..100_000).take_while(|_| {
+            has_room(&ours, &body) && ours.send(&Numbered { number: 0, body: body.clone() }, &[]).is_ok()
+        });
+        sent.count()
+    };
+    assert!((16..10_000).contains(&send_all(Reply::Trouble(trouble))));
+    let revoked = Refusal::new(Code::Revoked, "cannot go on", "the interface is gone");
+    assert!(
+        (16..10_000).contains(&send_all(Reply::Revoked { stack: 1, refusal: revoked })),
+        "more of what control says"
+    );
+    let page = Reply::Refused(Refusal::new(Code::Kernel, "x".repeat(600), "y".repeat(600)).next("z".repeat(600)));
+    for number in 1..=8 {
+        ours.send(&Numbered { number, body: page.clone() }, &[]).unwrap();
+    }
 }

@@ -2,7 +2,9 @@
 
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage,
+};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, link::LinkLayerType};
 use sidestep_plane::table::{Address, Link, Neighbour, NeighbourState};
@@ -113,6 +115,20 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
     };
     let mac = link_address.filter(|_| state == NeighbourState::Usable).unwrap_or_default();
     Some(Neighbour { interface: message.header.ifindex, address, mac, state, nud })
+}
+
+/// NUD_PERMANENT, NUD_NOARP (linux/neighbour.h): the kernel never asks for these.
+const NUD_FIXED: u16 = 0x80 | 0x40;
+
+/// Whether a neighbour is what an administrator or a routing daemon says, not what the kernel finds out by asking.
+pub(super) fn is_fixed(message: &NeighbourMessage) -> bool {
+    let is_managed = |attribute: &NeighbourAttribute| match attribute {
+        NeighbourAttribute::ExtFlags(flags) => flags.contains(NeighbourExtFlags::Managed),
+        _ => false,
+    };
+    u16::from(message.header.state) & NUD_FIXED != 0
+        || message.header.flags.contains(NeighbourFlags::ExtLearned)
+        || message.attributes.iter().any(is_managed)
 }
 
 /// Whether a rule is one of those that every host has: local first, then main, then default, for everything.

@@ -16,7 +16,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use sidestep_plane::table::{
     ADDRESSES_MAX, Address, Incomplete, LINKS_MAX, Link, NEIGHBOURS_MAX, Neighbour, ROUTES_MAX, Route,
 };
-use socket::Dump;
+use socket::{Dump, Existing};
 use std::io;
 use std::net::IpAddr;
 
@@ -90,17 +90,27 @@ pub(crate) fn neighbours(asker: &mut Asker) -> io::Result<Read<Neighbour>> {
     Ok(Read::new(&dump, neighbours, Incomplete::No))
 }
 
-/// Makes the kernel use a neighbour as if it had a packet for it: it asks when it does not know it, and asks again
-/// when what it knows is stale (NTF_USE).
+/// Makes the kernel use a neighbour as if it had a packet for it: it asks when it does not know it, and asks again when what it
+/// knows is stale (NTF_USE). Entries that are not the kernel's own are as they are: since Linux 5.16 that flag takes their state from
+/// permanent ones, and the mark from those that a routing daemon has learned or told the kernel to manage.
 pub(crate) fn use_neighbour(asker: &mut Asker, interface: u32, address: IpAddr) -> io::Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.ifindex = interface;
-    message.header.flags = NeighbourFlags::Use;
     let (family, destination) = match address {
         IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
         IpAddr::V6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
     };
     message.header.family = family;
     message.attributes.push(NeighbourAttribute::Destination(destination));
-    asker.order(Message::NewNeighbour(message))
+    let found = asker.one(Message::GetNeighbour(message.clone()))?;
+    message.header.flags = NeighbourFlags::Use;
+    match found {
+        Some(Message::NewNeighbour(entry)) if convert::is_fixed(&entry) => Ok(()),
+        Some(_) => asker.order(Message::NewNeighbour(message), Existing::Changed),
+        None => match asker.order(Message::NewNeighbour(message), Existing::Refused) {
+            // Made by somebody else this very moment; it may be a permanent one.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        },
+    }
 }

@@ -1,8 +1,8 @@
 //! The two netlink sockets of the mirror: one that hears of changes, one that asks.
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -140,6 +140,13 @@ enum Progress {
     Done,
 }
 
+/// What becomes of a thing that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    Changed,
+    Refused,
+}
+
 /// Asks the kernel and waits for the answer, which netlink gives within the system calls.
 pub(crate) struct Asker {
     socket: Socket,
@@ -199,17 +206,34 @@ impl Asker {
     }
 
     /// Has the kernel do something; its answer is the result.
-    pub(crate) fn order(&mut self, request: RouteNetlinkMessage) -> io::Result<()> {
-        self.send(request, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE)?;
+    pub(crate) fn order(&mut self, request: RouteNetlinkMessage, existing: Existing) -> io::Result<()> {
+        let exclusive = if existing == Existing::Refused { NLM_F_EXCL } else { 0 };
+        self.send(request, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | exclusive)?;
+        self.answer().map(|_| ())
+    }
+
+    /// One thing, where there is one.
+    pub(crate) fn one(&mut self, request: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.send(request, NLM_F_REQUEST)?;
+        match self.answer() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            result => result,
+        }
+    }
+
+    /// The kernel's answer to the last question: what was asked for, or that it is done.
+    fn answer(&mut self) -> io::Result<Option<RouteNetlinkMessage>> {
         loop {
             let (packet, _) = self.socket.recv_from_full()?;
             // What is left of an answer to an earlier question is passed over.
             let is_answer = |message: &&[u8]| NetlinkBuffer::new(*message).sequence_number() == self.sequence;
             for message in messages(&packet).filter(is_answer) {
-                if let Ok(NetlinkPayload::Error(error)) =
-                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload)
-                {
-                    return if error.code.is_some() { Err(error.to_io()) } else { Ok(()) };
+                match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload) {
+                    Ok(NetlinkPayload::Error(error)) if error.code.is_some() => return Err(error.to_io()),
+                    Ok(NetlinkPayload::Error(_)) => return Ok(None),
+                    Ok(NetlinkPayload::InnerMessage(message)) => return Ok(Some(message)),
+                    Ok(_) => {}
+                    Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
                 }
             }
         }

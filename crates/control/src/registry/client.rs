@@ -3,6 +3,7 @@
 use sidestep_plane::message::{Code, NAME_BYTES_MAX, Refusal};
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::owner::Owner;
+use sidestep_sys::printable::printable;
 use sidestep_sys::process::{Process, Watch};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -118,25 +119,13 @@ pub(crate) fn name(text: &str) -> String {
     printable(text, NAME_BYTES_MAX)
 }
 
-/// At most `bytes` bytes of a text that a stranger wrote, without control characters.
-pub(crate) fn printable(text: &str, bytes: usize) -> String {
-    let mut clean = String::new();
-    for character in text.chars().map(|character| if character.is_control() { '?' } else { character }) {
-        if clean.len() + character.len_utf8() > bytes {
-            break;
-        }
-        clean.push(character);
-    }
-    clean
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_a_stranger_calls_itself_is_harmless() {
-        assert_eq!(name("feed\x1b[2J\n"), "feed?[2J?");
+        assert_eq!(name("feed\x1b[2J\u{202e}\n"), "feed?[2J??");
         assert_eq!(name(&"ä".repeat(100)).len(), NAME_BYTES_MAX);
     }
 

@@ -1,12 +1,13 @@
 //! What `sidestep ps` shows, in pages that fit a packet.
 
-use super::client::{Client, printable};
+use super::client::Client;
 use super::{Keeper, Registry};
 use crate::dataplane::Dataplane;
 use serde::Serialize;
 use sidestep_plane::message::{
     ClientLine, Code, DetailLine, NAME_BYTES_MAX, PACKET_BYTES_MAX, Refusal, Reply, StackLine,
 };
+use sidestep_sys::printable::printable;
 use std::time::Instant;
 
 /// Bytes of lines in a page; the rest is for what is around them.

@@ -11,7 +11,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{Client, printable};
+pub(crate) use client::Client;
 use open::Pending;
 use pool::Pool;
 #[cfg(test)]
@@ -90,6 +90,11 @@ pub(crate) struct Answer {
 impl Answer {
     fn plain(reply: Reply) -> Self {
         Self { reply, descriptors: Vec::new(), with_table: false, is_last: false }
+    }
+
+    /// A refusal.
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self::plain(Reply::Refused(refusal))
     }
 
     /// The refusal that ends a connection.

@@ -48,12 +48,6 @@ impl Interface {
         }
     }
 
-    /// Whether it was attached in generic mode by somebody's wish, and `wish` is another.
-    pub(super) fn could_be_better(&self, wish: Mode) -> bool {
-        let facts = self.steering.facts();
-        wish != Mode::Generic && facts.mode == steer::Mode::Generic && facts.downgrade.is_none()
-    }
-
     /// Its name; the one that it had where it is gone.
     pub(super) fn name(&self) -> String {
         let facts = self.steering.facts();

@@ -7,7 +7,6 @@ mod socket;
 mod tests;
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
-use crate::registry::printable;
 use interface::Interface;
 use known::Known;
 use sidestep_plane::message::{
@@ -15,6 +14,7 @@ use sidestep_plane::message::{
 };
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
+use sidestep_sys::printable::printable;
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp::XskFacts;
 use sidestep_sys::{Problem, channels};
@@ -131,12 +131,9 @@ impl Xdp {
 
     /// The program on an interface, attached now if it is not yet.
     fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
-        if self.interfaces.get(&link.index).is_some_and(|it| it.could_be_better(mode)) && !self.is_used(link.index) {
-            // Somebody wanted it so who has gone: nobody after has to have it that way.
-            self.detach(link.index)
-                .map_err(|problem| Refusal::of(Code::Kernel, format!("cannot serve {}", link.name), &problem))?;
-        }
         if !self.interfaces.contains_key(&link.index) {
+            // Who comes first must not choose for those who come later: where the driver can run the program, it does.
+            let mode = if mode == Mode::Generic { Mode::Copy } else { mode };
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
         }

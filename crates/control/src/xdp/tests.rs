@@ -20,7 +20,7 @@ fn pins_of_another_layout_make_way_and_are_said_to() {
         let program = || sidestep_sys::xdp::device("lab0").unwrap().xdp_program;
         let start = || Xdp::start(&pins, &[], false, mirror.links()).unwrap();
         let mut before = start();
-        before.attach(&link, Mode::Copy).unwrap();
+        before.program_on(&link, Mode::Copy).unwrap();
         let directory = before.directory(link.index);
         drop(before);
         let adopted = start();
@@ -39,7 +39,7 @@ fn pins_of_another_layout_make_way_and_are_said_to() {
         assert!(after.programs().is_empty() && !directory.exists());
         assert_eq!(program(), None, "nobody would look after it");
         assert!(after.adopt(&crate::testing::stack_facts(1, "lab0", 0)).is_err());
-        after.attach(&link, Mode::Copy).unwrap();
+        after.program_on(&link, Mode::Copy).unwrap();
         assert!(program().is_some());
         after.end().unwrap();
         assert_eq!(program(), None);
@@ -49,7 +49,7 @@ fn pins_of_another_layout_make_way_and_are_said_to() {
 }
 
 #[test]
-fn a_generic_program_is_nobodys_but_who_asked_for_it() {
+fn who_asks_for_generic_mode_does_not_choose_it_for_others() {
     if !sidestep_sys::process::is_root() {
         return eprintln!("skipped: needs root");
     }
@@ -60,11 +60,9 @@ fn a_generic_program_is_nobodys_but_who_asked_for_it() {
         let mirror = Mirror::open(1, None).unwrap();
         let link = mirror.links().iter().find(|link| link.name == "lab0").unwrap().clone();
         let mut xdp = Xdp::start(&pins, &[], false, mirror.links()).unwrap();
-        assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::Generic);
-        assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::Generic, "as it is");
-        assert_eq!(xdp.attach(&link, Mode::Copy).unwrap().mode(), Mode::ZeroCopy, "the next wants another");
+        assert_eq!(xdp.program_on(&link, Mode::Generic).unwrap().mode(), Mode::ZeroCopy, "better than asked for");
         let native = xdp.programs();
-        assert_eq!(xdp.attach(&link, Mode::Generic).unwrap().mode(), Mode::ZeroCopy, "better than asked for");
+        assert_eq!(xdp.program_on(&link, Mode::Copy).unwrap().mode(), Mode::ZeroCopy);
         assert_eq!(xdp.programs(), native, "not attached anew");
         xdp.end().unwrap();
         Ok(())

@@ -288,6 +288,38 @@ fn neighbours_are_asked_for_confirmed_and_given_up() {
     assert!(place.mirror.use_neighbour(9999, peer).is_err(), "there is no such interface");
 }
 
+/// What an administrator or a routing daemon has entered is used as it is, and the kernel is never made to ask for it.
+#[test]
+fn entries_that_are_not_the_kernels_own_are_left_alone() {
+    let Some(mut place) = Place::new() else { return };
+    let lab0 = place.interface();
+    let kinds = ["nud permanent", "nud noarp", "nud stale extern_learn", "nud reachable managed"];
+    for (number, kind) in (10..).zip(kinds) {
+        for address in [format!("198.18.0.{number}"), format!("2001:2::{number}")] {
+            place.ip(&format!("neighbour replace {address} lladdr 02:00:00:00:00:{number} dev lab0 {kind}"));
+            let parsed: IpAddr = address.parse().unwrap();
+            let shown = |place: &Place| {
+                let all = place.json(&format!("neighbour show {address} dev lab0 nud all"));
+                let entry = all.first().cloned().unwrap_or_default();
+                // The kernel asks for a managed one by itself.
+                let own = if kind.ends_with("managed") { vec![] } else { vec![&entry["state"], &entry["lladdr"]] };
+                // Names without a value.
+                let marks = ["extern_learn", "managed"].map(|mark| entry.get(mark).is_some());
+                (own.into_iter().cloned().collect::<Vec<Value>>(), marks)
+            };
+            let before = shown(&place);
+            assert_eq!(before.1, [kind.ends_with("extern_learn"), kind.ends_with("managed")], "{address} {kind}");
+            place.until("the entry", |seen| seen.neighbours.iter().any(|entry| entry.address == parsed));
+            for _ in 0..3 {
+                place.mirror.use_neighbour(lab0, parsed).unwrap();
+            }
+            assert_eq!(shown(&place), before, "{address} {kind}");
+        }
+    }
+    let usable = |entry: &&sidestep_plane::table::Neighbour| entry.state == NeighbourState::Usable && entry.mac[0] == 2;
+    assert!(place.seen.neighbours.iter().filter(usable).count() >= 2 * 2, "{:?}", place.seen.neighbours);
+}
+
 #[test]
 fn rules_of_ones_own_take_the_mirror_its_say() {
     let Some(mut place) = Place::new() else { return };

@@ -68,6 +68,7 @@ fn session(fields: &Fields<'_>) -> Result<SessionConfig, Problem> {
     let mut plan = SessionPlan::new(settings);
     plan.store = store(fields)?;
     plan.allowed = place::allowed(fields)?;
+    plan.certificates = place::certificates(fields)?;
     fields.number_into("MaxMessageSize", &mut plan.message_bytes_max)?;
     Ok(SessionConfig { plan, place: place::place(fields, role)?, is_template, dictionary: dictionary(fields)? })
 }

@@ -345,6 +345,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalAcceptLoss", Full),
     ("MaxMessageSize", Full),
     ("FurtherCertificateFiles", Full),
+    ("ClientCertificateNames", Full),
     ("Username", Full),
     ("Password", Full),
     ("ThrottleMessages", Full),

@@ -2,7 +2,9 @@
 
 use super::Place;
 use super::fields::Fields;
-use crate::engine::{AllowedAddress, CertificateFiles, Destinations, Endpoint, SocketOptions, TlsSettings};
+use crate::engine::{
+    AllowedAddress, CertificateFiles, CertificateName, Destinations, Endpoint, SocketOptions, TlsSettings,
+};
 use crate::session::Role;
 use sidestep_link::Waiting;
 use sidestep_sys::Problem;
@@ -184,4 +186,11 @@ pub(super) fn allowed(fields: &Fields<'_>) -> Result<Vec<AllowedAddress>, Proble
     let list = fields.text(key).unwrap_or_default().split(',').map(str::trim).filter(|text| !text.is_empty());
     let read = |text| AllowedAddress::parse(text).ok_or_else(|| fields.wrong(key, "it is no list of IP addresses"));
     list.map(read).collect()
+}
+
+pub(super) fn certificates(fields: &Fields<'_>) -> Result<Vec<CertificateName>, Problem> {
+    let key = "ClientCertificateNames";
+    let list = fields.text(key).unwrap_or_default().split(',').map(str::trim).filter(|text| !text.is_empty());
+    let why = "it is no list of names of hosts or SHA-256 fingerprints";
+    list.map(|text| CertificateName::parse(text).ok_or_else(|| fields.wrong(key, why))).collect()
 }

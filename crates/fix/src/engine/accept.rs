@@ -9,6 +9,7 @@ use crate::decode::{Index, Message};
 use crate::frame::Framer;
 use crate::session::SessionId;
 use crate::tag;
+use rustls::pki_types::CertificateDer;
 use sidestep_sys::Problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -28,7 +29,7 @@ const LOGON_BYTES_MAX: usize = 8 << 10;
 /// Connections that did not become sessions' connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// From a host that may not connect.
+    /// From a host that may not connect, or without a certificate that its session takes.
     pub address: u64,
     /// There were [`PENDING_MAX`] others.
     pub crowd: u64,
@@ -114,6 +115,10 @@ impl Pending {
 
     pub(super) fn peer(&self) -> Option<IpAddr> {
         self.peer
+    }
+
+    pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.channel.certificate()
     }
 
     pub(super) fn into_parts(self) -> (Channel, Framer, String) {

@@ -14,17 +14,15 @@
 //! An answer begins with `ok` or `error`, on a line of its own.
 
 use super::core::{Engine, Handle};
-use super::transport::is_socket;
+use super::http;
 use crate::metrics::{Snapshot, render};
 use crate::session::{Application, Phase};
 use crate::store::Store;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
-use std::fs::Permissions;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -32,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// How long an operator may take to say what is wanted, and to read the answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
+/// Operators that wait to be accepted.
+const BACKLOG: i32 = 16;
 /// Before the next try to accept an operator when there are no descriptors left.
 const REST: Duration = Duration::from_millis(50);
 /// The longest request, bytes.
@@ -78,16 +78,11 @@ impl AdminSocket {
     /// Listens on a Unix socket that this user alone may connect to.
     ///
     /// # Errors
-    /// The path cannot be had.
+    /// The path cannot be had, or others could put something else in its place.
     pub fn unix(path: &Path) -> Result<Self, Problem> {
         let fail = |error: io::Error| Problem::failed(format!("cannot listen on {}", path.display()), error);
-        let refuses = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
-        if is_socket(path) && UnixStream::connect(path).is_err_and(refuses) {
-            // Nobody answers to the name any more.
-            std::fs::remove_file(path).map_err(fail)?;
-        }
-        let listener = UnixListener::bind(path).map_err(fail)?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(fail)?;
+        let listener = UnixListener::from(unix_socket::listen(path, unix_socket::Kind::Stream, BACKLOG).map_err(fail)?);
+        listener.set_nonblocking(false).map_err(fail)?;
         let (sender, requests) = channel();
         let owned: PathBuf = path.to_owned();
         let work = move || {
@@ -110,11 +105,8 @@ impl AdminSocket {
         let listener = TcpListener::bind(address).map_err(fail)?;
         let local = listener.local_addr().map_err(fail)?;
         let (sender, requests) = channel();
-        let work = move || {
-            for stream in listener.incoming() {
-                let _ = stream.and_then(|stream| serve_http(&stream, &sender)).inspect_err(rest);
-            }
-        };
+        let render = move || pass_on(&sender, "metrics");
+        let work = move || http::serve(&listener, render);
         std::thread::Builder::new().name("fix-metrics".into()).spawn(work).map_err(fail)?;
         Ok(Self { requests, address: Some(local) })
     }
@@ -158,27 +150,6 @@ fn talk(stream: &UnixStream, engine: &Sender<Request>) -> io::Result<()> {
     let answer = pass_on(engine, line.trim())?;
     let mut stream = stream;
     stream.write_all(answer.as_bytes())
-}
-
-fn serve_http(stream: &TcpStream, engine: &Sender<Request>) -> io::Result<()> {
-    stream.set_write_timeout(Some(TALK_MAX))?;
-    let from = Until { stream, set_timeout: TcpStream::set_read_timeout, end: Instant::now() + TALK_MAX };
-    let mut lines = BufReader::new(from.take(REQUEST_BYTES_MAX)).lines();
-    let first = lines.next().transpose()?.unwrap_or_default();
-    // The headers are read, so that closing the connection does not reset it.
-    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
-    let mut stream = stream;
-    if !first.starts_with("GET ") {
-        return stream.write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    }
-    let text = pass_on(engine, "metrics")?;
-    let body = text.strip_prefix("ok\n").unwrap_or(&text);
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
 }
 
 fn pass_on(engine: &Sender<Request>, line: &str) -> io::Result<String> {

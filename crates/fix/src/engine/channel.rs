@@ -1,6 +1,7 @@
 //! A wire, with TLS upon it or without.
 
 use super::wire::{Io, Wire, is_retry};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -69,6 +70,11 @@ impl Channel {
             let _ = flush_tls(tls, &mut self.wire, io);
         }
         self.wire.close(io);
+    }
+
+    /// The certificate that the other end has shown, whose chain was checked.
+    pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificates()?.first()
     }
 
     /// What becomes readable when there is something to read.

@@ -269,6 +269,13 @@ impl<A: Application> Engine<A> {
     /// Gives a connection to the session that it has logged on to.
     fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
         let door = &self.doors[pending.door()];
+        // Whatever session it would be: one that there is, or one that a template makes.
+        let own = candidates(id).iter().find_map(|id| door.plans.iter().find(|plan| plan.settings.id == *id)).cloned();
+        let plan = own.or_else(|| door.template_for(id, pending.peer()));
+        if plan.is_some_and(|plan| !plan.is_certified(pending.certificate())) {
+            self.refusals.address += 1;
+            return pending.close(&mut self.io);
+        }
         let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
         if known.is_none()
             && let Some(plan) = self.stranger(pending.door(), id, pending.peer())

@@ -15,12 +15,15 @@
 mod accept;
 mod admin;
 mod by_name;
+mod certificate;
 mod channel;
 mod configured;
 mod core;
 mod dial;
 mod driver;
 mod endpoint;
+mod http;
+mod key_file;
 mod plan;
 mod slot;
 mod tls;
@@ -29,6 +32,7 @@ mod wire;
 
 pub use accept::{DYNAMIC_MAX, PENDING_MAX, Refusals};
 pub use admin::{AdminSocket, Asker, ask};
+pub use certificate::CertificateName;
 pub use core::{DoorId, Engine, Handle};
 pub use dial::Destinations;
 pub use driver::Idle;

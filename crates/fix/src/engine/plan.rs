@@ -1,9 +1,11 @@
 //! What a session is made of: its settings, where it is kept, who may connect to it.
 
+use super::certificate::CertificateName;
 use crate::clock::Now;
 use crate::session::{Session, SessionId, SessionSettings, Validate};
 use crate::store::journal::{Journal, Options};
 use crate::store::{AnyStore, MemoryStore, Store};
+use rustls::pki_types::CertificateDer;
 use sidestep_sys::Problem;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -45,6 +47,9 @@ pub struct SessionPlan {
     pub validator: Option<Arc<dyn Validate>>,
     /// Hosts that may connect; empty for all. "AllowedRemoteAddresses"
     pub allowed: Vec<AllowedAddress>,
+    /// Certificates of a counterparty that connects, one of which it must show; empty for any, and none.
+    /// "ClientCertificateNames"
+    pub certificates: Vec<CertificateName>,
     /// The longest message taken, bytes.
     pub message_bytes_max: usize,
 }
@@ -57,6 +62,7 @@ impl SessionPlan {
             store: StorePlan::Memory,
             validator: None,
             allowed: Vec::new(),
+            certificates: Vec::new(),
             message_bytes_max: crate::frame::MESSAGE_BYTES_MAX,
         }
     }
@@ -119,6 +125,12 @@ impl SessionPlan {
             sidestep_sys::problem::say(format!("{name}: {line}"));
         }
         Ok(AnyStore::Journal(Box::new(journal)))
+    }
+
+    /// Whether who shows this certificate may log on to the session.
+    pub(super) fn is_certified(&self, shown: Option<&CertificateDer<'_>>) -> bool {
+        let is_one = |shown| self.certificates.iter().any(|wanted| wanted.is_of(shown));
+        self.certificates.is_empty() || shown.is_some_and(is_one)
     }
 
     pub(super) fn allows(&self, peer: Option<IpAddr>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::by_name::{ByName, CERTIFICATES_MAX};
 use super::channel::Channel;
+use super::key_file::warn_if_open;
 use super::wire::Wire;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -172,6 +173,7 @@ fn identity_of(certificate: &Path, key: Option<&Path>) -> Result<Identity, Probl
     // Some keep both in one file.
     let key = key.unwrap_or(certificate);
     let secret = PrivateKeyDer::from_pem_slice(&pem(key)?).map_err(|error| unusable(key, error))?;
+    warn_if_open(key);
     Ok((certificates(certificate)?, secret))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{client, exchange, order, plan, until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use sidestep_fix::engine::{CertificateFiles, Destinations, Endpoint, TlsSettings};
+use sidestep_fix::engine::{CertificateFiles, CertificateName, Destinations, Endpoint, SessionPlan, TlsSettings};
 use sidestep_fix::session::{Role, SendError};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,6 +128,32 @@ fn a_client_without_a_certificate_is_refused_where_one_is_wanted() {
     let stranger = Authority::new(setup.folder.path(), "stranger");
     let (certificate, key) = stranger.issue(setup.folder.path(), "imposter.example");
     assert!(!agree(&server, &TlsSettings { certificate: Some(certificate), key: Some(key), ..with }));
+}
+
+/// One authority vouches for both: each may log on by its own name alone.
+#[test]
+fn a_session_takes_the_certificates_that_are_tied_to_it() {
+    let setup = setup();
+    let server_tls = TlsSettings {
+        authorities: Some(setup.authority.file.clone()),
+        require_client_certificate: true,
+        ..setup.server.clone()
+    };
+    let tied = ["client.example"].map(|name| CertificateName::parse(name).unwrap()).to_vec();
+    let accepting = SessionPlan { certificates: tied, ..plan(Role::Acceptor, None) };
+    let (mut server, door, _) = exchange(&local(), Some(&server_tls), accepting);
+    let endpoint = server.endpoint(door).clone();
+    for (name, is_taken) in [("other.example", false), ("client.example", true)] {
+        let (certificate, key) = setup.authority.issue(setup.folder.path(), name);
+        let tls = TlsSettings { certificate: Some(certificate), key: Some(key), ..trusting(&setup.authority) };
+        let to = Destinations { tls: Some(tls), ..Destinations::one(endpoint.clone()) };
+        let (mut client, handle) = client(to, &plan(Role::Initiator, None));
+        let before = server.refusals().address;
+        until(&mut server, &mut client, |server, client| {
+            client.session(handle).is_logged_on() || server.refusals().address > before
+        });
+        assert_eq!(client.session(handle).is_logged_on(), is_taken, "{name}");
+    }
 }
 
 #[test]

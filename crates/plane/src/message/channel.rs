@@ -42,6 +42,11 @@ pub enum Fault {
     Closed,
     /// Nothing there yet, or no room: only where the channel does not wait, or has waited long enough.
     WouldBlock,
+    /// The message came, but this process can open no more descriptors, and those beside it are lost.
+    NoDescriptors {
+        /// The message's.
+        number: u32,
+    },
     /// Not a message of this protocol; the text says why.
     Malformed(String),
     /// The kernel says no.
@@ -53,6 +58,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Closed => f.write_str("the connection was closed"),
             Self::WouldBlock => f.write_str("no answer in time"),
+            Self::NoDescriptors { .. } => f.write_str("this process can open no more descriptors"),
             Self::Malformed(text) => write!(f, "not a message of this protocol: {text}"),
             Self::Io(error) => write!(f, "{error}"),
         }
@@ -140,14 +146,19 @@ impl Channel {
         if received.flags.contains(ReturnFlags::TRUNC) {
             return Err(Fault::Malformed(format!("longer than {PACKET_BYTES_MAX} bytes")));
         }
-        if received.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() - before > DESCRIPTORS_MAX {
-            return Err(Fault::Malformed("more descriptors than allowed, or than this process may open".into()));
+        if descriptors.len() - before > DESCRIPTORS_MAX {
+            return Err(Fault::Malformed("more descriptors than allowed".into()));
         }
         // A packet without a byte looks like the end of the connection; our side never sends one, and takes it as that.
         if received.bytes == 0 {
             return Err(Fault::Closed);
         }
-        parse(&bytes[..received.bytes])
+        let message: Numbered<T> = parse(&bytes[..received.bytes])?;
+        // There was room for all that a packet can carry, so it is this process that cannot take them.
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Fault::NoDescriptors { number: message.number });
+        }
+        Ok(message)
     }
 }
 
@@ -208,6 +219,30 @@ mod tests {
         send(&one, deep.as_bytes(), SendFlags::empty()).unwrap();
         assert!(matches!(two.receive::<Request>(), Err(Fault::Malformed(_))));
         assert!(one.send(&Numbered { number: 0, body: "x".repeat(PACKET_BYTES_MAX) }, &[]).is_err());
+    }
+
+    /// Runs this test alone in a process of its own, as the limit is the process's.
+    #[test]
+    fn descriptors_for_which_there_is_no_room_do_not_make_a_message_malformed() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        const ALONE: &str = "SIDESTEP_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name =
+                "message::channel::tests::descriptors_for_which_there_is_no_room_do_not_make_a_message_malformed";
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            let done = command.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let text = String::from_utf8_lossy(&done.stdout).into_owned();
+            return assert!(done.status.success() && text.contains("1 passed"), "{text}");
+        }
+        let (one, two) = pair();
+        let file = File::open("/dev/null").unwrap();
+        one.send(&Numbered { number: 7, body: Request::List { from: 3 } }, &[file.as_fd(), file.as_fd()]).unwrap();
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum }).unwrap();
+        assert!(matches!(two.receive::<Request>(), Err(Fault::NoDescriptors { number: 7 })));
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+        one.send(&Numbered { number: 8, body: Request::List { from: 3 } }, &[file.as_fd()]).unwrap();
+        assert_eq!(two.receive::<Request>().unwrap().descriptors.len(), 1, "and the connection goes on");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Style;
 use crate::number::NO_BREAK;
 use crate::tables::{Line, Table};
+use sidestep_sys::printable::printable;
 
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
@@ -181,11 +182,7 @@ impl Widths {
 
 /// Text from outside may hold escape sequences: nothing that a terminal would obey goes through.
 pub fn clean(text: &str) -> String {
-    let invisible = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    text.chars().map(|c| if invisible(c) { '?' } else { c }).collect()
+    printable(text, usize::MAX)
 }
 
 fn cut(text: &str, width: usize) -> String {

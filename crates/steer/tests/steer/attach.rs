@@ -355,3 +355,30 @@ fn a_namespace_that_goes_away_takes_the_link_along() {
         .unwrap();
     assert!(!pins.directory().exists());
 }
+
+/// Where nothing is mounted at /sys/fs/bpf, iproute2 takes the first BPF file system that it finds: this is what it leaves.
+#[test]
+fn what_iproute2_leaves_goes_and_what_it_pins_is_named() {
+    if !can_run() {
+        return;
+    }
+    let pins = Pins::new();
+    let root = pins.directory().parent().unwrap().to_owned();
+    fs::create_dir_all(root.join("tc/globals")).unwrap();
+    for link in ["ip", "xdp"] {
+        std::os::unix::fs::symlink(root.join("tc/"), root.join(link)).unwrap();
+    }
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let mut map = MapHandle::create(libbpf_rs::MapType::Array, Some("jmp_tc"), 4, 4, 1, &options).unwrap();
+    let pin = root.join("tc/globals/jmp_tc");
+    map.pin(&pin).unwrap();
+    let refused = sidestep_steer::unmount(&root).unwrap_err();
+    assert!(refused.to_string().contains("tc/globals/jmp_tc is pinned there by somebody else"), "{refused}");
+    assert_eq!(refused.next_step(), format!("remove it if nobody needs it: rm {}", pin.display()));
+    assert!(pin.exists(), "nothing was lost");
+    fs::remove_file(&pin).unwrap();
+    // The end of `pins` unmounts it, with folders and links.
+}

@@ -7,6 +7,7 @@ pub mod text;
 use crate::check::Reading;
 use crate::cpus::CpuSet;
 use crate::host::Absence;
+use sidestep_sys::printable::is_printable;
 
 /// The most letters of a value that are shown: nobody reads on, and a file may hold anything.
 const VALUE_LETTERS: usize = 160;
@@ -15,7 +16,7 @@ const SUBJECTS_SHOWN: usize = 4;
 
 /// A value without what a terminal would obey, and not without end.
 fn clean(text: &str) -> String {
-    let letters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let letters = text.chars().map(|c| if is_printable(c) { c } else { ' ' });
     let shown: String = letters.clone().take(VALUE_LETTERS).collect();
     if letters.count() > VALUE_LETTERS { format!("{shown}...") } else { shown }
 }

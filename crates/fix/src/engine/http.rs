@@ -1,0 +1,238 @@
+//! Metrics over HTTP. One thread, which waits for nobody: who says nothing, sends a byte now and then or does not read holds up
+//! no scrape, and the engine is asked a few times a second at most, however often others ask.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long a connection may take for its request and for reading the answer.
+const TALK_MAX: Duration = Duration::from_secs(2);
+/// Connections at a time; the oldest goes when another one comes.
+const GUESTS_MAX: usize = 64;
+/// Of one address: one that opens more loses its own.
+const GUESTS_PER_ADDRESS_MAX: usize = 8;
+/// Accepted before those who are there are looked after.
+const ACCEPTS_PER_TURN: usize = 16;
+/// The longest request, bytes.
+const REQUEST_BYTES_MAX: usize = 4096;
+/// How long an answer of the engine is given again: it answers between two polls, on the thread that trades.
+const FRESH: Duration = Duration::from_millis(200);
+/// Before the next try to accept where there are no descriptors left.
+const REST: Duration = Duration::from_millis(50);
+
+/// One connection.
+struct Guest {
+    stream: TcpStream,
+    address: IpAddr,
+    end: Instant,
+    state: State,
+}
+
+enum State {
+    /// What has come of the request.
+    Asking(Vec<u8>),
+    /// What is still to be sent.
+    Answered(Vec<u8>),
+}
+
+/// What became of a connection that was looked at.
+enum Step {
+    /// It goes on when the socket is ready.
+    Waits,
+    /// The request is whole: its first line says so.
+    Asks { is_get: bool },
+    /// It has ended.
+    Over,
+}
+
+/// Answers GET with what `render` gives, whatever the path, as long as the process lives.
+pub(super) fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<String>) {
+    let (mut guests, mut fresh) = (Vec::new(), None);
+    // A listener of ours that cannot be set so is none.
+    while listener.set_nonblocking(true).is_ok() {
+        wait(listener, &guests);
+        accept(listener, &mut guests);
+        let now = Instant::now();
+        guests.retain_mut(|guest: &mut Guest| guest.end > now && guest.serve(|| rendered(&mut fresh, &render, now)));
+    }
+}
+
+/// The last answer of the engine, or another one.
+fn rendered(
+    fresh: &mut Option<(Instant, Vec<u8>)>,
+    render: &impl Fn() -> io::Result<String>,
+    now: Instant,
+) -> Option<Vec<u8>> {
+    if fresh.as_ref().is_none_or(|(at, _)| now.duration_since(*at) >= FRESH) {
+        *fresh = render().ok().map(|text| (Instant::now(), response(&text)));
+    }
+    fresh.as_ref().map(|(_, answer)| answer.clone())
+}
+
+fn response(text: &str) -> Vec<u8> {
+    let body = text.strip_prefix("ok\n").unwrap_or(text);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
+/// Until somebody comes, says or reads something, or has taken too long.
+fn wait(listener: &TcpListener, guests: &[Guest]) {
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    fds.extend(guests.iter().map(|guest| {
+        let wanted = if matches!(guest.state, State::Asking(_)) { PollFlags::IN } else { PollFlags::OUT };
+        PollFd::new(&guest.stream, wanted)
+    }));
+    let now = Instant::now();
+    let left = guests.iter().map(|guest| guest.end.saturating_duration_since(now)).min();
+    let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+    if poll(&mut fds, timeout.as_ref()).is_err_and(|error| error != rustix::io::Errno::INTR) {
+        std::thread::sleep(REST);
+    }
+}
+
+fn accept(listener: &TcpListener, guests: &mut Vec<Guest>) {
+    for _ in 0..ACCEPTS_PER_TURN {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            // Out of descriptors it fails at once, again and again.
+            Err(_) => return std::thread::sleep(REST),
+        };
+        let address = peer.ip().to_canonical();
+        // In order of their coming: the first that is found is the oldest.
+        let of_address = guests.iter().filter(|guest| guest.address == address).count();
+        let oldest = match () {
+            () if of_address >= GUESTS_PER_ADDRESS_MAX => guests.iter().position(|guest| guest.address == address),
+            () if guests.len() >= GUESTS_MAX => Some(0),
+            () => None,
+        };
+        oldest.into_iter().for_each(|oldest| _ = guests.remove(oldest));
+        if stream.set_nonblocking(true).is_ok() {
+            let state = State::Asking(Vec::new());
+            guests.push(Guest { stream, address, end: Instant::now() + TALK_MAX, state });
+        }
+    }
+}
+
+impl Guest {
+    /// Goes on with it as far as it goes without waiting; `false` when it is over.
+    fn serve(&mut self, render: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+        let step = match &mut self.state {
+            State::Asking(request) => hear(&mut self.stream, request),
+            State::Answered(rest) => say(&mut self.stream, rest),
+        };
+        let is_get = match step {
+            Step::Waits => return true,
+            Step::Over => return false,
+            Step::Asks { is_get } => is_get,
+        };
+        let refusal = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let Some(answer) = (if is_get { render() } else { Some(refusal.to_vec()) }) else { return false };
+        self.state = State::Answered(answer);
+        let State::Answered(rest) = &mut self.state else { return false };
+        matches!(say(&mut self.stream, rest), Step::Waits)
+    }
+}
+
+/// Reads to the empty line after the headers, so that closing the connection does not reset it.
+fn hear(stream: &mut TcpStream, request: &mut Vec<u8>) -> Step {
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Step::Over,
+            Ok(count) => request.extend(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Step::Waits,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return Step::Over,
+        }
+        // RFC 9112 section 2.2: a line may end with a bare LF.
+        if request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n") {
+            return Step::Asks { is_get: request.starts_with(b"GET ") };
+        }
+        if request.len() > REQUEST_BYTES_MAX {
+            return Step::Over;
+        }
+    }
+}
+
+fn say(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Step {
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(0) => return Step::Over,
+            Ok(count) => _ = rest.drain(..count),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Step::Waits,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Step::Over,
+        }
+    }
+    Step::Over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A server whose metrics count how often they were asked for.
+    fn started(text: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (count, text) = (Arc::clone(&asked), text.to_owned());
+        let render = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(format!("ok\n{text}"))
+        };
+        std::thread::spawn(move || serve(&listener, render));
+        (address, asked)
+    }
+
+    fn scrape(from: &str, to: SocketAddr, request: &str) -> String {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from.parse().unwrap(), 0).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_scrape_is_answered_and_nothing_else() {
+        let (address, _) = started("up 1\n");
+        let answer = scrape("127.0.0.1", address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nup 1\n"), "{answer}");
+        assert!(scrape("127.0.0.1", address, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn silent_and_slow_connections_hold_up_no_scrape_and_a_flood_does_not_reach_the_engine() {
+        // More than fits the buffers of a connection that nobody reads.
+        let (address, asked) = started(&"x".repeat(16 << 20));
+        let begun = Instant::now();
+        let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let deaf: Vec<_> = (0..8)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+                stream
+            })
+            .collect();
+        let mut answers = 0;
+        while answers < 20 {
+            answers += usize::from(scrape("127.0.0.2", address, "GET / HTTP/1.1\r\n\r\n").len() > 16 << 20);
+        }
+        // As often as time allows, not as often as it was asked.
+        let allowed = begun.elapsed().as_millis() / FRESH.as_millis() + 2;
+        assert!(asked.load(Ordering::Relaxed) as u128 <= allowed, "{asked:?} of {allowed}");
+        drop((silent, deaf));
+    }
+}

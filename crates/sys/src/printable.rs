@@ -1,0 +1,59 @@
+//! Text that others wrote, as it may be shown to people.
+
+/// Whether a character is shown as itself, by itself: no control character, none that turns the direction of what follows
+/// (U+202E), none that is invisible, private or assigned to nothing, none that is drawn over the one before it.
+pub fn is_printable(character: char) -> bool {
+    // What the standard library would write as an escape, but for the three that it escapes for the sake of literals, and spaces.
+    matches!(character, '\'' | '"' | '\\' | '\u{a0}' | '\u{202f}') || character.escape_debug().len() == 1
+}
+
+/// At most `bytes_max` bytes of a text, a question mark for each character that is not printable.
+pub fn printable(text: &str, bytes_max: usize) -> String {
+    let mut clean = String::new();
+    for character in text.chars().map(|character| if is_printable(character) { character } else { '?' }) {
+        if clean.len() + character.len_utf8() > bytes_max {
+            break;
+        }
+        clean.push(character);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_or_hides_is_replaced() {
+        assert_eq!(printable("feed\x1b[2J\n", 100), "feed?[2J?");
+        assert_eq!(printable(r#"it's "50 µs" \ 10 % – größer 市"#, 100), r#"it's "50 µs" \ 10 % – größer 市"#);
+        let hidden = [
+            '\u{7f}',
+            '\u{9b}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{2028}',
+            '\u{feff}',
+            '\u{301}',
+            '\u{e000}',
+            '\u{fff9}',
+            '\u{ffff}',
+            '\u{e0041}',
+            '\u{10ffff}',
+        ];
+        for character in hidden {
+            assert!(!is_printable(character), "{character:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_cut_at_a_character() {
+        assert_eq!(printable(&"ä".repeat(100), 7), "äää");
+    }
+}
