@@ -141,7 +141,10 @@ impl<S: Store> Session<S> {
         if kind == Kind::Application {
             self.admit()?;
             self.counters.delivered += 1;
-            app.from_app(message, self).map_err(Verdict::Refused)?;
+            self.flow.answers = true;
+            let taken = app.from_app(message, self);
+            self.flow.answers = false;
+            taken.map_err(Verdict::Refused)?;
         } else {
             app.from_admin(&self.settings.id, message).map_err(Verdict::Refused)?;
         }

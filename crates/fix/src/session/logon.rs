@@ -190,7 +190,9 @@ impl<S: Store> Session<S> {
         self.in_hand = None;
         self.recover(logon, order, before, asks, app);
         if is_first && self.ending.is_none() {
+            self.flow.answers = true;
             app.on_logon(self);
+            self.flow.answers = false;
         }
     }
 

@@ -115,7 +115,8 @@ pub struct SessionSettings {
     pub cancel_on: CancelOn,
     /// How long after that. It may come back within. Ours, 0
     pub cancel_after: Duration,
-    /// Bytes that wait to be written before the application is refused, at most 64 MiB. Ours, 128 KiB
+    /// Bytes that wait to be written before the application is refused, at most 64 MiB. At twice as many reading stops. Ours,
+    /// 128 KiB
     pub output_bytes_max: usize,
     /// A consumer that takes nothing for so long while the application is refused is disconnected. Ours, 5 s
     pub slow_consumer_after: Duration,
@@ -135,7 +136,7 @@ const IDENTIFIER_BYTES_MAX: usize = 128;
 
 /// Fewest bytes of output at which an application may be refused: whenever some wait.
 const OUTPUT_BYTES_MIN: usize = 1;
-/// Most of them: a session has memory for so many, and half as many again.
+/// Most of them: a session has memory for three times as many.
 const OUTPUT_BYTES_LIMIT: usize = 64 << 20;
 
 impl SessionSettings {
