@@ -80,12 +80,13 @@ impl<A: Application> Engine<A> {
         };
         self.io.xdp.is_some()
             || self.slots.iter().any(unseen)
+            || self.crowd.has_unseen()
             || self.doors.iter().any(|door| door.listening.descriptor().is_none())
     }
 
     fn descriptors(&self) -> Vec<PollFd<'_>> {
         let doors = self.doors.iter().filter_map(|door| door.listening.descriptor());
-        let pending = self.pending.iter().filter_map(|pending| pending.descriptor());
+        let pending = self.crowd.descriptor();
         let mut fds: Vec<PollFd<'_>> =
             doors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         for slot in &self.slots {

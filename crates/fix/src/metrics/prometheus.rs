@@ -74,6 +74,28 @@ const SERIES: &[(&str, &str, bool, Read)] = &[
     ("writes_total", "Writes to the connection", true, |s| s.metrics.writes),
 ];
 
+/// Connections of an engine that are no session's.
+#[derive(Debug)]
+pub struct Strangers {
+    /// They have not yet logged on.
+    pub pending: usize,
+    /// They were closed: why, and how many.
+    pub refused: [(&'static str, u64); 7],
+}
+
+/// The same for Prometheus.
+pub fn render_strangers(strangers: &Strangers) -> String {
+    let (pending, refused) = ("sidestep_fix_connections_pending", "sidestep_fix_connections_refused_total");
+    let mut text = format!("# HELP {pending} Connections that have not yet logged on\n# TYPE {pending} gauge\n");
+    let _ = writeln!(text, "{pending} {}", strangers.pending);
+    let _ =
+        writeln!(text, "# HELP {refused} Connections closed that did not become a session's\n# TYPE {refused} counter");
+    for (reason, count) in strangers.refused {
+        let _ = writeln!(text, "{refused}{{reason=\"{reason}\"}} {count}");
+    }
+    text
+}
+
 /// All sessions as Prometheus reads them.
 pub fn render(sessions: &[Snapshot<'_>]) -> String {
     let mut text = String::new();
