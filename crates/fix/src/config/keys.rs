@@ -340,6 +340,8 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalWrite", Full),
     ("JournalCpu", Full),
     ("MaxMessageSize", Full),
+    ("MaxMessageFields", Full),
+    ("RejectDetails", Full),
     ("FurtherCertificateFiles", Full),
     ("Username", Full),
     ("Password", Full),

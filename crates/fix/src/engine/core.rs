@@ -140,6 +140,7 @@ impl<A: Application> Engine<A> {
     fn add(&mut self, plan: &SessionPlan) -> Result<Handle, Problem> {
         let session = plan.open()?;
         self.app.on_create(session.id());
+        self.index.reserve(session.settings().message_fields_max);
         self.slots.push(Slot::new(session));
         self.message_bytes.push(plan.message_bytes_max);
         Ok(Handle(self.slots.len() - 1))
@@ -317,6 +318,7 @@ impl<A: Application> Engine<A> {
         let (io, index, app) = (&mut self.io, &mut self.index, &mut self.app);
         match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
             Ok(true) => {
+                self.index.reserve(plan.settings.message_fields_max);
                 self.crowd.remember(source);
                 self.dynamic += 1;
                 self.slots.push(slot);

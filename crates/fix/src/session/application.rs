@@ -25,6 +25,8 @@ pub enum Refusal {
         /// Text (58), if not the usual one of the reason.
         text: Option<&'static str>,
     },
+    /// A BusinessMessageReject (35=j) because this field is missing, a Reject before FIX 4.2: "conditionally required".
+    Missing(u32),
     /// A Logout with this text and the end of the connection: the answer to a Logon that is not wanted.
     Logout(&'static str),
 }
@@ -38,7 +40,7 @@ impl Refusal {
 impl From<FieldError> for Refusal {
     fn from(error: FieldError) -> Self {
         match error {
-            FieldError::Missing(_) => Self::Business { reason: BusinessReason::FieldMissing, text: None },
+            FieldError::Missing(tag) => Self::Missing(tag),
             FieldError::Empty(tag) => Self::Session { reason: Reason::TagWithoutValue, tag: Some(tag) },
             FieldError::Format(tag) => Self::Session { reason: Reason::IncorrectDataFormat, tag: Some(tag) },
         }

@@ -105,6 +105,10 @@ pub struct Session<S> {
     timers: Timers,
     /// The number of the message being answered, when it is the expected one.
     in_hand: Option<u64>,
+    /// Both numbers were 1 when the transport came.
+    was_fresh: bool,
+    /// DefaultApplVerID (1137) of the initiator, which an acceptor answers.
+    their_appl_ver_id: Option<u8>,
     /// Our Logon carried ResetSeqNumFlag and is not yet answered.
     reset_sent: bool,
     gap: Option<Gap>,
@@ -162,6 +166,8 @@ impl<S: Store> Session<S> {
             window,
             timers: Timers::default(),
             in_hand: None,
+            was_fresh: false,
+            their_appl_ver_id: None,
             reset_sent: false,
             gap: None,
             early,
@@ -207,12 +213,14 @@ impl<S: Store> Session<S> {
         self.counters
     }
 
-    /// Decodes one message, with the data fields of the session's dictionary.
+    /// Decodes one message, with the data fields of the session's dictionary. One of more fields than MaxMessageFields, or than the
+    /// index has room for, is cut: the session rejects it.
     ///
     /// # Errors
     /// It is garbled.
     pub fn decode<'a, 'i>(&self, index: &'i mut Index, raw: &'a [u8]) -> Result<Message<'a, 'i>, Garbled> {
-        index.decode_as(raw, self.rules.as_ref().and_then(|rules| rules.data_fields()))
+        let data = self.rules.as_ref().and_then(|rules| rules.data_fields());
+        index.decode_first(raw, data, self.settings.message_fields_max)
     }
 
     /// The session's memory.
@@ -250,6 +258,8 @@ impl<S: Store> Session<S> {
         self.encoder.clear();
         self.ending = None;
         self.in_hand = None;
+        self.was_fresh = self.is_fresh();
+        self.their_appl_ver_id = None;
         self.reset_sent = false;
         self.forget_gap();
         self.replays.forget();
@@ -299,6 +309,9 @@ impl<S: Store> Session<S> {
         }
         let why = self.ending.take().unwrap_or(End::Disconnected);
         let was_logged_on = matches!(self.phase, Phase::LoggedOn | Phase::LogoutSent);
+        // What a Logon that was refused has used up: of ours, or of a stranger who only names us, as long as it was all there was.
+        let asked = self.phase == Phase::LogonSent && why != End::OutsideSchedule;
+        let resets = was_logged_on || asked || (self.was_fresh && !self.is_fresh());
         self.phase = Phase::Disconnected;
         self.encoder.clear();
         self.in_hand = None;
@@ -309,7 +322,7 @@ impl<S: Store> Session<S> {
             app.on_logout(&self.settings.id, why);
         }
         let logged_out = self.settings.reset_on_logout && why == End::LoggedOut;
-        if (self.settings.reset_on_disconnect && was_logged_on) || logged_out {
+        if (self.settings.reset_on_disconnect && resets) || logged_out {
             self.reset_store(app);
         }
         self.cancel_if_due(app);
@@ -355,6 +368,10 @@ impl<S: Store> Session<S> {
             }
         }
         Ok(())
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.store.next_outbound() == 1 && self.store.next_inbound() == 1
     }
 
     /// What every step ends with: a Logout asked for meanwhile, more of a resend, news of room.

@@ -105,7 +105,10 @@ impl World {
         while self.connections[&id].open && self.takes_input(id) {
             let decoded = match framer.next() {
                 Ok(None) => break,
-                Ok(Some(raw)) => index.decode(raw),
+                Ok(Some(raw)) => match self.connections[&id].session {
+                    Some(session) => self.sessions[session].decode(&mut index, raw),
+                    None => index.decode(raw),
+                },
                 Err(garbled) => Err(garbled),
             };
             match decoded {
