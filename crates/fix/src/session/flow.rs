@@ -32,8 +32,7 @@ const ANSWERS_HELD_MAX: usize = 16 << 20;
 /// Beyond all limits of the application, for the session's own messages.
 const ADMIN_BYTES: usize = 64 << 10;
 
-/// How long an initiator's output stands still before it gives way. Twenty of the longest waits for a delayed acknowledgement
-/// would be a second: this is short because nothing is lost when it was not needed.
+/// How long an initiator's output stands still before it gives way: short, as nothing is lost where it was not needed.
 const GIVE_WAY_AFTER: Duration = Duration::from_millis(10);
 /// Input that it then takes: what one read brings.
 const GIVE_WAY_BYTES: usize = 64 << 10;

@@ -175,7 +175,8 @@ impl<S: Store> Session<S> {
         let asks = self.phase != Phase::LogonSent && !self.reset_sent;
         let before = self.store.next_outbound();
         if self.settings.role == Role::Acceptor {
-            self.their_appl_ver_id = logon.appl_ver_id;
+            // FIX Latest (10) is no fixed version, and what was before 4.0 nobody speaks: then ours is said.
+            self.their_appl_ver_id = logon.appl_ver_id.filter(|version| (2..=9).contains(version));
             self.timers.set_heart_bt_int(logon.heart_bt_int_s, &self.settings);
         }
         if asks {
