@@ -16,14 +16,22 @@ const SHARE: usize = 4;
 /// Places by their numbers, which rise: the first is the oldest.
 #[derive(Debug)]
 pub(super) struct Places {
-    taken: BTreeMap<u64, Source>,
+    taken: BTreeMap<u64, Seat>,
     hosts: HashMap<Source, usize>,
+    /// Strangers alone.
     networks: HashMap<Source, usize>,
     known: HashSet<Source>,
     /// The same, the oldest first.
     known_order: VecDeque<Source>,
     next: u64,
     max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    source: Source,
+    /// Somebody had logged on from there when it was taken.
+    is_known: bool,
 }
 
 impl Places {
@@ -43,15 +51,19 @@ impl Places {
     pub(super) fn take(&mut self, source: Source) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.taken.insert(number, source);
+        let is_known = self.known.contains(&source.narrow());
+        self.taken.insert(number, Seat { source, is_known });
         *self.hosts.entry(source.narrow()).or_default() += 1;
-        *self.networks.entry(source.wide()).or_default() += 1;
+        if !is_known {
+            *self.networks.entry(source.wide()).or_default() += 1;
+        }
         number
     }
 
     pub(super) fn leave(&mut self, number: u64) {
-        let Some(source) = self.taken.remove(&number) else { return };
-        for (counts, group) in [(&mut self.hosts, source.narrow()), (&mut self.networks, source.wide())] {
+        let Some(Seat { source, is_known }) = self.taken.remove(&number) else { return };
+        let of_strangers = (!is_known).then_some((&mut self.networks, source.wide()));
+        for (counts, group) in [Some((&mut self.hosts, source.narrow())), of_strangers].into_iter().flatten() {
             if let Some(count) = counts.get_mut(&group) {
                 *count -= 1;
                 if *count == 0 {
@@ -65,35 +77,35 @@ impl Places {
     pub(super) fn crowded_out(&self, source: Source) -> Option<u64> {
         let host = source.narrow();
         if self.hosts.get(&host).is_some_and(|count| *count >= self.max / SHARE) {
-            return self.oldest(|other| other.narrow() == host);
+            return self.oldest(|seat| seat.source.narrow() == host);
         }
         if self.taken.len() < self.max { None } else { self.least_missed() }
     }
 
-    /// Who has to go when there is room for nobody.
+    /// Who has to go when there is room for nobody. Asked for each stranger of a flood, so it looks at numbers before names.
     pub(super) fn least_missed(&self) -> Option<u64> {
-        let is_stranger = |source: &Source| !self.known.contains(&source.narrow());
-        let count = |counts: &HashMap<Source, usize>, group| counts.get(&group).copied().unwrap_or_default();
-        // Of equals the first is taken, which is where the oldest is.
-        let first_of_most = |key: &dyn Fn(&Source) -> Option<usize>| {
-            self.taken
-                .values()
-                .filter_map(|source| key(source).map(|count| (count, *source)))
-                .rev()
-                .max_by_key(|(count, _)| *count)
-        };
-        let network = first_of_most(&|source| is_stranger(source).then(|| count(&self.networks, source.wide())));
-        let Some((_, in_network)) = network else { return self.taken.keys().next().copied() };
-        let network = in_network.wide();
-        let host = first_of_most(&|source| {
-            (is_stranger(source) && source.wide() == network).then(|| count(&self.hosts, source.narrow()))
-        });
-        let host = host.map(|(_, source)| source.narrow())?;
-        self.oldest(|source| source.narrow() == host)
+        let strangers = || self.taken.values().filter(|seat| !seat.is_known);
+        let most = self.networks.values().copied().max().unwrap_or(0);
+        // Of equals the first is taken, which is the oldest.
+        let network =
+            strangers().map(|seat| seat.source.wide()).find(|network| self.networks.get(network) == Some(&most));
+        let Some(network) = network else { return self.taken.keys().next().copied() };
+        if most == 1 {
+            return self.oldest(|seat| !seat.is_known && seat.source.wide() == network);
+        }
+        let mut hosts: Vec<(Source, usize)> = Vec::new();
+        for host in strangers().filter(|seat| seat.source.wide() == network).map(|seat| seat.source.narrow()) {
+            match hosts.iter_mut().find(|(known, _)| *known == host) {
+                Some((_, count)) => *count += 1,
+                None => hosts.push((host, 1)),
+            }
+        }
+        let (host, _) = hosts.into_iter().rev().max_by_key(|(_, count)| *count)?;
+        self.oldest(|seat| !seat.is_known && seat.source.narrow() == host)
     }
 
-    fn oldest(&self, is_meant: impl Fn(&Source) -> bool) -> Option<u64> {
-        self.taken.iter().find(|(_, source)| is_meant(source)).map(|(number, _)| *number)
+    fn oldest(&self, is_meant: impl Fn(&Seat) -> bool) -> Option<u64> {
+        self.taken.iter().find(|(_, seat)| is_meant(seat)).map(|(number, _)| *number)
     }
 
     /// Somebody has logged on from there.
