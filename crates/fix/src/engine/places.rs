@@ -93,14 +93,8 @@ impl Places {
         if most == 1 {
             return self.oldest(|seat| !seat.is_known && seat.source.wide() == network);
         }
-        let mut hosts: Vec<(Source, usize)> = Vec::new();
-        for host in strangers().filter(|seat| seat.source.wide() == network).map(|seat| seat.source.narrow()) {
-            match hosts.iter_mut().find(|(known, _)| *known == host) {
-                Some((_, count)) => *count += 1,
-                None => hosts.push((host, 1)),
-            }
-        }
-        let (host, _) = hosts.into_iter().rev().max_by_key(|(_, count)| *count)?;
+        let hosts = strangers().filter(|seat| seat.source.wide() == network).map(|seat| seat.source.narrow());
+        let host = hosts.rev().max_by_key(|host| self.hosts.get(host).copied().unwrap_or(0))?;
         self.oldest(|seat| !seat.is_known && seat.source.narrow() == host)
     }
 
