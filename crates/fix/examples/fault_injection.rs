@@ -14,7 +14,7 @@ use fastrand::Rng;
 use sidestep_fix::decode::Message;
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, Idle, SessionPlan, SocketOptions};
 use sidestep_fix::exchange::Exchange;
-use sidestep_fix::session::{Application, Outbox, Refusal, Role, SendError, SessionId, SessionSettings};
+use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SendError, SessionId, SessionSettings};
 use socket2::{Domain, Socket, Type};
 use std::error::Error;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SAY_EVERY: Duration = Duration::from_secs(10);
-/// What a round, or a Logon, may take before it is called lost.
+/// What a Logon may take, and a round without a report, before it is called lost: buffers of 4 KiB make TCP slow, not lossy.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What the counterparty may take to get in.
 const LOGON_MAX: Duration = Duration::from_secs(1);
@@ -50,9 +50,14 @@ struct Client {
     last: u64,
     out_of_order: u64,
     rooms: u64,
+    ends: Vec<End>,
 }
 
 impl Application for Client {
+    fn on_logout(&mut self, _: &SessionId, why: End) {
+        self.ends.push(why);
+    }
+
     fn on_room(&mut self, _: &mut dyn Outbox) {
         self.rooms += 1;
     }
@@ -122,12 +127,15 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
     let destinations = Destinations { options, ..Destinations::one(server.endpoint(door).clone()) };
     let handle = client.add_initiator(&connecting, destinations)?;
     let (orders, batch) = (random.u64(1..20_000), random.u64(1..20_000));
-    let (mut sent, limit) = (0, Instant::now() + PATIENCE);
+    let (mut sent, mut seen, mut limit) = (0, 0, Instant::now() + PATIENCE);
     while client.app().reports < 2 * orders && Instant::now() < limit {
         match random.u8(..8) {
             0 => (0..random.u32(..200)).for_each(|_| _ = server.poll()),
             1 => (0..random.u32(..200)).for_each(|_| _ = client.poll()),
             _ => _ = server.poll() + client.poll(),
+        }
+        if client.app().reports > seen {
+            (seen, limit) = (client.app().reports, Instant::now() + PATIENCE);
         }
         if client.session(handle).is_logged_on() && sent < orders {
             let last = orders.min(sent + batch);
@@ -149,6 +157,17 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
                 sent
             });
         }
+    }
+    if client.app().reports < 2 * orders {
+        // What is needed to look for the reason.
+        let server_side = server.handles().next().map(|handle| server.session(handle).counters());
+        println!(
+            "lost: {endpoint}, SlowConsumerBytes {bytes}, {orders} orders, batches of {batch}, {sent} sent, {} reports; {:?}; {} {:?}; {server_side:?}",
+            client.app().reports,
+            client.app().ends,
+            client.session(handle).takes_input(),
+            client.session(handle).counters(),
+        );
     }
     total.rounds += 1;
     total.orders += sent;
