@@ -115,6 +115,26 @@ fn settings_of_quickfix_are_taken_and_their_notes_are_said() {
 }
 
 #[test]
+fn thousands_of_orders_are_all_answered_and_a_missing_answer_is_a_failure() {
+    let exchange = Exchange::start(&["--listen", "127.0.0.1:0"]);
+    let sent = send(&exchange.address, &["--count", "5000"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stderr.contains("5000 sent, 10000 received, 0 rejected"), "{}", sent.stderr);
+    let orders = |tag: &str| -> std::collections::HashSet<String> {
+        let field = |line: &str| line.split(tag).nth(1).and_then(|rest| rest.split('|').next()).map(str::to_owned);
+        sent.stdout.lines().filter_map(field).collect()
+    };
+    assert_eq!((orders("|37=").len(), orders("|17=").len()), (5_000, 10_000), "OrderID, ExecID");
+    let asked = ["fix", "send", "--to", &exchange.address, "--wait", "500ms", "--answers", "3"];
+    let wanting = run(&asked);
+    assert_eq!(wanting.code, 1, "{}", wanting.stderr);
+    assert!(wanting.stderr.contains("1 of 3 answers are missing"), "{}", wanting.stderr);
+    let stopped = exchange.stop("TERM");
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("5001 orders, 0 of them not answered"), "{}", stopped.stderr);
+}
+
+#[test]
 fn nobody_to_talk_to_is_said_with_the_reason() {
     let sent = run(&["fix", "send", "--to", "127.0.0.1:1", "--wait", "300ms"]);
     assert_eq!(sent.code, 1);

@@ -35,6 +35,7 @@ typedef struct sidestep_fix_engine sidestep_fix_engine;
 #define SIDESTEP_FIX_RESET 4   /* both sequence numbers became 1 */
 #define SIDESTEP_FIX_PROBLEM 5 /* it cannot go on; the bytes say why */
 #define SIDESTEP_FIX_CANCEL 6  /* its open orders are to be cancelled: the peer went and did not come back (CancelOnDisconnect) */
+#define SIDESTEP_FIX_ROOM 7    /* there is room again after SIDESTEP_EFULL */
 
 typedef struct sidestep_fix_event {
     const void *bytes; /* not ended by a zero */
@@ -76,7 +77,8 @@ int sidestep_fix_find(sidestep_fix_engine *engine, const char *name, uint32_t *s
 int sidestep_fix_look(const sidestep_fix_engine *engine, uint32_t session, sidestep_fix_state *state, size_t state_bytes);
 
 /* Sends an application message, and stores its MsgSeqNum (34). The body is fields of tag=value, each ended by SOH, without
- * those that the session writes itself (8, 9, 35, 34, 49, 56, 52, 10 ...). SIDESTEP_EFULL: the peer does not read. */
+ * those that the session writes itself (8, 9, 35, 34, 49, 56, 52, 10 ...). SIDESTEP_EFULL: as much waits to be
+ * written as may (SlowConsumerBytes); SIDESTEP_FIX_ROOM comes when half of it has left, once for any number of refusals. */
 int sidestep_fix_send(sidestep_fix_engine *engine, uint32_t session, const char *msg_type, const void *body, size_t length,
                       uint64_t *sequence);
 

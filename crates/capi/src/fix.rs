@@ -33,6 +33,9 @@ pub const FIX_PROBLEM: u32 = 5;
 /// A session's open orders are to be cancelled (`CancelOnDisconnect`).
 pub const FIX_CANCEL: u32 = 6;
 
+/// There is room again after SIDESTEP_EFULL.
+pub const FIX_ROOM: u32 = 7;
+
 /// `sidestep_fix_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -115,6 +115,7 @@ fn fix_h() -> BTreeMap<String, u64> {
         ("FIX_RESET", fix::FIX_RESET),
         ("FIX_PROBLEM", fix::FIX_PROBLEM),
         ("FIX_CANCEL", fix::FIX_CANCEL),
+        ("FIX_ROOM", fix::FIX_ROOM),
     ]);
     structure!(all, fix::CFixEvent, "sidestep_fix_event", bytes, length, sequence, kind, session);
     structure!(all, fix::CFixState, "sidestep_fix_state", next_outbound, next_inbound, sent, received);

@@ -101,6 +101,9 @@ pub(crate) struct Send {
     /// Orders to send
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) count: u64,
+    /// Answers that each order has to get: an acknowledgement and a fill. Fewer are a failure (exit code 1)
+    #[arg(long, default_value_t = 2, value_name = "N", conflicts_with = "file")]
+    pub(crate) answers: u64,
     /// Symbol (55) of the orders
     #[arg(long, default_value = "TEST", value_name = "SYMBOL")]
     pub(crate) symbol: String,
@@ -113,7 +116,7 @@ pub(crate) struct Send {
     /// Price (44) of the orders
     #[arg(long, default_value = "10.25", value_name = "PRICE")]
     pub(crate) price: String,
-    /// How long to wait for the Logon, and after the last message for answers
+    /// How long to wait for the Logon, and for the next answer when all is sent
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) wait: Duration,
     /// Begin with sequence number 1 (ResetSeqNumFlag)

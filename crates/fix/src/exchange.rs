@@ -4,6 +4,7 @@
 //! is refused as unsupported.
 
 use crate::SOH;
+use crate::clock::Now;
 use crate::decode::Message;
 use crate::encode::Builder;
 use crate::session::{Application, Outbox, Refusal, SendError, SessionId};
@@ -33,20 +34,38 @@ const LEAVES_QTY: u32 = 151;
 const MARKET_PRICE: &[u8] = b"100";
 
 /// Takes orders and fills them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Exchange {
+    /// OrderID (37) of the order before the first one: one for each ns since 2020. An exchange that is started
+    /// anew begins beyond all that it gave before, as an order takes more than a ns.
+    before_first: u64,
     orders: u64,
-    /// Orders whose answers could not be sent.
+    /// Orders of which an answer could not be sent.
     unanswered: u64,
 }
 
+/// 2020-01-01, ns since 1970.
+const EPOCH_UTC_NS: i64 = 1_577_836_800_000_000_000;
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::started(Now::system().utc_ns)
+    }
+}
+
 impl Exchange {
+    /// One that is started at this moment, ns since 1970, UTC.
+    pub fn started(utc_ns: i64) -> Self {
+        let before_first = u64::try_from(utc_ns - EPOCH_UTC_NS).unwrap_or(0);
+        Self { before_first, orders: 0, unanswered: 0 }
+    }
+
     /// Orders taken so far.
     pub fn orders(&self) -> u64 {
         self.orders
     }
 
-    /// Orders whose answers could not be sent, because the counterparty did not read them.
+    /// Orders of which an answer could not be sent.
     pub fn unanswered(&self) -> u64 {
         self.unanswered
     }
@@ -125,13 +144,17 @@ impl Application for Exchange {
         if message.msg_type() != b"D" {
             return Err(Refusal::UNSUPPORTED);
         }
-        let order = Order::read(message, self.orders + 1)?;
+        let order = Order::read(message, self.before_first + self.orders + 1)?;
         self.orders += 1;
         for is_fill in [false, true] {
             match out.send(b"8", &mut |builder| order.report(builder, is_fill)) {
                 Ok(_) => {}
                 Err(SendError::Rejected(_)) => return Err(Refusal::UNSUPPORTED),
-                Err(_) => {
+                Err(error) => {
+                    // The first one is told of, the others are counted.
+                    if self.unanswered == 0 {
+                        say(format!("{}: an order could not be answered: {error:?}", out.id()));
+                    }
                     self.unanswered += 1;
                     return Ok(());
                 }
@@ -177,4 +200,63 @@ pub fn is_session_field(number: u32) -> bool {
 /// The session of `sidestep fix exchange` without a file: whoever asks for any name.
 pub fn anyone() -> SessionId {
     SessionId { sender_sub_id: "*".into(), target_sub_id: "*".into(), ..SessionId::new("*", "*", "*") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Index;
+    use crate::encode::{Encoder, Parties};
+    use crate::value::Precision;
+    use std::collections::HashSet;
+
+    /// Takes what is sent, and keeps OrderID and ExecID.
+    struct Kept {
+        encoder: Encoder,
+        id: SessionId,
+        ids: Vec<(String, String)>,
+    }
+
+    impl Outbox for Kept {
+        fn id(&self) -> &SessionId {
+            &self.id
+        }
+
+        fn send(&mut self, msg_type: &[u8], fill: &mut dyn FnMut(&mut Builder<'_>)) -> Result<u64, SendError> {
+            let mut builder = self.encoder.message(msg_type);
+            fill(&mut builder);
+            let raw = builder.finish(1, Now::default()).map_err(SendError::Rejected)?.to_vec();
+            let mut index = Index::default();
+            let report = index.decode(&raw).expect("our own message");
+            let text = |tag| String::from_utf8_lossy(report.get(tag).unwrap_or_default()).into_owned();
+            self.ids.push((text(ORDER_ID), text(EXEC_ID)));
+            self.encoder.clear();
+            Ok(1)
+        }
+
+        fn logout(&mut self, _: &str) {}
+    }
+
+    #[test]
+    fn numbers_are_used_once_whenever_the_exchange_is_started_again() {
+        let parties =
+            Parties { begin_string: "FIX.4.4".into(), sender: "A".into(), target: "B".into(), ..Parties::default() };
+        let mut encoder = Encoder::new(&parties, Precision::Millis).unwrap();
+        let mut order = encoder.message(b"D");
+        order.str(CL_ORD_ID, "1").str(SYMBOL, "X").str(SIDE, "1").str(ORDER_QTY, "1");
+        let raw = order.finish(1, Now::default()).unwrap().to_vec();
+        encoder.clear();
+        let mut out = Kept { encoder, id: anyone(), ids: Vec::new() };
+        let (mut index, start_ns) = (Index::default(), 1_800_000_000_000_000_000);
+        for restart in 0..50 {
+            let mut exchange = Exchange::started(start_ns + restart * 100);
+            for _ in 0..100 {
+                exchange.from_app(&index.decode(&raw).unwrap(), &mut out).unwrap();
+            }
+        }
+        let orders: HashSet<&String> = out.ids.iter().map(|(order, _)| order).collect();
+        let executions: HashSet<&String> = out.ids.iter().map(|(_, execution)| execution).collect();
+        assert_eq!((orders.len(), executions.len()), (5_000, 10_000));
+        assert_ne!(Exchange::default().before_first, 0);
+    }
 }

@@ -170,13 +170,18 @@ impl Listener {
         }
     }
 
+    /// The socket that is listened on.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Who was turned away so far.
     pub fn refusals(&self) -> Refusals {
         self.refusals.lock().map(|refusals| refusals.clone()).unwrap_or_default()
     }
 
     /// Makes a link of an accepted socket; none when the connector was turned away.
-    fn take(&self, socket: Socket) -> io::Result<Option<Box<dyn Link>>> {
+    pub(crate) fn take(&self, socket: Socket) -> io::Result<Option<Box<dyn Link>>> {
         if !matches!(self.address, Address::Shm(_)) {
             return over(socket, &self.options).map(Some).map_err(io::Error::other);
         }

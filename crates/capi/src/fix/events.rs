@@ -1,6 +1,6 @@
 //! What has happened and is not yet fetched, and what was fetched and may still be read.
 
-use super::{FIX_CANCEL, FIX_LOGON, FIX_LOGOUT, FIX_MESSAGE, FIX_PROBLEM, FIX_RESET};
+use super::{FIX_CANCEL, FIX_LOGON, FIX_LOGOUT, FIX_MESSAGE, FIX_PROBLEM, FIX_RESET, FIX_ROOM};
 use sidestep_fix::decode::Message;
 use sidestep_fix::session::{Application, BusinessReason, End, Outbox, Refusal, SessionId};
 use sidestep_sys::Problem;
@@ -54,6 +54,11 @@ impl Application for Queue {
     fn on_logon(&mut self, out: &mut dyn Outbox) {
         let id = out.id().clone();
         self.push(FIX_LOGON, &id, 0, b"");
+    }
+
+    fn on_room(&mut self, out: &mut dyn Outbox) {
+        let id = out.id().clone();
+        self.push(FIX_ROOM, &id, 0, b"");
     }
 
     fn on_logout(&mut self, id: &SessionId, why: End) {

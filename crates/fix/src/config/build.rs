@@ -216,6 +216,8 @@ fn logon_fields(fields: &Fields<'_>, settings: &mut SessionSettings) -> Result<(
 }
 
 fn limits(fields: &Fields<'_>, settings: &mut SessionSettings) -> Result<(), Problem> {
+    fields.number_into("MaxMessageFields", &mut settings.message_fields_max)?;
+    fields.flag_into("RejectDetails", &mut settings.reject_details)?;
     fields.number_into("SlowConsumerBytes", &mut settings.output_bytes_max)?;
     fields.seconds_into("SlowConsumerTimeout", &mut settings.slow_consumer_after)?;
     fields.seconds_into("CancelOnDisconnectTimeout", &mut settings.cancel_after)?;

@@ -344,6 +344,8 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalCpu", Full),
     ("JournalAcceptLoss", Full),
     ("MaxMessageSize", Full),
+    ("MaxMessageFields", Full),
+    ("RejectDetails", Full),
     ("FurtherCertificateFiles", Full),
     ("ClientCertificateNames", Full),
     ("Username", Full),

@@ -58,6 +58,8 @@ impl Default for Index {
 pub struct Message<'a, 'i> {
     raw: &'a [u8],
     fields: &'i [Field],
+    /// There are more fields than these.
+    is_cut: bool,
 }
 
 impl Index {
@@ -87,13 +89,39 @@ impl Index {
         Self::decode_into(&mut self.fields, data.unwrap_or(&self.data), raw)
     }
 
+    /// The same of at most `fields_max` fields. Of a message that has more, whose CheckSum is right, the first ones are given:
+    /// it [is cut](Message::is_cut), and is to be rejected by its number.
+    pub(crate) fn decode_first<'a, 'i>(
+        &'i mut self,
+        raw: &'a [u8],
+        data: Option<&DataFields>,
+        fields_max: usize,
+    ) -> Result<Message<'a, 'i>, Garbled> {
+        let Self { fields, data: own } = self;
+        let most = fields.len().min(fields_max);
+        let fields = &mut fields[..most];
+        match index(fields, data.unwrap_or(own), raw) {
+            Ok(count) => Ok(Message { raw, fields: &fields[..count], is_cut: false }),
+            // The first three fields are where they have to be, as for any message; the sum was looked at before.
+            Err(Fault::Fields) if is_front(raw, fields) => Ok(Message { raw, fields, is_cut: true }),
+            Err(fault) => Err(Garbled { fault, logon: is_logon(raw) }),
+        }
+    }
+
+    /// Has room for so many fields.
+    pub(crate) fn reserve(&mut self, fields_max: usize) {
+        if self.fields.len() < fields_max {
+            self.fields = vec![Field::default(); fields_max].into_boxed_slice();
+        }
+    }
+
     fn decode_into<'a, 'i>(
         fields: &'i mut [Field],
         data: &DataFields,
         raw: &'a [u8],
     ) -> Result<Message<'a, 'i>, Garbled> {
         match index(fields, data, raw) {
-            Ok(count) => Ok(Message { raw, fields: &fields[..count] }),
+            Ok(count) => Ok(Message { raw, fields: &fields[..count], is_cut: false }),
             Err(fault) => Err(Garbled { fault, logon: is_logon(raw) }),
         }
     }
@@ -244,7 +272,16 @@ fn check_front(raw: &[u8], fields: &[Field], body_end: usize) -> Result<(), Faul
     if stated == Some(counted) { Ok(()) } else { Err(Fault::BodyLength) }
 }
 
+fn is_front(raw: &[u8], fields: &[Field]) -> bool {
+    check_front(raw, fields, raw.len() - TRAILER_BYTES).is_ok()
+}
+
 impl<'a> Message<'a, '_> {
+    /// Whether it has more fields than are looked at.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// The whole message.
     pub fn raw(&self) -> &'a [u8] {
         self.raw

@@ -172,8 +172,19 @@ fn read_draft(version: Version) -> Result<Draft, Problem> {
     Ok(reading.draft)
 }
 
+/// Fields that a message had in this version alone; later ones have them in a group.
+const ONLY_THEN: &[(Version, &str, &[u32])] = &[
+    // TradingSessionID, TradingSessionSubID of SecurityDefinition: part of MarketSegmentGrp since SP1.
+    (Version::Fix50, "d", &[336, 625]),
+];
+
 fn read(version: Version) -> Result<Dictionary, Problem> {
     let mut draft = read_draft(version)?;
+    for (_, msg_type, tags) in ONLY_THEN.iter().filter(|(then, ..)| *then == version) {
+        let message = draft.messages.iter_mut().find(|message| message.msg_type == *msg_type);
+        let items = tags.iter().map(|tag| Item::Field { tag: *tag, required: false });
+        message.into_iter().for_each(|message| message.items.extend(items.clone()));
+    }
     if version == Version::Fix43 {
         draft.add_older(&read_draft(Version::Fix42)?);
     }
@@ -185,6 +196,17 @@ fn read(version: Version) -> Result<Dictionary, Problem> {
         dictionary.keep_used_fields();
     }
     Ok(dictionary)
+}
+
+/// The component Instrument.
+const INSTRUMENT: &str = "1003";
+
+/// FIX 4.3 and 4.4, volume 1, Instrument: Symbol (55) has to be there, `[N/A]` for what has none. Orchestra leaves it open, as FIX
+/// 5.0 does, and an order for nothing would pass.
+fn require_symbol(item: &mut Item) {
+    if let Item::Field { tag: 55, required } = item {
+        *required = true;
+    }
 }
 
 struct Reading {
@@ -220,7 +242,10 @@ impl Reading {
             "D" => self.draft.data.push((words.next()?.parse().ok()?, words.next()?.parse().ok()?)),
             "C" => {
                 let key = words.next()?.to_owned();
-                let items = self.items(words)?;
+                let mut items = self.items(words)?;
+                if key == INSTRUMENT && matches!(self.version, Version::Fix43 | Version::Fix44) {
+                    items.iter_mut().for_each(require_symbol);
+                }
                 self.draft.components.insert(key, items);
             }
             "G" => {

@@ -1,7 +1,9 @@
 //! The acceptor's half: doors, connections that have not said who they are, sessions made when they are asked for.
 
 use super::channel::Channel;
+use super::crowd::Crowd;
 use super::plan::SessionPlan;
+use super::source::Source;
 use super::tls::Tls;
 use super::transport::Listening;
 use super::wire::{Io, is_retry};
@@ -15,23 +17,23 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Connections that have not yet logged on. More are closed at once: a flood of them must not take the memory of sessions.
-pub const PENDING_MAX: usize = 64;
 /// Sessions made from templates.
 pub const DYNAMIC_MAX: usize = 1000;
 /// How long a connection may take to say who it is, TLS included. QuickFIX's LogonTimeout.
-const LOGON_MAX: Duration = Duration::from_secs(10);
+pub(super) const LOGON_MAX: Duration = Duration::from_secs(10);
 /// Connections taken in one look.
 const ACCEPTS_PER_LOOK: usize = 16;
 /// A first message that is no Logon of usual size is not waited for.
 const LOGON_BYTES_MAX: usize = 8 << 10;
+/// Read at a time of who has not yet logged on.
+const READ_BYTES: usize = 4 << 10;
 
 /// Connections that did not become sessions' connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// From a host that may not connect, or without a certificate that its session takes.
     pub address: u64,
-    /// There were [`PENDING_MAX`] others.
+    /// They gave up their place to others that came later: see [`PENDING_MAX`](super::PENDING_MAX).
     pub crowd: u64,
     /// They said nothing in time, or ended first.
     pub silent: u64,
@@ -43,6 +45,21 @@ pub struct Refusals {
     pub taken: u64,
     /// A template would have made a session for them, but their Logon was refused. They get no answer.
     pub refused: u64,
+}
+
+impl Refusals {
+    /// Each reason's name and count.
+    pub fn by_reason(self) -> [(&'static str, u64); 7] {
+        [
+            ("address", self.address),
+            ("crowd", self.crowd),
+            ("silent", self.silent),
+            ("no_logon", self.no_logon),
+            ("unknown", self.unknown),
+            ("taken", self.taken),
+            ("refused", self.refused),
+        ]
+    }
 }
 
 /// One place where connections come in, with the sessions that are reached there.
@@ -89,9 +106,12 @@ impl Door {
 pub(super) struct Pending {
     door: usize,
     channel: Channel,
-    framer: Framer,
+    /// Its first message as far as it came. Who says nothing costs no buffer.
+    framer: Option<Framer>,
     peer: Option<IpAddr>,
-    cut_at: u64,
+    source: Source,
+    came_ns: u64,
+    message_bytes_max: usize,
 }
 
 /// What has become of a pending connection.
@@ -121,8 +141,33 @@ impl Pending {
         self.channel.certificate()
     }
 
+    /// Where it came from.
+    pub(super) fn source(&self) -> Source {
+        self.source
+    }
+
+    /// When it came.
+    pub(super) fn came_ns(&self) -> u64 {
+        self.came_ns
+    }
+
+    /// Whether its descriptor becomes readable when it has sent something.
+    pub(super) fn tells_of_input(&self) -> bool {
+        self.channel.tells_of_room()
+    }
+
+    pub(super) fn wants_write(&self) -> bool {
+        self.channel.wants_write()
+    }
+
     pub(super) fn into_parts(self) -> (Channel, Framer, String) {
-        (self.channel, self.framer, self.peer.map_or_else(|| "this host".to_owned(), |peer| peer.to_string()))
+        let mut framer = Framer::new(self.message_bytes_max);
+        if let Some(first) = self.framer {
+            // What came behind the Logon has room: a new framer takes more than was read.
+            framer.push(first.rest());
+        }
+        let peer = self.peer.map_or_else(|| "this host".to_owned(), |peer| peer.to_string());
+        (self.channel, framer, peer)
     }
 
     pub(super) fn close(mut self, io: &mut Io) {
@@ -130,39 +175,45 @@ impl Pending {
     }
 
     /// Reads the first message.
-    pub(super) fn poll(&mut self, io: &mut Io, index: &mut Index, mono_ns: u64, refusals: &mut Refusals) -> Fate {
-        match self.channel.read(io, self.framer.spare()) {
-            Ok(0) => {
-                refusals.silent += 1;
-                return Fate::Gone;
-            }
-            Ok(count) => self.framer.filled(count),
-            Err(error) if is_retry(&error) => {
-                if mono_ns >= self.cut_at {
+    pub(super) fn poll(&mut self, io: &mut Io, index: &mut Index, refusals: &mut Refusals) -> Fate {
+        let mut buffer = [0; READ_BYTES];
+        loop {
+            let spare = self.framer.as_mut().map_or(READ_BYTES, |framer| framer.spare().len().min(READ_BYTES));
+            match self.channel.read(io, &mut buffer[..spare]) {
+                Ok(0) => {
                     refusals.silent += 1;
                     return Fate::Gone;
                 }
-                let _ = self.channel.flush(io);
-                return Fate::Waits;
+                Ok(count) => {
+                    let framer = self.framer.get_or_insert_with(|| Framer::small(LOGON_BYTES_MAX));
+                    framer.push(&buffer[..count]);
+                }
+                Err(error) if is_retry(&error) => {
+                    let _ = self.channel.flush(io);
+                    return Fate::Waits;
+                }
+                Err(_) => {
+                    refusals.no_logon += 1;
+                    return Fate::Gone;
+                }
             }
-            Err(_) => {
-                refusals.no_logon += 1;
-                return Fate::Gone;
+            match self.first_message(index, refusals) {
+                Fate::Waits => {}
+                fate => return fate,
             }
         }
-        self.first_message(index, refusals)
     }
 
     fn first_message(&mut self, index: &mut Index, refusals: &mut Refusals) -> Fate {
-        let pending = self.framer.pending();
-        let found = match self.framer.next() {
-            Ok(None) if pending <= LOGON_BYTES_MAX => return Fate::Waits,
+        let Some(framer) = &mut self.framer else { return Fate::Waits };
+        let found = match framer.next() {
+            Ok(None) => return Fate::Waits,
             Ok(Some(frame)) => match index.decode(frame) {
                 Ok(message) if message.msg_type() == b"A" => Some((of_logon(&message), frame.to_vec())),
                 _ => None,
             },
             // FIX session test case 1d: an invalid Logon ends the connection without an answer.
-            _ => None,
+            Err(_) => None,
         };
         match found {
             Some((id, frame)) => Fate::Logon(Box::new(id), frame),
@@ -198,29 +249,28 @@ pub(super) fn candidates(id: &SessionId) -> [SessionId; 2] {
 pub(super) fn accept(
     io: &mut Io,
     doors: &mut [Door],
-    pending: &mut Vec<Pending>,
+    crowd: &mut Crowd,
     refusals: &mut Refusals,
     mono_ns: u64,
 ) -> Result<usize, Problem> {
     let mut count = 0;
     for (number, door) in doors.iter_mut().enumerate() {
         for _ in 0..ACCEPTS_PER_LOOK {
-            let accepted = door
-                .listening
-                .accept(io)
-                .map_err(|error| Problem::failed(format!("cannot accept at {}", door.listening.endpoint()), error));
-            // Out of descriptors is no reason to end those who are connected: they are accepted later.
-            let Ok(Some((mut wire, peer))) = accepted else { break };
-            count += 1;
-            let refused = if !door.lets_in(peer) {
-                Some(&mut refusals.address)
-            } else if pending.len() >= PENDING_MAX {
-                Some(&mut refusals.crowd)
-            } else {
-                None
+            let (mut wire, peer, source) = match door.listening.accept(io) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => break,
+                // Out of descriptors is no reason to end those who are logged on: a stranger goes, and the next look takes
+                // the newcomer in.
+                Err(error) => {
+                    if is_out_of_descriptors(&error) && crowd.make_room(io, refusals) {
+                        continue;
+                    }
+                    break;
+                }
             };
-            if let Some(counter) = refused {
-                *counter += 1;
+            count += 1;
+            if !door.lets_in(peer) {
+                refusals.address += 1;
                 wire.close(io);
                 continue;
             }
@@ -229,10 +279,16 @@ pub(super) fn accept(
                 None => Channel::plain(wire),
             };
             let bytes = door.plans.iter().chain(&door.templates).map(|plan| plan.message_bytes_max).max();
-            let framer = Framer::new(bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX));
-            let cut_at = mono_ns + LOGON_MAX.as_nanos() as u64;
-            pending.push(Pending { door: number, channel, framer, peer, cut_at });
+            let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);
+            let (framer, came_ns) = (None, mono_ns);
+            let pending = Pending { door: number, channel, framer, peer, source, came_ns, message_bytes_max };
+            crowd.take_in(io, pending, refusals);
         }
     }
     Ok(count)
+}
+
+fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|error| Some(error.raw_os_error()));
+    errors.contains(&error.raw_os_error())
 }

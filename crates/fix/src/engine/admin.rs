@@ -15,7 +15,7 @@
 
 use super::core::{Engine, Handle};
 use super::http;
-use crate::metrics::{Snapshot, render};
+use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
 use sidestep_sys::{Problem, unix_socket};
@@ -265,7 +265,8 @@ impl<A: Application> Engine<A> {
                 metrics: &slot.metrics,
             })
             .collect();
-        render(&snapshots)
+        let strangers = Strangers { pending: self.crowd.len(), refused: self.refusals().by_reason() };
+        render(&snapshots) + &render_strangers(&strangers)
     }
 
     /// One line of JSON for each session.

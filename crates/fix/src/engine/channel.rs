@@ -82,6 +82,11 @@ impl Channel {
         self.wire.descriptor()
     }
 
+    /// Whether the descriptor becomes writable when the peer has read.
+    pub(super) fn tells_of_room(&self) -> bool {
+        self.wire.tells_of_room()
+    }
+
     /// Whether bytes wait for the wire.
     pub(super) fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())

@@ -1,7 +1,8 @@
 //! The engine itself: what it holds, what it does when polled.
 
-use super::accept::{DYNAMIC_MAX, Door, Fate, Pending, Refusals, accept, candidates};
+use super::accept::{DYNAMIC_MAX, Door, Pending, Refusals, accept, candidates};
 use super::admin::Request;
+use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
 use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
@@ -45,7 +46,7 @@ pub struct Engine<A> {
     pub(super) io: Io,
     index: Index,
     pub(super) doors: Vec<Door>,
-    pub(super) pending: Vec<Pending>,
+    pub(super) crowd: Crowd,
     pub(super) slots: Vec<Slot>,
     pub(super) dialers: Vec<Dialer>,
     /// The longest message of each slot, bytes.
@@ -68,7 +69,7 @@ impl<A: Application> Engine<A> {
             io: Io::default(),
             index: Index::default(),
             doors: Vec::new(),
-            pending: Vec::new(),
+            crowd: Crowd::default(),
             slots: Vec::new(),
             dialers: Vec::new(),
             message_bytes: Vec::new(),
@@ -139,6 +140,7 @@ impl<A: Application> Engine<A> {
     fn add(&mut self, plan: &SessionPlan) -> Result<Handle, Problem> {
         let session = plan.open()?;
         self.app.on_create(session.id());
+        self.index.reserve(session.settings().message_fields_max);
         self.slots.push(Slot::new(session));
         self.message_bytes.push(plan.message_bytes_max);
         Ok(Handle(self.slots.len() - 1))
@@ -172,6 +174,11 @@ impl<A: Application> Engine<A> {
     /// Connections that did not become a session's.
     pub fn refusals(&self) -> Refusals {
         self.refusals
+    }
+
+    /// Connections that have not yet logged on.
+    pub fn pending(&self) -> usize {
+        self.crowd.len()
     }
 
     /// Sends an application message; it leaves within this call, if the peer reads. Returns its MsgSeqNum (34).
@@ -235,12 +242,13 @@ impl<A: Application> Engine<A> {
     #[cold]
     pub(super) fn chores(&mut self, mono_ns: u64) -> usize {
         self.chores_at = mono_ns + CHORES_EVERY.as_nanos() as u64;
-        let accepted = accept(&mut self.io, &mut self.doors, &mut self.pending, &mut self.refusals, mono_ns);
+        let accepted = accept(&mut self.io, &mut self.doors, &mut self.crowd, &mut self.refusals, mono_ns);
         let accepted = accepted.unwrap_or_else(|problem| {
             say(problem);
             0
         });
-        let work = accepted + self.poll_pending(mono_ns) + self.dial(mono_ns);
+        let work = accepted + self.poll_crowd(mono_ns) + self.dial(mono_ns);
+        self.crowd.say(mono_ns, self.refusals);
         if mono_ns >= self.files_at {
             self.files_at = mono_ns + FILES_EVERY.as_nanos() as u64;
             self.reload_certificates();
@@ -248,20 +256,11 @@ impl<A: Application> Engine<A> {
         work + self.answer_requests()
     }
 
-    fn poll_pending(&mut self, mono_ns: u64) -> usize {
-        let mut work = 0;
-        let mut at = 0;
-        while at < self.pending.len() {
-            let fate = self.pending[at].poll(&mut self.io, &mut self.index, mono_ns, &mut self.refusals);
-            match fate {
-                Fate::Waits => at += 1,
-                Fate::Gone => self.pending.swap_remove(at).close(&mut self.io),
-                Fate::Logon(id, first) => {
-                    let pending = self.pending.swap_remove(at);
-                    self.take_up(pending, &id, &first);
-                    work += 1;
-                }
-            }
+    fn poll_crowd(&mut self, mono_ns: u64) -> usize {
+        let logons = self.crowd.poll(&mut self.io, &mut self.index, mono_ns, &mut self.refusals);
+        let work = logons.len();
+        for (pending, id, first) in logons {
+            self.take_up(pending, &id, &first);
         }
         work
     }
@@ -298,7 +297,11 @@ impl<A: Application> Engine<A> {
             self.refusals.taken += 1;
             return pending.close(&mut self.io);
         }
+        let source = pending.source();
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
+        if self.slots[slot].session.is_logged_on() {
+            self.crowd.remember(source);
+        }
     }
 
     /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
@@ -311,7 +314,7 @@ impl<A: Application> Engine<A> {
     /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
     /// refusal leaves nothing behind, however many names are tried.
     fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8]) {
-        let door = pending.door();
+        let (door, source) = (pending.door(), pending.source());
         let Ok(session) = plan.try_out() else {
             // The name cannot stand in a message, or there is no such version.
             self.refusals.unknown += 1;
@@ -322,6 +325,8 @@ impl<A: Application> Engine<A> {
         let (io, index, app) = (&mut self.io, &mut self.index, &mut self.app);
         match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
             Ok(true) => {
+                self.index.reserve(plan.settings.message_fields_max);
+                self.crowd.remember(source);
                 self.dynamic += 1;
                 self.slots.push(slot);
                 self.message_bytes.push(plan.message_bytes_max);
@@ -412,7 +417,7 @@ impl<A: Application> Engine<A> {
         }
         self.dialers.drain(..).for_each(|dialer| dialer.abandon(&mut self.io));
         // They belong to doors, which are closed.
-        self.pending.drain(..).for_each(|pending| pending.close(&mut self.io));
+        self.crowd.close_all(&mut self.io);
         self.doors.clear();
         let end = Now::system_mono_ns() + timeout.as_nanos() as u64;
         while self.slots.iter().any(|slot| slot.is_connected() && slot.session.phase() != Phase::Disconnected) {

@@ -75,21 +75,26 @@ impl<A: Application> Engine<A> {
     /// Whether something is waited for that no descriptor tells of.
     fn waits_unseen(&self) -> bool {
         let unseen = |slot: &super::slot::Slot| {
-            slot.waits_for_disk() || slot.channel().is_some_and(|channel| channel.descriptor().is_none())
+            slot.waits_for_disk()
+                || slot.channel().is_some_and(|channel| !channel.tells_of_room() && slot.wants_write())
         };
         self.io.xdp.is_some()
             || self.slots.iter().any(unseen)
+            || self.crowd.has_unseen()
             || self.doors.iter().any(|door| door.listening.descriptor().is_none())
     }
 
     fn descriptors(&self) -> Vec<PollFd<'_>> {
         let doors = self.doors.iter().filter_map(|door| door.listening.descriptor());
-        let pending = self.pending.iter().filter_map(|pending| pending.descriptor());
+        let pending = self.crowd.descriptor();
         let mut fds: Vec<PollFd<'_>> =
             doors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         for slot in &self.slots {
             if let Some(fd) = slot.channel().and_then(|channel| channel.descriptor()) {
-                let flags = if slot.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+                let tells_of_room = slot.channel().is_some_and(|channel| channel.tells_of_room());
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::IN, slot.wants_read());
+                flags.set(PollFlags::OUT, tells_of_room && slot.wants_write());
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }

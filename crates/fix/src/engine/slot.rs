@@ -12,6 +12,8 @@ use sidestep_sys::Problem;
 use std::io;
 use std::time::Duration;
 
+/// Output at which it is written although more messages of the batch are there: one write of the transport.
+const BATCH_BYTES: usize = 64 << 10;
 /// How long a connection that ends may take to have its last bytes read.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -22,6 +24,14 @@ struct Line {
     peer: String,
     /// When a connection that is ending is cut.
     cut_at: Option<u64>,
+    /// Whole messages may wait here for the session to take them.
+    stalled: bool,
+}
+
+impl Line {
+    fn new((channel, framer, peer): (Channel, Framer, String)) -> Self {
+        Self { channel, framer, peer, cut_at: None, stalled: false }
+    }
 }
 
 /// How much of the output may leave: what is committed, and durable where that was asked for.
@@ -87,6 +97,11 @@ impl Slot {
         line.channel.wants_write() || (has_bytes && !line.channel.is_handshaking())
     }
 
+    /// Whether what comes would be read. What is not read waits with the counterparty: that is the back-pressure.
+    pub(super) fn wants_read(&self) -> bool {
+        self.session.takes_input()
+    }
+
     /// Whether something waits that no descriptor tells of.
     pub(super) fn waits_for_disk(&self) -> bool {
         self.gate.waits
@@ -104,14 +119,13 @@ impl Slot {
         &mut self,
         io: &mut Io,
         index: &mut Index,
-        (channel, framer, peer): (Channel, Framer, String),
+        parts: (Channel, Framer, String),
         first: Option<&[u8]>,
         app: &mut A,
     ) {
         let now = Now::system();
-        self.begin(Line { channel, framer, peer, cut_at: None }, index, first, now, app);
-        self.process(index, now, app);
-        self.settle(io, now, app);
+        self.begin(Line::new(parts), index, first, now, app);
+        self.process(io, index, now, app);
     }
 
     /// Takes up the first connection of a session that exists only if it logs on by `first`; `keep` is called when it has.
@@ -123,21 +137,20 @@ impl Slot {
         &mut self,
         io: &mut Io,
         index: &mut Index,
-        (channel, framer, peer): (Channel, Framer, String),
+        parts: (Channel, Framer, String),
         first: &[u8],
         app: &mut A,
         keep: impl FnOnce(&mut Session<AnyStore>) -> Result<(), Problem>,
     ) -> Result<bool, Problem> {
         let now = Now::system();
-        self.begin(Line { channel, framer, peer, cut_at: None }, index, Some(first), now, app);
+        self.begin(Line::new(parts), index, Some(first), now, app);
         let is_logged_on = self.session.counters().logons > 0;
         let kept = if is_logged_on { keep(&mut self.session) } else { Ok(()) };
         if !is_logged_on || kept.is_err() {
             self.hang_up(io, app);
             return kept.map(|()| false);
         }
-        self.process(index, now, app);
-        self.settle(io, now, app);
+        self.process(io, index, now, app);
         Ok(true)
     }
 
@@ -171,11 +184,17 @@ impl Slot {
         app: &mut A,
     ) -> usize {
         let mut work = 0;
-        if let Some(line) = &mut self.line {
+        if !self.wants_read() {
+            return self.attend(io, mono_ns, app);
+        }
+        if self.line.as_ref().is_some_and(|line| line.stalled) {
+            work += self.process(io, index, Now::system(), app);
+        }
+        if let Some(line) = self.line.as_mut().filter(|line| !line.stalled) {
             let buffer = line.framer.spare();
             if buffer.is_empty() {
                 // The session has stopped reading: it is about to end.
-                return self.attend(io, mono_ns, app);
+                return work + self.attend(io, mono_ns, app);
             }
             match line.channel.read(io, buffer) {
                 Ok(0) => {
@@ -187,9 +206,7 @@ impl Slot {
                     line.framer.filled(count);
                     self.metrics.bytes_in += count as u64;
                     self.answering.get_or_insert(now.mono_ns);
-                    work += self.process(index, now, app);
-                    self.settle(io, now, app);
-                    work += 1;
+                    work += self.process(io, index, now, app) + 1;
                 }
                 Err(error) if is_retry(&error) => {}
                 Err(error) => {
@@ -201,12 +218,22 @@ impl Slot {
         work + self.attend(io, mono_ns, app)
     }
 
-    /// Hands over every whole message.
+    /// Hands over every whole message that the session takes, and has the answers leave: when there is one write of them, and
+    /// at the end.
     #[inline]
-    fn process<A: Application + ?Sized>(&mut self, index: &mut Index, now: Now, app: &mut A) -> usize {
-        let Some(line) = &mut self.line else { return 0 };
-        let mut count = 0;
+    fn process<A: Application + ?Sized>(&mut self, io: &mut Io, index: &mut Index, now: Now, app: &mut A) -> usize {
+        let (mut count, mut write_at) = (0, BATCH_BYTES);
         while self.session.ending().is_none() {
+            if self.session.output().len() >= write_at || !self.session.takes_input() {
+                self.settle(io, now, app);
+                write_at = self.session.output().len() + BATCH_BYTES;
+            }
+            let takes_input = self.session.takes_input();
+            let Some(line) = &mut self.line else { return count };
+            line.stalled = !takes_input;
+            if line.stalled {
+                break;
+            }
             match line.framer.next() {
                 Ok(None) => break,
                 Ok(Some(frame)) => match self.session.decode(index, frame) {
@@ -217,6 +244,7 @@ impl Slot {
             }
             count += 1;
         }
+        self.settle(io, now, app);
         count
     }
 
@@ -232,8 +260,8 @@ impl Slot {
         if !is_due && idle && !self.session.store().is_dirty() {
             return 0;
         }
-        self.settle(io, Now::system(), app);
-        usize::from(is_due)
+        let moved = self.settle(io, Now::system(), app);
+        usize::from(is_due || moved)
     }
 
     /// Sends an application message by `send` and has it leave.
@@ -249,24 +277,24 @@ impl Slot {
         result
     }
 
-    /// Keeps what was recorded, lets what is kept leave, ends what is to end.
+    /// Keeps what was recorded, lets what is kept leave, ends what is to end. Whether bytes were written.
     #[inline]
-    fn settle<A: Application + ?Sized>(&mut self, io: &mut Io, now: Now, app: &mut A) {
+    fn settle<A: Application + ?Sized>(&mut self, io: &mut Io, now: Now, app: &mut A) -> bool {
         self.look_at_store(now, app);
         if let Err(problem) = self.keep() {
             self.stop(problem, io, app);
-            return;
+            return true;
         }
-        match self.write(io, now) {
-            Ok(moved) if moved && self.session.is_resending() => {
-                self.session.on_timer(now, app);
-                // The rest of the resend leaves with the next poll.
-            }
-            Ok(_) => {}
+        let moved = match self.write(io, now) {
+            Ok(moved) => moved,
             Err(error) => {
                 self.cut(&error, io, app);
-                return;
+                return true;
             }
+        };
+        if moved && self.session.waits_for_room() {
+            // What this puts into the output leaves with the next poll.
+            self.session.on_timer(now, app);
         }
         if !self.gate.waits
             && self.session.output().is_empty()
@@ -278,6 +306,7 @@ impl Slot {
             self.end(io, now, app);
         }
         self.deadline = self.session.next_deadline().unwrap_or(u64::MAX);
+        moved
     }
 
     /// Commits what is recorded and opens the gate for what is kept.
@@ -398,5 +427,9 @@ impl Slot {
     }
 }
 
+#[cfg(test)]
+mod flow_tests;
+#[cfg(test)]
+mod script;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,11 @@
 //! Listening and connecting, never waiting.
 
 use super::endpoint::Endpoint;
+use super::source::Source;
 use super::wire::{Io, Wire, is_retry, of_tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sidestep_link::{Address, Listener, Options, Waiting};
+use sidestep_link::shm::Acceptor;
+use sidestep_link::{Address, Credentials, Link, Options, Waiting};
 use sidestep_socket::{EngineOptions, Queues, tcp};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::{Problem, cpu};
@@ -19,10 +21,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Connections that the kernel keeps until they are accepted: those of a venue that all come back at once.
-const BACKLOG: i32 = 128;
+/// Connections that the kernel keeps until they are accepted: those of a venue that all come back at once, and of strangers who
+/// come at the same time. The kernel takes less where net.core.somaxconn says so.
+const BACKLOG: i32 = 4096;
+/// The same past the kernel, where each costs memory of ours.
+const XDP_BACKLOG: usize = 128;
 /// Connections in shared memory that wait to be taken up.
-const SHM_WAITING_MAX: usize = 16;
+const SHM_WAITING_MAX: usize = 64;
 /// How often the thread that accepts shared memory looks whether it is to end.
 const SHM_LOOK: Duration = Duration::from_millis(50);
 
@@ -112,7 +117,7 @@ impl Listening {
                 // Packets to a port come by any queue.
                 let engine = xdp(io, interface, Queues::Every)?;
                 let tcp_options = engine.tcp().defaults();
-                let listener = engine.tcp().listen(address, BACKLOG as usize, tcp_options)?;
+                let listener = engine.tcp().listen(address, XDP_BACKLOG, tcp_options)?;
                 *port = engine.tcp().local(listener).map_or(*port, |local| local.port());
                 Door::Xdp(listener)
             }
@@ -126,23 +131,28 @@ impl Listening {
     }
 
     /// A connection and where it came from, if one has come.
-    pub(super) fn accept(&mut self, io: &mut Io) -> io::Result<Option<(Wire, Option<IpAddr>)>> {
+    pub(super) fn accept(&mut self, io: &mut Io) -> io::Result<Option<(Wire, Option<IpAddr>, Source)>> {
         match &mut self.door {
             Door::Socket(listener) => match listener.accept() {
                 Ok((socket, peer)) => {
                     let peer = peer.as_socket().map(|peer| peer.ip());
                     self.options.apply(&socket, peer.is_some())?;
-                    Ok(Some((Wire::Socket(socket), peer)))
+                    let source =
+                        peer.map_or_else(|| local_source(Credentials::of_peer(socket.as_fd()).ok()), Source::host);
+                    Ok(Some((Wire::Socket(socket), peer, source)))
                 }
                 Err(error) if is_retry(&error) || error.kind() == ErrorKind::ConnectionAborted => Ok(None),
                 Err(error) => Err(error),
             },
-            Door::Shm(door) => Ok(door.links.try_recv().ok().map(|link| (Wire::Shm(link), None))),
+            Door::Shm(door) => {
+                Ok(door.links.try_recv().ok().map(|(link, who)| (Wire::Shm(link), None, local_source(who))))
+            }
             Door::Xdp(listener) => {
                 let Some(engine) = &mut io.xdp else { return Ok(None) };
                 let Some(stream) = engine.tcp().accept(*listener).map_err(of_tcp)? else { return Ok(None) };
                 let peer = engine.tcp().ends(stream).ok().map(|(_, peer)| peer.ip());
-                Ok(Some((Wire::Xdp(stream), peer)))
+                let source = peer.map_or_else(|| local_source(None), Source::host);
+                Ok(Some((Wire::Xdp(stream), peer, source)))
             }
         }
     }
@@ -163,6 +173,11 @@ impl Drop for Listening {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn local_source(who: Option<Credentials>) -> Source {
+    let uid = who.map_or(u32::MAX, |who| who.uid);
+    Source::Local { uid, pid: who.and_then(|who| who.pid).unwrap_or(0) }
 }
 
 fn listen(socket: Socket) -> io::Result<Socket> {
@@ -221,14 +236,14 @@ fn xdp<'a>(io: &'a mut Io, interface: &str, queues: Queues) -> Result<&'a mut si
 
 /// Accepts shared memory on a thread of its own: a connector that says nothing holds up nobody else.
 struct ShmDoor {
-    links: Receiver<Box<dyn sidestep_link::Link>>,
+    links: Receiver<(Box<dyn Link>, Option<Credentials>)>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ShmDoor {
     fn open(path: &Path, options: &SocketOptions) -> Result<Self, Problem> {
-        let listener = Listener::bind(&Address::Shm(path.to_owned()), &options.link())?;
+        let mut acceptor = Acceptor::bind(path, &options.link())?;
         let (sender, links) = sync_channel(SHM_WAITING_MAX);
         let end = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&end);
@@ -236,9 +251,9 @@ impl ShmDoor {
         let work = move || {
             cpu::step_aside(&maker);
             while !asked.load(Ordering::Relaxed) {
-                match listener.accept(SHM_LOOK) {
+                match acceptor.accept(SHM_LOOK) {
                     // More than can wait are dropped, which their connectors see.
-                    Ok(accepted) => drop(sender.try_send(accepted.link)),
+                    Ok(accepted) => drop(sender.try_send((accepted.link, accepted.credentials))),
                     Err(error) if is_retry(&error) || error.kind() == ErrorKind::TimedOut => {}
                     Err(_) => std::thread::sleep(SHM_LOOK),
                 }

@@ -81,6 +81,13 @@ impl Wire {
     }
 }
 
+impl Wire {
+    /// Whether the descriptor becomes writable when the peer has read. Rings in shared memory have to be looked at.
+    pub(super) fn tells_of_room(&self) -> bool {
+        matches!(self, Self::Socket(_))
+    }
+}
+
 pub(super) fn of_tcp(error: TcpError) -> io::Error {
     if error.is_would_block() { ErrorKind::WouldBlock.into() } else { io::Error::from_raw_os_error(error.errno()) }
 }

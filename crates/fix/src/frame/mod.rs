@@ -123,16 +123,32 @@ impl Framer {
     /// Accepts messages of up to `message_bytes_max` bytes (at least 64, at most [`MESSAGE_BYTES_LIMIT`]).
     pub fn new(message_bytes_max: usize) -> Self {
         let message_bytes_max = message_bytes_max.clamp(64, MESSAGE_BYTES_LIMIT);
+        let buffer = vec![0; message_bytes_max + READ_BYTES].into_boxed_slice();
+        Self { buffer, message_bytes_max, ..Self::empty() }
+    }
+
+    /// The same with a buffer of little more than one message: for one that is short, from who may be a stranger.
+    pub(crate) fn small(message_bytes_max: usize) -> Self {
+        let buffer = vec![0; message_bytes_max + SPARE_BYTES_MIN].into_boxed_slice();
+        Self { buffer, message_bytes_max, ..Self::empty() }
+    }
+
+    fn empty() -> Self {
         Self {
-            buffer: vec![0; message_bytes_max + READ_BYTES].into_boxed_slice(),
+            buffer: Box::default(),
             start: 0,
             end: 0,
             search: Search::default(),
             dropped: 0,
-            message_bytes_max,
+            message_bytes_max: 0,
             fatal: None,
             counters: Counters::default(),
         }
+    }
+
+    /// What came behind the last message that was handed out.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
     }
 
     /// Where to read the next bytes into. Never empty once [`next`](Self::next) has returned `None`.

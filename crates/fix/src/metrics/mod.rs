@@ -2,7 +2,7 @@
 
 mod prometheus;
 
-pub use prometheus::{Snapshot, render};
+pub use prometheus::{Snapshot, Strangers, render, render_strangers};
 
 use hdrhistogram::Histogram;
 use std::time::Instant;

@@ -64,6 +64,8 @@ const SERIES: &[(&str, &str, bool, Read)] = &[
     ("business_rejects_sent_total", "BusinessMessageRejects sent", true, |s| s.counters.business_rejects),
     ("throttled_total", "Application messages beyond the throttle", true, |s| s.counters.throttled),
     ("sends_refused_total", "Sends refused because too many bytes waited", true, |s| s.counters.full),
+    ("messages_held_total", "Messages that waited in the store for room in the output", true, |s| s.counters.held),
+    ("gave_way_total", "Times an initiator read on although its output stood still", true, |s| s.counters.gave_way),
     ("heartbeats_sent_total", "Heartbeats sent", true, |s| s.counters.heartbeats_sent),
     ("test_requests_sent_total", "TestRequests sent", true, |s| s.counters.test_requests_sent),
     ("resets_total", "Times both sequence numbers became 1", true, |s| s.counters.resets),
@@ -71,6 +73,28 @@ const SERIES: &[(&str, &str, bool, Read)] = &[
     ("bytes_sent_total", "Bytes sent", true, |s| s.metrics.bytes_out),
     ("writes_total", "Writes to the connection", true, |s| s.metrics.writes),
 ];
+
+/// Connections of an engine that are no session's.
+#[derive(Debug)]
+pub struct Strangers {
+    /// They have not yet logged on.
+    pub pending: usize,
+    /// They were closed: why, and how many.
+    pub refused: [(&'static str, u64); 7],
+}
+
+/// The same for Prometheus.
+pub fn render_strangers(strangers: &Strangers) -> String {
+    let (pending, refused) = ("sidestep_fix_connections_pending", "sidestep_fix_connections_refused_total");
+    let mut text = format!("# HELP {pending} Connections that have not yet logged on\n# TYPE {pending} gauge\n");
+    let _ = writeln!(text, "{pending} {}", strangers.pending);
+    let _ =
+        writeln!(text, "# HELP {refused} Connections closed that did not become a session's\n# TYPE {refused} counter");
+    for (reason, count) in strangers.refused {
+        let _ = writeln!(text, "{refused}{{reason=\"{reason}\"}} {count}");
+    }
+    text
+}
 
 /// All sessions as Prometheus reads them.
 pub fn render(sessions: &[Snapshot<'_>]) -> String {

@@ -25,6 +25,8 @@ pub enum Refusal {
         /// Text (58), if not the usual one of the reason.
         text: Option<&'static str>,
     },
+    /// A BusinessMessageReject (35=j) because this field is missing, a Reject before FIX 4.2: "conditionally required".
+    Missing(u32),
     /// A Logout with this text and the end of the connection: the answer to a Logon that is not wanted.
     Logout(&'static str),
 }
@@ -38,7 +40,7 @@ impl Refusal {
 impl From<FieldError> for Refusal {
     fn from(error: FieldError) -> Self {
         match error {
-            FieldError::Missing(_) => Self::Business { reason: BusinessReason::FieldMissing, text: None },
+            FieldError::Missing(tag) => Self::Missing(tag),
             FieldError::Empty(tag) => Self::Session { reason: Reason::TagWithoutValue, tag: Some(tag) },
             FieldError::Format(tag) => Self::Session { reason: Reason::IncorrectDataFormat, tag: Some(tag) },
         }
@@ -50,7 +52,7 @@ impl From<FieldError> for Refusal {
 pub enum SendError {
     /// Nobody is logged on.
     NotLoggedOn,
-    /// The counterparty reads too slowly: as many bytes wait as may.
+    /// As many bytes wait to be written as may: [`Application::on_room`] comes when they have left.
     Full,
     /// The message itself is wrong.
     Rejected(Rejected),
@@ -89,6 +91,10 @@ pub trait Application {
     /// A session that a template made for a Logon does not come to be: the Logon was refused, or the session cannot be kept.
     /// What [`on_create`](Self::on_create) began for it can go.
     fn on_discard(&mut self, id: &SessionId) {}
+
+    /// There is room again after a message was refused with [`SendError::Full`]: what was refused may be sent now. Called once
+    /// for any number of refusals.
+    fn on_room(&mut self, out: &mut dyn Outbox) {}
 
     /// The session is no longer logged on.
     fn on_logout(&mut self, id: &SessionId, why: End) {}

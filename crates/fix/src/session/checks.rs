@@ -45,7 +45,8 @@ impl<S: Store> Session<S> {
         let sending_time = message.timestamp(tag::SENDING_TIME).map_err(missing_or_bad)?;
         // What came early was on time when it came.
         if self.settings.check_latency && !self.from_early && !self.is_near(sending_time) {
-            return Err(Verdict::RejectAndLogout(Reason::SendingTimeAccuracyProblem, None));
+            let tag = self.detail(tag::SENDING_TIME);
+            return Err(Verdict::RejectAndLogout(Reason::SendingTimeAccuracyProblem, tag));
         }
         if !self.settings.check_comp_id {
             return Ok(());

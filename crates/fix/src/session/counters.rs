@@ -45,8 +45,12 @@ pub struct Counters {
     pub resent: u64,
     /// SequenceResets with GapFillFlag sent.
     pub gap_fills_sent: u64,
-    /// Messages that waited behind a resend.
+    /// Messages that waited in the store, behind a resend or for room in the output.
     pub held: u64,
+    /// Answers of the application after our Logout: kept, to be asked for after the next Logon.
+    pub kept: u64,
+    /// Times an initiator read on although its output stood still.
+    pub gave_way: u64,
     /// Sends refused because too many bytes waited.
     pub full: u64,
     /// Heartbeats sent without being asked.

@@ -134,7 +134,8 @@ impl<S: Store> Session<S> {
     }
 
     fn process_kept<A: Application + ?Sized>(&mut self, raw: &[u8], app: &mut A) {
-        let mut index = self.early_index.take().unwrap_or_else(|| Box::new(Index::default()));
+        let mut index =
+            self.early_index.take().unwrap_or_else(|| Box::new(Index::new(self.settings.message_fields_max)));
         match self.decode(&mut index, raw) {
             Ok(message) => {
                 self.from_early = true;

@@ -5,7 +5,7 @@
 
 use super::application::{Application, Refusal};
 use super::counters::End;
-use super::text::{INCORRECT_BEGIN_STRING, Phrase, THROTTLED, WITHOUT_MSG_SEQ_NUM};
+use super::text::{INCORRECT_BEGIN_STRING, Phrase, THROTTLED, TOO_MANY_FIELDS, WITHOUT_MSG_SEQ_NUM};
 use super::{Phase, Session};
 use crate::decode::Message;
 use crate::store::Store;
@@ -38,6 +38,8 @@ pub(super) enum Verdict {
     Refused(Refusal),
     /// A BusinessMessageReject: too many messages.
     Throttled,
+    /// A Reject: only the first fields were looked at.
+    TooManyFields,
 }
 
 /// The session's own message types (35), and all others.
@@ -104,6 +106,9 @@ impl<S: Store> Session<S> {
         let order = seq.cmp(&self.store.next_inbound());
         // What is early is judged when its turn comes, what is late was judged before.
         if order == Ordering::Equal || !self.is_numbered(message, kind) {
+            if message.is_cut() {
+                return Err(Verdict::TooManyFields);
+            }
             self.validate(message)?;
         }
         if kind == Kind::Logon {
@@ -141,7 +146,10 @@ impl<S: Store> Session<S> {
         if kind == Kind::Application {
             self.admit()?;
             self.counters.delivered += 1;
-            app.from_app(message, self).map_err(Verdict::Refused)?;
+            self.flow.answers = true;
+            let taken = app.from_app(message, self);
+            self.flow.answers = false;
+            taken.map_err(Verdict::Refused)?;
         } else {
             app.from_admin(&self.settings.id, message).map_err(Verdict::Refused)?;
         }
@@ -182,7 +190,8 @@ impl<S: Store> Session<S> {
             Verdict::Reject(reason, tag) => self.reject(message, kind, reason, tag, app),
             Verdict::RejectAndLogout(reason, tag) => {
                 self.reject(message, kind, reason, tag, app);
-                self.begin_logout(b"", app);
+                let text = if self.settings.reject_details { reason.text() } else { "" };
+                self.begin_logout(text.as_bytes(), app);
             }
             Verdict::Duplicate => self.counters.duplicates += 1,
             Verdict::TooLow { expected, received } => {
@@ -204,6 +213,7 @@ impl<S: Store> Session<S> {
                 self.end(why);
             }
             Verdict::Refused(refusal) => self.refuse(message, kind, refusal, app),
+            Verdict::TooManyFields => self.reject_as(message, kind, (Reason::Other, TOO_MANY_FIELDS), None, app),
             Verdict::Throttled => {
                 self.counters.throttled += 1;
                 self.reject_throttled(message, kind, app);

@@ -5,8 +5,8 @@ use super::checks::missing_or_bad;
 use super::counters::End;
 use super::inbound::{Kind, Verdict};
 use super::settings::Role;
-use super::text::{HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG};
-use super::{Phase, Session};
+use super::text::{APPL_VER_ID_UNKNOWN, HEART_BT_INT_NEGATIVE, HEART_BT_INT_TOO_LONG};
+use super::{BusinessReason, Phase, Session};
 use crate::decode::Message;
 use crate::store::Store;
 use crate::tag;
@@ -22,6 +22,7 @@ struct Logon {
     reset: bool,
     next_expected: Option<u64>,
     poss_dup: bool,
+    appl_ver_id: Option<u8>,
 }
 
 impl<S: Store> Session<S> {
@@ -35,7 +36,7 @@ impl<S: Store> Session<S> {
         if self.ending.is_none() && (self.settings.reset_on_logon || self.is_new_session()) {
             self.reset_store(app);
         }
-        let fresh = self.store.next_outbound() == 1 && self.store.next_inbound() == 1;
+        let fresh = self.is_fresh();
         let resets = self.settings.reset_on_logon || self.settings.reset_on_logout || self.settings.reset_on_disconnect;
         self.timers.set_heart_bt_int(self.settings.heart_bt_int_s, &self.settings);
         let next_expected = self.store.next_inbound();
@@ -97,8 +98,10 @@ impl<S: Store> Session<S> {
             return Err(refuse(HEART_BT_INT_NEGATIVE));
         }
         let heart_bt_int_s = u32::try_from(seconds).ok().filter(|seconds| *seconds <= self.settings.heart_bt_int_max_s);
+        let mut appl_ver_id = None;
         if self.dialect.appl_ver_id {
-            message.required(tag::DEFAULT_APPL_VER_ID).map_err(missing_or_bad)?;
+            let text = message.required(tag::DEFAULT_APPL_VER_ID).map_err(missing_or_bad)?;
+            appl_ver_id = Some(known_appl_ver_id(text).ok_or_else(|| refuse(APPL_VER_ID_UNKNOWN))?);
         }
         let next_expected =
             message.get(tag::NEXT_EXPECTED_MSG_SEQ_NUM).map(|_| message.unsigned(tag::NEXT_EXPECTED_MSG_SEQ_NUM));
@@ -108,6 +111,7 @@ impl<S: Store> Session<S> {
             reset: message.get(tag::RESET_SEQ_NUM_FLAG) == Some(b"Y"),
             next_expected: next_expected.transpose().map_err(missing_or_bad)?,
             poss_dup: message.get(tag::POSS_DUP_FLAG) == Some(b"Y"),
+            appl_ver_id,
         })
     }
 
@@ -171,6 +175,8 @@ impl<S: Store> Session<S> {
         let asks = self.phase != Phase::LogonSent && !self.reset_sent;
         let before = self.store.next_outbound();
         if self.settings.role == Role::Acceptor {
+            // FIX Latest (10) is no fixed version, and what was before 4.0 nobody speaks: then ours is said.
+            self.their_appl_ver_id = logon.appl_ver_id.filter(|version| (2..=9).contains(version));
             self.timers.set_heart_bt_int(logon.heart_bt_int_s, &self.settings);
         }
         if asks {
@@ -190,7 +196,9 @@ impl<S: Store> Session<S> {
         self.in_hand = None;
         self.recover(logon, order, before, asks, app);
         if is_first && self.ending.is_none() {
+            self.flow.answers = true;
             app.on_logon(self);
+            self.flow.answers = false;
         }
     }
 
@@ -221,6 +229,7 @@ impl<S: Store> Session<S> {
     fn write_logon<A: Application + ?Sized>(&mut self, reset: bool, next_expected: u64, app: &mut A) {
         let heart_bt_int_s = self.timers.heart_bt_int_s();
         let settings = Arc::clone(&self.settings);
+        let theirs = self.their_appl_ver_id;
         let has_version = self.dialect.appl_ver_id && !settings.default_appl_ver_id.is_empty();
         self.reset_sent = reset && self.phase != Phase::LogonExpected;
         self.send_admin(app, b"A", |logon| {
@@ -236,11 +245,21 @@ impl<S: Store> Session<S> {
             if settings.next_expected_msg_seq_num {
                 logon.unsigned(tag::NEXT_EXPECTED_MSG_SEQ_NUM, next_expected);
             }
-            if has_version {
-                logon.str(tag::DEFAULT_APPL_VER_ID, &settings.default_appl_ver_id);
+            // FIXT.1.1: both sides have to mean the same by a message without ApplVerID (1128).
+            match theirs {
+                Some(version) => _ = logon.unsigned(tag::DEFAULT_APPL_VER_ID, version.into()),
+                None if has_version => _ = logon.str(tag::DEFAULT_APPL_VER_ID, &settings.default_appl_ver_id),
+                None => {}
             }
         });
     }
+}
+
+/// ApplVerID (1128) of FIX 2.7 (0) to FIX Latest (10).
+fn known_appl_ver_id(text: &[u8]) -> Option<u8> {
+    let number = crate::value::unsigned(text).filter(|number| *number <= 10)?;
+    // Written otherwise, as in 09, it is another value.
+    (text.len() == if number == 10 { 2 } else { 1 }).then_some(number as u8)
 }
 
 /// A refused Logon ends the connection, whatever kind of answer was meant.
@@ -248,6 +267,7 @@ fn refused_logon(refusal: Refusal) -> Verdict {
     match refusal {
         Refusal::Logout(text) => Verdict::LogoutAndEnd(text, End::LogonRefused),
         Refusal::Business { reason, text } => Verdict::LogoutAndEnd(text.unwrap_or(reason.text()), End::LogonRefused),
+        Refusal::Missing(_) => Verdict::LogoutAndEnd(BusinessReason::FieldMissing.text(), End::LogonRefused),
         Refusal::Session { reason, .. } => Verdict::LogoutAndEnd(reason.text(), End::LogonRefused),
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Who drives it: [`Session::connected`] when there is a transport, [`on_message`](Session::on_message) and
-//! [`on_garbled`](Session::on_garbled) for what comes, [`on_timer`](Session::on_timer) at
+//! [`on_garbled`](Session::on_garbled) for what comes while the session [takes it](Session::takes_input),
+//! [`on_timer`](Session::on_timer) at
 //! [`next_deadline`](Session::next_deadline) or more often, writes [`output`](Session::output) and says
 //! [`sent`](Session::sent), ends the transport when [`ending`](Session::ending) says so and the output is written, and says
 //! [`disconnected`](Session::disconnected).
@@ -24,11 +25,13 @@
 //! | Reject, BusinessMessageReject | `reject.rs` |
 //! | heartbeats, time-outs, schedule, cancel on disconnect | `timers.rs` |
 //! | what leaves | `outbound.rs` |
+//! | a full output: who is refused, when reading stops | `flow.rs` |
 
 mod application;
 mod checks;
 mod counters;
 mod early;
+mod flow;
 mod gap;
 mod identity;
 mod inbound;
@@ -62,6 +65,7 @@ use crate::store::Store;
 use crate::validate::Validator;
 use crate::value::Precision;
 use early::Early;
+use flow::Flow;
 use gap::Gap;
 use identity::Dialect;
 use replay::Replays;
@@ -101,6 +105,10 @@ pub struct Session<S> {
     timers: Timers,
     /// The number of the message being answered, when it is the expected one.
     in_hand: Option<u64>,
+    /// Both numbers were 1 when the transport came.
+    was_fresh: bool,
+    /// DefaultApplVerID (1137) of the initiator, which an acceptor answers.
+    their_appl_ver_id: Option<u8>,
     /// Our Logon carried ResetSeqNumFlag and is not yet answered.
     reset_sent: bool,
     gap: Option<Gap>,
@@ -110,6 +118,7 @@ pub struct Session<S> {
     /// Decodes what came early; taken out while it does.
     early_index: Option<Box<Index>>,
     replays: Replays,
+    flow: Flow,
     /// A Logout that the application asked for within a callback.
     logout_asked: Option<Phrase>,
     /// One message while it is patched for being sent again, and the gap fill before it.
@@ -134,7 +143,9 @@ impl<S: Store> Session<S> {
         let dialect = settings.id.dialect();
         let usual = if dialect.milliseconds { Precision::Millis } else { Precision::Seconds };
         let precision = settings.precision.unwrap_or(usual);
-        let encoder = Encoder::with_room(&parties(&settings.id), precision, settings.output_bytes_max);
+        // Answers have as much room again as the application, and what then goes to the store is written here, too.
+        let room = 2 * settings.output_bytes_max + crate::encode::MESSAGE_BYTES_MAX;
+        let encoder = Encoder::with_room(&parties(&settings.id), precision, room);
         let encoder = encoder.map_err(|rejected| {
             Problem::usage(format!("session {}", settings.id), format!("its names cannot be written: {rejected:?}"))
                 .next("use printable names")
@@ -155,12 +166,15 @@ impl<S: Store> Session<S> {
             window,
             timers: Timers::default(),
             in_hand: None,
+            was_fresh: false,
+            their_appl_ver_id: None,
             reset_sent: false,
             gap: None,
             early,
             from_early: false,
             early_index: None,
             replays,
+            flow: Flow::default(),
             logout_asked: None,
             scratch: Vec::new(),
             gap_fill: Vec::new(),
@@ -199,12 +213,14 @@ impl<S: Store> Session<S> {
         self.counters
     }
 
-    /// Decodes one message, with the data fields of the session's dictionary.
+    /// Decodes one message, with the data fields of the session's dictionary. One of more fields than MaxMessageFields, or than the
+    /// index has room for, is cut: the session rejects it.
     ///
     /// # Errors
     /// It is garbled.
     pub fn decode<'a, 'i>(&self, index: &'i mut Index, raw: &'a [u8]) -> Result<Message<'a, 'i>, Garbled> {
-        index.decode_as(raw, self.rules.as_ref().and_then(|rules| rules.data_fields()))
+        let data = self.rules.as_ref().and_then(|rules| rules.data_fields());
+        index.decode_first(raw, data, self.settings.message_fields_max)
     }
 
     /// The session's memory.
@@ -224,13 +240,14 @@ impl<S: Store> Session<S> {
 
     /// Says that `count` bytes of the output were written.
     pub fn sent(&mut self, count: usize, now: Now) {
+        self.now = now;
         self.encoder.sent(count);
         if count > 0 {
-            self.timers.output_moved(now.mono_ns);
+            self.output_moved();
         }
     }
 
-    /// Whether a resend waits for room in the output: call [`on_timer`](Self::on_timer) when some was written.
+    /// Whether a resend goes on, or messages that waited behind one.
     pub fn is_resending(&self) -> bool {
         self.replays.is_active()
     }
@@ -241,9 +258,12 @@ impl<S: Store> Session<S> {
         self.encoder.clear();
         self.ending = None;
         self.in_hand = None;
+        self.was_fresh = self.is_fresh();
+        self.their_appl_ver_id = None;
         self.reset_sent = false;
         self.forget_gap();
         self.replays.forget();
+        self.flow = Flow::default();
         self.logout_asked = None;
         self.timers.connected(now.mono_ns, self.settings.logon_timeout);
         self.refresh_window();
@@ -259,6 +279,7 @@ impl<S: Store> Session<S> {
         self.counters.received += 1;
         self.process(message, app);
         self.process_early(app);
+        self.follow_flow(message.raw().len());
         self.finish_step(app);
     }
 
@@ -288,6 +309,9 @@ impl<S: Store> Session<S> {
         }
         let why = self.ending.take().unwrap_or(End::Disconnected);
         let was_logged_on = matches!(self.phase, Phase::LoggedOn | Phase::LogoutSent);
+        // What a Logon that was refused has used up: of ours, or of a stranger who only names us, as long as it was all there was.
+        let asked = self.phase == Phase::LogonSent && why != End::OutsideSchedule;
+        let resets = was_logged_on || asked || (self.was_fresh && !self.is_fresh());
         self.phase = Phase::Disconnected;
         self.encoder.clear();
         self.in_hand = None;
@@ -298,7 +322,7 @@ impl<S: Store> Session<S> {
             app.on_logout(&self.settings.id, why);
         }
         let logged_out = self.settings.reset_on_logout && why == End::LoggedOut;
-        if (self.settings.reset_on_disconnect && was_logged_on) || logged_out {
+        if (self.settings.reset_on_disconnect && resets) || logged_out {
             self.reset_store(app);
         }
         self.cancel_if_due(app);
@@ -346,12 +370,17 @@ impl<S: Store> Session<S> {
         Ok(())
     }
 
-    /// What every step ends with: a Logout asked for meanwhile, and more of a resend.
+    fn is_fresh(&self) -> bool {
+        self.store.next_outbound() == 1 && self.store.next_inbound() == 1
+    }
+
+    /// What every step ends with: a Logout asked for meanwhile, more of a resend, news of room.
     fn finish_step<A: Application + ?Sized>(&mut self, app: &mut A) {
         if let Some(text) = self.logout_asked.take() {
             self.begin_logout(text.as_bytes(), app);
         }
         self.pump_replay(app);
+        self.tell_of_room(app);
     }
 
     /// The connection is to end; what is in the output still leaves.

@@ -1,6 +1,7 @@
 //! What leaves: numbered, kept, and only then in the output.
 
 use super::application::{Application, Outbox, SendError};
+use super::inbound::Kind;
 use super::text::Phrase;
 use super::{Phase, Session, SessionId};
 use crate::encode::{Builder, Rejected};
@@ -8,8 +9,16 @@ use crate::store::Store;
 use crate::tag;
 use std::sync::Arc;
 
-/// Bytes of messages that may wait behind a resend. A store must remember at least so many.
-pub(super) const HELD_BYTES_MAX: usize = 1 << 20;
+/// Where a message goes once it has its number and is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Behind what waits to be written.
+    Output,
+    /// It leaves from the store, in its turn.
+    Held,
+    /// It is asked for after the next Logon: nothing may follow our Logout unasked.
+    Kept,
+}
 
 impl<S: Store> Session<S> {
     /// A message of the application.
@@ -18,21 +27,20 @@ impl<S: Store> Session<S> {
         msg_type: &[u8],
         fill: &mut dyn FnMut(&mut Builder<'_>),
     ) -> Result<u64, SendError> {
-        let logged_on = self.is_logged_on();
+        // What is answered to messages that were on their way when we logged out is not lost.
+        let answers_last = self.flow.answers && self.phase == Phase::LogoutSent && self.ending.is_none();
+        let logged_on = self.is_logged_on() || answers_last;
         let late = self.settings.send_when_logged_off && self.phase == Phase::Disconnected;
         if !logged_on && !late {
             return Err(SendError::NotLoggedOn);
         }
-        let waiting = self.encoder.output().len();
-        if waiting >= self.settings.output_bytes_max || self.replays.held_bytes >= HELD_BYTES_MAX {
-            self.counters.full += 1;
-            self.timers.refused(self.now.mono_ns);
+        if !self.has_room_for_application() {
+            self.note_refusal();
             return Err(SendError::Full);
         }
         let sent = self.emit(msg_type, fill);
         if matches!(sent, Err(SendError::Full)) {
-            self.counters.full += 1;
-            self.timers.refused(self.now.mono_ns);
+            self.note_refusal();
         }
         if let Err(SendError::Store(problem)) = &sent {
             // The application learns it from the error, and again when the session ends.
@@ -56,6 +64,9 @@ impl<S: Store> Session<S> {
         if self.ending.is_some() {
             return;
         }
+        if !self.has_room_for_admin() {
+            return self.end(super::End::SlowConsumer);
+        }
         let settings = Arc::clone(&self.settings);
         let result = self.emit(msg_type, &mut |builder| {
             fill(builder);
@@ -73,6 +84,7 @@ impl<S: Store> Session<S> {
     /// Numbers, keeps and queues one message.
     fn emit(&mut self, msg_type: &[u8], fill: &mut dyn FnMut(&mut Builder<'_>)) -> Result<u64, SendError> {
         let seq = self.store.next_outbound();
+        let way = self.way(msg_type);
         let processed = self.settings.last_msg_seq_num_processed.then(|| self.last_processed());
         let mut builder = self.encoder.message(msg_type);
         if let Some(processed) = processed {
@@ -84,21 +96,37 @@ impl<S: Store> Session<S> {
             other => SendError::Rejected(other),
         })?;
         let bytes = message.len();
-        // What waits behind a resend leaves from the store.
-        let kept = if self.settings.persist_messages || self.replays.is_active() { message } else { &[] };
+        let kept = if self.settings.persist_messages || way != Way::Output { message } else { &[] };
         if let Err(problem) = self.store.record_outbound(seq, kept) {
             self.encoder.retract(bytes);
             return Err(SendError::Store(problem));
         }
-        if self.replays.is_active() {
+        if way != Way::Output {
             self.encoder.retract(bytes);
-            self.replays.hold(seq, bytes);
-            self.counters.held += 1;
-        } else {
-            self.counters.sent += 1;
-            self.timers.sent(self.now.mono_ns);
+        }
+        match way {
+            Way::Output => {
+                self.counters.sent += 1;
+                self.timers.sent(self.now.mono_ns);
+            }
+            Way::Held => {
+                self.replays.hold(seq, bytes);
+                self.counters.held += 1;
+            }
+            Way::Kept => self.counters.kept += 1,
         }
         Ok(seq)
+    }
+
+    fn way(&self, msg_type: &[u8]) -> Way {
+        let kind = Kind::of(msg_type);
+        if self.phase == Phase::LogoutSent && !kind.is_admin() {
+            Way::Kept
+        } else if kind != Kind::Logout && (self.replays.is_active() || self.overflows()) {
+            Way::Held
+        } else {
+            Way::Output
+        }
     }
 
     /// LastMsgSeqNumProcessed (369).

@@ -35,12 +35,24 @@ impl<S: Store> Session<S> {
         tag: Option<i64>,
         app: &mut A,
     ) {
+        self.reject_as(message, kind, (reason, reason.text()), tag, app);
+    }
+
+    /// The same with another text than the reason's.
+    pub(super) fn reject_as<A: Application + ?Sized>(
+        &mut self,
+        message: &Message<'_, '_>,
+        kind: Kind,
+        (reason, text): (Reason, &str),
+        tag: Option<i64>,
+        app: &mut A,
+    ) {
         if matches!(self.phase, Phase::LogonExpected | Phase::LogonSent) {
             self.counters.logons_refused += 1;
             return self.end(End::LogonRefused);
         }
         self.counters.rejects += 1;
-        self.write_reject(message, reason, reason.text(), tag, app);
+        self.write_reject(message, reason, text, tag, app);
         if kind != Kind::SequenceReset {
             self.count_if_expected(message, app);
         }
@@ -57,18 +69,31 @@ impl<S: Store> Session<S> {
         match refusal {
             Refusal::Session { reason, tag } => self.reject(message, kind, reason, tag.map(i64::from), app),
             Refusal::Logout(text) => self.logout_and_end(Phrase::new().text(text), End::LogonRefused, app),
+            Refusal::Missing(tag) => {
+                let text = Phrase::with_tag(BusinessReason::FieldMissing.text(), tag.into());
+                self.refuse_business(message, BusinessReason::FieldMissing, text.as_text(), app);
+            }
             Refusal::Business { reason, text } => {
-                let text = text.unwrap_or(reason.text());
-                if self.dialect.business_reject {
-                    self.counters.business_rejects += 1;
-                    self.write_business_reject(message, reason, text, app);
-                } else {
-                    self.counters.rejects += 1;
-                    self.write_reject(message, Reason::Other, text, None, app);
-                }
-                self.count_if_expected(message, app);
+                self.refuse_business(message, reason, text.unwrap_or(reason.text()), app);
             }
         }
+    }
+
+    fn refuse_business<A: Application + ?Sized>(
+        &mut self,
+        message: &Message<'_, '_>,
+        reason: BusinessReason,
+        text: &str,
+        app: &mut A,
+    ) {
+        if self.dialect.business_reject {
+            self.counters.business_rejects += 1;
+            self.write_business_reject(message, reason, text, app);
+        } else {
+            self.counters.rejects += 1;
+            self.write_reject(message, Reason::Other, text, None, app);
+        }
+        self.count_if_expected(message, app);
     }
 
     fn write_reject<A: Application + ?Sized>(

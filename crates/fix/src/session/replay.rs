@@ -33,7 +33,7 @@ pub(super) struct Replays {
     waiting: Option<Range>,
     /// The first live message that waits.
     held_from: Option<u64>,
-    /// Bytes of those.
+    /// Bytes of live messages that have not yet left.
     pub(super) held_bytes: usize,
     /// ResendRequests that may be answered now.
     tokens: u32,
@@ -77,7 +77,7 @@ impl Replays {
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.active.is_some()
+        self.active.is_some() || self.held_from.is_some()
     }
 
     /// Nothing is to be sent again on this connection. Live messages that waited are missing, and will be asked for.
@@ -92,7 +92,7 @@ impl Replays {
 
     /// When a ResendRequest that waits for its turn may be answered.
     pub(super) fn deadline_ns(&self) -> Option<u64> {
-        (self.active.is_none() && self.waiting.is_some()).then_some(self.filled_ns + NS_PER_SECOND)
+        (!self.is_active() && self.waiting.is_some()).then_some(self.filled_ns + NS_PER_SECOND)
     }
 
     /// Queues a range; ranges that wait become one, so that a flood of requests costs no memory.
@@ -109,7 +109,6 @@ impl Replays {
             return Start::Active;
         }
         if let Some(from) = self.held_from.take() {
-            self.held_bytes = 0;
             self.active = Some(Range { next: from, last: next_outbound - 1, live: true });
             return Start::Active;
         }
@@ -219,13 +218,14 @@ impl<S: Store> Session<S> {
     /// Live messages that waited leave as they were kept.
     fn send_live<A: Application + ?Sized>(&mut self, range: Range, app: &mut A) -> Option<Range> {
         let (mut next, mut full) = (range.next, false);
-        let Self { store, encoder, counters, .. } = self;
+        let Self { store, encoder, counters, replays, .. } = self;
         let visited = store.outbound(range.next, range.last, &mut |seq, raw| {
             if encoder.output().len() >= OUTPUT_BYTES_MAX || !encoder.append(raw) {
                 full = true;
                 return ControlFlow::Break(());
             }
             counters.sent += 1;
+            replays.held_bytes = replays.held_bytes.saturating_sub(raw.len());
             next = seq + 1;
             ControlFlow::Continue(())
         });

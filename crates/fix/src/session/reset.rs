@@ -9,8 +9,9 @@ use crate::tag;
 use crate::validate::Reason;
 use std::cmp::Ordering;
 
-/// Numbers beyond it would soon not fit anymore: nobody sends so many messages.
-const NEW_SEQ_NO_MAX: u64 = u64::MAX / 2;
+/// Numbers beyond it are nobody's: a message each microsecond takes thirty years to get there, and other engines count in fewer
+/// bits. Who was brought to the end of the numbers could never go on.
+const NEW_SEQ_NO_MAX: u64 = 1_000_000_000_000_000;
 
 impl<S: Store> Session<S> {
     /// Reset mode takes any NewSeqNo that is not lower than expected, whatever MsgSeqNum is; gap fill mode has passed the check
@@ -22,14 +23,19 @@ impl<S: Store> Session<S> {
     ) -> Result<(), Verdict> {
         let new = message.unsigned(tag::NEW_SEQ_NO).map_err(checks::missing_or_bad)?;
         match new.cmp(&self.store.next_inbound()) {
-            _ if new > NEW_SEQ_NO_MAX => Err(Verdict::Reject(Reason::ValueIncorrect, None)),
+            _ if new > NEW_SEQ_NO_MAX => Err(Verdict::Reject(Reason::ValueIncorrect, self.detail(tag::NEW_SEQ_NO))),
             Ordering::Greater => {
                 self.expect(new, app);
                 Ok(())
             }
             Ordering::Equal => Ok(()),
-            Ordering::Less => Err(Verdict::Reject(Reason::ValueIncorrect, None)),
+            Ordering::Less => Err(Verdict::Reject(Reason::ValueIncorrect, self.detail(tag::NEW_SEQ_NO))),
         }
+    }
+
+    /// RefTagID (371) where QuickFIX/J gives one and QuickFIX does not.
+    pub(super) fn detail(&self, tag: u32) -> Option<i64> {
+        self.settings.reject_details.then_some(i64::from(tag))
     }
 
     /// Both numbers become 1.

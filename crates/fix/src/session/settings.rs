@@ -102,6 +102,11 @@ pub struct SessionSettings {
     pub password: String,
     /// What is invalid is rejected, else it is taken and counted. "RejectInvalidMessage", yes
     pub reject_invalid_message: bool,
+    /// Rejects and Logouts say all that QuickFIX/J's say: RefTagID (371) of a SendingTime or NewSeqNo that is wrong, and Text (58)
+    /// of the Logout behind a Reject. QuickFIX's say less. "RejectDetails", ours, yes
+    pub reject_details: bool,
+    /// Most fields of a message; one that has more is rejected. "MaxMessageFields", ours, 4096
+    pub message_fields_max: usize,
     /// Messages sent while nobody is logged on are kept, and leave when the counterparty asks for them, as QuickFIX does it.
     /// An order that leaves an hour late is seldom wanted: ours, no
     pub send_when_logged_off: bool,
@@ -115,7 +120,8 @@ pub struct SessionSettings {
     pub cancel_on: CancelOn,
     /// How long after that. It may come back within. Ours, 0
     pub cancel_after: Duration,
-    /// Bytes that wait to be written before the application is refused, at most 64 MiB. Ours, 128 KiB
+    /// Bytes that wait to be written before the application is refused, at most 64 MiB. At twice as many reading stops. Ours,
+    /// 128 KiB
     pub output_bytes_max: usize,
     /// A consumer that takes nothing for so long while the application is refused is disconnected. Ours, 5 s
     pub slow_consumer_after: Duration,
@@ -133,9 +139,13 @@ const HEART_BT_INT_LIMIT_S: u32 = 86_400;
 /// CompIDs are names; longer ones make headers that do not fit the templates.
 const IDENTIFIER_BYTES_MAX: usize = 128;
 
+/// Fewest and most fields of a message that may be chosen: a header and a Logon fit; what a session takes of memory stays bounded.
+const MESSAGE_FIELDS_MIN: usize = 64;
+const MESSAGE_FIELDS_LIMIT: usize = 1 << 20;
+
 /// Fewest bytes of output at which an application may be refused: whenever some wait.
 const OUTPUT_BYTES_MIN: usize = 1;
-/// Most of them: a session has memory for so many, and half as many again.
+/// Most of them: a session has memory for three times as many.
 const OUTPUT_BYTES_LIMIT: usize = 64 << 20;
 
 impl SessionSettings {
@@ -172,6 +182,8 @@ impl SessionSettings {
             username: String::new(),
             password: String::new(),
             reject_invalid_message: true,
+            reject_details: true,
+            message_fields_max: crate::decode::FIELDS_MAX,
             send_when_logged_off: false,
             schedule: Schedule::non_stop(),
             logon_schedule: None,
@@ -206,6 +218,11 @@ impl SessionSettings {
         if !(OUTPUT_BYTES_MIN..=OUTPUT_BYTES_LIMIT).contains(&waiting) {
             let why = format!("it is not between {OUTPUT_BYTES_MIN} and {OUTPUT_BYTES_LIMIT} bytes");
             return Err(Problem::usage(format!("SlowConsumerBytes={waiting}"), why).next("131072 is usual"));
+        }
+        let fields = self.message_fields_max;
+        if !(MESSAGE_FIELDS_MIN..=MESSAGE_FIELDS_LIMIT).contains(&fields) {
+            let why = format!("it is not between {MESSAGE_FIELDS_MIN} and {MESSAGE_FIELDS_LIMIT}");
+            return Err(Problem::usage(format!("MaxMessageFields={fields}"), why).next("4096 is usual"));
         }
         let ordered = 0.0 < self.test_request_delay && self.test_request_delay < self.heartbeat_timeout;
         if !ordered || !self.heartbeat_timeout.is_finite() {

@@ -61,8 +61,12 @@ pub(crate) const INCORRECT_BEGIN_STRING: &str = "Incorrect BeginString";
 pub(crate) const WITHOUT_MSG_SEQ_NUM: &str = "Received message without MsgSeqNum";
 /// Text of the Logout that answers a Logon with a negative HeartBtInt (108).
 pub(crate) const HEART_BT_INT_NEGATIVE: &str = "HeartBtInt must not be negative";
+/// Text of the Logout that answers a Logon with a DefaultApplVerID (1137) that nobody knows.
+pub(crate) const APPL_VER_ID_UNKNOWN: &str = "DefaultApplVerID is unknown";
 /// Text of the Logout that answers a Logon with a HeartBtInt (108) beyond the limit.
 pub(crate) const HEART_BT_INT_TOO_LONG: &str = "HeartBtInt is too long";
+/// Text of the Reject of a message of more fields than MaxMessageFields.
+pub(crate) const TOO_MANY_FIELDS: &str = "Too many fields";
 /// Text of the Logout before a disconnect for silence.
 pub(crate) const HEARTBEAT_TIMEOUT: &str = "Timed out waiting for heartbeat";
 /// Text of the Logout when the session of the schedule is over.
@@ -132,6 +136,13 @@ impl Phrase {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// The same; what is cut within a character is left out.
+    pub(crate) fn as_text(&self) -> &str {
+        let bytes = self.as_bytes();
+        std::str::from_utf8(bytes)
+            .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""))
     }
 }
 

@@ -144,10 +144,15 @@ impl<S: Store> Session<S> {
             Phase::LogoutSent if answer_due => self.end(End::LogoutTimeout),
             Phase::LogoutSent => self.check_silence(app),
             Phase::LoggedOn => {
+                if !self.takes_input() {
+                    // Who is not read is not silent.
+                    self.timers.heard(now.mono_ns);
+                }
                 self.check_schedule(app);
                 self.check_silence(app);
                 self.retry_gap(app);
                 self.check_consumer();
+                self.give_way();
             }
         }
         self.finish_step(app);
@@ -175,6 +180,7 @@ impl<S: Store> Session<S> {
             self.replays.deadline_ns(),
             self.schedule_deadline_ns(),
             consumer,
+            self.give_way_ns(),
         ];
         candidates.into_iter().flatten().min()
     }

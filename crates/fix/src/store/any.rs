@@ -125,4 +125,8 @@ impl Store for AnyStore {
     fn created_utc_ns(&self) -> i64 {
         self.inner().created_utc_ns()
     }
+
+    fn keeps_bytes(&self) -> usize {
+        self.inner().keeps_bytes()
+    }
 }

@@ -150,6 +150,11 @@ impl Store for MemoryStore {
     fn created_utc_ns(&self) -> i64 {
         self.created_utc_ns
     }
+
+    /// The end of the ring is left empty where a message does not fit, and short messages are limited by their count.
+    fn keeps_bytes(&self) -> usize {
+        self.bytes.len() / 2
+    }
 }
 
 #[cfg(test)]

@@ -60,6 +60,11 @@ pub trait Store {
     /// When the session was created or last reset, ns since 1970, UTC. A schedule compares it with now.
     fn created_utc_ns(&self) -> i64;
 
+    /// How many bytes of the newest messages are certain to be remembered: messages that wait to be written leave from here.
+    fn keeps_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     /// Reads again what another process may have written (`RefreshOnLogon`).
     ///
     /// # Errors

@@ -65,6 +65,35 @@ fn fields_are_held_against_the_dictionary() {
 }
 
 #[test]
+fn an_order_has_to_say_what_for_where_the_version_says_so() {
+    let nothing = ORDER.replace("55=INTC|", "");
+    for (version, expected) in [
+        (Version::Fix42, Some((1, Some(55)))),
+        (Version::Fix43, Some((1, Some(55)))),
+        (Version::Fix44, Some((1, Some(55)))),
+        (Version::Fix50, None),
+    ] {
+        let order = format!("35=D|{HEADER}{nothing}38=100|");
+        assert_eq!(check_with(version, &order, &ValidationOptions::default()), expected, "{version:?}");
+    }
+    // In a message that need not name an instrument it need not.
+    assert_eq!(message("d", "320=1|322=2|323=1|"), None);
+}
+
+#[test]
+fn a_security_definition_of_50_has_its_trading_session() {
+    let definition = format!("35=d|{HEADER}320=1|322=2|323=1|336=1|625=2|");
+    for (version, expected) in [
+        (Version::Fix44, None),
+        (Version::Fix50, None),
+        (Version::Fix50Sp1, Some((2, Some(336)))),
+        (Version::Fix50Sp2, Some((2, Some(336)))),
+    ] {
+        assert_eq!(check_with(version, &definition, &ValidationOptions::default()), expected, "{version:?}");
+    }
+}
+
+#[test]
 fn switches_do_what_quickfix_says() {
     let with = |fields: &str, set: &dyn Fn(&mut ValidationOptions)| {
         let mut options = ValidationOptions::default();

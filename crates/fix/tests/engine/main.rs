@@ -1,8 +1,10 @@
 //! The engine against itself: every transport, and what goes wrong between two sides.
 
 mod configured;
+mod crowds;
 mod doors;
 mod ending;
+mod floods;
 mod recovery;
 mod refusals;
 mod strangers;

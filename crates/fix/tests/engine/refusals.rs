@@ -48,12 +48,22 @@ fn what_is_no_logon_or_for_nobody_is_closed_without_an_answer() {
 }
 
 #[test]
-fn a_crowd_of_silent_connections_is_bounded_and_the_session_is_reached_when_it_leaves() {
+fn a_host_has_a_share_of_the_places_and_the_oldest_gives_up_its_own() {
     let (mut server, door, _) = exchange(&local(), None, plan(Role::Acceptor, None));
-    let mut crowd: Vec<TcpStream> = (0..PENDING_MAX + 8).map(|_| connect(&server, door)).collect();
+    let share = PENDING_MAX / 4;
+    let mut crowd: Vec<TcpStream> = (0..share + 8).map(|_| connect(&server, door)).collect();
     poll_until(&mut server, |server| server.refusals().crowd == 8);
+    assert_eq!(server.pending(), share);
+    for (number, stranger) in crowd.iter_mut().enumerate() {
+        stranger.set_nonblocking(true).unwrap();
+        let is_closed = matches!(stranger.read(&mut [0; 1]), Ok(0));
+        assert_eq!(is_closed, number < 8, "stranger {number}");
+    }
+    let text = server.metrics();
+    assert!(text.contains("sidestep_fix_connections_refused_total{reason=\"crowd\"} 8\n"), "{text}");
+    assert!(text.contains(&format!("sidestep_fix_connections_pending {share}\n")), "{text}");
     crowd.clear();
-    poll_until(&mut server, |server| server.refusals().silent == PENDING_MAX as u64);
+    poll_until(&mut server, |server| server.refusals().silent == share as u64);
     let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
 }

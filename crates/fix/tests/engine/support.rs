@@ -21,6 +21,8 @@ pub(crate) struct Client {
     /// Application messages: MsgSeqNum, PossDupFlag, ExecType or nothing.
     pub(crate) seen: Vec<(u64, bool, String)>,
     pub(crate) resets: u64,
+    /// Times it was told of room.
+    pub(crate) rooms: u64,
     pub(crate) ends: Vec<End>,
     pub(crate) problems: Vec<String>,
 }
@@ -34,6 +36,10 @@ impl Application for Client {
 
     fn on_reset(&mut self, _: &SessionId) {
         self.resets += 1;
+    }
+
+    fn on_room(&mut self, _: &mut dyn Outbox) {
+        self.rooms += 1;
     }
 
     fn on_logout(&mut self, _: &SessionId, why: End) {

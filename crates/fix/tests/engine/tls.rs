@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::{TempDir, tempdir};
 
 /// An authority, with its certificate as a file.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     file: PathBuf,
 }
@@ -38,13 +38,13 @@ impl Authority {
     }
 }
 
-struct Setup {
-    folder: TempDir,
-    authority: Authority,
-    server: TlsSettings,
+pub(crate) struct Setup {
+    pub(crate) folder: TempDir,
+    pub(crate) authority: Authority,
+    pub(crate) server: TlsSettings,
 }
 
-fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     let folder = tempdir().unwrap();
     let authority = Authority::new(folder.path(), "authority");
     let (certificate, key) = authority.issue(folder.path(), "exchange.example");
@@ -52,7 +52,7 @@ fn setup() -> Setup {
     Setup { folder, authority, server }
 }
 
-fn trusting(authority: &Authority) -> TlsSettings {
+pub(crate) fn trusting(authority: &Authority) -> TlsSettings {
     TlsSettings { authorities: Some(authority.file.clone()), ..TlsSettings::default() }
 }
 

@@ -124,6 +124,8 @@ fn settings(suite: &str, version: &str) -> SessionSettings {
         other => panic!("a version {other}?"),
     };
     let mut settings = SessionSettings::new(Role::Acceptor, SessionId::new(begin_string, "ISLD", "TW"));
+    // The suite wants QuickFIX's fields to the byte.
+    settings.reject_details = false;
     settings.default_appl_ver_id = appl_ver_id.to_owned();
     settings.reset_on_logon = suite != "nextexpectedseqnum";
     settings.next_expected_msg_seq_num = suite == "nextexpectedseqnum";

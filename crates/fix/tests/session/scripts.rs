@@ -103,6 +103,8 @@ fn set(settings: &mut SessionSettings, name: &str, value: &str) {
         "DefaultApplVerID" => settings.default_appl_ver_id = value.to_owned(),
         "Username" => settings.username = value.to_owned(),
         "Password" => settings.password = value.to_owned(),
+        "RejectDetails" => settings.reject_details = yes,
+        "MaxMessageFields" => settings.message_fields_max = number() as usize,
         "SendWhenLoggedOff" => settings.send_when_logged_off = yes,
         "ThrottleMessages" => {
             settings.throttle = Some(Throttle { messages: number() as u32, window: Duration::from_secs(1) });

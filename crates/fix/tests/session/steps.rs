@@ -230,3 +230,21 @@ fn questions_without_end_from_who_reads_no_answers_end_the_connection() {
         assert_eq!(side.session.counters().ignored, 0, "{length}: an answer was dropped");
     }
 }
+
+#[test]
+fn a_message_of_more_fields_than_are_taken_is_sent_again_all_the_same() {
+    const FIELDS: u32 = 6000;
+    let mut side = Side::connected(settings(), memory());
+    side.log_on();
+    let sent = side.session.send(b"8", side.now, |report| {
+        (0..FIELDS).for_each(|_| _ = report.str(58, "x"));
+    });
+    assert_eq!(sent.unwrap(), 2);
+    let first = side.drain();
+    side.take("35=2|34=2|49=THEM|52=<TIME>|56=US|7=2|16=2|");
+    let again = side.drain();
+    for (text, flag) in [(&first, false), (&again, true)] {
+        assert_eq!(text.matches("\x0158=x").count(), FIELDS as usize);
+        assert_eq!(text.contains("\x0143=Y\x01"), flag);
+    }
+}

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a listener waits for a hello. An honest one is sent by the next call after the connect.
-const HELLO_MAX: Duration = Duration::from_millis(500);
+pub(crate) const HELLO_MAX: Duration = Duration::from_millis(500);
 /// The shortest time that SO_RCVTIMEO can say.
 const TIMEOUT_MIN: Duration = Duration::from_micros(1);
 /// Between two attempts to connect to a listener whose backlog is full.

@@ -30,13 +30,15 @@
 //! and watches [`crate::Link::socket`]: it is readable, level-triggered, whenever there is something to receive.
 //! `BusyPoll` is refused, as there is no device to poll, and so is io_uring.
 
+mod acceptor;
 mod handshake;
 mod hello;
 mod link;
 mod settings;
 mod watch;
 
+pub use acceptor::Acceptor;
 pub use handshake::connect;
-pub(crate) use handshake::{TurnedAway, admit, check, open_socket};
+pub(crate) use handshake::{HELLO_MAX, TurnedAway, admit, check, open_socket};
 pub use link::ShmLink;
 pub use settings::{Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, Users};

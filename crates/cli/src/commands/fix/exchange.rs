@@ -38,8 +38,9 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     }
     output::print(&text)?;
     engine.run(&stop, idle)?;
-    say(format!("{} orders", engine.app().orders()));
-    Ok(exit::GOOD)
+    let unanswered = engine.app().unanswered();
+    say(format!("{} orders, {unanswered} of them not answered", engine.app().orders()));
+    Ok(if unanswered > 0 { exit::FAILED } else { exit::GOOD })
 }
 
 fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: Idle, accept_loss: bool) -> Result<(), Problem> {

@@ -26,14 +26,25 @@ const NAP: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 struct Printer {
     received: u64,
+    /// Of those, other than refusals.
+    reports: u64,
     refused: u64,
     end: Option<End>,
+}
+
+impl Printer {
+    /// Answers of so many to an order: one that is refused has had all of its own.
+    fn answers(&self, each: u64) -> u64 {
+        self.reports + self.refused * each
+    }
 }
 
 impl Application for Printer {
     fn from_app(&mut self, message: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
         self.received += 1;
-        self.refused += u64::from(message.msg_type() == b"j");
+        let is_refusal = message.msg_type() == b"j";
+        self.refused += u64::from(is_refusal);
+        self.reports += u64::from(!is_refusal);
         show("<", message.raw());
         Ok(())
     }
@@ -88,20 +99,31 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         send(&mut engine, handle, &draft, idle, args.wait, &stop)?;
         count += 1;
     }
-    // An acknowledgement and a fill for each order. Of a file nobody knows how many answers there will be.
-    let expected = if args.file.is_none() { 2 * count } else { u64::MAX };
-    wait(&mut engine, idle, args.wait, &stop, |engine| {
-        engine.app().received >= expected || !engine.session(handle).is_logged_on()
-    })?;
+    // Of a file nobody knows how many answers there will be.
+    let expected = if args.file.is_none() { args.answers.saturating_mul(count) } else { u64::MAX };
+    // As long as answers come.
+    let mut before = u64::MAX;
+    while before != engine.app().received && engine.app().answers(args.answers) < expected {
+        before = engine.app().received;
+        wait(&mut engine, idle, args.wait, &stop, |engine| {
+            let app = engine.app();
+            app.answers(args.answers) >= expected || app.received > before || !engine.session(handle).is_logged_on()
+        })?;
+    }
+    let why = engine.app().end.map_or_else(String::new, |end| format!("; the session ended: {end}"));
     engine.shut_down("", args.wait);
     let app = engine.app();
     say(format!("{count} sent, {} received, {} rejected", app.received, app.refused));
-    Ok(verdict(args.file.is_none() && count > 0, app))
+    let missing = if args.file.is_none() { expected.saturating_sub(app.answers(args.answers)) } else { 0 };
+    if missing > 0 {
+        say(format!("{missing} of {expected} answers are missing{why}"));
+    }
+    Ok(verdict(missing, app))
 }
 
-/// Orders that were refused, or that nobody has said anything about, are no success.
-fn verdict(expects_answers: bool, app: &Printer) -> u8 {
-    if app.refused > 0 || (expects_answers && app.received == 0) { exit::FAILED } else { exit::GOOD }
+/// Orders that were refused, or that were not answered, are no success.
+fn verdict(missing: u64, app: &Printer) -> u8 {
+    if app.refused > 0 || missing > 0 { exit::FAILED } else { exit::GOOD }
 }
 
 fn connect(
@@ -278,10 +300,10 @@ mod tests {
 
     #[test]
     fn orders_refused_or_left_unanswered_are_no_success() {
-        let app = |received, refused| Printer { received, refused, end: None };
-        assert_eq!(verdict(true, &app(2, 0)), exit::GOOD);
-        assert_eq!(verdict(true, &app(1, 1)), exit::FAILED);
-        assert_eq!(verdict(true, &app(0, 0)), exit::FAILED);
-        assert_eq!(verdict(false, &app(0, 0)), exit::GOOD, "a file of heartbeats has no answers");
+        let app = |reports, refused| Printer { received: reports, reports, refused, end: None };
+        assert_eq!(verdict(0, &app(2, 0)), exit::GOOD);
+        assert_eq!(verdict(0, &app(1, 1)), exit::FAILED);
+        assert_eq!(verdict(1, &app(9_999, 0)), exit::FAILED);
+        assert_eq!(app(3, 2).answers(2), 7, "who is refused gets no report");
     }
 }

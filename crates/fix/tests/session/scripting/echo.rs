@@ -26,6 +26,10 @@ impl Application for Echo {
         self.events.push("on_logon".to_owned());
     }
 
+    fn on_room(&mut self, _: &mut dyn Outbox) {
+        self.events.push("on_room".to_owned());
+    }
+
     fn on_logout(&mut self, _: &SessionId, why: End) {
         self.events.push(format!("on_logout:{why:?}"));
     }

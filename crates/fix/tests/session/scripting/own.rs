@@ -52,6 +52,12 @@ impl Host for World {
         match action {
             Action::Wait(seconds) => wait(self, (*seconds * 1e9) as u64),
             Action::App(message) => return app(message, self),
+            Action::Full(message) => {
+                return match app(message, self) {
+                    Err(why) if why == "Full" => Ok(()),
+                    other => Err(format!("it should be refused: {other:?}")),
+                };
+            }
             Action::Logout(text) => self.act(|session, now, echo| session.logout(text, now, echo)),
             Action::Reset => self.act(|session, now, echo| session.reset(now, echo).expect("it can be reset")),
             Action::Read(bytes) => self.read(id, *bytes),

@@ -27,6 +27,8 @@ pub(crate) enum Action {
     },
     Wait(f64),
     App(Vec<u8>),
+    /// The same, which is to be refused because too much waits.
+    Full(Vec<u8>),
     Logout(String),
     Reset,
     /// Takes so many bytes and then no more; `usize::MAX` for all from now on.
@@ -114,6 +116,7 @@ fn inward(rest: &[u8]) -> Option<Action> {
         }
         "WAIT" => Action::Wait(argument.parse().ok()?),
         "APP" => Action::App(separated(argument.as_bytes())),
+        "FULL" => Action::Full(separated(argument.as_bytes())),
         "LOGOUT" => Action::Logout(argument.to_owned()),
         "RESET" => Action::Reset,
         "STALL" => Action::Read(0),

@@ -91,7 +91,7 @@ impl World {
             self.connections.insert(id, connection);
             self.receive(id);
             connection = self.connections.remove(&id).expect("it was put back");
-            if rest.is_empty() || !connection.open {
+            if rest.is_empty() || taken == 0 || !connection.open {
                 break;
             }
         }
@@ -102,10 +102,13 @@ impl World {
     fn receive(&mut self, id: u8) {
         let mut framer = std::mem::take(&mut self.connections.get_mut(&id).expect("it is connected").framer);
         let mut index = std::mem::take(&mut self.index);
-        while self.connections[&id].open {
+        while self.connections[&id].open && self.takes_input(id) {
             let decoded = match framer.next() {
                 Ok(None) => break,
-                Ok(Some(raw)) => index.decode(raw),
+                Ok(Some(raw)) => match self.connections[&id].session {
+                    Some(session) => self.sessions[session].decode(&mut index, raw),
+                    None => index.decode(raw),
+                },
                 Err(garbled) => Err(garbled),
             };
             match decoded {
@@ -116,6 +119,10 @@ impl World {
         }
         self.index = index;
         self.connections.get_mut(&id).expect("it is connected").framer = framer;
+    }
+
+    fn takes_input(&self, id: u8) -> bool {
+        self.connections[&id].session.is_none_or(|session| self.sessions[session].takes_input())
     }
 
     fn deliver(&mut self, id: u8, message: &sidestep_fix::Message<'_, '_>) {
@@ -169,7 +176,7 @@ impl World {
             while let Ok(Some(message)) = connection.replies.next() {
                 connection.inbox.push_back(message.to_vec());
             }
-            if taken > 0 && session.is_resending() {
+            if taken > 0 && session.waits_for_room() {
                 session.on_timer(self.now, &mut self.echo);
             } else if session.output().is_empty() || connection.room == 0 {
                 break;
@@ -186,6 +193,7 @@ impl World {
     pub(crate) fn read(&mut self, id: u8, bytes: usize) {
         self.connections.get_mut(&id).expect("it is connected").room = bytes;
         self.settle(id);
+        self.receive(id);
     }
 
     pub(crate) fn has_open(&self, id: u8) -> bool {
@@ -214,6 +222,7 @@ impl World {
         let ids: Vec<u8> = self.connections.keys().copied().collect();
         for id in ids {
             self.settle(id);
+            self.receive(id);
         }
     }
 

@@ -1,0 +1,232 @@
+//! Connections that have not yet logged on: who they are for is not known, and that they are for anybody neither.
+
+use super::accept::{Fate, LOGON_MAX, Pending, Refusals};
+use super::places::Places;
+use super::source::Source;
+use super::wire::Io;
+use crate::decode::Index;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::process::{Resource, getrlimit};
+use sidestep_sys::problem::say;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Connections that have not yet logged on, at most; no more than a quarter of the descriptors that the process may have. A
+/// host has a quarter of the places. When all are taken the oldest stranger gives up its place.
+pub const PENDING_MAX: usize = 512;
+/// Those that are looked at in one look: a TLS handshake takes as long as a hundred orders.
+const READY_MAX: usize = 16;
+/// Between two lines about strangers.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// All of them, the oldest first.
+pub(super) struct Crowd {
+    members: BTreeMap<u64, Pending>,
+    places: Places,
+    /// Tells who has sent something; made with the first of them.
+    ready: Option<OwnedFd>,
+    /// Members that it cannot tell of.
+    unseen: Vec<u64>,
+    said: Said,
+}
+
+/// What was said about strangers, and when.
+#[derive(Default)]
+struct Said {
+    counted: u64,
+    at_ns: Option<u64>,
+    last: Option<Source>,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
+        let max = usize::try_from(descriptors).unwrap_or(usize::MAX).min(PENDING_MAX);
+        Self {
+            members: BTreeMap::new(),
+            places: Places::new(max),
+            ready: None,
+            unseen: Vec::new(),
+            said: Said::default(),
+        }
+    }
+}
+
+impl Crowd {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What becomes readable when one of them has sent something.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ready.as_ref().filter(|_| !self.members.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Whether some of them have to be looked at to see what they have sent.
+    pub(super) fn has_unseen(&self) -> bool {
+        !self.unseen.is_empty()
+    }
+
+    /// Takes somebody in; whoever has no place any more goes.
+    pub(super) fn take_in(&mut self, io: &mut Io, pending: Pending, refusals: &mut Refusals) {
+        while let Some(number) = self.places.crowded_out(pending.source()) {
+            self.crowd_out(io, number, refusals);
+        }
+        let number = self.places.take(pending.source());
+        if !pending.tells_of_input() || self.watch(number, &pending).is_err() {
+            self.unseen.push(number);
+        }
+        self.members.insert(number, pending);
+    }
+
+    /// Somebody has to go, as there are no descriptors left. `false` if nobody is here.
+    pub(super) fn make_room(&mut self, io: &mut Io, refusals: &mut Refusals) -> bool {
+        let least = self.places.least_missed();
+        least.into_iter().for_each(|number| self.crowd_out(io, number, refusals));
+        least.is_some()
+    }
+
+    fn crowd_out(&mut self, io: &mut Io, number: u64, refusals: &mut Refusals) {
+        refusals.crowd += 1;
+        self.close(io, number);
+    }
+
+    fn close(&mut self, io: &mut Io, number: u64) {
+        if let Some(pending) = self.remove(number) {
+            self.said.last = Some(pending.source());
+            pending.close(io);
+        }
+    }
+
+    fn watch(&mut self, number: u64, pending: &Pending) -> rustix::io::Result<()> {
+        if self.ready.is_none() {
+            self.ready = Some(epoll::create(CreateFlags::CLOEXEC)?);
+        }
+        let (Some(ready), Some(descriptor)) = (&self.ready, pending.descriptor()) else { return Ok(()) };
+        epoll::add(ready, descriptor, EventData::new_u64(number), EventFlags::IN)
+    }
+
+    /// Closing a descriptor takes it off the watch, unless it goes on to a session.
+    fn remove(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.members.remove(&number)?;
+        self.places.leave(number);
+        self.unseen.retain(|unseen| *unseen != number);
+        if let (Some(ready), Some(descriptor)) = (&self.ready, pending.descriptor()) {
+            let _ = epoll::delete(ready, descriptor);
+        }
+        Some(pending)
+    }
+
+    /// Those that have sent something, as many as one look takes.
+    fn numbers(&self) -> Vec<u64> {
+        let mut events = Vec::<Event>::with_capacity(READY_MAX);
+        if let Some(ready) = self.descriptor() {
+            let _ = epoll::wait(ready, spare_capacity(&mut events), Some(&Timespec::default()));
+        }
+        events.iter().map(|event| { event.data }.u64()).chain(self.unseen.iter().copied()).collect()
+    }
+
+    /// Reads what they have sent. `logged_on` is given who has sent a Logon.
+    pub(super) fn poll(
+        &mut self,
+        io: &mut Io,
+        index: &mut Index,
+        mono_ns: u64,
+        refusals: &mut Refusals,
+    ) -> Vec<(Pending, Box<crate::session::SessionId>, Vec<u8>)> {
+        if self.members.is_empty() {
+            return Vec::new();
+        }
+        self.close_late(io, mono_ns, refusals);
+        let mut logons = Vec::new();
+        for number in self.numbers() {
+            let Some(pending) = self.members.get_mut(&number) else { continue };
+            match pending.poll(io, index, refusals) {
+                Fate::Waits => self.watch_for_room(number),
+                Fate::Gone => self.close(io, number),
+                Fate::Logon(id, first) => logons.extend(self.remove(number).map(|pending| (pending, id, first))),
+            }
+        }
+        logons
+    }
+
+    /// A handshake whose answer did not fit the socket goes on when there is room.
+    fn watch_for_room(&self, number: u64) {
+        let (Some(ready), Some(pending)) = (&self.ready, self.members.get(&number)) else { return };
+        if let Some(descriptor) = pending.descriptor().filter(|_| pending.tells_of_input()) {
+            let mut flags = EventFlags::IN;
+            flags.set(EventFlags::OUT, pending.wants_write());
+            let _ = epoll::modify(ready, descriptor, EventData::new_u64(number), flags);
+        }
+    }
+
+    /// Their time runs from the moment they came, whatever they send meanwhile.
+    fn close_late(&mut self, io: &mut Io, mono_ns: u64, refusals: &mut Refusals) {
+        let limit_ns = LOGON_MAX.as_nanos() as u64;
+        while let Some((number, pending)) = self.members.first_key_value()
+            && mono_ns >= pending.came_ns().saturating_add(limit_ns)
+        {
+            let number = *number;
+            refusals.silent += 1;
+            self.close(io, number);
+        }
+    }
+
+    /// Somebody from there has logged on.
+    pub(super) fn remember(&mut self, source: Source) {
+        self.places.remember(source);
+    }
+
+    /// One line now and then about those who did not log on.
+    pub(super) fn say(&mut self, mono_ns: u64, refusals: Refusals) {
+        let counted = refusals.crowd + refusals.silent + refusals.no_logon;
+        let rest = self.said.at_ns.is_some_and(|at_ns| mono_ns < at_ns.saturating_add(SAID_EVERY.as_nanos() as u64));
+        if counted == self.said.counted || rest {
+            return;
+        }
+        let more = counted - self.said.counted;
+        let last = self.said.last.map_or(String::new(), |source| format!(", the last one from {source}"));
+        say(format!("{more} connections were closed that did not log on{last}; {} wait for their Logon", self.len()));
+        (self.said.counted, self.said.at_ns) = (counted, Some(mono_ns));
+    }
+
+    /// The engine ends.
+    pub(super) fn close_all(&mut self, io: &mut Io) {
+        while let Some(number) = self.members.keys().next().copied() {
+            self.close(io, number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Endpoint, Engine, SocketOptions};
+    use super::*;
+    use crate::exchange::Exchange;
+    use std::io::Write;
+    use std::net::TcpStream;
+
+    #[test]
+    fn bytes_now_and_then_do_not_extend_the_time_for_a_logon() {
+        let mut engine = Engine::new(Exchange::default());
+        let endpoint = Endpoint::parse("127.0.0.1:0").unwrap();
+        let door = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
+        let mut stranger = TcpStream::connect(engine.endpoint(door).to_string()).unwrap();
+        let limit_ns = LOGON_MAX.as_nanos() as u64;
+        while engine.pending() == 0 {
+            engine.chores(7);
+        }
+        for byte in b"8=FIX.4.4\x019=1" {
+            stranger.write_all(&[*byte]).unwrap();
+            engine.chores(7 + limit_ns - 1);
+            assert_eq!((engine.pending(), engine.refusals().silent), (1, 0));
+        }
+        stranger.write_all(b"0").unwrap();
+        engine.chores(7 + limit_ns);
+        assert_eq!((engine.pending(), engine.refusals().silent), (0, 1));
+    }
+}

@@ -1,0 +1,198 @@
+//! Who of those that have not yet logged on keeps a place, when there are more than places.
+//!
+//! A newcomer always gets one. Who gives one up is, in this order: the oldest of the newcomer's own host, if that has more than its
+//! share; else the oldest of the host that has most, in the network that has most. Hosts from which somebody has logged on
+//! before give up theirs last. So a flood from one host, or from one network, costs only itself its places, and a
+//! counterparty that is known keeps its place whoever else comes.
+
+use super::source::Source;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+/// Hosts that are remembered because somebody has logged on from there.
+const KNOWN_MAX: usize = 1024;
+/// Of all places, the share of one host.
+const SHARE: usize = 4;
+
+/// Places by their numbers, which rise: the first is the oldest.
+#[derive(Debug)]
+pub(super) struct Places {
+    taken: BTreeMap<u64, Seat>,
+    hosts: HashMap<Source, usize>,
+    /// Strangers alone.
+    networks: HashMap<Source, usize>,
+    known: HashSet<Source>,
+    /// The same, the oldest first.
+    known_order: VecDeque<Source>,
+    next: u64,
+    max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    source: Source,
+    /// Somebody had logged on from there when it was taken.
+    is_known: bool,
+}
+
+impl Places {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            taken: BTreeMap::new(),
+            hosts: HashMap::new(),
+            networks: HashMap::new(),
+            known: HashSet::new(),
+            known_order: VecDeque::new(),
+            next: 0,
+            max: max.max(SHARE),
+        }
+    }
+
+    /// A place for a newcomer. Those that [`crowded_out`](Self::crowded_out) names have to go before.
+    pub(super) fn take(&mut self, source: Source) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let is_known = self.known.contains(&source.narrow());
+        self.taken.insert(number, Seat { source, is_known });
+        *self.hosts.entry(source.narrow()).or_default() += 1;
+        if !is_known {
+            *self.networks.entry(source.wide()).or_default() += 1;
+        }
+        number
+    }
+
+    pub(super) fn leave(&mut self, number: u64) {
+        let Some(Seat { source, is_known }) = self.taken.remove(&number) else { return };
+        let of_strangers = (!is_known).then_some((&mut self.networks, source.wide()));
+        for (counts, group) in [Some((&mut self.hosts, source.narrow())), of_strangers].into_iter().flatten() {
+            if let Some(count) = counts.get_mut(&group) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(&group);
+                }
+            }
+        }
+    }
+
+    /// Who has to go before somebody comes from `source`; nobody if there is a place.
+    pub(super) fn crowded_out(&self, source: Source) -> Option<u64> {
+        let host = source.narrow();
+        if self.hosts.get(&host).is_some_and(|count| *count >= self.max / SHARE) {
+            return self.oldest(|seat| seat.source.narrow() == host);
+        }
+        if self.taken.len() < self.max { None } else { self.least_missed() }
+    }
+
+    /// Who has to go when there is room for nobody. Asked for each stranger of a flood, so it looks at numbers before names.
+    pub(super) fn least_missed(&self) -> Option<u64> {
+        let strangers = || self.taken.values().filter(|seat| !seat.is_known);
+        let most = self.networks.values().copied().max().unwrap_or(0);
+        // Of equals the first is taken, which is the oldest.
+        let network =
+            strangers().map(|seat| seat.source.wide()).find(|network| self.networks.get(network) == Some(&most));
+        let Some(network) = network else { return self.taken.keys().next().copied() };
+        if most == 1 {
+            return self.oldest(|seat| !seat.is_known && seat.source.wide() == network);
+        }
+        let hosts = strangers().filter(|seat| seat.source.wide() == network).map(|seat| seat.source.narrow());
+        let host = hosts.rev().max_by_key(|host| self.hosts.get(host).copied().unwrap_or(0))?;
+        self.oldest(|seat| !seat.is_known && seat.source.narrow() == host)
+    }
+
+    fn oldest(&self, is_meant: impl Fn(&Seat) -> bool) -> Option<u64> {
+        self.taken.iter().find(|(_, seat)| is_meant(seat)).map(|(number, _)| *number)
+    }
+
+    /// Somebody has logged on from there.
+    pub(super) fn remember(&mut self, source: Source) {
+        let host = source.narrow();
+        if self.known.insert(host) {
+            self.known_order.push_back(host);
+            if self.known_order.len() > KNOWN_MAX
+                && let Some(oldest) = self.known_order.pop_front()
+            {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> Source {
+        Source::host(text.parse().unwrap())
+    }
+
+    /// Takes a place as the engine does; who had to go.
+    fn come(places: &mut Places, source: Source) -> (u64, Option<u64>) {
+        let gone = places.crowded_out(source);
+        gone.into_iter().for_each(|number| places.leave(number));
+        (places.take(source), gone)
+    }
+
+    #[test]
+    fn one_host_costs_only_itself_its_places() {
+        let mut places = Places::new(64);
+        let (honest, _) = come(&mut places, host("192.0.2.1"));
+        for _ in 0..10_000 {
+            let (_, gone) = come(&mut places, host("198.51.100.1"));
+            assert_ne!(gone, Some(honest));
+        }
+        assert_eq!(places.taken.len(), 1 + 64 / SHARE);
+    }
+
+    #[test]
+    fn one_network_costs_only_itself_its_places() {
+        for network in ["198.51.100.", "2001:db8:5:"] {
+            let mut places = Places::new(64);
+            let (honest, _) = come(&mut places, host("192.0.2.1"));
+            let (another, _) = come(&mut places, host("2001:db8:6::1"));
+            for number in 0..10_000_u32 {
+                let stranger = match network.contains(':') {
+                    true => format!("{network}{:x}::{number:x}", number % 0xffff),
+                    false => format!("{network}{}", number % 256),
+                };
+                let (_, gone) = come(&mut places, host(&stranger));
+                assert!(gone.is_none_or(|gone| gone != honest && gone != another), "{stranger}");
+            }
+            assert_eq!(places.taken.len(), 64);
+        }
+    }
+
+    #[test]
+    fn a_process_costs_only_itself_its_places() {
+        let mut places = Places::new(64);
+        let (honest, _) = come(&mut places, Source::Local { uid: 7, pid: 1 });
+        for _ in 0..1000 {
+            assert_ne!(come(&mut places, Source::Local { uid: 7, pid: 2 }).1, Some(honest));
+        }
+    }
+
+    #[test]
+    fn whole_networks_of_strangers_do_not_cost_a_known_host_its_place() {
+        let mut places = Places::new(64);
+        places.remember(host("192.0.2.1"));
+        let (known, _) = come(&mut places, host("192.0.2.1"));
+        let mut gone = Vec::new();
+        for number in 0..5_000_u32 {
+            gone.extend(come(&mut places, Source::V4(0x0b00_0000 + number * 256)).1);
+        }
+        assert!(!gone.contains(&known));
+        assert!(gone.is_sorted(), "of equals the oldest goes first");
+    }
+
+    #[test]
+    fn hosts_that_are_remembered_are_bounded_and_all_may_be_known() {
+        let mut places = Places::new(8);
+        for number in 0..3000 {
+            places.remember(Source::V4(number));
+        }
+        assert_eq!((places.known.len(), places.known_order.len()), (KNOWN_MAX, KNOWN_MAX));
+        let numbers: Vec<u64> = (2990..2999).map(|number| come(&mut places, Source::V4(number * 1000)).0).collect();
+        assert_eq!(places.taken.len(), 8);
+        assert!(!places.taken.contains_key(&numbers[0]), "the oldest of them");
+        numbers.iter().for_each(|number| places.leave(*number));
+        assert!(places.hosts.is_empty() && places.networks.is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! A transport in memory that takes and gives as little as chance wants.
+
+use super::super::wire::Wire;
+use fastrand::Rng;
+use sidestep_link::Link;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+
+/// One direction.
+#[derive(Debug)]
+struct Pipe {
+    bytes: VecDeque<u8>,
+    capacity: usize,
+}
+
+/// One end. Each call moves between nothing and all that it could.
+struct End {
+    random: Rng,
+    from: Arc<Mutex<Pipe>>,
+    to: Arc<Mutex<Pipe>>,
+    /// The trait wants a descriptor; nobody waits for this one.
+    nothing: File,
+}
+
+impl End {
+    /// How much of `most` a call moves: often all, sometimes one byte or none.
+    fn some_of(&mut self, most: usize) -> usize {
+        match self.random.u8(..8) {
+            0 => 0,
+            1 => most.min(1),
+            2..5 => self.random.usize(..=most),
+            _ => most,
+        }
+    }
+}
+
+impl Link for End {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = {
+            let pipe = self.to.lock().expect("no test panics here");
+            pipe.capacity - pipe.bytes.len()
+        };
+        let count = self.some_of(room.min(bytes.len()));
+        if count == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        self.to.lock().expect("no test panics here").bytes.extend(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let there = self.from.lock().expect("no test panics here").bytes.len();
+        let count = self.some_of(there.min(buffer.len()));
+        if count == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let mut pipe = self.from.lock().expect("no test panics here");
+        for (to, from) in buffer.iter_mut().zip(pipe.bytes.drain(..count)) {
+            *to = from;
+        }
+        Ok(count)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.nothing.as_fd()
+    }
+}
+
+/// Two ends with so many bytes of room between them, each way.
+pub(super) fn pair(seed: u64, capacity: usize) -> [Wire; 2] {
+    let pipe = || Arc::new(Mutex::new(Pipe { bytes: VecDeque::new(), capacity }));
+    let (there, back) = (pipe(), pipe());
+    let end = |seed, from: &Arc<Mutex<Pipe>>, to: &Arc<Mutex<Pipe>>| {
+        let nothing = File::open("/dev/null").expect("every host has one");
+        let (from, to) = (Arc::clone(from), Arc::clone(to));
+        Wire::Shm(Box::new(End { random: Rng::with_seed(seed), from, to, nothing }))
+    };
+    [end(seed, &back, &there), end(!seed, &there, &back)]
+}

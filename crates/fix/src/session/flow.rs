@@ -1,0 +1,146 @@
+//! How much may wait to be written, and what happens then: the application is refused, reading stops.
+//!
+//! ```text
+//! bytes that wait    0 .... SlowConsumerBytes .... twice that ............ ANSWERS_HELD_MAX
+//! the application    taken | refused (Full), told when there is room again (on_room)
+//! answers            in the output              | wait in the store       | refused (Full)
+//! input              taken                      | reading stops
+//! ```
+//!
+//! Answers are what the application sends while it is given a message. They have room of their own, so that who sends on its own
+//! up to the limit goes on reading, and a message that is given to the application can be answered.
+//!
+//! Two sides that both stop reading would wait for each other. Therefore the initiator gives way: when its output has not moved
+//! for [`GIVE_WAY_AFTER`] it takes [`GIVE_WAY_BYTES`] of input all the same, and again, and keeps its answers in the store. So an
+//! acceptor's output always moves, it reads, and the initiator's moves, too. What the initiator keeps meanwhile is bounded; beyond
+//! that, and with a counterparty that reads nothing, SlowConsumerTimeout ends the connection. What was accepted has its number
+//! and is kept: it is asked for after the next Logon.
+
+use super::application::Application;
+use super::settings::Role;
+use super::{Phase, Session};
+use crate::store::Store;
+use std::time::Duration;
+
+/// The application's own messages that wait behind a resend, bytes.
+const OWN_HELD_MAX: usize = 256 << 10;
+/// Bytes that wait in the store when reading stops.
+const INPUT_HELD_MAX: usize = 512 << 10;
+/// Bytes of answers that wait in the store at most: those to what an initiator reads when it gives way, and what one message of
+/// a counterparty can cause.
+const ANSWERS_HELD_MAX: usize = 16 << 20;
+/// Beyond all limits of the application, for the session's own messages.
+const ADMIN_BYTES: usize = 64 << 10;
+
+/// How long an initiator's output stands still before it gives way: short, as nothing is lost where it was not needed.
+const GIVE_WAY_AFTER: Duration = Duration::from_millis(10);
+/// Input that it then takes: what one read brings.
+const GIVE_WAY_BYTES: usize = 64 << 10;
+
+/// What is known of a full output.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// The application is being given a message.
+    pub(super) answers: bool,
+    /// The application was refused and will be told of room.
+    refused: bool,
+    /// Since when reading has stopped and nothing was written.
+    still_since_ns: Option<u64>,
+    /// Input that is taken although the output is full, bytes.
+    credit: usize,
+}
+
+impl<S: Store> Session<S> {
+    /// Whether messages may be handed over: not while more waits to be written than the limits allow. The transport is not read
+    /// meanwhile, so that the counterparty sees it.
+    pub fn takes_input(&self) -> bool {
+        self.phase != Phase::LoggedOn || self.flow.credit > 0 || !self.is_full()
+    }
+
+    /// Whether something waits for room in the output, a resend or the application: call [`on_timer`](Self::on_timer) when
+    /// some was written.
+    pub fn waits_for_room(&self) -> bool {
+        self.replays.is_active() || self.flow.refused
+    }
+
+    /// Whether messages go to the store first because as many wait in the output as may.
+    pub(super) fn overflows(&self) -> bool {
+        self.encoder.output().len() >= self.settings.output_bytes_max * 2
+    }
+
+    fn held_max(&self) -> usize {
+        ANSWERS_HELD_MAX.min(self.store.keeps_bytes())
+    }
+
+    fn is_full(&self) -> bool {
+        self.overflows() || self.replays.held_bytes >= INPUT_HELD_MAX.min(self.held_max() / 2)
+    }
+
+    /// Whether the application may send now.
+    pub(super) fn has_room_for_application(&self) -> bool {
+        let held = self.replays.held_bytes;
+        if self.flow.answers {
+            return held < self.held_max();
+        }
+        self.encoder.output().len() < self.settings.output_bytes_max && held < OWN_HELD_MAX.min(self.held_max() / 4)
+    }
+
+    /// Whether the session itself may.
+    pub(super) fn has_room_for_admin(&self) -> bool {
+        self.replays.held_bytes < self.held_max() + ADMIN_BYTES
+    }
+
+    /// The application was told that there is no room.
+    pub(super) fn note_refusal(&mut self) {
+        self.counters.full += 1;
+        self.flow.refused = true;
+        self.timers.refused(self.now.mono_ns);
+    }
+
+    /// After so many bytes of input.
+    pub(super) fn follow_flow(&mut self, input_bytes: usize) {
+        if !self.is_full() {
+            (self.flow.still_since_ns, self.flow.credit) = (None, 0);
+            return;
+        }
+        if self.phase == Phase::LoggedOn {
+            self.timers.refused(self.now.mono_ns);
+        }
+        self.flow.credit = self.flow.credit.saturating_sub(input_bytes);
+        self.flow.still_since_ns.get_or_insert(self.now.mono_ns);
+    }
+
+    /// Bytes of the output were written.
+    pub(super) fn output_moved(&mut self) {
+        let now_ns = self.now.mono_ns;
+        self.timers.output_moved(now_ns);
+        self.flow.still_since_ns = self.flow.still_since_ns.map(|_| now_ns);
+    }
+
+    /// An initiator whose output stands still reads on.
+    pub(super) fn give_way(&mut self) {
+        self.follow_flow(0);
+        if self.give_way_ns().is_some_and(|due_ns| self.now.mono_ns >= due_ns) {
+            self.counters.gave_way += 1;
+            self.flow.credit = GIVE_WAY_BYTES;
+            self.flow.still_since_ns = Some(self.now.mono_ns);
+        }
+    }
+
+    /// When that is due.
+    pub(super) fn give_way_ns(&self) -> Option<u64> {
+        let may = self.settings.role == Role::Initiator && self.replays.held_bytes < self.held_max() / 2;
+        let since_ns = self.flow.still_since_ns.filter(|_| may && self.flow.credit == 0)?;
+        Some(since_ns.saturating_add(super::timers::nanos(GIVE_WAY_AFTER)))
+    }
+
+    /// Tells the application that was refused of room, once half of what it may have waiting has left.
+    pub(super) fn tell_of_room<A: Application + ?Sized>(&mut self, app: &mut A) {
+        let has_room =
+            self.encoder.output().len() <= self.settings.output_bytes_max / 2 && self.replays.held_bytes == 0;
+        if self.flow.refused && has_room && self.is_logged_on() {
+            self.flow.refused = false;
+            app.on_room(self);
+        }
+    }
+}
