@@ -15,5 +15,6 @@ mod peer;
 mod pieces;
 mod router;
 mod transfer;
+mod unread;
 mod ways;
 mod wire;
