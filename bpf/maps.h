@@ -41,6 +41,15 @@ struct {
 	MAP_TYPE(value, struct owner);
 } groups SEC(".maps");
 
+/* Control maps it: whole tables of ports are looked through and changed without a call for each. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, PORTS);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct port_owner);
+} ports SEC(".maps");
+
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, STACKS_MAX);

@@ -146,10 +146,32 @@ INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 	return lookup(&groups, &key);
 }
 
+/* Whether the port is one that control has reserved for a stack. A tag's device may be in another namespace, where the
+ * port is somebody else's: connections of VLANs have flows. */
+INLINE int find_port(const struct flow_key *flow, struct owner *owner)
+{
+	__u32 port = NET16(flow->local_port);
+	const struct port_owner *row;
+
+	if (flow->protocol != IPPROTO_TCP || flow->outer_vlan)
+		return 0;
+	row = lookup(&ports, &port);
+	if (!row || !row->stack_plus_one)
+		return 0;
+	owner->stack = row->stack_plus_one - 1;
+	return 1;
+}
+
+INLINE int is_redirect(int reason)
+{
+	return reason <= REDIRECT_PORT;
+}
+
 /* Who gets the frame; a reason to pass it when nobody does. */
 INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
-		      const struct owner **owner)
+		      struct owner *owner)
 {
+	const struct owner *found;
 	int any_address = 0;
 
 	if (is_multicast(&frame->key)) {
@@ -157,22 +179,29 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 			return PASS_FOREIGN_MAC;
 		if (frame->key.protocol != IPPROTO_UDP)
 			return PASS_NO_GROUP;
-		*owner = find_group(&frame->key, settings->none);
-		return *owner ? REDIRECT_GROUP : PASS_NO_GROUP;
+		found = find_group(&frame->key, settings->none);
+		if (!found)
+			return PASS_NO_GROUP;
+		*owner = *found;
+		return REDIRECT_GROUP;
 	}
 	/* Broadcast, multicast, and what a promiscuous interface sees of others: never ours to take. */
 	if (!is_mac_of_host(frame->destination, settings))
 		return PASS_FOREIGN_MAC;
-	*owner = lookup(&flows, &frame->key);
-	if (*owner)
+	/* Control holds such a port, so nobody has a flow or a listener of it. */
+	if (find_port(&frame->key, owner))
+		return is_forwarded(context, &frame->key) ? PASS_FORWARDED : REDIRECT_PORT;
+	found = lookup(&flows, &frame->key);
+	if (found) {
+		*owner = *found;
 		return REDIRECT_FLOW;
-	*owner = find_listener(&frame->key, settings->none, &any_address);
-	if (!*owner)
-		return PASS_NO_ENTRY;
-	if (any_address && is_forwarded(context, &frame->key)) {
-		*owner = 0;
-		return PASS_FORWARDED;
 	}
+	found = find_listener(&frame->key, settings->none, &any_address);
+	if (!found)
+		return PASS_NO_ENTRY;
+	if (any_address && is_forwarded(context, &frame->key))
+		return PASS_FORWARDED;
+	*owner = *found;
 	return REDIRECT_LISTENER;
 }
 
@@ -241,7 +270,7 @@ INLINE int judge(struct xdp_md *context)
 		.at = (const void *)(long)context->data,
 		.end = (const void *)(long)context->data_end,
 	};
-	const struct owner *owner = 0;
+	struct owner owner = { 0 };
 	const struct config *settings;
 	__u32 first = 0;
 	int reason;
@@ -253,11 +282,11 @@ INLINE int judge(struct xdp_md *context)
 	if (reason != GO_ON)
 		return reason;
 	reason = find_owner(context, &frame, settings, &owner);
-	if (!owner)
+	if (!is_redirect(reason))
 		return frame.is_fragment ? PASS_FRAGMENT : reason;
-	reason = deliver(context, settings, &frame.key, owner, reason);
+	reason = deliver(context, settings, &frame.key, &owner, reason);
 	/* Who would have the segment lives, and its sender sends again what is not acknowledged. */
-	if (UNLIKELY(frame.is_fragment) && reason <= REDIRECT_GROUP)
+	if (UNLIKELY(frame.is_fragment) && is_redirect(reason))
 		return DROP_FRAGMENT;
 	return reason;
 }
@@ -270,7 +299,7 @@ int sidestep_steer(struct xdp_md *context)
 
 	if (counter)
 		++*counter;
-	if (reason <= REDIRECT_GROUP)
+	if (is_redirect(reason))
 		return XDP_REDIRECT;
 	return reason == DROP_FRAGMENT || reason == DROP_QUEUE ? XDP_DROP : XDP_PASS;
 }

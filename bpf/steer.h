@@ -26,6 +26,7 @@
 #define FLOWS_MAX 16384    /* preallocated, about 2 MB: connections of one interface that are hot at the same time */
 #define LISTENERS_MAX 1024 /* bound ports of one interface */
 #define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
+#define PORTS 65536        /* an array, so that a look into it is an index and no hash */
 #define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
 
 #define TCP_DEADLINES 60   /* how many deadlines an owner of TCP may be silent: the kernel would reset its connections */
@@ -68,9 +69,14 @@ struct group_key {
 	__u8 zero;
 };
 
-/* The value of all three: who gets the frame. A frame is redirected once, so there is one owner. */
+/* The value of flows, listeners and groups: who gets the frame. A frame is redirected once, so there is one owner. */
 struct owner {
 	__u32 stack;
+};
+
+/* A TCP port that control has reserved for a stack, in the array of ports: the stack's number and one; 0 is nobody's. */
+struct port_owner {
+	__u64 stack_plus_one;
 };
 
 /* A row of the table of stacks. The program reads the first three words. */
@@ -109,6 +115,7 @@ enum reason {
 	REDIRECT_FLOW,
 	REDIRECT_LISTENER,
 	REDIRECT_GROUP,
+	REDIRECT_PORT,
 	PASS_DISABLED,
 	PASS_TRUNCATED,
 	PASS_VLAN_DEPTH,

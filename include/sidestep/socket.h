@@ -90,6 +90,7 @@ extern "C" {
 #define SIDESTEP_REASON_KERNEL_CONNECTIONS 26
 #define SIDESTEP_REASON_OFFLOAD 27
 #define SIDESTEP_REASON_QUEUE_ELSEWHERE 28 /* its packets may come by a queue of the device that is not this program's */
+#define SIDESTEP_REASON_OPENING 29
 
 typedef struct sidestep_engine sidestep_engine;
 

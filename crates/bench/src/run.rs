@@ -15,7 +15,7 @@ use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
-use sidestep_sys::{Problem, cpu};
+use sidestep_sys::{Problem, channels, cpu};
 use sidestep_testkit::lab::{Lab, Options as LabOptions};
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
@@ -50,6 +50,8 @@ pub struct Setting {
     pub place: Where,
     /// Use IPv6 between the hosts of this machine.
     pub ipv6: bool,
+    /// Transmit and receive queues of each end of a lab.
+    pub queues: u32,
     /// What plays the peer on this machine.
     pub program: PeerProgram,
     /// The clock.
@@ -368,10 +370,14 @@ fn both(cpus: Cpus, same_host: bool) -> Vec<u32> {
 fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Problem> {
     match setting.place {
         Where::Remote(address) => Ok(Place::Remote(address)),
+        Where::Lab => new_lab(setting.queues),
+        Where::Loopback if setting.queues != 1 => Err(Problem::usage("cannot give loopback queues", "it has none")
+            .next("leave --queues out, or measure in a lab: --place lab")),
         Where::Loopback => Ok(Place::Loopback),
-        Where::Lab => new_lab(),
-        Where::Auto => match new_lab() {
+        Where::Auto => match new_lab(setting.queues) {
             Ok(lab) => Ok(lab),
+            // Asked for queues, other than one: loopback would be something else.
+            Err(problem) if setting.queues != 1 => Err(problem),
             Err(problem) => {
                 notes.push(format!(
                     "measured over loopback, which skips the device driver: no lab of two hosts here ({}); as root there \
@@ -384,8 +390,8 @@ fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Probl
     }
 }
 
-fn new_lab() -> Result<Place, Problem> {
-    Lab::up(&LabOptions::default()).map(|lab| Place::Lab(Box::new(lab)))
+fn new_lab(queues: u32) -> Result<Place, Problem> {
+    Lab::up(&LabOptions { queues, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
 }
 
 fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {
@@ -405,6 +411,7 @@ fn setup(bench: &Bench) -> Setup {
         client_cpu: Some(bench.cpus.client),
         server_cpu: bench.cpus.server,
         service_time_ns: bench.service_time_ns,
+        queues: channels::receive_queues(&ends.interface).ok().flatten().unwrap_or(0),
     }
 }
 

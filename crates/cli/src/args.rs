@@ -105,11 +105,14 @@ pub(crate) struct Control {
     /// Groups whose members may, by number
     #[arg(long, value_name = "GID", value_delimiter = ',')]
     pub(crate) allow_gid: Vec<u32>,
+    /// Queues of a device that one user may have, beside root [default: half of them, and the last is root's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) user_queues: Option<u32>,
     /// Where to listen [default: control.sock in /run/sidestep/net-INODE, INODE being the network namespace's]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Detach everything that a control plane that was killed has left behind, and end
-    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "socket"])]
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "socket"])]
     pub(crate) cleanup: bool,
 }
 

@@ -36,6 +36,9 @@ pub(crate) trait Dataplane {
     /// Sockets that are not all bound yet.
     type Kept;
 
+    /// The queues of an interface that can be steered.
+    fn queues(&self, link: &Link) -> u32;
+
     /// How many queues a wish may get.
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal>;
 
@@ -67,6 +70,15 @@ pub(crate) trait Dataplane {
 
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
+
+    /// Sends all TCP to these ports to a stack; again changes nothing.
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal>;
+
+    /// Gives ports back to the kernel.
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]);
+
+    /// The ports whose TCP goes to a stack, in order.
+    fn ports(&self, stack: u32) -> Vec<u16>;
 
     /// Frames on the interface of a stack that went where they should not, by the steering program's names for it, as far as
     /// there were any.

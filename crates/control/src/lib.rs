@@ -8,10 +8,12 @@
 mod daemon;
 mod dataplane;
 mod foreign;
+mod guard;
 mod icmp;
 pub mod mirror;
 mod netlink;
 pub mod permit;
+mod ports;
 mod registry;
 mod state;
 mod sweep;
@@ -20,7 +22,8 @@ mod testing;
 mod twin;
 mod xdp;
 
-use daemon::{Daemon, Listener};
+use daemon::{Daemon, Here, Listener};
+use guard::Guard;
 use mirror::Mirror;
 use permit::Permit;
 use registry::Registry;
@@ -54,7 +57,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
-    let namespace = namespace_cookie()?;
+    let here = here()?;
     let now = Instant::now();
     let mirror = Mirror::open(place::namespace_inode()?, None)?;
     let socket = options.socket.clone().unwrap_or_else(|| place::socket_in(state.directory()));
@@ -64,9 +67,10 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let records = state.records();
     let mut registry = Registry::new(dataplane, state);
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
+    options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
-    let state = Daemon::new(mirror, listener, registry, namespace).run(stop)?;
+    let state = Daemon::new(mirror, listener, registry, here).run(stop)?;
     state.remove()
 }
 
@@ -80,13 +84,15 @@ pub fn cleanup() -> Result<usize, Problem> {
     Ok(freed)
 }
 
-/// What stands for this network namespace and no other, now or later.
-fn namespace_cookie() -> Result<u64, Problem> {
+/// The calling thread's network namespace.
+fn here() -> Result<Here, Problem> {
+    let failed = |error| Problem::failed("cannot tell this network namespace", error).next("it needs Linux 5.14");
+    let guard = Guard::open().map_err(failed)?;
     let cookie = UdpSocket::bind("0.0.0.0:0").and_then(|socket| sidestep_sys::socket::netns_cookie(socket.as_fd()));
-    cookie.map_err(|error| Problem::failed("cannot tell this network namespace", error).next("it needs Linux 5.14"))
+    Ok(Here { cookie: cookie.map_err(failed)?, guard })
 }
 
-/// Every entry holds a kernel socket; the usual limit of 1024 is for programs that do not.
+/// Every entry holds a kernel socket, and every reserved port; the usual limit of 1024 is for programs that do not.
 /// Returns how many there may be.
 fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};

@@ -12,17 +12,29 @@ pub const GROUP: &str = "sidestep";
 pub struct Permit {
     uids: Vec<u32>,
     gids: Vec<u32>,
+    queues_per_user: Option<u32>,
 }
 
 impl Permit {
     /// Root, the user that control runs as, and those named; without any name the members of [`GROUP`].
     pub fn new(uids: &[u32], gids: &[u32]) -> Self {
-        let mut permit = Self { uids: vec![0, sidestep_sys::process::effective_uid()], gids: gids.to_vec() };
+        let mut permit =
+            Self { uids: vec![0, sidestep_sys::process::effective_uid()], gids: gids.to_vec(), queues_per_user: None };
         permit.uids.extend(uids);
         if uids.is_empty() && gids.is_empty() {
             permit.gids.extend(group_id(&fs::read_to_string("/etc/group").unwrap_or_default(), GROUP));
         }
         permit
+    }
+
+    /// Lets one user who is not root have so many queues of a device; without, half of them, and the last is root's.
+    #[must_use]
+    pub fn with_queues_per_user(self, queues: Option<u32>) -> Self {
+        Self { queues_per_user: queues, ..self }
+    }
+
+    pub(crate) fn queues_per_user(&self) -> Option<u32> {
+        self.queues_per_user
     }
 
     /// Whether this peer, a member of `groups` beside its own, may.

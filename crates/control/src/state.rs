@@ -4,6 +4,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sidestep_plane::message::StackFacts;
 use sidestep_sys::Problem;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::process::Process;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -37,6 +38,22 @@ pub(crate) struct Record {
     pub(crate) start_ticks: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    #[serde(with = "OwnerForm", default = "unknown")]
+    pub(crate) owner: Owner,
+}
+
+/// [`Owner`] as it stands in a record.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Owner", rename_all = "snake_case")]
+enum OwnerForm {
+    User(u32),
+    Container(u64),
+    Unknown,
+}
+
+/// Of a record by an earlier release.
+fn unknown() -> Owner {
+    Owner::Unknown
 }
 
 impl Record {
@@ -164,7 +181,15 @@ mod tests {
     fn record(stack: u32) -> Record {
         let this = Process::this().unwrap();
         let (pid, start_ticks) = (this.pid, this.start_ticks);
-        Record { facts: stack_facts(stack, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 8 }
+        Record {
+            facts: stack_facts(stack, "eth1", 0),
+            name: "feed".into(),
+            pid,
+            start_ticks,
+            uid: 7,
+            gid: 8,
+            owner: Owner::Container(9),
+        }
     }
 
     #[test]

@@ -81,11 +81,20 @@ mod tests {
     use crate::state::Record;
     use crate::testing::stack_facts;
     use sidestep_plane::place::namespace_inode;
+    use sidestep_sys::owner::Owner;
     use sidestep_sys::process::Process;
 
     fn record(process: Process) -> Record {
         let (pid, start_ticks) = (process.pid, process.start_ticks);
-        Record { facts: stack_facts(1, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 8 }
+        Record {
+            facts: stack_facts(1, "eth1", 0),
+            name: "feed".into(),
+            pid,
+            start_ticks,
+            uid: 7,
+            gid: 8,
+            owner: Owner::User(7),
+        }
     }
 
     #[test]

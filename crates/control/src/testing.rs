@@ -22,6 +22,7 @@ pub(crate) struct Fake {
     pub(crate) bind_fails: bool,
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
+    pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) adoptable: BTreeSet<u32>,
     pub(crate) lost: Vec<u32>,
     pub(crate) close_fails: bool,
@@ -72,6 +73,10 @@ fn file() -> OwnedFd {
 impl Dataplane for Fake {
     /// How many of the queues are bound, of how many.
     type Kept = (Rc<()>, u32, u32);
+
+    fn queues(&self, link: &Link) -> u32 {
+        u32::from(link.receive_queues)
+    }
 
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         Ok(match &wish.queues {
@@ -139,6 +144,19 @@ impl Dataplane for Fake {
         Ok(())
     }
 
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {
+        self.ports.extend(ports.iter().map(|port| (*port, stack)));
+        Ok(())
+    }
+
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
+        self.ports.retain(|port, owner| *owner != stack || !ports.contains(port));
+    }
+
+    fn ports(&self, stack: u32) -> Vec<u16> {
+        self.ports.iter().filter(|(_, owner)| **owner == stack).map(|(port, _)| *port).collect()
+    }
+
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {
         vec![("pass-stale".into(), u64::from(stack))]
     }
@@ -149,6 +167,7 @@ impl Dataplane for Fake {
         }
         self.open.remove(&stack);
         self.steered.retain(|_, owner| *owner != stack);
+        self.ports.retain(|_, owner| *owner != stack);
         Ok(())
     }
 

@@ -2,12 +2,23 @@
 //!
 //! Without it anybody on the list could take port 22 from sshd. The socket must be of this network namespace, too: in a
 //! namespace of its own every user may bind every port.
+//!
+//! What a socket proves is what the kernel would give it, and nobody else, were it not steered:
+//!
+//! | socket | proves |
+//! |---|---|
+//! | TCP, listening | its port: the kernel lets nobody listen beside it |
+//! | TCP, bound | connections from its port to anywhere, each by name: others may listen there if both share addresses |
+//! | TCP, connected or connecting | the connection that it is: its port may be shared by thousands |
+//! | UDP, bound | its port, and groups |
+//! | UDP, connected | the conversation with its peer, and groups |
 
+use crate::guard::Guard;
 use rustix::net::sockopt::{ipv6_v6only, socket_domain, socket_protocol, socket_type};
-use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
+use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal};
 use sidestep_plane::table::Link;
-use sidestep_sys::socket::{bound_interface, netns_cookie};
+use sidestep_sys::socket::{TcpState, bound_interface, netns_cookie, tcp_state};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
@@ -16,6 +27,8 @@ use std::os::fd::BorrowedFd;
 pub(crate) struct Place<'a> {
     /// The cookie of control's network namespace.
     pub(crate) namespace: u64,
+    /// Of that namespace.
+    pub(crate) guard: &'a Guard,
     /// The stack's interface.
     pub(crate) interface: u32,
     /// All of them.
@@ -25,7 +38,7 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// Whether a socket bound to `device` receives frames of this interface with this VLAN's tag. Two sockets bound to two
     /// devices may have the same port, each without leave of the other.
-    fn is_reached_by(&self, device: u32, vlan: Option<u16>) -> bool {
+    pub(crate) fn is_reached_by(&self, device: u32, vlan: Option<u16>) -> bool {
         let is_its_vlan = |id| {
             let device = self.links.iter().find(|link| link.index == device);
             device.is_some_and(|device| device.vlan == Some((self.interface, id)))
@@ -68,10 +81,47 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
     let bound = getsockname(twin).map_err(|error| failed(error.into()))?;
     let bound = SocketAddr::try_from(bound).map_err(|error| failed(error.into()))?;
     let takes_both = domain == AddressFamily::INET6 && !ipv6_v6only(twin).unwrap_or(true);
-    if bound.port() == entry.local().port() && covers(bound.ip(), entry, takes_both) {
+    if bound.port() != entry.local().port() || !covers(bound.ip(), entry, takes_both) {
+        return Err(refuse(format!("the kernel's socket is bound to {bound}")));
+    }
+    if !place.guard.holds(twin, protocol, domain).map_err(failed)? {
+        return Err(refuse(format!("the kernel's socket was bound to {bound} and no longer holds the port")));
+    }
+    let state = if protocol == Protocol::Tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
+    // One that is connecting has no peer to name.
+    let peer = getpeername(twin).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+    if is_proved(entry, state, bound, peer) {
         return Ok(());
     }
-    Err(refuse(format!("the kernel's socket is bound to {bound}")))
+    let reason = match (state, peer) {
+        (Some(TcpState::Closed), _) => {
+            return Err(refuse("the kernel's socket does not listen, so others may listen on its port".into())
+                .next("call listen(2) before steering to the port"));
+        }
+        (_, Some(peer)) => format!("the kernel's socket is connected to {peer}, which proves that connection alone"),
+        (_, None) => "the kernel's socket is connecting, and may share its port".into(),
+    };
+    Err(refuse(reason))
+}
+
+/// Whether a socket in this `state`, of TCP, holds what the entry takes.
+fn is_proved(entry: &Entry, state: Option<TcpState>, bound: SocketAddr, peer: Option<SocketAddr>) -> bool {
+    let is_connection = state.map_or(peer.is_some(), |state| state == TcpState::Connection);
+    match entry {
+        Entry::Listener { protocol: Protocol::Tcp, .. } => state == Some(TcpState::Listening),
+        Entry::Listener { protocol: Protocol::Udp, .. } => !is_connection,
+        Entry::Flow { local, remote, .. } if is_connection => {
+            bare(bound) == *local && peer.is_some_and(|peer| bare(peer) == *remote)
+        }
+        Entry::Flow { .. } => true,
+        // Everybody may join a group; whose it is is looked at elsewhere.
+        Entry::Multicast { .. } => true,
+    }
+}
+
+/// An address as an entry has it: without what no packet carries.
+fn bare(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// Whether a socket bound to `bound` receives what is sent to the entry's address.
@@ -96,7 +146,9 @@ mod tests {
     }
 
     fn code(entry: &Entry, twin: impl AsFd, namespace: u64) -> Option<Code> {
-        check(entry, twin.as_fd(), Place { namespace, interface: 2, links: &[] }).err().map(|refusal| refusal.code)
+        let guard = Guard::open().unwrap();
+        let place = Place { namespace, guard: &guard, interface: 2, links: &[] };
+        check(entry, twin.as_fd(), place).err().map(|refusal| refusal.code)
     }
 
     #[test]
@@ -135,8 +187,9 @@ mod tests {
         let Ok(()) = sidestep_sys::socket::bind_to_interface(socket.as_fd(), 1) else {
             return eprintln!("skipped: needs Linux 5.7 or root");
         };
+        let guard = Guard::open().unwrap();
         let taken = |entry: &Entry, interface, links: &[Link]| {
-            check(entry, socket.as_fd(), Place { namespace, interface, links }).is_ok()
+            check(entry, socket.as_fd(), Place { namespace, guard: &guard, interface, links }).is_ok()
         };
         assert!(taken(&entry(None), 1, &[]));
         assert!(!taken(&entry(None), 2, &[]), "the port of eth1 may be somebody else's");
@@ -144,6 +197,89 @@ mod tests {
         let links = [vlan];
         assert!(taken(&entry(Some(100)), 2, &links), "the VLAN's own device");
         assert!(!taken(&entry(Some(101)), 2, &links) && !taken(&entry(None), 2, &links));
+    }
+
+    /// With SO_REUSEADDR anybody may bind a port that another server listens on later.
+    #[test]
+    fn a_port_of_tcp_is_proved_by_listening_and_a_connection_by_itself() {
+        let here = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap();
+        let twin = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&twin, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+        let at = SocketAddr::try_from(getsockname(&twin).unwrap()).unwrap();
+        let port = listener(Protocol::Tcp, &at.to_string());
+        let flow = |local, remote| Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan: None };
+        let elsewhere: SocketAddr = "198.18.0.2:9".parse().unwrap();
+        assert_eq!(code(&port, &twin, here), Some(Code::TwinMismatch), "it does not listen");
+        assert_eq!(code(&flow(at, elsewhere), &twin, here), None, "a connection from there");
+        rustix::net::listen(&twin, 4).unwrap();
+        assert_eq!(code(&port, &twin, here), None);
+        assert_eq!(code(&flow(at, elsewhere), &twin, here), None, "one that it may accept");
+        // A connection shares its port, with its listener or with others from here.
+        let client = std::net::TcpStream::connect(at).unwrap();
+        let from = client.local_addr().unwrap();
+        let accepted = rustix::net::accept(&twin).unwrap();
+        assert_eq!(code(&port, &accepted, here), Some(Code::TwinMismatch), "the port of its listener");
+        assert_eq!(code(&flow(at, elsewhere), &accepted, here), Some(Code::TwinMismatch), "another's connection");
+        assert_eq!(code(&flow(at, from), &accepted, here), None, "its own");
+        assert_eq!(code(&flow(from, elsewhere), &client, here), Some(Code::TwinMismatch));
+        rustix::net::shutdown(&twin, rustix::net::Shutdown::Both).unwrap();
+        assert_eq!(code(&port, &twin, here), Some(Code::TwinMismatch), "it listens no more");
+    }
+
+    /// It has a port while it waits for the answer, and no peer yet.
+    #[test]
+    fn a_socket_that_is_connecting_proves_nothing() {
+        let here = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap();
+        let flags = rustix::net::SocketFlags::NONBLOCK;
+        let full = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&full, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+        rustix::net::listen(&full, 0).unwrap();
+        let at = SocketAddr::try_from(getsockname(&full).unwrap()).unwrap();
+        // Linux takes one connection more than the queue has places; the next one gets no answer.
+        let connect = || {
+            let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+            let _ = rustix::net::connect(&socket, &at);
+            socket
+        };
+        let sockets: Vec<_> = (0..4).map(|_| connect()).collect();
+        let last = sockets.last().unwrap();
+        assert_eq!(tcp_state(last.as_fd()).unwrap(), TcpState::Connection);
+        assert!(!matches!(getpeername(last), Ok(Some(_))), "it is connecting");
+        let local = SocketAddr::try_from(getsockname(last).unwrap()).unwrap();
+        let flow = |remote| Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan: None };
+        assert_eq!(code(&flow("198.18.0.2:9".parse().unwrap()), last, here), Some(Code::TwinMismatch));
+        assert_eq!(code(&flow(at), last, here), Some(Code::TwinMismatch));
+    }
+
+    #[test]
+    fn a_connected_socket_of_udp_proves_its_conversation_and_no_port() {
+        let twin = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let here = netns_cookie(twin.as_fd()).unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        twin.connect(peer).unwrap();
+        let local = twin.local_addr().unwrap();
+        let flow = |remote| Entry::Flow { protocol: Protocol::Udp, local, remote, vlan: None };
+        assert_eq!(code(&listener(Protocol::Udp, &local.to_string()), &twin, here), Some(Code::TwinMismatch));
+        assert_eq!(code(&flow("198.18.0.2:9".parse().unwrap()), &twin, here), Some(Code::TwinMismatch));
+        assert_eq!(code(&flow(peer), &twin, here), None);
+    }
+
+    /// The kernel lets go of a port that it chose itself; the socket still names it.
+    #[test]
+    fn a_dead_socket_proves_nothing() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = netns_cookie(server.as_fd()).unwrap();
+        let twin = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        let local = twin.local_addr().unwrap();
+        let accepted = server.accept().unwrap().0;
+        rustix::net::sockopt::set_socket_linger(&accepted, Some(std::time::Duration::ZERO)).unwrap();
+        drop(accepted);
+        assert!(std::io::Read::read(&mut &twin, &mut [0; 1]).is_err(), "reset");
+        assert_eq!(twin.local_addr().unwrap(), local, "it names the port all the same");
+        let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: "198.18.0.2:9".parse().unwrap(), vlan: None };
+        assert_eq!(code(&flow, &twin, here), Some(Code::TwinMismatch));
+        assert_eq!(code(&listener(Protocol::Tcp, &local.to_string()), &twin, here), Some(Code::TwinMismatch));
+        drop(TcpListener::bind(local).expect("it is free"));
     }
 
     fn socket_unbound() -> std::os::fd::OwnedFd {

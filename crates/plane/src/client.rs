@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, QUEUES_MAX, Refusal,
-    Reply, Request, StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, QUEUES_MAX,
+    Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -102,6 +102,13 @@ pub enum Notice {
     },
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Reserved ports are somebody else's by now: no control was there to hold them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A connection to control.
@@ -226,6 +233,14 @@ impl Client {
     /// Gives traffic back to the kernel.
     pub fn unsteer(&mut self, stack: u32, entry: Entry) -> Result<(), Error> {
         self.expect_done(Request::Unsteer { stack, entry }, None)
+    }
+
+    /// Reserves another block of local ports for a stack's outgoing connections.
+    pub fn reserve_ports(&mut self, stack: u32) -> Result<PortBlock, Error> {
+        match self.ask(Request::ReservePorts { stack }, None)?.0 {
+            Reply::Ports(block) => Ok(block),
+            reply => Err(strange(&reply)),
+        }
     }
 
     /// Has the kernel ask for a neighbour; the answer will be in the tables.
@@ -375,6 +390,10 @@ impl Client {
             }
             (0, Reply::Trouble(trouble)) => {
                 self.put_aside(Notice::Trouble(trouble));
+                Ok(None)
+            }
+            (0, Reply::PortsLost { stack, ports }) => {
+                self.put_aside(Notice::PortsLost { stack, ports });
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

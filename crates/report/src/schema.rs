@@ -192,6 +192,9 @@ pub struct Setup {
     /// Time the peer was told to work before each answer (`--service-time`).
     #[serde(default)]
     pub service_time_ns: u64,
+    /// Queues that the measuring end's interface receives by; 0 where that is not known.
+    #[serde(default)]
+    pub queues: u32,
 }
 
 /// One measured distribution with its circumstances.

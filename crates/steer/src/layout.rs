@@ -15,6 +15,8 @@ pub const FLOWS_MAX: u32 = 16_384;
 pub const LISTENERS_MAX: u32 = 1024;
 /// Multicast groups (or channels of a source) of one interface.
 pub const GROUPS_MAX: u32 = 4096;
+/// `PORTS`: rows of the array of TCP ports.
+pub(crate) const PORTS: u32 = 1 << 16;
 /// `COUNTERS_MAX`: more than there are reasons, so that a new reason does not change the map.
 pub(crate) const COUNTERS_MAX: u32 = 64;
 /// The longest label of a stack, bytes; what is longer is cut.
@@ -66,6 +68,9 @@ pub(crate) mod group_key {
 
 /// `struct owner`.
 pub(crate) const OWNER_BYTES: usize = 4;
+
+/// `struct port_owner`.
+pub(crate) const PORT_OWNER_BYTES: usize = 8;
 
 /// `struct stack`.
 pub(crate) mod stack_row {
@@ -180,6 +185,7 @@ mod tests {
     #[test]
     fn values_are_laid_out_as_compiled() {
         assert_layout("owner", OWNER_BYTES, &[("stack", 0)]);
+        assert_layout("port_owner", PORT_OWNER_BYTES, &[("stack_plus_one", 0)]);
         assert_layout(
             "stack",
             stack_row::BYTES,
@@ -227,6 +233,7 @@ mod tests {
         assert_eq!(defined("FLOWS_MAX"), FLOWS_MAX);
         assert_eq!(defined("LISTENERS_MAX"), LISTENERS_MAX);
         assert_eq!(defined("GROUPS_MAX"), GROUPS_MAX);
+        assert_eq!(defined("PORTS"), PORTS);
         assert_eq!(defined("COUNTERS_MAX"), COUNTERS_MAX);
         assert!(crate::Reason::ALL.len() <= COUNTERS_MAX as usize);
         assert_eq!(defined("LABEL_BYTES"), LABEL_BYTES as u32);

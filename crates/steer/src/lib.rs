@@ -24,6 +24,7 @@ mod counters;
 mod entry;
 mod layout;
 mod maps;
+mod ports;
 mod program;
 mod reason;
 mod rehearsal;

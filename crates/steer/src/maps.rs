@@ -4,12 +4,14 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use libbpf_rs::{MapCore, MapHandle, MapType, Object};
+use sidestep_sys::memory::{Access, Mapping};
+use sidestep_sys::words::Words;
 use sidestep_sys::{Problem, bpf};
 
 use crate::entry::Table;
 use crate::layout::{
-    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, QUEUES_MAX, STACKS_MAX, config, flow_key,
-    group_key, listener_key, stack_row,
+    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, PORT_OWNER_BYTES, PORTS, QUEUES_MAX, STACKS_MAX,
+    config, flow_key, group_key, listener_key, stack_row,
 };
 
 /// Handles of all maps. The kernel keeps a map as long as one handle, pin or program has it.
@@ -19,6 +21,9 @@ pub(crate) struct Maps {
     pub(crate) flows: MapHandle,
     pub(crate) listeners: MapHandle,
     pub(crate) groups: MapHandle,
+    pub(crate) ports: MapHandle,
+    /// The rows of `ports`, mapped.
+    pub(crate) port_words: Words,
     pub(crate) stacks: MapHandle,
     pub(crate) heartbeats: MapHandle,
     pub(crate) sockets: MapHandle,
@@ -29,8 +34,8 @@ pub(crate) struct Maps {
 type Shape = (MapType, usize, usize, usize);
 
 /// The names that the program gives its maps, which are those of their pins.
-pub(crate) const NAMES: [&str; 8] =
-    ["config", "flows", "listeners", "groups", "stacks", "heartbeats", "sockets", "counters"];
+pub(crate) const NAMES: [&str; 9] =
+    ["config", "flows", "listeners", "groups", "ports", "stacks", "heartbeats", "sockets", "counters"];
 
 fn shape(name: &str) -> Shape {
     let stacks = STACKS_MAX as usize;
@@ -39,6 +44,7 @@ fn shape(name: &str) -> Shape {
         "flows" => (MapType::Hash, flow_key::BYTES, OWNER_BYTES, FLOWS_MAX as usize),
         "listeners" => (MapType::Hash, listener_key::BYTES, OWNER_BYTES, LISTENERS_MAX as usize),
         "groups" => (MapType::Hash, group_key::BYTES, OWNER_BYTES, GROUPS_MAX as usize),
+        "ports" => (MapType::Array, 4, PORT_OWNER_BYTES, PORTS as usize),
         "stacks" => (MapType::Array, 4, stack_row::BYTES, stacks),
         "heartbeats" => (MapType::ArrayOfMaps, 4, 4, stacks),
         "sockets" => (MapType::Xskmap, 4, 4, stacks * QUEUES_MAX as usize),
@@ -72,11 +78,16 @@ impl Maps {
             }
             Err(missing(name, format!("it has the shape {found:?}, not {:?}: another version made it", shape(name))))
         };
+        let (config, flows, listeners) = (checked("config")?, checked("flows")?, checked("listeners")?);
+        let (groups, ports) = (checked("groups")?, checked("ports")?);
+        let port_words = Mapping::shared(ports.as_fd(), PORTS as usize * PORT_OWNER_BYTES, Access::ReadWrite);
         Ok(Self {
-            config: checked("config")?,
-            flows: checked("flows")?,
-            listeners: checked("listeners")?,
-            groups: checked("groups")?,
+            config,
+            flows,
+            listeners,
+            groups,
+            port_words: Words::over(port_words.map_err(|error| missing("ports", error))?),
+            ports,
             stacks: checked("stacks")?,
             heartbeats: checked("heartbeats")?,
             sockets: checked("sockets")?,
@@ -91,6 +102,7 @@ impl Maps {
             &self.flows,
             &self.listeners,
             &self.groups,
+            &self.ports,
             &self.stacks,
             &self.heartbeats,
             &self.sockets,

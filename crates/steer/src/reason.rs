@@ -60,6 +60,8 @@ reasons! {
         "Frames to a port that a stack has bound, given to its socket.";
     Group "REDIRECT_GROUP" "redirect-group" Redirect false
         "Datagrams to a multicast group that a stack has joined, given to its socket.";
+    Port "REDIRECT_PORT" "redirect-port" Redirect false
+        "Segments to a local port that is reserved for a stack's outgoing connections, given to its socket.";
     Disabled "PASS_DISABLED" "pass-disabled" Pass false
         "Steering is switched off for the interface.";
     Truncated "PASS_TRUNCATED" "pass-truncated" Pass false

@@ -78,6 +78,8 @@ pub struct Swept {
     pub listeners: u32,
     /// Groups.
     pub groups: u32,
+    /// Reserved ports.
+    pub ports: u32,
 }
 
 impl Tables {
@@ -204,6 +206,7 @@ impl Tables {
             }
             Ok(())
         })?;
+        swept.ports = self.sweep_ports(is_doomed);
         Ok(swept)
     }
 

@@ -1,7 +1,7 @@
 //! How many queues a network interface of the calling thread's namespace receives by at present (SIOCETHTOOL, ethtool -l).
 //! rtnetlink tells how many its driver has made room for, which on most devices are more.
 
-use crate::offload::{any_socket, request_for};
+use crate::ethtool::{any_socket, request_for};
 use std::io;
 use std::os::fd::AsRawFd;
 

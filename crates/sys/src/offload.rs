@@ -1,9 +1,10 @@
 //! What a network interface of the calling thread's namespace does in the kernel's place (SIOCETHTOOL, ethtool -k).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use crate::Problem;
+use crate::ethtool::{any_socket, request_for};
 
 /// One offload, by the name that `ethtool -k` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,19 +156,6 @@ pub fn driver(interface: &str) -> Result<String, Problem> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-pub(crate) fn request_for(interface: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all-zero bytes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // One byte is kept for the end of the C string.
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
-    }
-    Ok(request)
-}
-
 fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, data };
     let mut request = request_for(interface)?;
@@ -179,17 +167,6 @@ fn ethtool(interface: &str, command: u32, data: u32) -> io::Result<u32> {
         return Err(io::Error::last_os_error());
     }
     Ok(value.data)
-}
-
-/// The request needs a socket only to say which namespace is meant; a UNIX one exists in every kernel.
-pub(crate) fn any_socket() -> io::Result<OwnedFd> {
-    // SAFETY: socket takes no pointer.
-    let descriptor = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn exists(pid: u32) -> bool {
 
 /// An eye on one process: a pidfd, which becomes readable for poll(2) and epoll(7) the moment the process ends.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct Watch(pub(crate) OwnedFd);
 
 impl Watch {
     /// Watches this very process; `None` when it has ended.
@@ -138,7 +138,7 @@ pub fn wake_exactly() -> io::Result<()> {
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn open_pidfd(pid: u32) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_pidfd(pid: u32) -> io::Result<Option<OwnedFd>> {
     // SAFETY: pidfd_open takes no pointer.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if descriptor < 0 {

@@ -84,6 +84,34 @@ pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What a TCP socket is to the kernel, as far as others' rights depend on it (linux/tcp_states.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// Neither listening nor connected; bound or not.
+    Closed,
+    /// Listening.
+    Listening,
+    /// A connection, or on the way to one: it may share its port with others.
+    Connection,
+}
+
+/// The state of a TCP socket. getpeername(2) cannot tell it: it fails for one that is connecting (SYN-SENT), too.
+pub fn tcp_state(socket: BorrowedFd<'_>) -> io::Result<TcpState> {
+    // The first byte of `struct tcp_info`.
+    let mut state: u8 = 0;
+    let mut size = size_of::<u8>() as libc::socklen_t;
+    // SAFETY: `state` and `size` are valid for the kernel to write to, which writes no more than `size` bytes.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut state).cast(), &raw mut size)
+    };
+    match (result, state) {
+        (0, 7) => Ok(TcpState::Closed),
+        (0, 10) => Ok(TcpState::Listening),
+        (0, _) => Ok(TcpState::Connection),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Not yet in the libc crate (asm-generic/socket.h).
 const SO_PEERGROUPS: i32 = 59;
 
@@ -193,6 +221,21 @@ mod tests {
         let [one, two] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound"));
         let cookie = netns_cookie(one.as_fd()).expect("the option exists since 5.14");
         assert_eq!(netns_cookie(two.as_fd()).expect("as above"), cookie);
+    }
+
+    #[test]
+    fn a_socket_listens_is_connected_or_is_neither() {
+        use std::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+        assert_eq!(tcp_state(listener.as_fd()).expect("it is TCP"), TcpState::Listening);
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        assert_eq!(tcp_state(stream.as_fd()).expect("it is TCP"), TcpState::Connection);
+        // What does not listen any more is neither (inet_shutdown, Linux).
+        // SAFETY: the descriptor is open for the length of the call.
+        assert_eq!(unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) }, 0);
+        assert_eq!(tcp_state(listener.as_fd()).expect("it is TCP"), TcpState::Closed);
+        let datagrams = UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound");
+        assert!(tcp_state(datagrams.as_fd()).is_err());
     }
 
     #[test]

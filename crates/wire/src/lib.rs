@@ -20,6 +20,7 @@ pub mod ipv6;
 pub mod protocol;
 mod refusal;
 pub mod tcp;
+pub mod toeplitz;
 pub mod udp;
 pub mod vlan;
 

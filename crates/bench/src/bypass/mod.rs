@@ -9,7 +9,7 @@ pub(crate) use stream::{StackListener, StackStream};
 use sidestep_control::permit::Permit;
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
-use sidestep_socket::{Engine, EngineOptions};
+use sidestep_socket::{Engine, EngineOptions, Queues};
 use sidestep_sys::{Problem, cpu, interface};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -106,7 +106,8 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
             ..EngineOptions::on(interface)
         },
     };
-    let engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), ..options })?;
+    // Whatever the wire brings is measured, by whatever queue: a device with one loses nothing by it.
+    let engine = Engine::open(&EngineOptions { name: "sidestep bench".into(), queues: Queues::Every, ..options })?;
     match engine.refusal() {
         None => Ok(engine),
         Some((_, text)) => {
@@ -120,9 +121,10 @@ fn note(engine: &Engine) -> String {
     let facts = engine.link();
     let xsk = facts.and_then(|facts| facts.xsks.first());
     let mode = xsk.map_or("", |xsk| xsk.mode.name());
+    let place = facts.map_or("", |facts| &facts.place);
     let why = xsk.and_then(|xsk| xsk.downgrades.first()).map_or_else(String::new, |it| format!(" ({it})"));
     format!(
-        "AF_XDP in {mode} mode{why}; the steering program is attached during these slices only, so that the kernel's \
+        "AF_XDP in {mode} mode on {place}{why}; the steering program is attached during these slices only, so that the kernel's \
          paths are measured without it"
     )
 }

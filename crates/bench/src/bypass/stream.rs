@@ -3,7 +3,7 @@
 use super::{Load, READY_MAX, engine, note};
 use sidestep_link::Link;
 use sidestep_socket::tcp::{Readiness, Shutdown, TcpListener, TcpStream};
-use sidestep_socket::{Engine, Path};
+use sidestep_socket::{Engine, Path, Reason};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -33,12 +33,15 @@ impl StackStream {
 
     fn settle(&mut self, remote: SocketAddr) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect to {remote}"), why);
-        if let Path::Kernel(reason) = self.engine.tcp().path(self.stream).map_err(|error| failed(&error))? {
-            return Err(failed(&reason).next("see sidestep ps, and the counters of its stack"));
-        }
         let deadline = Instant::now() + READY_MAX;
         loop {
             self.engine.poll().map_err(|error| failed(&error))?;
+            match self.engine.tcp().path(self.stream).map_err(|error| failed(&error))? {
+                Path::Accelerated { .. } | Path::Kernel(Reason::Opening) => {}
+                Path::Kernel(reason) => {
+                    return Err(failed(&reason).next("see sidestep ps, and the counters of its stack"));
+                }
+            }
             let ready = self.engine.tcp().readiness(self.stream).map_err(|error| failed(&error))?;
             if ready.has(Readiness::ERROR) {
                 let error = self.engine.tcp().take_error(self.stream).ok().flatten();

@@ -87,7 +87,7 @@ fn host_facts(host: &Host) -> [(&'static str, String); 9] {
     ]
 }
 
-fn setup_facts(setup: &Setup) -> [(&'static str, String); 5] {
+fn setup_facts(setup: &Setup) -> [(&'static str, String); 6] {
     let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
     [
         ("place", setup.place.clone()),
@@ -95,5 +95,7 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 5] {
         ("measuring CPU", cpu(setup.client_cpu)),
         ("peer's CPU", cpu(setup.server_cpu)),
         ("service time, ns", setup.service_time_ns.to_string()),
+        // Not told by documents of before there were several: then there was one.
+        ("queues", setup.queues.max(1).to_string()),
     ]
 }

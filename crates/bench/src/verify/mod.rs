@@ -202,6 +202,7 @@ mod tests {
         Setting {
             place: Where::Loopback,
             ipv6: false,
+            queues: 1,
             program: PeerProgram::Thread,
             clock: Choice::Auto,
             client_cpu: None,

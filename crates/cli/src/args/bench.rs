@@ -49,6 +49,9 @@ pub(crate) struct Place {
     /// Use IPv6 between the ends on this machine
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
+    /// Transmit and receive queues of each end of the lab; path xdp uses all of them
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "to")]
+    pub(crate) queues: u32,
     /// CPUs of the measuring end and of its peer, for paths that pin
     #[arg(long, value_name = "CLIENT[,PEER]")]
     pub(crate) cpus: Option<Cpus>,

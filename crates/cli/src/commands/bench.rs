@@ -120,6 +120,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
             (None, PlaceKind::Loopback) => Where::Loopback,
         },
         ipv6: place.ipv6,
+        queues: place.queues,
         program: PeerProgram::Process(this_program()),
         clock: clock(place.clock),
         client_cpu: place.cpus.map(|cpus| cpus.client),

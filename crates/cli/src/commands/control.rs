@@ -10,7 +10,7 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     if args.cleanup {
         return cleanup();
     }
-    let permit = Permit::new(&args.allow_uid, &args.allow_gid);
+    let permit = Permit::new(&args.allow_uid, &args.allow_gid).with_queues_per_user(args.user_queues);
     let options = Options { interfaces: args.interface, permit, socket: args.socket };
     sidestep_control::run(&options, &*signal::stop_flag()?).map(|()| exit::GOOD)
 }

@@ -96,7 +96,11 @@ fn describe_program(program: &Program, text: &mut String) {
             Mode::Copy => "copy",
             Mode::Generic => "generic",
         };
-        let _ = writeln!(text, "  stack {}  {} {}, {mode}", stack.id, stack.interface, queues(stack));
+        let _ = write!(text, "  stack {}  {} {}, {mode}", stack.id, stack.interface, queues(stack));
+        match stack.ports {
+            0 => text.push('\n'),
+            ports => _ = writeln!(text, ", {ports} local ports"),
+        }
         let counters = program.counters.get(&stack.id).into_iter().flatten();
         counters.for_each(|(name, value)| _ = writeln!(text, "    {name} {value}"));
     }
@@ -136,7 +140,7 @@ mod tests {
     fn queues_are_told_and_those_that_are_somebody_elses() {
         let line = |queues: &[u32], elsewhere| {
             let (queues, interface) = (queues.to_vec(), "eth1".to_owned());
-            super::queues(&StackLine { id: 1, interface, queues, elsewhere, mode: Mode::Copy, entries: 0 })
+            super::queues(&StackLine { id: 1, interface, queues, elsewhere, mode: Mode::Copy, entries: 0, ports: 0 })
         };
         assert_eq!(line(&[0], 0), "queue 0");
         assert_eq!(line(&[3], 7), "queue 3 of 8");

@@ -176,6 +176,7 @@ mod tests {
             elsewhere: 0,
             mode: Mode::Copy,
             entries: 1,
+            ports: 0,
         };
         let program = ClientLine {
             client: 1,

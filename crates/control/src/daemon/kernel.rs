@@ -1,5 +1,6 @@
 //! The kernel, as the registry asks it: through the mirror.
 
+use crate::guard::Guard;
 use crate::mirror::Mirror;
 use crate::netlink::sockets::{self, KernelSocket, Wanted};
 use crate::registry::Host;
@@ -9,7 +10,14 @@ use std::net::IpAddr;
 
 pub(super) struct Kernel<'a> {
     pub(super) mirror: &'a mut Mirror,
-    pub(super) namespace: u64,
+    pub(super) here: &'a Here,
+}
+
+/// The network namespace that is served.
+pub(crate) struct Here {
+    /// What stands for it and no other, now or later.
+    pub(crate) cookie: u64,
+    pub(crate) guard: Guard,
 }
 
 impl Host for Kernel<'_> {
@@ -35,7 +43,11 @@ impl Host for Kernel<'_> {
     }
 
     fn namespace(&self) -> u64 {
-        self.namespace
+        self.here.cookie
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.here.guard
     }
 
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {

@@ -10,6 +10,7 @@ use crate::dataplane::Dataplane;
 use crate::icmp::Errors;
 use crate::mirror::Mirror;
 use crate::registry::{Answer, Client, Keeper, Registry, printable};
+pub(crate) use kernel::Here;
 use kernel::Kernel;
 pub(crate) use listener::Listener;
 use listener::{Arrival, turn_away};
@@ -19,6 +20,7 @@ use sidestep_plane::heartbeat::monotonic_ns;
 use sidestep_plane::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
 use sidestep_plane::table::NeighbourState;
 use sidestep_sys::Problem;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
 use std::collections::BTreeMap;
@@ -49,7 +51,7 @@ pub(crate) struct Daemon<D: Dataplane, K> {
     errors: Errors,
     /// With the user at the other end.
     channels: BTreeMap<u32, (Channel, u32)>,
-    namespace: u64,
+    here: Here,
     /// No descriptors are left: the door is shut until then.
     shut_until: Option<Instant>,
     confirmed_at: Instant,
@@ -59,7 +61,7 @@ pub(crate) struct Daemon<D: Dataplane, K> {
 }
 
 impl<D: Dataplane, K: Keeper> Daemon<D, K> {
-    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, namespace: u64) -> Self {
+    pub(crate) fn new(mirror: Mirror, listener: Listener, registry: Registry<D, K>, here: Here) -> Self {
         let (channels, now) = (BTreeMap::new(), Instant::now());
         let errors = Errors::open();
         let resting = Rest::default();
@@ -69,7 +71,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             registry,
             errors,
             channels,
-            namespace,
+            here,
             shut_until: None,
             confirmed_at: now,
             resting,
@@ -110,8 +112,10 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
-            let kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+            let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
+            self.notify(notices);
+            let notices = self.registry.lost_ports();
             self.notify(notices);
             self.confirm_neighbours();
         }
@@ -132,13 +136,13 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     /// tables are looked after: applications distrust them after three seconds of silence.
     fn serve_in_turn(&mut self, id: u32) -> Result<bool, Problem> {
         let begun = Instant::now();
-        let uid = self.registry.uid(id);
-        if self.resting.has(uid, begun) {
+        let owner = self.registry.owner(id);
+        if self.resting.has(owner, begun) {
             return Ok(false);
         }
         self.serve(id, begun);
         let now = Instant::now();
-        if !self.resting.note(uid, begun, now) {
+        if !self.resting.note(owner, begun, now) {
             return Ok(false);
         }
         self.mirror.drain()?;
@@ -157,8 +161,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
-        for (id, (channel, uid)) in &self.channels {
-            if self.resting.has(*uid, now) {
+        for (id, (channel, _)) in &self.channels {
+            if self.resting.has(self.registry.owner(*id), now) {
                 continue;
             }
             ids.push(*id);
@@ -184,7 +188,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         });
         for Arrival { channel, peer } in arrivals {
             let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
-            match self.registry.admit(peer, process, now) {
+            let owner = Owner::of_peer(channel.as_fd(), &peer);
+            match self.registry.admit(peer, owner, process, now) {
                 Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
                 Err(refusal) => {
                     turn_away(&channel, refusal);
@@ -200,7 +205,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let mut descriptors = Vec::new();
         let (number, answer) = match channel.receive_beside::<Request>(&mut descriptors) {
             Ok(Numbered { number, body }) => {
-                let mut kernel = Kernel { mirror: &mut self.mirror, namespace: self.namespace };
+                let mut kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
                 (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,

@@ -1,6 +1,7 @@
 //! Whose turn it is, where one request takes long: to make the memory of a stack takes about a second for each gibibyte, and
 //! all are served by one thread.
 
+use sidestep_sys::owner::Owner;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,21 @@ const LONG: Duration = Duration::from_millis(20);
 /// Users whose requests took long, each with the time until when the others go first. With as much rest as work one user
 /// gets at most half of the time, whatever number of clients it has.
 #[derive(Debug, Default)]
-pub(super) struct Rest(BTreeMap<u32, Instant>);
+pub(super) struct Rest(BTreeMap<Owner, Instant>);
 
 impl Rest {
     /// A request of this user took from `begun` to `now`; whether that was long.
-    pub(super) fn note(&mut self, uid: u32, begun: Instant, now: Instant) -> bool {
+    pub(super) fn note(&mut self, owner: Owner, begun: Instant, now: Instant) -> bool {
         let took = now.duration_since(begun);
         if took >= LONG {
-            self.0.insert(uid, now + took);
+            self.0.insert(owner, now + took);
         }
         took >= LONG
     }
 
     /// Whether others go first.
-    pub(super) fn has(&self, uid: u32, now: Instant) -> bool {
-        self.0.get(&uid).is_some_and(|until| *until > now)
+    pub(super) fn has(&self, owner: Owner, now: Instant) -> bool {
+        self.0.get(&owner).is_some_and(|until| *until > now)
     }
 
     /// When the first of them is served again.
@@ -38,17 +39,20 @@ impl Rest {
 mod tests {
     use super::*;
 
+    const SEVEN: Owner = Owner::User(7);
+    const EIGHT: Owner = Owner::User(8);
+
     #[test]
     fn who_takes_long_rests_as_long_and_nobody_else_does() {
         let (mut rest, begun) = (Rest::default(), Instant::now());
-        assert!(!rest.note(7, begun, begun + LONG / 2));
-        assert!(!rest.has(7, begun) && rest.end(begun).is_none());
+        assert!(!rest.note(SEVEN, begun, begun + LONG / 2));
+        assert!(!rest.has(SEVEN, begun) && rest.end(begun).is_none());
         let now = begun + 3 * LONG;
-        assert!(rest.note(7, begun, now));
-        assert!(rest.has(7, now) && rest.has(7, now + 2 * LONG) && !rest.has(8, now));
-        assert!(rest.note(8, now, now + LONG));
+        assert!(rest.note(SEVEN, begun, now));
+        assert!(rest.has(SEVEN, now) && rest.has(SEVEN, now + 2 * LONG) && !rest.has(EIGHT, now));
+        assert!(rest.note(EIGHT, now, now + LONG));
         assert_eq!(rest.end(now + LONG), Some(now + 2 * LONG));
-        assert!(!rest.has(7, now + 3 * LONG));
+        assert!(!rest.has(SEVEN, now + 3 * LONG));
         assert_eq!(rest.end(now + 4 * LONG), None);
     }
 }

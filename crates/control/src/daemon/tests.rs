@@ -32,7 +32,8 @@ impl Running {
         let serve = move || {
             let mirror = Mirror::open(0, None).unwrap();
             let registry = Registry::new(Fake::default(), ());
-            Daemon::new(mirror, listener, registry, 0).run(&seen).unwrap();
+            let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
+            Daemon::new(mirror, listener, registry, here).run(&seen).unwrap();
         };
         Self { folder, stop, thread: Some(std::thread::spawn(serve)) }
     }
@@ -143,7 +144,7 @@ fn a_flood_of_connections_is_bounded() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(accepted() < 400, "{} descriptors", accepted());
     let refused = flood.into_iter().map(last_words).filter(|said| said.contains(r#""code":"limit""#)).count();
-    assert!(refused >= 400 - crate::registry::CLIENTS_PER_UID_MAX, "{refused} were told");
+    assert!(refused >= 400 - crate::registry::CLIENTS_PER_USER_MAX, "{refused} were told");
     daemon.assert_serves();
 }
 

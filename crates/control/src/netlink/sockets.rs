@@ -22,32 +22,59 @@ const DONE: u16 = 3;
 const REQUEST: u16 = 1;
 const DUMP: u16 = 0x301;
 
-/// Bytes of a netlink header, of `struct inet_diag_req_v2`, and of an answer up to the user (linux/inet_diag.h).
+/// Bytes of a netlink header, of `struct inet_diag_req_v2`, and of `struct inet_diag_msg` (linux/inet_diag.h).
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = 56;
-const ANSWER_BYTES: usize = 68;
+const ANSWER_BYTES: usize = 72;
+
+/// INET_DIAG_SKV6ONLY: said of sockets of IPv6 that have no peer.
+const ONLY_V6: u16 = 11;
+
+/// The state of TCP in which a socket listens.
+const LISTENS: u8 = 10;
 
 /// A socket that the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSocket {
+    pub(crate) protocol: Protocol,
     pub(crate) local: SocketAddr,
     /// Unspecified where it is not connected.
     pub(crate) remote: SocketAddr,
-    state: u8,
+    /// As linux/tcp_states.h has it; of UDP 1 where it is connected, else 7.
+    pub(crate) state: u8,
     /// Who owns it; root, where nobody has accepted it yet.
     pub(crate) uid: u32,
+    /// As fstat(2) tells it; 0 where nobody has accepted it yet.
+    pub(crate) inode: u64,
+    /// The interface that it is bound to; 0 for none, and where only /proc tells of it.
+    pub(crate) device: u32,
+    /// Whether it takes IPv6 alone; unknown, and false, where only /proc tells of it.
+    pub(crate) is_only_v6: bool,
 }
 
 impl KernelSocket {
     /// Whether it is a connection of TCP that still sends or receives.
     pub(crate) fn is_connection(&self) -> bool {
-        !NO_CONNECTION.contains(&self.state)
+        self.protocol == Protocol::Tcp && !NO_CONNECTION.contains(&self.state)
+    }
+
+    /// Whether it listens for connections of TCP.
+    pub(crate) fn listens(&self) -> bool {
+        self.protocol == Protocol::Tcp && self.state == LISTENS
+    }
+
+    /// One that listens, or receives datagrams.
+    #[cfg(test)]
+    pub(crate) fn sample(protocol: Protocol, local: SocketAddr, remote: SocketAddr, uid: u32) -> Self {
+        Self { protocol, local, remote, state: LISTENS, uid, inode: 4711, device: 0, is_only_v6: false }
     }
 }
 
 /// Which sockets are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
+    /// All of UDP, or all that listen of TCP.
+    Receivers(Protocol),
     /// All with this local port. The kernel looks through its whole table, which takes milliseconds.
     Port(Protocol, u16),
     /// The one connection of TCP from here to there whose frames come by this interface, by one look into the table. A socket
@@ -58,22 +85,29 @@ pub(crate) enum Wanted {
 impl Wanted {
     fn protocol(self) -> Protocol {
         match self {
-            Self::Port(protocol, _) => protocol,
+            Self::Port(protocol, _) | Self::Receivers(protocol) => protocol,
             Self::Connection(..) => Protocol::Tcp,
         }
     }
 
-    fn port(self) -> u16 {
+    /// None for any.
+    fn port(self) -> Option<u16> {
         match self {
-            Self::Port(_, port) => port,
-            Self::Connection(local, ..) => local.port(),
+            Self::Receivers(_) => None,
+            Self::Port(_, port) => Some(port),
+            Self::Connection(local, ..) => Some(local.port()),
         }
+    }
+
+    /// The states to look at, a bit for each. The kernel does not look through connections for listeners alone.
+    fn states(self) -> u32 {
+        if let Self::Receivers(Protocol::Tcp) = self { 1 << LISTENS } else { u32::MAX }
     }
 
     /// Sockets of IPv6 have connections of IPv4, too; the kernel finds those by their IPv4 addresses.
     fn families(self) -> &'static [AddressFamily] {
         match self {
-            Self::Port(..) => &[AddressFamily::INET, AddressFamily::INET6],
+            Self::Port(..) | Self::Receivers(_) => &[AddressFamily::INET, AddressFamily::INET6],
             Self::Connection(SocketAddr::V4(_), ..) => &[AddressFamily::INET],
             Self::Connection(SocketAddr::V6(_), ..) => &[AddressFamily::INET6],
         }
@@ -83,7 +117,10 @@ impl Wanted {
 /// Whether the kernel has such a socket, in the calling thread's network namespace.
 pub(crate) fn any(wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
     let mut found = false;
-    let mut look = |socket: &KernelSocket| found |= socket.local.port() == wanted.port() && is_it(socket);
+    let is_there = |socket: &KernelSocket| {
+        wanted.port().is_none_or(|port| socket.local.port() == port) && 1_u32 << socket.state & wanted.states() != 0
+    };
+    let mut look = |socket: &KernelSocket| found |= is_there(socket) && is_it(socket);
     for family in wanted.families() {
         // Without the kernel's module for it (tcp_diag, udp_diag) the same stands in /proc, slower to read.
         let asked = if is_ambiguous(wanted) { Err(Errno::NOENT.into()) } else { ask(wanted, *family, &mut look) };
@@ -110,7 +147,7 @@ fn ask(wanted: Wanted, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket
         for message in messages(&packet) {
             let buffer = NetlinkBuffer::new(message);
             match buffer.message_type() {
-                BY_FAMILY => answer(buffer.payload()).iter().for_each(&mut *look),
+                BY_FAMILY => answer(wanted.protocol(), buffer.payload()).iter().for_each(&mut *look),
                 DONE => return Ok(()),
                 ERROR if is_one && errno(buffer.payload()) == -Errno::NOENT.raw_os_error() => return Ok(()),
                 ERROR => return Err(io::Error::other("the kernel does not list its sockets")),
@@ -132,19 +169,19 @@ fn question(wanted: Wanted, family: AddressFamily) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + QUESTION_BYTES);
     bytes.extend(((HEADER_BYTES + QUESTION_BYTES) as u32).to_ne_bytes());
     bytes.extend(BY_FAMILY.to_ne_bytes());
-    bytes.extend(if matches!(wanted, Wanted::Port(..)) { DUMP } else { REQUEST }.to_ne_bytes());
+    bytes.extend(if matches!(wanted, Wanted::Connection(..)) { REQUEST } else { DUMP }.to_ne_bytes());
     bytes.extend([0; 8]);
     let number = match wanted.protocol() {
         Protocol::Tcp => ipproto::TCP,
         Protocol::Udp => ipproto::UDP,
     };
-    // Family, protocol, no extras; all states.
+    // Family, protocol, no extras; states.
     bytes.extend([family.as_raw() as u8, number.as_raw().get() as u8, 0, 0]);
-    bytes.extend(u32::MAX.to_ne_bytes());
-    bytes.extend(wanted.port().to_be_bytes());
+    bytes.extend(wanted.states().to_ne_bytes());
+    bytes.extend(wanted.port().unwrap_or(0).to_be_bytes());
     // The peer's port, both addresses, the interface; no cookie.
     match wanted {
-        Wanted::Port(..) => bytes.extend([0; 38]),
+        Wanted::Port(..) | Wanted::Receivers(_) => bytes.extend([0; 38]),
         Wanted::Connection(local, remote, interface) => {
             bytes.extend(remote.port().to_be_bytes());
             bytes.extend(words(local.ip()));
@@ -164,8 +201,9 @@ fn words(address: IpAddr) -> [u8; 16] {
     }
 }
 
-fn answer(bytes: &[u8]) -> Option<KernelSocket> {
-    let bytes: &[u8; ANSWER_BYTES] = bytes.first_chunk()?;
+fn answer(protocol: Protocol, bytes: &[u8]) -> Option<KernelSocket> {
+    let (bytes, attributes) = bytes.split_first_chunk::<ANSWER_BYTES>()?;
+    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let is_v6 = i32::from(bytes[0]) == i32::from(AddressFamily::INET6.as_raw());
     let address = |at: usize| -> IpAddr {
@@ -180,8 +218,25 @@ fn answer(bytes: &[u8]) -> Option<KernelSocket> {
         local: SocketAddr::new(address(8), port(4)),
         remote: SocketAddr::new(address(24), port(6)),
         state: bytes[1],
-        uid: u32::from_ne_bytes([bytes[64], bytes[65], bytes[66], bytes[67]]),
+        uid: word(64),
+        inode: word(68).into(),
+        device: word(40),
+        is_only_v6: attribute(attributes, ONLY_V6).is_some_and(|value| value.first() == Some(&1)),
+        protocol,
     })
+}
+
+/// The value of the first attribute of this type (netlink(7): length, type, value, all padded to four bytes).
+fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let Some((header, _)) = bytes.split_first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = bytes.get(4..length)?;
+        if u16::from_ne_bytes([header[2], header[3]]) == wanted {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
+    }
+    None
 }
 
 /// The same from proc(5): of the thread, as this process may have threads in several namespaces.
@@ -198,19 +253,23 @@ fn read(protocol: Protocol, family: AddressFamily, look: &mut dyn FnMut(&KernelS
         file => file?,
     };
     for line in BufReader::new(file).lines() {
-        line_of(&line?).iter().for_each(&mut *look);
+        line_of(protocol, &line?).iter().for_each(&mut *look);
     }
     Ok(())
 }
 
-/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid ...`; `None` for the headline.
-fn line_of(line: &str) -> Option<KernelSocket> {
-    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...`; `None` for the headline.
+fn line_of(protocol: Protocol, line: &str) -> Option<KernelSocket> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
     Some(KernelSocket {
+        protocol,
         local: address_of(words.get(1)?)?,
         remote: address_of(words.get(2)?)?,
         state: u8::from_str_radix(words.get(3)?, 16).ok()?,
         uid: words.get(7)?.parse().ok()?,
+        inode: words.get(9)?.parse().ok()?,
+        device: 0,
+        is_only_v6: false,
     })
 }
 
@@ -291,12 +350,47 @@ mod tests {
         let (one, port) = (u32::from_ne_bytes([198, 18, 0, 1]), 7000);
         let line =
             format!("   0: {one:08X}:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 1");
-        let read = line_of(&line).unwrap();
-        assert_eq!((read.local, read.uid), ("198.18.0.1:7000".parse().unwrap(), 1000));
-        assert!(!read.is_connection());
-        assert_eq!(line_of("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"), None);
-        assert_eq!(line_of(""), None);
+        let read = line_of(Protocol::Tcp, &line).unwrap();
+        assert_eq!((read.local, read.uid, read.inode), ("198.18.0.1:7000".parse().unwrap(), 1000, 1));
+        assert!(!read.is_connection() && read.listens());
+        let headline =
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+        assert_eq!(line_of(Protocol::Tcp, headline), None);
+        assert_eq!(line_of(Protocol::Tcp, ""), None);
         assert_eq!(address_of("00:1"), None);
-        assert_eq!(answer(&[0; ANSWER_BYTES - 1]), None);
+        assert_eq!(answer(Protocol::Tcp, &[0; ANSWER_BYTES - 1]), None);
+    }
+
+    #[test]
+    fn attributes_are_found_and_broken_ones_end_the_search() {
+        let bytes = [[5, 0, 8, 0], [7, 0, 0, 0], [5, 0, 11, 0], [1, 0, 0, 0]].concat();
+        assert_eq!((attribute(&bytes, 8), attribute(&bytes, ONLY_V6)), (Some(&[7][..]), Some(&[1][..])));
+        assert_eq!(attribute(&bytes, 3), None);
+        assert_eq!(attribute(&[0; 16], 3), None, "one that has no length");
+        assert_eq!(attribute(&[200, 0, 3, 0], 3), None, "one longer than there is");
+    }
+
+    /// Who receives at which address, with what tells sockets apart that share a port.
+    #[test]
+    fn receivers_are_told_with_their_inode_device_and_families() {
+        use rustix::net::sockopt::set_ipv6_v6only;
+        use std::os::fd::AsFd;
+        let Ok(both) = TcpListener::bind("[::]:0") else { return eprintln!("skipped: needs IPv6") };
+        let only = rustix::net::socket(AddressFamily::INET6, rustix::net::SocketType::DGRAM, None).unwrap();
+        set_ipv6_v6only(&only, true).unwrap();
+        rustix::net::bind(&only, &"[::]:0".parse::<SocketAddr>().unwrap()).unwrap();
+        let device = sidestep_sys::socket::bind_to_interface(only.as_fd(), LOOPBACK).map_or(0, |()| LOOPBACK);
+        let inode = |fd: std::os::fd::BorrowedFd<'_>| rustix::fs::fstat(fd).unwrap().st_ino;
+        let mut seen = Vec::new();
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let asked = ask(Wanted::Receivers(protocol), AddressFamily::INET6, &mut |socket| seen.push(*socket));
+            if asked.is_err() {
+                return eprintln!("skipped: this kernel has no sock_diag");
+            }
+        }
+        let of = |fd: std::os::fd::BorrowedFd<'_>| *seen.iter().find(|socket| socket.inode == inode(fd)).unwrap();
+        assert!(of(both.as_fd()).listens() && !of(both.as_fd()).is_only_v6);
+        assert_eq!((of(only.as_fd()).is_only_v6, of(only.as_fd()).device), (true, device));
+        assert!(seen.iter().all(|socket| socket.protocol == Protocol::Udp || socket.listens()));
     }
 }

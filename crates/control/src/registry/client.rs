@@ -2,6 +2,7 @@
 
 use sidestep_plane::message::{Code, NAME_BYTES_MAX, Refusal};
 use sidestep_sys::credentials::Credentials;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::process::{Process, Watch};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -20,6 +21,8 @@ const RESOLVES_PER_SECOND: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) peer: Credentials,
+    /// Whom limits are counted for.
+    pub(crate) owner: Owner,
     /// `None` where control's pid namespace does not show it: then nothing outlives the connection.
     pub(crate) process: Option<Process>,
     pub(crate) watch: Option<Watch>,
@@ -44,10 +47,11 @@ pub(crate) struct Kept {
 }
 
 impl Client {
-    pub(crate) fn new(peer: Credentials, process: Option<Process>, now: Instant) -> Self {
+    pub(crate) fn new(peer: Credentials, owner: Owner, process: Option<Process>, now: Instant) -> Self {
         let watch = process.and_then(|process| Watch::over(process).ok().flatten());
         Self {
             peer,
+            owner,
             // One that cannot be watched must not outlive its connection.
             process: process.filter(|_| watch.is_some()),
             watch,
@@ -132,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let now = Instant::now();
-        let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, None, now);
+        let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, Owner::User(0), None, now);
         for number in 0..1000_u32 {
             client.keep(&Refusal::plain(Code::Taken, format!("port {number}")));
             client.want(1, IpAddr::from(number.to_be_bytes()), now + Duration::from_secs(u64::from(number)));

@@ -26,6 +26,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 elsewhere: stack.facts.elsewhere.len() as u32,
                 mode: stack.facts.mode,
                 entries: stack.entries.len() as u32,
+                ports: self.pool.count(*number),
             })
         };
         ClientLine {

@@ -4,23 +4,32 @@
 mod client;
 mod list;
 mod open;
+mod others;
+mod pool;
+mod share;
 mod steer;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use client::{Client, printable};
 use open::Pending;
+use pool::Pool;
+#[cfg(test)]
+pub(crate) use share::CLIENTS_PER_USER_MAX;
+use share::ENTRIES_MAX;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
+use crate::guard::Guard;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_plane::counters::CountersView;
 use sidestep_plane::message::{
-    Code, Entry, GRACE, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
 use sidestep_plane::table::Link;
 use sidestep_sys::credentials::Credentials;
+use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,25 +37,6 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-
-/// Applications at a time; each costs two descriptors, one more while it opens a stack.
-pub(crate) const CLIENTS_MAX: usize = 256;
-/// Of one user: one user alone must not keep the others out.
-pub(crate) const CLIENTS_PER_UID_MAX: usize = 64;
-/// Stacks of one application: one per queue of a large device.
-pub(crate) const STACKS_PER_CLIENT_MAX: usize = 16;
-/// Stacks of one user.
-pub(crate) const STACKS_PER_UID_MAX: usize = 64;
-/// Queues of one user: those of two large devices. Each costs a descriptor while it is opened.
-pub(crate) const QUEUES_PER_UID_MAX: usize = 128;
-/// Queues of all that are being opened: so many descriptors are control's until they are bound.
-pub(crate) const QUEUES_BEGUN_MAX: usize = 512;
-/// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
-pub(crate) const MEMORY_PER_UID_MAX: u64 = 4 << 30;
-/// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
-pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
-/// Entries of all.
-pub(crate) const ENTRIES_MAX: usize = 16 << 10;
 
 /// How long after a restart an entry may stand without its kernel socket: until its owner is back, and has had time to
 /// show the sockets again, all of them.
@@ -64,6 +54,8 @@ pub(crate) trait Host {
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
     fn namespace(&self) -> u64;
+    /// Tells whether sockets of this network namespace hold their ports.
+    fn guard(&self) -> &Guard;
     /// Whether the kernel has such a socket.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool>;
 }
@@ -128,8 +120,11 @@ pub(crate) struct Registry<D: Dataplane, K> {
     begun: BTreeMap<u32, Pending<D::Kept>>,
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
+    pool: Pool,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
     entries_max: usize,
+    /// What the administrator has set.
+    queues_per_user: Option<u32>,
     next_client: u32,
     next_stack: u32,
     /// Where the next look at the kernel sockets begins.
@@ -148,16 +143,20 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             stacks,
             begun: BTreeMap::new(),
             doomed,
+            pool: Pool::default(),
             entries_max: ENTRIES_MAX,
+            queues_per_user: None,
             next_client: 1,
             next_stack: 1,
             twins_seen: 0,
         }
     }
 
-    /// Leaves so many descriptors to entries: without any left, control could not serve those who are there.
+    /// Leaves so many descriptors to entries and to reserved ports, half to each at most: without any left, control could not
+    /// serve those who are there.
     pub(crate) fn limit_entries(&mut self, descriptors: usize) {
-        self.entries_max = self.entries_max.min(descriptors);
+        let of_ports = self.pool.limit(descriptors / 2);
+        self.entries_max = self.entries_max.min(descriptors - of_ports);
     }
 
     /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
@@ -190,7 +189,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let same = self.clients.iter().find(|(_, client)| client.process == Some(process)).map(|(id, _)| *id);
         let id = same.unwrap_or_else(|| {
             let peer = Credentials { pid: Some(record.pid), uid: record.uid, gid: record.gid };
-            let mut client = Client::new(peer, Some(process), now);
+            let mut client = Client::new(peer, record.owner, Some(process), now);
             client.name.clone_from(&record.name);
             client.has_greeted = true;
             client.leaves_at = Some(now + RESTART_GRACE);
@@ -203,6 +202,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if let Some(client) = self.clients.get_mut(&id) {
             client.stacks.insert(stack);
         }
+        self.adopt_ports(stack);
     }
 
     fn insert(&mut self, client: Client) -> u32 {
@@ -218,19 +218,20 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// A new connection; its number, or why not.
-    pub(crate) fn admit(&mut self, peer: Credentials, process: Option<Process>, now: Instant) -> Result<u32, Refusal> {
-        let of_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+    pub(crate) fn admit(
+        &mut self,
+        peer: Credentials,
+        owner: Owner,
+        process: Option<Process>,
+        now: Instant,
+    ) -> Result<u32, Refusal> {
         if self.closers.is_stuck(peer.uid) {
             let reason = "descriptors that this user has sent cannot be closed";
             return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
                 .next("end the programs that hold them up"));
         }
-        if self.clients.len() >= CLIENTS_MAX || of_user >= CLIENTS_PER_UID_MAX {
-            let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
-            return Err(Refusal::new(Code::Limit, "cannot take another client", reason)
-                .next("end some accelerated programs; sidestep ps lists them"));
-        }
-        Ok(self.insert(Client::new(peer, process, now)))
+        self.check_place(owner)?;
+        Ok(self.insert(Client::new(peer, owner, process, now)))
     }
 
     pub(crate) fn client(&self, id: u32) -> Option<&Client> {
@@ -281,6 +282,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.clients.get(&id).map_or(0, |client| client.peer.uid)
     }
 
+    /// Whom limits are counted for; the same.
+    pub(crate) fn owner(&self, id: u32) -> Owner {
+        self.clients.get(&id).map_or(Owner::User(0), |client| client.owner)
+    }
+
     fn answer(
         &mut self,
         id: u32,
@@ -297,6 +303,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::ReservePorts { stack } => return self.reserve_ports(id, stack),
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
             Request::Report { subject, code } => {
                 let refusal = Refusal::plain(code, subject);
@@ -348,6 +355,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let over: Vec<u32> = self.clients().filter(|(_, client)| is_over(client)).map(|(id, _)| id).collect();
         over.into_iter().for_each(|id| self.remove(id));
         self.begun.retain(|_, pending| pending.due > now);
+        self.pool.expire(now);
         for stack in std::mem::take(&mut self.doomed) {
             self.dispose(stack);
         }
@@ -385,6 +393,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(crate) fn troubled(&self, trouble: Trouble) -> Vec<(u32, Reply)> {
         let mut own = Vec::new();
         let mut any = Vec::new();
+        let reserved = Some(trouble.local.port()).filter(|_| trouble.protocol == Protocol::Tcp);
+        let owner = reserved.and_then(|port| self.pool.owner(port));
+        if let Some(stack) = owner.and_then(|owner| self.stacks.get(&owner)) {
+            return vec![(stack.client, Reply::Trouble(trouble))];
+        }
         for stack in self.stacks.values() {
             let about = || stack.entries.keys().filter(|entry| is_about(&trouble, entry));
             if about().any(|entry| matches!(entry, Entry::Flow { .. })) {
@@ -416,6 +429,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         {
             client.stacks.remove(&stack);
         }
+        self.pool.release(stack, Instant::now());
         self.dispose(stack);
     }
 

@@ -1,9 +1,6 @@
 //! Opening stacks, and taking them up again.
 
-use super::{
-    Answer, Host, Keeper, MEMORY_PER_UID_MAX, QUEUES_BEGUN_MAX, QUEUES_PER_UID_MAX, Registry, STACKS_PER_CLIENT_MAX,
-    STACKS_PER_UID_MAX, Stack,
-};
+use super::{Answer, Host, Keeper, Registry, Stack};
 use crate::dataplane::{Begun, Dataplane, Step};
 use crate::foreign::Foreign;
 use crate::state::Record;
@@ -18,9 +15,10 @@ use std::time::Instant;
 /// A stack that was begun: its application is mapping the rings.
 pub(super) struct Pending<P> {
     kept: P,
-    wish: OpenStack,
+    pub(super) wish: OpenStack,
+    pub(super) interface: u32,
     /// How many it may get.
-    queues: u32,
+    pub(super) queues: u32,
     /// When it is given up.
     pub(super) due: Instant,
 }
@@ -31,12 +29,13 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.begun.remove(&id);
         let thing = thing(&wish);
         let link = usable_link(host.links(), &wish, &thing)?;
-        let queues = self.dataplane.plan(link, &wish)?;
+        let queues = self.share_of_queues(id, link, self.dataplane.plan(link, &wish)?, &thing)?;
         self.check_limits(id, &wish, queues, &thing)?;
+        let interface = link.index;
         let Begun { kept, facts, frames } = self.dataplane.begin(link, &wish, queues)?;
         let mut descriptors = copies::<D>(&kept, 0, 1, &thing)?;
         descriptors.insert(0, frames);
-        self.begun.insert(id, Pending { kept, wish, queues, due: now + BIND_WAIT });
+        self.begun.insert(id, Pending { kept, wish, interface, queues, due: now + BIND_WAIT });
         Ok(Answer { descriptors, ..Answer::plain(Reply::Prepared(facts)) })
     }
 
@@ -51,7 +50,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     /// Binds what was begun, or some more of it.
     pub(super) fn open(&mut self, id: u32, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
         let pending = self.begun.remove(&id).filter(|pending| pending.due > now);
-        let Some(Pending { kept, wish, queues, .. }) = pending else {
+        let Some(Pending { kept, wish, interface, queues, .. }) = pending else {
             let reason = format!("none was begun, or more than {} s ago", BIND_WAIT.as_secs());
             return Err(Refusal::new(Code::NoStack, "cannot bind a stack", reason));
         };
@@ -66,7 +65,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let opened = match self.dataplane.open(stack, &label, link, &wish, kept)? {
             Step::Done(opened) => *opened,
             Step::More(kept) => {
-                self.begun.insert(id, Pending { kept, wish, queues, due: now + BIND_WAIT });
+                self.begun.insert(id, Pending { kept, wish, interface, queues, due: now + BIND_WAIT });
                 return Ok(Answer::plain(Reply::Binding));
             }
         };
@@ -89,40 +88,6 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer { descriptors: vec![opened.heartbeat, page], ..Answer::plain(reply) })
     }
 
-    fn check_limits(&self, id: u32, wish: &OpenStack, queues: u32, thing: &str) -> Result<(), Refusal> {
-        let Some(client) = self.clients.get(&id) else { return Ok(()) };
-        let is_of_user = |other: &u32| self.clients.get(other).is_some_and(|owner| owner.peer.uid == client.peer.uid);
-        let of_user: Vec<&Stack> = self.stacks.values().filter(|stack| is_of_user(&stack.client)).collect();
-        let bytes = |facts: &StackFacts| facts.bytes();
-        let begun: Vec<&Pending<D::Kept>> =
-            self.begun.iter().filter(|(id, _)| is_of_user(id)).map(|(_, pending)| pending).collect();
-        let of_begun = begun.iter().map(|pending| pending.wish.bytes(pending.queues));
-        let memory = of_user.iter().map(|stack| bytes(&stack.facts)).chain(of_begun).sum::<u64>();
-        let queues_of_user = of_user.iter().map(|stack| stack.facts.queues.len()).sum::<usize>()
-            + begun.iter().map(|pending| pending.queues as usize).sum::<usize>();
-        let queues_begun: usize = self.begun.values().map(|pending| pending.queues as usize).sum();
-        let refuse = |reason: String| {
-            Err(Refusal::new(Code::Limit, thing, reason)
-                .next("close stacks that are not needed; sidestep ps lists them"))
-        };
-        if client.stacks.len() >= STACKS_PER_CLIENT_MAX {
-            return refuse(format!("a program has at most {STACKS_PER_CLIENT_MAX} stacks"));
-        }
-        if of_user.len() + begun.len() >= STACKS_PER_UID_MAX {
-            return refuse(format!("a user has at most {STACKS_PER_UID_MAX} stacks"));
-        }
-        if queues_of_user + queues as usize > QUEUES_PER_UID_MAX {
-            return refuse(format!("a user has at most {QUEUES_PER_UID_MAX} queues"));
-        }
-        if queues_begun + queues as usize > QUEUES_BEGUN_MAX {
-            return refuse(format!("at most {QUEUES_BEGUN_MAX} queues are being opened at a time"));
-        }
-        if memory.saturating_add(wish.bytes(queues)) > MEMORY_PER_UID_MAX {
-            return refuse(format!("a user has at most {} GiB of packet memory", MEMORY_PER_UID_MAX >> 30));
-        }
-        Ok(())
-    }
-
     fn remember(&self, id: u32, facts: &StackFacts) -> std::io::Result<()> {
         let Some((client, process)) = self.clients.get(&id).and_then(|client| Some((client, client.process?))) else {
             return Err(std::io::Error::other("its process cannot be watched from here"));
@@ -134,6 +99,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             start_ticks: process.start_ticks,
             uid: client.peer.uid,
             gid: client.peer.gid,
+            owner: client.owner,
         })
     }
 

@@ -1,12 +1,12 @@
 //! Traffic to stacks and back, and neighbours.
 
-use super::{ENTRIES_PER_STACK_MAX, Host, Keeper, Registry, Stack};
+use super::others::Claim;
+use super::{Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
-use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -35,7 +35,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let (Some(twin), true) = (descriptors.pop(), descriptors.is_empty()) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
-        let place = Place { namespace: host.namespace(), interface, links: host.links() };
+        let place = place(host, interface);
         twin::check(&entry, twin.as_fd(), place)?;
         let address = entry.local().ip();
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
@@ -43,46 +43,18 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         // What is proved again after a restart was looked at when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
-        let uid = self.uid(id);
+        let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
         if is_new {
-            refuse_others_loss(&entry, interface, uid, host)?;
+            claim.refuse_loss(host)?;
         }
         self.dataplane.steer(stack, &entry, host.links())?;
-        if is_new && let Err(refusal) = refuse_others_loss(&entry, interface, uid, host) {
+        if is_new && let Err(refusal) = claim.refuse_loss(host) {
             // It began a moment before the rule stood.
             self.dataplane.unsteer(stack, &entry)?;
             return Err(refusal);
         }
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
-    }
-
-    /// Refuses a new entry where there is no room for it, or only other users' room.
-    fn check_share(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
-        let owned = self.owned(id, stack)?;
-        let (count, index) = (owned.entries.len(), owned.facts.index);
-        if owned.entries.contains_key(entry) {
-            return Ok(());
-        }
-        let all: usize = self.stacks.values().map(|stack| stack.entries.len()).sum();
-        let uid = self.uid(id);
-        let of_user = self.stacks.values().filter(|stack| self.uid(stack.client) == uid && stack.facts.index == index);
-        let same = |other: &&Entry| std::mem::discriminant(*other) == std::mem::discriminant(entry);
-        let alike = of_user.flat_map(|stack| stack.entries.keys()).filter(same).count();
-        let share = match entry {
-            Entry::Flow { .. } => FLOWS_MAX,
-            Entry::Listener { .. } => LISTENERS_MAX,
-            Entry::Multicast { .. } => GROUPS_MAX,
-        } as usize
-            / 2;
-        let reason = match () {
-            () if count >= ENTRIES_PER_STACK_MAX => format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries"),
-            () if all >= self.entries_max => format!("all together have at most {}", self.entries_max),
-            () if alike >= share => format!("a user has at most {share} of this kind on an interface"),
-            () => return Ok(()),
-        };
-        let refusal = Refusal::new(Code::Limit, format!("cannot steer {entry}"), reason);
-        Err(refusal.next("steer the listening port instead of each flow"))
     }
 
     pub(super) fn unsteer(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
@@ -95,34 +67,36 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(())
     }
 
-    /// Gives back entries whose kernel socket is no longer bound where it was, or has not been shown again after a restart:
-    /// its port may be somebody else's by now.
+    /// Gives back entries whose kernel socket no longer proves a right to them, or whose port another user has come to hold, or
+    /// whose socket has not been shown again after a restart: the port may be somebody else's by now.
     /// Returns whom to tell.
     pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) -> Vec<(u32, Reply)> {
-        let (namespace, links) = (host.namespace(), host.links());
+        let receivers = self.receivers(host);
         let is_lost = |stack: &Stack, entry: &Entry, twin: &Option<Foreign>| match twin {
             Some(twin) => {
-                let place = Place { namespace, interface: stack.facts.index, links };
-                twin::check(entry, twin.as_fd(), place).is_err()
+                let (place, uid) = (place(host, stack.facts.index), self.uid(stack.client));
+                let claim = Claim { entry, uid, twin: inode(twin), place };
+                let checked = twin::check(entry, twin.as_fd(), place);
+                checked.and_then(|()| claim.refuse_latecomers(&receivers)).err().map(|refusal| refusal.reason)
             }
-            None => stack.proof_due.is_some_and(|due| due <= now),
+            None => {
+                let is_due = stack.proof_due.is_some_and(|due| due <= now);
+                is_due.then(|| "its owner has not shown a socket that holds the port".to_owned())
+            }
         };
         let entries =
             self.stacks.iter().flat_map(|(id, stack)| stack.entries.iter().map(move |entry| (*id, stack, entry)));
         let count = entries.clone().count();
         let from = if count == 0 { 0 } else { self.twins_seen % count };
-        let lost: Vec<(u32, Entry)> = entries
+        let lost: Vec<(u32, Entry, String)> = entries
             .skip(from)
             .take(TWINS_PER_TURN)
-            .filter(|(_, stack, (entry, twin))| is_lost(stack, entry, twin))
-            .map(|(id, _, (entry, _))| (id, *entry))
+            .filter_map(|(id, stack, (entry, twin))| Some((id, *entry, is_lost(stack, entry, twin)?)))
             .collect();
         self.twins_seen = if from + TWINS_PER_TURN >= count { 0 } else { from + TWINS_PER_TURN };
         let mut notices = Vec::new();
-        for (stack, entry) in lost {
-            sidestep_sys::problem::say(format!(
-                "{entry} goes back to the kernel: no socket of its owner holds the port"
-            ));
+        for (stack, entry, reason) in lost {
+            sidestep_sys::problem::say(format!("{entry} goes back to the kernel: {reason}"));
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
             if self.dataplane.unsteer(stack, &entry).is_ok() {
                 facts.entries.remove(&entry);
@@ -130,6 +104,25 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             }
         }
         notices
+    }
+
+    /// The kernel's sockets that listen or receive datagrams, as far as the rules of a user who is not root may be in their
+    /// way. Where they cannot be asked for nobody has come: what stands was looked at when it was made.
+    fn receivers(&self, host: &dyn Host) -> Vec<KernelSocket> {
+        let mut receivers = Vec::new();
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let is_its = |stack: &Stack| stack.entries.keys().any(|entry| entry.protocol() == protocol);
+            if self.stacks.values().any(|stack| self.uid(stack.client) != 0 && is_its(stack)) {
+                let mut keep = |socket: &KernelSocket| {
+                    receivers.push(*socket);
+                    false
+                };
+                if let Err(error) = host.has_socket(Wanted::Receivers(protocol), &mut keep) {
+                    sidestep_sys::problem::say(format!("cannot look whose ports are steered: {error}"));
+                }
+            }
+        }
+        receivers
     }
 
     pub(super) fn resolve(
@@ -158,52 +151,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 }
 
-/// Refuses what would take packets away from sockets of the kernel that the twin gives no right to.
-///
-/// A connection of TCP that the kernel has would be reset by a stack that does not know it, or read by a user who has bound
-/// its port beside it, which SO_REUSEADDR allows to everybody. Connections within this host are never steered. A group is
-/// received by every socket that has joined it, and by one stack alone once it is steered.
-fn refuse_others_loss(entry: &Entry, interface: u32, uid: u32, host: &dyn Host) -> Result<(), Refusal> {
-    let thing = || format!("cannot steer {entry}");
-    let local = entry.local();
-    let unknown = |error: std::io::Error| Refusal::new(Code::Kernel, thing(), error);
-    let is_there =
-        |ours: IpAddr| local.ip() == ours || local.ip().is_unspecified() && local.is_ipv4() == ours.is_ipv4();
-    match entry {
-        Entry::Listener { protocol: Protocol::Tcp, .. } | Entry::Flow { protocol: Protocol::Tcp, .. } => {
-            let mut is_cut = |socket: &KernelSocket| {
-                let peer = socket.remote.ip();
-                let is_outside = !peer.is_loopback() && !host.is_local(peer);
-                let is_its = if let Entry::Flow { remote, .. } = entry { *remote == socket.remote } else { true };
-                socket.is_connection() && is_outside && is_its && is_there(socket.local.ip())
-            };
-            let wanted = match entry {
-                // One of a VLAN comes by another interface, upon this one.
-                Entry::Flow { remote, vlan: None, .. } if !local.ip().is_unspecified() => {
-                    Wanted::Connection(local, *remote, interface)
-                }
-                _ => Wanted::Port(Protocol::Tcp, local.port()),
-            };
-            if host.has_socket(wanted, &mut is_cut).map_err(unknown)? {
-                let next = format!("wait until they are over: ss -tnp sport = :{}", local.port());
-                return Err(Refusal::plain(Code::KernelConnections, thing()).next(next));
-            }
-        }
-        Entry::Multicast { .. } if uid != 0 => {
-            let mut is_others = |socket: &KernelSocket| socket.uid != uid && is_bound_for(socket, local.ip());
-            if host.has_socket(Wanted::Port(Protocol::Udp, local.port()), &mut is_others).map_err(unknown)? {
-                let reason = "another user's socket has this port, and would no longer receive the group";
-                let next = format!("see whose: ss -uanp sport = :{}", local.port());
-                return Err(Refusal::new(Code::Taken, thing(), reason).next(next));
-            }
-        }
-        Entry::Multicast { .. } | Entry::Listener { .. } | Entry::Flow { .. } => {}
-    }
-    Ok(())
+fn place(host: &dyn Host, interface: u32) -> Place<'_> {
+    Place { namespace: host.namespace(), guard: host.guard(), interface, links: host.links() }
 }
 
-/// Whether a socket can receive what is sent to a group: bound to it, or to any address. One of IPv6 may take both families.
-fn is_bound_for(socket: &KernelSocket, group: IpAddr) -> bool {
-    let bound = socket.local.ip();
-    bound == group || bound.is_unspecified() && (bound.is_ipv6() || group.is_ipv4())
+/// Which socket it is. Of one that cannot be asked nobody else has the number either.
+fn inode(twin: &Foreign) -> u64 {
+    rustix::fs::fstat(twin.as_fd()).map_or(u64::MAX, |facts| facts.st_ino)
 }

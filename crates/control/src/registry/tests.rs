@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{Fake, link, stack_facts};
+use share::{CLIENTS_MAX, CLIENTS_OF_ROOT, CLIENTS_PER_USER_MAX, STACKS_PER_CLIENT_MAX};
 use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -9,10 +10,13 @@ use std::time::Duration;
 
 mod opening;
 mod others;
+mod pool;
+mod shares;
 
 struct FakeHost {
     links: Vec<Link>,
     namespace: u64,
+    guard: Guard,
     asked: Vec<(u32, IpAddr)>,
     /// Nobody else has any socket of UDP.
     are_groups_free: bool,
@@ -40,13 +44,17 @@ impl Host for FakeHost {
         self.namespace
     }
 
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     /// Loopback is a place like others here.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
         let all = match wanted {
             Wanted::Port(Protocol::Udp, _) if self.are_groups_free => return Ok(false),
             // Its addresses are not those that the kernel knows.
             Wanted::Connection(local, ..) => Wanted::Port(Protocol::Tcp, local.port()),
-            Wanted::Port(..) => wanted,
+            Wanted::Port(..) | Wanted::Receivers(_) => wanted,
         };
         crate::netlink::sockets::any(all, &mut |socket| is_it(&self.elsewhere(socket)))
     }
@@ -74,14 +82,15 @@ impl Case {
         let namespace = sidestep_sys::socket::netns_cookie(socket.as_fd()).unwrap();
         let vlan = Link { vlan: Some((2, 100)), ..link(3, "eth1.100") };
         let links = vec![link(2, "eth1"), vlan, Link { is_up: false, ..link(4, "eth2") }];
-        let host = FakeHost { links, namespace, asked: Vec::new(), are_groups_free: false };
+        let guard = Guard::open().unwrap();
+        let host = FakeHost { links, namespace, guard, asked: Vec::new(), are_groups_free: false };
         Self { registry: Registry::new(Fake::default(), ()), host, now: Instant::now() }
     }
 
     /// A client of this very process.
     fn client(&mut self, uid: u32) -> u32 {
         let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
-        let id = self.registry.admit(peer, Some(Process::this().unwrap()), self.now).unwrap();
+        let id = self.registry.admit(peer, Owner::User(peer.uid), Some(Process::this().unwrap()), self.now).unwrap();
         let hello = Request::Hello { version: VERSION, name: "feed".into() };
         assert!(matches!(self.ask(id, hello), Reply::Welcome { .. }));
         id
@@ -136,7 +145,7 @@ fn port() -> (UdpSocket, Entry) {
 fn a_greeting_comes_first_and_once_and_of_the_same_version() {
     let mut case = Case::new();
     let peer = Credentials { pid: None, uid: 7, gid: 7 };
-    let id = case.registry.admit(peer, None, case.now).unwrap();
+    let id = case.registry.admit(peer, Owner::User(peer.uid), None, case.now).unwrap();
     let answer = case.registry.handle(id, Request::List { from: 0 }, Vec::new(), &mut case.host, case.now);
     assert!(answer.is_last);
     let newer = Request::Hello { version: VERSION + 1, name: String::new() };
@@ -259,7 +268,8 @@ fn a_lost_connection_may_come_back_and_a_stranger_gets_nothing_of_it() {
     case.registry.hang_up(one, case.now);
     case.registry.expire(case.now);
     assert!(case.registry.dataplane.open.contains(&stack), "its process lives");
-    let stranger = case.registry.admit(Credentials { pid: Some(1), uid: 7, gid: 7 }, None, case.now).unwrap();
+    let stranger =
+        case.registry.admit(Credentials { pid: Some(1), uid: 7, gid: 7 }, Owner::User(7), None, case.now).unwrap();
     let hello = Request::Hello { version: VERSION, name: String::new() };
     case.ask(stranger, hello);
     assert_eq!(case.code(stranger, Request::ResumeStack { stack }), Some(Code::NoStack));
@@ -283,7 +293,7 @@ fn a_dead_owner_loses_its_stacks_at_once() {
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let process = Process::of(child.id()).unwrap().unwrap();
     let peer = Credentials { pid: Some(child.id()), uid: 7, gid: 7 };
-    let id = case.registry.admit(peer, Some(process), case.now).unwrap();
+    let id = case.registry.admit(peer, Owner::User(peer.uid), Some(process), case.now).unwrap();
     case.ask(id, Request::Hello { version: VERSION, name: "child".into() });
     case.open(id);
     case.registry.expire(case.now);
@@ -319,16 +329,24 @@ fn nobody_gets_more_than_a_share() {
     let huge = OpenStack { frames: u32::MAX, frame_bytes: 4096, ..OpenStack::on("eth1") };
     assert_eq!(case.code(other, Request::OpenStack(huge)), Some(Code::Limit));
     let peer = Credentials { pid: None, uid: 9, gid: 9 };
-    let admitted = (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, None, case.now).is_ok()).count();
-    assert_eq!(admitted, CLIENTS_PER_UID_MAX);
+    let admitted =
+        (0..CLIENTS_MAX).filter(|_| case.registry.admit(peer, Owner::User(peer.uid), None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_PER_USER_MAX);
     let others = (0..CLIENTS_MAX as u32).map(|uid| Credentials { pid: None, uid: 100 + uid, gid: 0 });
-    let admitted = others.filter(|peer| case.registry.admit(*peer, None, case.now).is_ok()).count();
-    assert_eq!(admitted, CLIENTS_MAX - CLIENTS_PER_UID_MAX - 2);
+    let admitted =
+        others.filter(|peer| case.registry.admit(*peer, Owner::User(peer.uid), None, case.now).is_ok()).count();
+    assert_eq!(admitted, CLIENTS_MAX - CLIENTS_OF_ROOT - CLIENTS_PER_USER_MAX - 2);
+    let root = Credentials { pid: None, uid: 0, gid: 0 };
+    let mut admit = |owner| case.registry.admit(root, owner, None, case.now).is_ok();
+    assert!(!admit(Owner::Container(1)) && !admit(Owner::Unknown), "root of its own namespace alone");
+    let admitted = (0..CLIENTS_MAX).filter(|_| admit(Owner::User(0))).count();
+    assert_eq!(admitted, CLIENTS_OF_ROOT);
 }
 
 #[test]
 fn every_page_fits_a_packet_and_all_of_them_are_the_list() {
     let mut case = Case::new();
+    case.registry.set_queues_per_user(1000);
     for uid in 0..40 {
         let id = case.client(1000 + uid);
         (0..STACKS_PER_CLIENT_MAX).for_each(|_| _ = case.open(id));
@@ -369,6 +387,7 @@ fn a_restart_keeps_the_stacks_of_the_living() {
         start_ticks,
         uid: 7,
         gid: 7,
+        owner: Owner::User(7),
     };
     let mut case = Case::new();
     case.registry.dataplane.adoptable.extend([3, 4, 5]);
@@ -386,7 +405,15 @@ fn a_restart_keeps_the_stacks_of_the_living() {
 fn after_a_restart_a_port_is_proved_again_or_given_back() {
     let this = Process::this().unwrap();
     let (pid, start_ticks) = (this.pid, this.start_ticks);
-    let record = Record { facts: stack_facts(3, "eth1", 0), name: "feed".into(), pid, start_ticks, uid: 7, gid: 7 };
+    let record = Record {
+        facts: stack_facts(3, "eth1", 0),
+        name: "feed".into(),
+        pid,
+        start_ticks,
+        uid: 7,
+        gid: 7,
+        owner: Owner::User(7),
+    };
     let mut case = Case::new();
     let ((shown, entry), (_closed, forgotten)) = (port(), port());
     case.registry.dataplane.adoptable.insert(3);

@@ -73,11 +73,17 @@ impl Interface {
             let and_there = if is_veth { "rxvlan off, and at the other end of the veth txvlan" } else { "rxvlan" };
             return refuse("the device takes the tags of VLANs out of frames before they are seen", and_there);
         }
-        let is_merged = || offload::read(name, Offload::Gro).unwrap_or(true);
-        if entry.protocol() == Protocol::Tcp && self.mode() == Mode::Generic && is_merged() {
-            return refuse("in generic mode segments are merged to longer ones before they are seen", "gro");
+        if entry.protocol() == Protocol::Tcp { self.refuse_merged(&format!("cannot steer {entry}")) } else { Ok(()) }
+    }
+
+    /// Refuses segments that the program would not see as they were sent.
+    pub(super) fn refuse_merged(&self, thing: &str) -> Result<(), Refusal> {
+        let name = &self.steering.facts().interface;
+        if self.mode() != Mode::Generic || !offload::read(name, Offload::Gro).unwrap_or(true) {
+            return Ok(());
         }
-        Ok(())
+        let reason = "in generic mode segments are merged to longer ones before they are seen";
+        Err(Refusal::new(Code::Offload, thing, reason).next(format!("ethtool -K {name} gro off")))
     }
 
     /// What cannot be asked counts as attached: nothing is taken from anybody for a failed question.

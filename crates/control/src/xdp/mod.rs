@@ -241,6 +241,10 @@ fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
 impl Dataplane for Xdp {
     type Kept = Sockets;
 
+    fn queues(&self, link: &Link) -> u32 {
+        socket::steerable(link)
+    }
+
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         if !self.served.is_empty() && !self.served.contains(&link.name) {
             return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
@@ -335,6 +339,26 @@ impl Dataplane for Xdp {
         let removed = interface.steering.tables().remove(placed.id, &ours(entry));
         let failed = |problem: Problem| Refusal::of(Code::Kernel, format!("cannot give back {entry}"), &problem);
         removed.map(|_| ()).map_err(failed)
+    }
+
+    fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {
+        let (interface, placed) = self.placed(stack)?;
+        let thing = format!("cannot reserve ports for stack {stack}");
+        interface.refuse_merged(&thing)?;
+        let added = interface.steering.tables().add_ports(placed.id, ports);
+        added.map_err(|problem| Refusal::of(Code::Kernel, thing, &problem))
+    }
+
+    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
+        if let Ok((interface, placed)) = self.placed(stack) {
+            interface.steering.tables().remove_ports(placed.id, ports);
+        }
+    }
+
+    fn ports(&self, stack: u32) -> Vec<u16> {
+        self.placed(stack)
+            .map(|(interface, placed)| interface.steering.tables().ports_of(placed.id))
+            .unwrap_or_default()
     }
 
     fn counted(&self, stack: u32) -> Vec<(String, u64)> {

@@ -47,6 +47,11 @@ pub(super) fn receiving(link: &Link) -> u32 {
     channels::receive_queues(&link.name).ok().flatten().unwrap_or_else(|| u32::from(link.receive_queues))
 }
 
+/// Those of them that can be steered.
+pub(super) fn steerable(link: &Link) -> u32 {
+    receiving(link).min(QUEUES_MAX)
+}
+
 /// How many sockets a wish takes. `used` are the queues of other stacks.
 pub(super) fn plan(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<u32, Refusal> {
     let (free, _) = candidates(link, wish, used)?;
@@ -121,6 +126,11 @@ impl Sockets {
                 }
             }
         }
+        if self.bound.len() == self.unbound.len() && wish.queues != Queues::Any {
+            let beyond = self.left.take().into_iter().flatten();
+            beyond.for_each(|queue| miss(&mut self.missing, queue, "it is beyond the share of its user"));
+            self.left = Some(VecDeque::new());
+        }
         Ok(self.bound.len() == self.unbound.len() || self.left.as_ref().is_some_and(VecDeque::is_empty))
     }
 
@@ -164,7 +174,7 @@ fn thing(link: &Link) -> String {
 
 /// The queues to try, and those that are wanted and belong to other stacks; an error if there is none to try.
 fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, Vec<u32>), Refusal> {
-    let count = receiving(link).min(QUEUES_MAX);
+    let count = steerable(link);
     let refuse =
         |code, reason: String| Err(Refusal::new(code, thing(link), reason).next("sidestep ps shows who has which"));
     let wanted: BTreeSet<u32> = match &wish.queues {

@@ -14,6 +14,8 @@
 //!                                  <-   Stack {id, queues, mode, ...}       + heartbeat, counters
 //!   Steer {stack, entry}  + twin   ->
 //!                                  <-   Done | Refused {code, thing, reason, next}
+//!   ReservePorts {stack}           ->
+//!                                  <-   Ports {first, members}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
 //!                                  <-   Trouble {kind, local, ...}           number 0, too
 //! ```
@@ -26,6 +28,7 @@
 
 mod channel;
 mod entry;
+mod ports;
 mod queues;
 mod refusal;
 mod stack;
@@ -33,6 +36,7 @@ mod trouble;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
 pub use refusal::{Code, Refusal};
 pub use sidestep_sys::channels::ranges;
@@ -114,6 +118,12 @@ pub enum Request {
         /// Which traffic.
         entry: Entry,
     },
+    /// Reserves another block of local ports for outgoing connections of a stack: control holds them in the kernel, so that
+    /// nobody else gets them, and sends all TCP to them to the stack. They are the stack's until it is closed.
+    ReservePorts {
+        /// The stack.
+        stack: u32,
+    },
     /// Makes the kernel ask for, or confirm, a neighbour's Ethernet address. The answer is in the table, later.
     Resolve {
         /// The neighbour.
@@ -173,6 +183,8 @@ pub enum Reply {
     Binding,
     /// To [`Request::BindStack`]; heartbeat and counters come along. To [`Request::ResumeStack`] without.
     Stack(StackFacts),
+    /// To [`Request::ReservePorts`].
+    Ports(PortBlock),
     /// It is done.
     Done,
     /// It is not, and nothing has changed.
@@ -213,6 +225,13 @@ pub enum Reply {
     },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
+    /// Number 0: reserved ports that somebody else bound while no control was there to hold them. The kernel has them.
+    PortsLost {
+        /// The stack.
+        stack: u32,
+        /// Which ports.
+        ports: PortBlock,
+    },
 }
 
 /// A client in the list.
@@ -249,6 +268,8 @@ pub struct StackLine {
     pub mode: Mode,
     /// Rules that send traffic to it.
     pub entries: u32,
+    /// Local ports that are reserved for its outgoing connections.
+    pub ports: u32,
 }
 
 /// One line of a client's details.

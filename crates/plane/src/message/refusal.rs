@@ -105,6 +105,8 @@ codes! {
     KernelConnections,
     /// the device changes frames before they are seen
     Offload,
+    /// the host forwards packets, so what comes to a port may be for others
+    Forwards,
     /// packets for it may come by a queue of the device that is not this stack's
     QueueElsewhere,
 }

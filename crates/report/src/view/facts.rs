@@ -76,6 +76,9 @@ pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     if setup.service_time_ns > 0 {
         facts.push(("service time", format!("{} before each answer", number::time(setup.service_time_ns as f64))));
     }
+    if setup.queues > 1 {
+        facts.push(("queues of the interface", setup.queues.to_string()));
+    }
     facts.retain(|(_, value)| !value.is_empty());
     facts
 }

@@ -70,6 +70,7 @@ impl Engine {
         }
         self.tidy_streams();
         self.tidy_listeners(now_ns);
+        self.tidy_openings(now_ns);
         if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
             self.hear();
         }
@@ -99,6 +100,9 @@ impl Engine {
                 Event::Opened(parts) => self.revive(*parts),
                 Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
                 Event::GivenBack(entry, reason) => self.go_without(entry, reason),
+                Event::Ports(answer) => self.streams.ports.answered(answer, self.heart.now_ns()),
+                Event::PortsLost(ports) => self.tcp().go_without_ports(&ports),
+                Event::Spread(spread) => self.streams.ports.learn(spread),
             }
         }
     }

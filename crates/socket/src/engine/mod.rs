@@ -23,7 +23,7 @@ use crate::reason::{Path, Reason};
 use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
-use queues::OurQueues;
+pub(crate) use queues::OurQueues;
 use reopen::Remains;
 use share::Room;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};

@@ -78,11 +78,11 @@ fn find(options: &EngineOptions) -> Found {
     let (mut held, mut fast, mut refusal) = (None, None, None);
     match opened {
         Ok(stack) => {
-            let number = stack.facts.id;
+            let (number, interface) = (stack.facts.id, stack.facts.index);
             match accelerate(&mut client, stack, options) {
                 Ok((built, counters_page)) => {
                     fast = Some(built);
-                    held = Some(Held { stack: number, counters_page });
+                    held = Some(Held { stack: number, interface, counters_page });
                 }
                 Err(problem) => {
                     let _ = client.close_stack(number);

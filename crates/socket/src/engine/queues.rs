@@ -21,6 +21,11 @@ impl OurQueues {
         }
     }
 
+    /// Whether a queue is ours.
+    pub(crate) fn has(&self, queue: u32) -> bool {
+        self.ours.contains(&queue)
+    }
+
     /// Whether the device may bring the answers of a connection by a queue that is not ours: they would be lost to it.
     pub(crate) fn may_miss(&self) -> Result<(), Reason> {
         if self.has_others { Err(Reason::QueueElsewhere) } else { Ok(()) }

@@ -65,15 +65,19 @@ impl Engine {
     pub fn connect(&mut self, handle: Handle, peer: SocketAddr) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
         let place = self.place(handle).map_err(|error| failed(&error))?;
+        // A socket that is connected does not prove its port: what came by that goes back first.
+        self.withdraw(place);
         let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
-        socket.twin.connect(peer).map_err(|error| {
+        let connected = socket.twin.connect(peer);
+        if connected.is_ok() {
+            socket.local = socket.twin.local().unwrap_or(socket.local);
+            (socket.peer, socket.is_twin_ready) = (Some(peer), true);
+            socket.flows.clear();
+        }
+        self.accelerate(place);
+        connected.map_err(|error| {
             failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
         })?;
-        socket.local = socket.twin.local().map_err(|error| failed(&error))?;
-        (socket.peer, socket.is_twin_ready) = (Some(peer), true);
-        socket.flows.clear();
-        self.withdraw(place);
-        self.accelerate(place);
         self.count_sockets();
         Ok(())
     }
@@ -264,7 +268,8 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     Ok(match (socket.peer, local) {
         // What is sent to a group is steered when it is joined.
         _ if local.ip().is_multicast() => Vec::new(),
-        (Some(peer), _) if peer.ip().is_multicast() => vec![listener(local)],
+        // Who is connected receives from its peer alone, and a group sends nothing.
+        (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
         (Some(remote), _) => {
             fast.queues.may_miss()?;
             vec![Entry::Flow { protocol, local, remote, vlan }]

@@ -1,14 +1,23 @@
 //! The thread beside the owner: it sleeps on the connection to control and on the kernel twins, so that the owner's loop
 //! learns of both by one load and never waits for either.
 
+mod answer;
+#[cfg(test)]
+mod fake;
+mod spread;
+#[cfg(test)]
+mod tests;
 mod thread;
+
+pub(crate) use answer::{Answer, Question};
 
 use crate::reason::Reason;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_plane::client::Client;
 use sidestep_plane::counters::Counters;
 use sidestep_plane::heartbeat::Heartbeat;
-use sidestep_plane::message::{Code, Entry, OpenStack, StackFacts, Trouble};
+use sidestep_plane::message::{Code, Entry, OpenStack, PortBlock, StackFacts, Trouble};
+use sidestep_plane::rss::Spread;
 use sidestep_plane::table::Reader;
 use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Rings, Umem};
@@ -17,13 +26,13 @@ use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the owner waits for control to steer something, at set-up. Control's own client waits ten seconds.
-const ANSWER_WAIT: Duration = Duration::from_secs(11);
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(11);
 
 /// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
 const TROUBLES_MAX: usize = 64;
@@ -43,14 +52,22 @@ pub(crate) enum Event {
     Trouble(Trouble),
     /// Control has given traffic back to the kernel, and does not take it again.
     GivenBack(Entry, Reason),
+    /// Another block of local ports, or why there is none.
+    Ports(Result<PortBlock, Reason>),
+    /// Local ports that are somebody else's by now.
+    PortsLost(PortBlock),
+    /// How the device spreads what it receives over its queues has been read, or has changed.
+    Spread(Box<Spread>),
 }
 
 /// What the owner asks for.
 pub(crate) enum Command {
     /// Sends traffic here.
-    Steer(Entry, OwnedFd, SyncSender<Result<(), Reason>>),
+    Steer(Entry, OwnedFd, Question),
     /// Gives it back.
-    Unsteer(Entry, SyncSender<Result<(), Reason>>),
+    Unsteer(Entry, Question),
+    /// Reserves another block of local ports.
+    ReservePorts,
     /// Has the kernel find a neighbour, or keep it fresh.
     Resolve(IpAddr, u32),
     /// Tells people why a socket is with the kernel.
@@ -89,6 +106,8 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) stack: u32,
+    /// Number of its interface.
+    pub(crate) interface: u32,
     pub(crate) counters_page: OwnedFd,
 }
 
@@ -137,24 +156,30 @@ impl Keeper {
 
     /// Sends traffic to the stack; waits for control.
     pub(crate) fn steer(&self, entry: Entry, twin: OwnedFd) -> Result<(), Reason> {
-        self.ask(|reply| Command::Steer(entry, twin, reply))
+        self.ask(|question| Command::Steer(entry, twin, question))
     }
 
-    /// The same; the answer comes later.
-    pub(crate) fn begin_to_steer(&self, entry: Entry, twin: OwnedFd) -> Receiver<Result<(), Reason>> {
-        let (reply, answer) = sync_channel(1);
-        self.tell(Command::Steer(entry, twin, reply));
+    /// The same; the answer comes later. Dropped, the rule is taken back as soon as it stands.
+    pub(crate) fn begin_to_steer(&self, entry: Entry, twin: OwnedFd) -> Answer {
+        let (question, answer) = answer::question();
+        self.tell(Command::Steer(entry, twin, question));
         answer
     }
 
     /// Gives traffic back; waits for control, so that the port is free afterwards.
     pub(crate) fn unsteer(&self, entry: Entry) -> Result<(), Reason> {
-        self.ask(|reply| Command::Unsteer(entry, reply))
+        self.ask(|question| Command::Unsteer(entry, question))
     }
 
     /// Gives traffic back; does not wait.
     pub(crate) fn unsteer_later(&self, entry: Entry) {
-        self.tell(Command::Unsteer(entry, sync_channel(1).0));
+        self.tell(Command::Unsteer(entry, answer::question().0));
+    }
+
+    /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it, and before the first of them
+    /// [`Event::Spread`] how the device spreads.
+    pub(crate) fn reserve_ports(&self) {
+        self.tell(Command::ReservePorts);
     }
 
     /// Asks for a neighbour; does not wait.
@@ -205,10 +230,10 @@ impl Keeper {
         self.shared.wake();
     }
 
-    fn ask(&self, command: impl FnOnce(SyncSender<Result<(), Reason>>) -> Command) -> Result<(), Reason> {
-        let (reply, answer) = sync_channel(1);
-        self.tell(command(reply));
-        answer.recv_timeout(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
+    fn ask(&self, command: impl FnOnce(Question) -> Command) -> Result<(), Reason> {
+        let (question, answer) = answer::question();
+        self.tell(command(question));
+        answer.wait(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
     }
 }
 
@@ -238,32 +263,5 @@ impl Shared {
         mailbox.push(event);
         drop(mailbox);
         self.news.store(true, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sidestep_plane::message::{Protocol, TroubleKind};
-
-    #[test]
-    fn troubles_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let shared = Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
-        let trouble = |sequence| Trouble {
-            protocol: Protocol::Tcp,
-            local: ([198, 18, 0, 1], 7).into(),
-            remote: ([198, 18, 0, 2], 8).into(),
-            sequence: Some(sequence),
-            kind: TroubleKind::TooBig { mtu: 1300 },
-        };
-        shared.post(Event::Twin(7));
-        (0..1000).for_each(|sequence| shared.post(Event::Trouble(trouble(sequence))));
-        shared.post(Event::Twin(8));
-        let mailbox = shared.mailbox.into_inner().unwrap();
-        assert_eq!(mailbox.len(), TROUBLES_MAX + 2);
-        assert!(matches!(mailbox[..2], [Event::Twin(7), Event::Trouble(Trouble { sequence: Some(936), .. })]));
-        assert!(matches!(mailbox[TROUBLES_MAX + 1], Event::Twin(8)));
     }
 }

@@ -1,12 +1,16 @@
 //! What the thread does: waits, passes on, and comes back to a control that was restarted.
 
-use super::{Command, Event, Held, Reopened, Shared, Start};
+use super::spread::Spreading;
+use super::{Command, Event, Held, Question, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 use sidestep_plane::client::{Client, Error, Notice, Stack};
 use sidestep_plane::message::{Entry, OpenStack};
-use sidestep_sys::cpu;
+use sidestep_sys::xdp::device;
+use sidestep_sys::{cpu, interface};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +31,7 @@ const EVENTS_PER_TURN: usize = 64;
 /// Notices of control heard in one turn: the owner's commands are served in between.
 const NOTICES_PER_TURN: usize = 64;
 
-struct Keeping<'a> {
+pub(super) struct Keeping<'a> {
     client: Option<Client>,
     retry_at: Instant,
     held: Option<Held>,
@@ -37,9 +41,14 @@ struct Keeping<'a> {
     entries: BTreeMap<Entry, OwnedFd>,
     /// What was given back while no control was there to be told: the program's maps still have it.
     owed: BTreeSet<Entry>,
+    /// What control was asked for when the connection broke: it may have been done. Asked once more when it is back, if its
+    /// asker still waits.
+    unanswered: Vec<(Entry, OwnedFd, Question)>,
     path: PathBuf,
     name: String,
     shared: &'a Shared,
+    /// Once ports were asked for.
+    spreading: Option<Spreading>,
 }
 
 pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>) {
@@ -47,9 +56,7 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         // Elsewhere it works as well.
         let _ = cpu::restrict(&[cpu]);
     }
-    let Start { client, held, path, name, .. } = start;
-    let (entries, owed, retry_at) = (BTreeMap::new(), BTreeSet::new(), Instant::now());
-    let mut keeping = Keeping { client: Some(client), retry_at, held, wanted: None, entries, owed, path, name, shared };
+    let mut keeping = Keeping::new(start, shared);
     while keeping.serve(inbox) {
         for _ in 0..NOTICES_PER_TURN {
             if !keeping.hear() {
@@ -58,6 +65,7 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         }
         keeping.come_back();
         keeping.reopen();
+        keeping.spreading.iter_mut().for_each(|spreading| spreading.look(shared));
         keeping.wait();
     }
     if let Some(client) = keeping.client.take() {
@@ -66,7 +74,14 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
     }
 }
 
-impl Keeping<'_> {
+impl<'a> Keeping<'a> {
+    pub(super) fn new(start: Start, shared: &'a Shared) -> Self {
+        let Start { client, held, path, name, .. } = start;
+        let (entries, owed, unanswered) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let (client, retry_at, wanted, spreading) = (Some(client), Instant::now(), None, None);
+        Self { client, retry_at, held, wanted, entries, owed, unanswered, path, name, shared, spreading }
+    }
+
     /// Does what the owner asked for; false at the end.
     fn serve(&mut self, inbox: &Receiver<Command>) -> bool {
         loop {
@@ -80,29 +95,39 @@ impl Keeping<'_> {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Steer(entry, twin, reply) => {
-                let done = self.steer(entry, &twin);
-                if done.is_ok() {
-                    self.entries.insert(entry, twin);
-                    self.owed.remove(&entry);
-                } else {
-                    if self.client.is_none() && !self.entries.contains_key(&entry) {
-                        // Control may have done it all the same, and answered nobody.
-                        self.owed.insert(entry);
+            // Given up before its turn came; if it was asked for before, it may stand.
+            Command::Steer(entry, _, question) if !question.is_wanted() => {
+                if !self.entries.contains_key(&entry) {
+                    let _ = self.unsteer(entry);
+                }
+            }
+            Command::Steer(entry, twin, question) => {
+                let was_connected = self.client.is_some();
+                match self.steer(entry, &twin) {
+                    Ok(()) => {
+                        self.entries.insert(entry, twin);
+                        self.owed.remove(&entry);
+                        if !question.answer(Ok(())) {
+                            // The owner has gone on without it, and answers nothing that it would bring.
+                            let _ = self.unsteer(entry);
+                        }
                     }
-                    // Before the owner hears of it: what it closes then is to be closed.
-                    drop(twin);
+                    Err(_) if was_connected && self.client.is_none() => {
+                        question.delay();
+                        self.unanswered.push((entry, twin, question));
+                    }
+                    Err(reason) => {
+                        // Before the owner hears of it: what it closes then is to be closed.
+                        drop(twin);
+                        question.answer(Err(reason));
+                    }
                 }
-                let _ = reply.send(done);
             }
-            Command::Unsteer(entry, reply) => {
-                self.entries.remove(&entry);
-                let done = self.with_stack(|client, stack| client.unsteer(stack, entry));
-                if self.client.is_none() {
-                    self.owed.insert(entry);
-                }
-                let _ = reply.send(done);
+            Command::Unsteer(entry, question) => {
+                let done = self.unsteer(entry);
+                question.answer(done);
             }
+            Command::ReservePorts => self.reserve_ports(),
             Command::Resolve(address, interface) => {
                 let _ = self.with_client(|client| client.resolve(address, interface));
             }
@@ -122,6 +147,26 @@ impl Keeping<'_> {
 
     fn steer(&mut self, entry: Entry, twin: &OwnedFd) -> Result<(), Reason> {
         self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()))
+    }
+
+    fn reserve_ports(&mut self) {
+        if let (None, Some(held)) = (&self.spreading, &self.held) {
+            self.spreading = Some(Spreading::begin(held.interface, self.shared));
+        }
+        let answer = match self.held.as_ref().map(|held| held.stack) {
+            Some(stack) => self.with_client(|client| client.reserve_ports(stack)),
+            None => Err(Reason::Revoked),
+        };
+        self.shared.post(Event::Ports(answer));
+    }
+
+    fn unsteer(&mut self, entry: Entry) -> Result<(), Reason> {
+        self.entries.remove(&entry);
+        let done = self.with_stack(|client, stack| client.unsteer(stack, entry));
+        if self.client.is_none() {
+            self.owed.insert(entry);
+        }
+        done
     }
 
     fn with_stack(&mut self, ask: impl FnOnce(&mut Client, u32) -> Result<(), Error>) -> Result<(), Reason> {
@@ -151,14 +196,15 @@ impl Keeping<'_> {
             return;
         }
         self.retry_at = Instant::now() + RETRY;
-        let Ok(mut client) = Client::connect_to(&self.path, &self.name) else { return };
+        // What nobody waits for any more goes, whether it was done or not.
+        let given_up = self.unanswered.extract_if(.., |(.., question)| !question.is_wanted());
+        self.owed.extend(given_up.map(|(entry, ..)| entry));
+        let Ok(mut client) = Client::connect_to(&self.path, &self.name) else { return self.look_after_device() };
         if let Some(held) = &self.held
             && let Err(error) = client.resume_stack(held.stack, held.counters_page.as_fd())
         {
             let Error::Refused(refusal) = error else { return };
-            self.held = None;
-            self.forget_entries();
-            self.shared.post(Event::Revoked(Reason::Revoked, refusal.to_string()));
+            self.revoke(Reason::Revoked, refusal.to_string());
         }
         if let Some(held) = &self.held {
             for (entry, twin) in &self.entries {
@@ -174,11 +220,35 @@ impl Keeping<'_> {
             self.shared.post(Event::Tables(table));
         }
         self.client = Some(client);
+        for (entry, twin, question) in std::mem::take(&mut self.unanswered) {
+            self.obey(Command::Steer(entry, twin, question));
+        }
+    }
+
+    /// While no control is there nobody else tells that the interface has gone, or the program from it: what a control that
+    /// was killed has pinned goes with the last process in its mount namespace, and with `sidestep control --cleanup`.
+    fn look_after_device(&mut self) {
+        let Some(held) = &self.held else { return };
+        let reason = match interface::name_of_index(held.interface).map(|name| device(&name)) {
+            Err(error) if is_no_device(&error) => "the interface is gone",
+            Ok(Ok(device)) if device.index == held.interface && device.xdp_program.is_none() => {
+                "the control plane is gone, and its program was detached"
+            }
+            _ => return,
+        };
+        self.revoke(Reason::Revoked, format!("cannot go on with stack {}: {reason}", held.stack));
+    }
+
+    fn revoke(&mut self, reason: Reason, text: String) {
+        self.held = None;
+        self.forget_entries();
+        self.shared.post(Event::Revoked(reason, text));
     }
 
     fn forget_entries(&mut self) {
         self.entries.clear();
         self.owed.clear();
+        self.unanswered.drain(..).for_each(|(.., question)| _ = question.answer(Err(Reason::Revoked)));
     }
 
     /// Shows the kernel's socket once more, where there is one: after a restart control may have waited in vain for it.
@@ -206,7 +276,9 @@ impl Keeping<'_> {
         };
         match client.open_stack(wish.clone()) {
             Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page }) => {
-                self.held = Some(Held { stack: facts.id, counters_page });
+                self.held = Some(Held { stack: facts.id, interface: facts.index, counters_page });
+                // The owner has forgotten what it was told.
+                self.spreading = None;
                 let parts = Reopened { facts, sockets, frames, heartbeat, counters };
                 self.shared.post(Event::Opened(Box::new(parts)));
             }
@@ -222,10 +294,12 @@ impl Keeping<'_> {
 
     /// When there is something to do unasked.
     fn due(&self) -> Option<Instant> {
-        match &self.client {
+        let of_control = match &self.client {
             None => Some(self.retry_at),
             Some(_) => self.wanted.as_ref().map(|(_, at, _)| *at),
-        }
+        };
+        let of_device = self.spreading.as_ref().map(Spreading::due);
+        of_control.into_iter().chain(of_device).min()
     }
 
     /// Sleeps until the owner, a twin or control has something.
@@ -264,14 +338,18 @@ impl Keeping<'_> {
         match client.notice() {
             Ok(Some(Notice::Revoked { stack, refusal })) => {
                 if self.held.as_ref().is_some_and(|held| held.stack == stack) {
-                    self.held = None;
-                    self.forget_entries();
-                    self.shared.post(Event::Revoked(Reason::of_code(refusal.code), refusal.to_string()));
+                    self.revoke(Reason::of_code(refusal.code), refusal.to_string());
                 }
                 true
             }
             Ok(Some(Notice::GivenBack { stack, entry })) => {
                 self.prove_again(stack, entry);
+                true
+            }
+            Ok(Some(Notice::PortsLost { stack, ports })) => {
+                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
+                    self.shared.post(Event::PortsLost(ports));
+                }
                 true
             }
             Ok(Some(Notice::Trouble(trouble))) => {
@@ -287,71 +365,7 @@ impl Keeping<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-    use sidestep_plane::message::Protocol;
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-    use std::sync::mpsc::sync_channel;
-
-    #[test]
-    fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let shared = Shared { news: false.into(), mailbox: std::sync::Mutex::default(), wake, twins };
-        let mut keeping = Keeping {
-            client: None,
-            retry_at: Instant::now(),
-            held: None,
-            wanted: None,
-            entries: BTreeMap::new(),
-            owed: BTreeSet::new(),
-            path: PathBuf::new(),
-            name: String::new(),
-            shared: &shared,
-        };
-        let (mut seen, twin) = UnixStream::pair().unwrap();
-        seen.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let entry = Entry::Listener { protocol: Protocol::Udp, local: "198.18.0.1:7".parse().unwrap(), vlan: None };
-        // No answer is taken before the descriptor is found closed.
-        let (reply, answer) = sync_channel(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| keeping.obey(Command::Steer(entry, twin.into(), reply)));
-            assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
-            assert_eq!(answer.recv().unwrap(), Err(Reason::Revoked));
-        });
-    }
-
-    /// What was asked for when the connection broke may have been done: it is to be taken back.
-    #[test]
-    fn a_rule_that_nobody_confirmed_is_owed_back() {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let shared = Shared { news: false.into(), mailbox: std::sync::Mutex::default(), wake, twins };
-        let page = || OwnedFd::from(UnixStream::pair().unwrap().0);
-        let mut keeping = Keeping {
-            client: None,
-            retry_at: Instant::now(),
-            held: Some(Held { stack: 1, counters_page: page() }),
-            wanted: None,
-            entries: BTreeMap::new(),
-            owed: BTreeSet::new(),
-            path: PathBuf::new(),
-            name: String::new(),
-            shared: &shared,
-        };
-        let entry = |port| {
-            let local = ([198, 18, 0, 1], port).into();
-            Entry::Listener { protocol: Protocol::Tcp, local, vlan: None }
-        };
-        keeping.entries.insert(entry(8), page());
-        for port in [7, 8] {
-            let (reply, answer) = sync_channel(1);
-            keeping.obey(Command::Steer(entry(port), page(), reply));
-            assert_eq!(answer.recv().unwrap(), Err(Reason::ControlSilent));
-        }
-        assert_eq!(keeping.owed, BTreeSet::from([entry(7)]), "what stands already stays");
-    }
+fn is_no_device(error: &io::Error) -> bool {
+    let none = [Errno::NXIO, Errno::NODEV].map(|errno| Some(errno.raw_os_error()));
+    none.contains(&error.raw_os_error())
 }

@@ -7,10 +7,10 @@
 use super::table::{Lingering, Steered, TcpListener, TcpStream, Way};
 use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
+use crate::keeper::Answer;
 use crate::reason::Reason;
-use sidestep_plane::message::Entry;
+use sidestep_plane::message::{Entry, PortBlock};
 use sidestep_stack::tcp::ListenerId;
-use std::sync::mpsc::{Receiver, TryRecvError};
 
 /// Between a refusal for the kernel's connections and the next attempt, and later from one attempt to the next: twice as
 /// long each time. A FIX session of the kernel's lasts a day.
@@ -20,9 +20,9 @@ const PAUSE_MAX_NS: u64 = 60_000_000_000;
 /// A rule that control was asked for.
 #[derive(Debug)]
 pub(super) struct Pending {
-    id: ListenerId,
-    entry: Entry,
-    answer: Receiver<Result<(), Reason>>,
+    pub(super) id: ListenerId,
+    pub(super) entry: Entry,
+    pub(super) answer: Answer,
 }
 
 /// Whether listeners wait for something, and until when.
@@ -48,6 +48,11 @@ impl Again {
         if self.at_ns != 0 {
             (self.at_ns, self.pause_ns) = (1, 0);
         }
+    }
+
+    /// Control was asked for a rule, and its answer is still to come.
+    pub(super) fn await_answer(&mut self) {
+        self.asked += 1;
     }
 
     /// The stack that was asked for is no more.
@@ -85,7 +90,7 @@ impl Tcp<'_> {
             self.stop_stack(id);
             return Err(Reason::Revoked);
         };
-        self.engine.streams.again.asked += 1;
+        self.engine.streams.again.await_answer();
         if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
             listener.pending = Some(Pending { id, entry, answer });
         }
@@ -95,11 +100,7 @@ impl Tcp<'_> {
     /// Takes note of what control has answered.
     fn settle(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
-        let answer = match listener.pending.as_ref().map(|pending| pending.answer.try_recv()) {
-            None | Some(Err(TryRecvError::Empty)) => return,
-            Some(Ok(answer)) => answer,
-            Some(Err(TryRecvError::Disconnected)) => Err(Reason::ControlSilent),
-        };
+        let Some(answer) = listener.pending.as_ref().and_then(|pending| pending.answer.take()) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         (listener.id, listener.entry, listener.detour) = match answer {
             Ok(()) => (Some(id), Some(entry), None),
@@ -147,29 +148,36 @@ impl Tcp<'_> {
                 self.stop_stack(id);
                 self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
             }
-            self.lose_streams(reason, |steered| steered.listener == Some(handle));
+            self.lose_streams(reason, |steered| steered.listener == Some(handle), |_| false);
         }
-        self.lose_streams(reason, |steered| steered.entry == Some(entry));
+        self.lose_streams(reason, |steered| steered.entry == Some(entry), |_| false);
     }
 
-    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
+    /// Ends streams by their rules, or, where they have none, by their ports.
+    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool, is_port_lost: impl Fn(u16) -> bool) {
         let Engine { streams, fast: Some(fast), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
         for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
             (steered.entry, steered.listener) = (None, None);
         }
         for (key, stream) in streams.streams.iter_mut() {
-            let Way::Fast { id, steered } = &stream.way else { continue };
-            if !is_lost(steered) {
-                continue;
-            }
-            let id = *id;
-            fast.segments.disown(id);
+            let lost = match &stream.way {
+                Way::Fast { id, steered: Some(steered) } if is_lost(steered) => *id,
+                Way::Fast { id, steered: None } if is_port_lost(stream.local.port()) => *id,
+                _ => continue,
+            };
+            fast.segments.disown(lost);
             // One that has ended already is as wanted.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, lost, sink));
             stream.way = Way::Lost(reason);
             streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
         }
+    }
+
+    /// Reserved ports are somebody else's: the kernel resets the peers of the connections upon them.
+    pub(crate) fn go_without_ports(&mut self, block: &PortBlock) {
+        self.engine.streams.ports.lost(block);
+        self.lose_streams(Reason::Taken, |_| false, |port| block.has(port));
     }
 }
 

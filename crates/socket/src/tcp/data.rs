@@ -1,12 +1,13 @@
 //! Data in and out, whatever the way.
 
+use super::opening::Opening;
 use super::table::{Stream, Way};
 use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Fast;
 use crate::reason::Reason;
 use rustix::net::SendFlags;
 use sidestep_plane::counters::Counters;
-use sidestep_stack::tcp::ConnectionId;
+use sidestep_stack::tcp::{ConnectionId, Error};
 use std::io::Read;
 
 /// What the kernel's socket shows at a time to who reads by reference.
@@ -16,7 +17,12 @@ const SHOWN_BYTES: usize = 65_536;
 pub(super) enum Found<'a> {
     Fast(&'a mut Fast, &'a Counters, ConnectionId),
     Kernel(&'a mut socket2::Socket, &'a mut Vec<u8>),
+    /// Not yet known which.
+    Opening(&'a mut Opening),
 }
+
+/// Not now: it has not begun.
+const NOT_YET: TcpError = TcpError::Stack(Error::WouldBlock);
 
 impl Tcp<'_> {
     /// The stream of a handle, with what carries it.
@@ -27,6 +33,8 @@ impl Tcp<'_> {
         match &mut streams.streams.at(stream.0)?.way {
             Way::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
             Way::Lost(reason) => Err(TcpError::Lost(*reason)),
+            Way::Failed(error, _) => Err(*error),
+            Way::Opening(opening) => Ok(Found::Opening(opening)),
             Way::Fast { id, .. } => match self.engine.fast.as_mut() {
                 Some(fast) if fast.lost.is_none() => Ok(Found::Fast(fast, &self.engine.counters, *id)),
                 fast => Err(TcpError::Lost(fast.and_then(|fast| fast.lost).unwrap_or(Reason::Revoked))),
@@ -45,6 +53,7 @@ impl Tcp<'_> {
             Found::Kernel(socket, _) => {
                 Ok(rustix::net::send(&*socket, bytes, SendFlags::NOSIGNAL).map_err(std::io::Error::from)?)
             }
+            Found::Opening(_) => Err(NOT_YET),
         }
     }
 
@@ -56,6 +65,7 @@ impl Tcp<'_> {
                 Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.read(now, id, out, sink))?)
             }
             Found::Kernel(socket, _) => Ok((&*socket).read(out)?),
+            Found::Opening(_) => Err(NOT_YET),
         }
     }
 
@@ -87,6 +97,7 @@ impl Tcp<'_> {
                 }
                 Ok((count, there == 0))
             }
+            Found::Opening(_) => Err(NOT_YET),
         }
     }
 
@@ -95,10 +106,11 @@ impl Tcp<'_> {
         match self.find(stream)? {
             Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.send_room(id)?)),
             Found::Kernel(..) => Ok(None),
+            Found::Opening(_) => Err(NOT_YET),
         }
     }
 
-    /// This end and the other.
+    /// This end and the other; of a connection that has not begun this end has port 0, unless it was named.
     pub fn ends(&mut self, stream: TcpStream) -> Result<(std::net::SocketAddr, std::net::SocketAddr), TcpError> {
         self.check()?;
         let Stream { local, remote, .. } = self.engine.streams.streams.at(stream.0)?;

@@ -4,7 +4,7 @@ use super::data::Found;
 use super::table::{Lingering, Steered, Way};
 use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Engine;
-use sidestep_stack::tcp::{ConnectionId, Shutdown};
+use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
 use std::time::Duration;
 
 /// Closed connections looked at in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
@@ -22,11 +22,12 @@ impl Tcp<'_> {
                 Shutdown::Write => std::net::Shutdown::Write,
                 Shutdown::Both => std::net::Shutdown::Both,
             })?),
+            Found::Opening(_) => Err(TcpError::Stack(Error::NotConnected)),
         }
     }
 
     /// Lets go of a stream. What was handed over is still sent as long as the engine is polled, then a FIN; data that waits
-    /// unread makes it a RST, as with the kernel's. The port and the rule of steering stay until TIME-WAIT is over.
+    /// unread makes it a RST, as with the kernel's. A rule of steering stays until TIME-WAIT is over.
     pub fn close(&mut self, stream: TcpStream) -> Result<(), TcpError> {
         self.finish(stream, false)
     }
@@ -45,13 +46,13 @@ impl Tcp<'_> {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
-            Way::Lost(_) => {}
+            Way::Opening(_) | Way::Lost(_) | Way::Failed(..) => {}
             Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())
     }
 
-    fn let_go(&mut self, id: ConnectionId, steered: Steered, is_abort: bool) {
+    fn let_go(&mut self, id: ConnectionId, steered: Option<Steered>, is_abort: bool) {
         let counters = &self.engine.counters;
         let Some(fast) = self.engine.fast.as_mut().filter(|fast| fast.lost.is_none()) else { return };
         fast.segments.disown(id);
@@ -62,7 +63,7 @@ impl Tcp<'_> {
                 if is_abort { tcp.abort(now, id, sink) } else { tcp.close(now, id, sink) }
             },
         );
-        self.linger(id, steered);
+        self.linger_if(id, steered);
     }
 
     pub(super) fn linger(&mut self, id: ConnectionId, steered: Steered) {
@@ -95,7 +96,7 @@ impl Engine {
         }
         let held = streams.streams.iter_mut().filter_map(|(_, stream)| match stream.way {
             Way::Fast { id, .. } => Some(id),
-            Way::Kernel(..) | Way::Lost(_) => None,
+            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
         });
         let held: Vec<ConnectionId> = held.collect();
         for id in held {

@@ -1,9 +1,11 @@
 //! Connections from elsewhere.
 
+use super::again::Pending;
 use super::table::{Lingering, Listener, Steered, Stream, TcpListener, TcpStream, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, failed};
 use crate::error::Error;
+use crate::keeper::ANSWER_WAIT;
 use crate::reason::{Path, Reason};
 use rustix::io::Errno;
 use sidestep_plane::message::{Entry, Protocol};
@@ -12,6 +14,13 @@ use sidestep_sys::Problem;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+
+/// The rule of a listener that was asked for.
+enum Rule {
+    Stands(ListenerId, Entry),
+    /// Control has not answered in time.
+    Pending(Pending),
+}
 
 impl Tcp<'_> {
     /// Listens: up to `backlog` connections wait to be accepted, past the kernel and in the kernel each. The kernel decides
@@ -26,18 +35,23 @@ impl Tcp<'_> {
         let twin = released.bind(local, || Twin::for_listener(local));
         let twin = twin.map_err(|error| refused(&error).errno(error.raw_os_error()))?;
         let bound = twin.local().map_err(|error| refused(&error))?;
-        let fast = self.listen_past_kernel(bound, backlog, options, &twin);
-        let kernel = match twin.listen(backlog) {
-            Ok(kernel) => kernel,
-            Err(error) => {
-                fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
-                return Err(refused(&error).errno(error.raw_os_error()));
-            }
+        let begun = self.listen_in_stack(bound, backlog, options);
+        // It proves its port by listening.
+        let kernel = if begun.is_ok() { twin.listen_deaf(backlog) } else { twin.listen(backlog) };
+        let kernel = kernel.map_err(|error| {
+            begun.iter().for_each(|(id, _)| self.stop_stack(*id));
+            refused(&error).errno(error.raw_os_error())
+        })?;
+        let fast = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin));
+        twin.hear();
+        let (id, entry, pending, detour) = match fast {
+            Ok(Rule::Stands(id, entry)) => (Some(id), Some(entry), None, None),
+            Ok(Rule::Pending(pending)) => (None, None, Some(pending), Some(Reason::ControlSilent)),
+            Err(reason) => (None, None, None, Some(reason)),
         };
-        let (id, entry, detour) = match fast {
-            Ok((id, entry)) => (Some(id), Some(entry), None),
-            Err(reason) => (None, None, Some(reason)),
-        };
+        // In the stack, with or without a rule.
+        let listens = pending.as_ref().map(|pending| (pending.id, pending.entry)).or(id.zip(entry));
+        let is_pending = pending.is_some();
         let twin = Arc::new(twin);
         let (is_twin_ready, is_twin_watched) = (true, false);
         let listener = Listener {
@@ -49,12 +63,12 @@ impl Tcp<'_> {
             id,
             entry,
             detour,
-            pending: None,
+            pending,
             is_twin_ready,
             is_twin_watched,
         };
         let Some(key) = self.engine.streams.listeners.insert(listener) else {
-            fast.into_iter().for_each(|(id, entry)| self.stop(id, entry));
+            listens.into_iter().for_each(|(id, entry)| self.stop(id, entry));
             return Err(refused(&"too many listeners are open"));
         };
         let handle = TcpListener(key);
@@ -64,26 +78,27 @@ impl Tcp<'_> {
             _ => {}
         }
         self.watch(handle);
-        self.engine.streams.again.note(detour);
+        let again = &mut self.engine.streams.again;
+        again.note(detour);
+        if is_pending {
+            again.await_answer();
+        }
         Ok(handle)
     }
 
-    /// The stack listens before steering brings the first SYN.
-    fn listen_past_kernel(
-        &mut self,
-        local: SocketAddr,
-        backlog: usize,
-        options: Options,
-        twin: &Twin,
-    ) -> Result<(ListenerId, Entry), Reason> {
-        let (id, entry) = self.listen_in_stack(local, backlog, options)?;
-        match self.steer(entry, twin) {
-            Ok(()) => Ok((id, entry)),
-            Err(reason) => {
-                self.stop_stack(id);
-                Err(reason)
-            }
-        }
+    /// Asks for the rule of a listener of the stack, and waits for it. One that takes too long may come all the same: then the
+    /// stack listens still, and answers what it brings.
+    fn await_rule(&mut self, id: ListenerId, entry: Entry, twin: &Twin) -> Result<Rule, Reason> {
+        let proof = twin.duplicate().map_err(|_| Reason::Refused);
+        let asked = proof.and_then(|proof| {
+            let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
+            Ok(keeper.begin_to_steer(entry, proof))
+        });
+        let answered = asked.and_then(|answer| match answer.wait(ANSWER_WAIT) {
+            Some(answered) => answered.map(|()| Rule::Stands(id, entry)),
+            None => Ok(Rule::Pending(Pending { id, entry, answer })),
+        });
+        answered.inspect_err(|_| self.stop_stack(id))
     }
 
     /// Listens where steering is to lead; gives the rule for it.
@@ -163,7 +178,7 @@ impl Tcp<'_> {
         let (local, remote) = (facts.flow.local(), facts.flow.remote());
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
-        let steered = Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) };
+        let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
         let kept = self.keep(Stream { local, remote, way: Way::Fast { id, steered } });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
@@ -231,8 +246,8 @@ impl Tcp<'_> {
     pub(super) fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let streams = &mut self.engine.streams;
         let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
-            Way::Fast { steered, .. } => Some(steered),
-            Way::Kernel(..) | Way::Lost(_) => None,
+            Way::Fast { steered, .. } => steered.as_mut(),
+            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
         });
         let closed = streams.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
         let mut all: Vec<&mut Steered> =

@@ -50,6 +50,8 @@ mod error;
 mod headers;
 mod listen;
 mod news;
+mod opening;
+mod ports;
 mod profile;
 mod segments;
 mod table;

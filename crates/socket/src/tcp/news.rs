@@ -11,8 +11,8 @@ use sidestep_stack::tcp::{Event, Facts, Options, Readiness};
 use std::net::SocketAddr;
 
 impl Tcp<'_> {
-    /// What has changed, each once: streams past the kernel, and listeners. Streams by the kernel are not told of: ask
-    /// [`Tcp::readiness`], or try.
+    /// What has changed, each once: streams past the kernel, and listeners. Of a stream by the kernel nothing is told but that
+    /// its connection has begun that way: ask [`Tcp::readiness`] from then on, or try.
     pub fn next_event(&mut self) -> Option<TcpEvent> {
         if let Some(event) = self.engine.streams.ready.pop_front() {
             return Some(event);
@@ -34,16 +34,22 @@ impl Tcp<'_> {
         match self.find(stream) {
             Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.readiness(id)),
             Ok(Found::Kernel(socket, _)) => of_kernel(socket),
-            Err(TcpError::Lost(_)) => Ok(Readiness::READABLE | Readiness::HANGUP | Readiness::ERROR),
-            Err(error) => Err(error),
+            Ok(Found::Opening(_)) => Ok(Readiness::NONE),
+            Err(TcpError::Refused(error)) => Err(error.into()),
+            // Lost, or failed.
+            Err(_) => Ok(Readiness::READABLE | Readiness::HANGUP | Readiness::ERROR),
         }
     }
 
     /// The error that has ended a stream, or what is known of one that cannot be reached; told once.
     pub fn take_error(&mut self, stream: TcpStream) -> Result<Option<TcpError>, TcpError> {
+        if let Way::Failed(error, is_told) = &mut self.engine.streams.streams.at(stream.0)?.way {
+            return Ok((!std::mem::replace(is_told, true)).then_some(*error));
+        }
         match self.find(stream) {
             Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.take_error(id)?.map(TcpError::Stack)),
             Ok(Found::Kernel(socket, _)) => Ok(socket.take_error()?.map(TcpError::from)),
+            Ok(Found::Opening(_)) => Ok(None),
             Err(lost @ TcpError::Lost(_)) => Ok(Some(lost)),
             Err(error) => Err(error),
         }
@@ -54,6 +60,7 @@ impl Tcp<'_> {
         match self.find(stream)? {
             Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.options(id)?)),
             Found::Kernel(..) => Ok(None),
+            Found::Opening(opening) => Ok(Some(opening.options)),
         }
     }
 
@@ -65,6 +72,10 @@ impl Tcp<'_> {
                 Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.set_options(now, id, options, sink))?)
             }
             Found::Kernel(socket, _) => Ok(twin::apply(socket, &options)?),
+            Found::Opening(opening) => {
+                opening.options = options;
+                Ok(())
+            }
         }
     }
 
@@ -72,16 +83,19 @@ impl Tcp<'_> {
     pub fn facts(&mut self, stream: TcpStream) -> Result<Option<Facts>, TcpError> {
         match self.find(stream)? {
             Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.facts(id)?)),
-            Found::Kernel(..) => Ok(None),
+            Found::Kernel(..) | Found::Opening(_) => Ok(None),
         }
     }
 
-    /// Which way a stream's bytes travel, and why. It does not change while the stream is open.
+    /// Which way a stream's bytes travel, and why. It does not change while the stream is open, once the connection has begun:
+    /// before it is [`Reason::Opening`].
     pub fn path(&mut self, stream: TcpStream) -> Result<Path, TcpError> {
         self.check()?;
         let best = self.engine.best_path();
         match self.engine.streams.streams.at(stream.0)?.way {
             Way::Kernel(_, reason) | Way::Lost(reason) => Ok(Path::Kernel(reason)),
+            Way::Opening(_) => Ok(Path::Kernel(Reason::Opening)),
+            Way::Failed(error, _) => Err(error),
             Way::Fast { .. } => Ok(best),
         }
     }

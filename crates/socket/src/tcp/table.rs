@@ -1,6 +1,9 @@
 //! Streams and listeners by their handles.
 
+use super::TcpError;
 use super::again::{Again, Pending};
+use super::opening::Opening;
+use super::ports::Ports;
 use super::twin::{KernelListener, Twin};
 use crate::error::Error;
 use crate::reason::Reason;
@@ -56,12 +59,16 @@ impl TcpListener {
 /// How a stream's bytes travel.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// Past the kernel. The twin keeps the port.
-    Fast { id: ConnectionId, steered: Steered },
+    /// Not yet known.
+    Opening(Box<Opening>),
+    /// Past the kernel. Without a rule of its own its port is one that control has reserved.
+    Fast { id: ConnectionId, steered: Option<Steered> },
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
     /// No longer: it went past the kernel, and that way is no more.
     Lost(Reason),
+    /// It could not begin; whether the program was told why.
+    Failed(TcpError, bool),
 }
 
 /// What keeps a connection's packets coming here: until its TIME-WAIT is over.
@@ -177,6 +184,10 @@ pub(crate) struct Streams {
     /// What the kernel's socket shows to who reads by reference.
     pub(super) shown: Vec<u8>,
     pub(super) again: Again,
+    /// Connections that have not begun, in the order of the next look.
+    pub(super) opening: VecDeque<TcpStream>,
+    /// For connections from here.
+    pub(crate) ports: Ports,
 }
 
 impl Streams {
@@ -195,15 +206,20 @@ impl Streams {
         self.lingering.clear();
         self.looked_at = 0;
         self.again.forget();
+        self.ports = Ports::default();
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
             listener.pending = None;
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }
         for (key, stream) in self.streams.iter_mut() {
-            if matches!(stream.way, Way::Fast { .. }) {
-                stream.way = Way::Lost(reason);
-                self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+            match &mut stream.way {
+                Way::Fast { .. } => {
+                    stream.way = Way::Lost(reason);
+                    self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+                }
+                Way::Opening(opening) => opening.stopped = Some(reason),
+                Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => {}
             }
         }
     }

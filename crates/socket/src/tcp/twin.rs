@@ -2,11 +2,14 @@
 
 use rustix::io::Errno;
 use sidestep_stack::tcp::Options;
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+/// A filter of packets that takes none (BPF_RET of 0 bytes, linux/bpf_common.h).
+const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
 /// A socket bound to a port. That of a connection never connects and never listens.
 #[derive(Debug)]
@@ -26,16 +29,20 @@ impl Twin {
         Ok(Self(socket))
     }
 
+    /// Binds one that is not bound yet.
+    pub(super) fn bind(&self, local: SocketAddr) -> io::Result<()> {
+        self.0.bind(&local.into())
+    }
+
     /// A socket for a listener, not listening yet. One for IPv6 takes IPv6 only.
     pub(super) fn for_listener(local: SocketAddr) -> io::Result<Self> {
-        let socket = open(local)?;
-        // As servers do: old connections in the kernel's TIME-WAIT do not keep a new one from listening.
-        socket.set_reuse_address(true)?;
-        if local.is_ipv6() {
-            socket.set_only_v6(true)?;
+        let socket = bind_listener(local)?;
+        if local.port() != 0 {
+            return Ok(Self(socket));
         }
-        socket.bind(&local.into())?;
-        Ok(Self(socket))
+        // A port that the kernel chose is given up when listening ends, one that was asked for is not: so it is asked for.
+        let chosen = socket.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
+        Ok(Self(bind_listener(chosen)?))
     }
 
     pub(super) fn local(&self) -> io::Result<SocketAddr> {
@@ -51,6 +58,20 @@ impl Twin {
     pub(super) fn listen(&self, backlog: usize) -> io::Result<KernelListener> {
         self.0.listen(i32::try_from(backlog.max(1)).unwrap_or(i32::MAX))?;
         Ok(KernelListener(self.0.try_clone()?))
+    }
+
+    /// The same, but as if no SYN came: its sender tries again a second later. A socket must listen to prove its port, and a
+    /// connection that the kernel took up meanwhile would keep the port from being steered.
+    pub(super) fn listen_deaf(&self, backlog: usize) -> io::Result<KernelListener> {
+        // Without it those are served that come.
+        let _ = self.0.attach_filter(&[NOTHING]);
+        self.listen(backlog)
+    }
+
+    /// SYNs that come by the kernel are heard from now on.
+    pub(super) fn hear(&self) {
+        // There may be none.
+        let _ = self.0.detach_filter();
     }
 
     /// Ends listening. The socket stays bound, so the port stays held (inet_shutdown, Linux).
@@ -84,6 +105,17 @@ impl AsFd for KernelListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+fn bind_listener(local: SocketAddr) -> io::Result<Socket> {
+    let socket = open(local)?;
+    // As servers do: old connections in the kernel's TIME-WAIT do not keep a new one from listening.
+    socket.set_reuse_address(true)?;
+    if local.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&local.into())?;
+    Ok(socket)
 }
 
 fn open(address: SocketAddr) -> io::Result<Socket> {

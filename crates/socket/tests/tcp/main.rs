@@ -8,11 +8,13 @@ mod support;
 #[allow(dead_code)]
 mod roles;
 
+mod control;
 mod endings;
 mod lost;
 mod many;
 mod peer;
 mod pieces;
+mod pool;
 mod router;
 mod transfer;
 mod unread;

@@ -161,10 +161,10 @@ fn a_host_that_a_router_calls_unreachable_ends_a_connection_in_the_making() {
     let mut engine = engine(b);
     let options = engine.tcp().defaults();
     let stream = b.within(|| engine.tcp().connect("198.19.0.77:7".parse().unwrap(), None, options)).unwrap();
-    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
     wait("the router's word", || {
         engine.poll().unwrap();
         engine.tcp().readiness(stream).unwrap().has(Readiness::ERROR).then_some(())
     });
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
     assert_eq!(engine.tcp().take_error(stream), Ok(Some(TcpError::Stack(Error::Refused))));
 }

@@ -218,8 +218,11 @@ fn streams_whose_rule_is_given_back_are_said_to_be_lost() {
     let (_control, mut engine, at, listener) = serving(b);
     let (accepted, _peer) = join(a, &mut engine, listener, at);
     let server = crate::peer::kernel_listen(a, SocketAddr::new(address(a, false), 0));
-    let connected = crate::peer::connect(b, &mut engine, server.local_addr().unwrap());
-    let own = engine.tcp().ends(connected).unwrap().0;
+    // A port that is named has a rule of its own.
+    let (own, options) = (SocketAddr::new(address(b, false), 20_000), engine.tcp().defaults());
+    let connect = || engine.tcp().connect(server.local_addr().unwrap(), Some(own), options);
+    let connected = b.within(connect).unwrap();
+    crate::peer::established(&mut engine, connected);
     for (port, stream) in [(at.port(), accepted), (own.port(), connected)] {
         bind_to_loopback(b, port);
         wait("the loss", || {

@@ -36,7 +36,7 @@
 //!
 //! * Time and segments: [`Tcp::receive`], [`Tcp::poll`], [`Tcp::next_poll`]. An ACK that `quickack` wants at once leaves with
 //!   data that is sent before the next poll, else in that poll: receive a burst, let the application answer, poll.
-//! * Connections: [`Tcp::connect`], [`Tcp::listen`], [`Tcp::accept`], [`Tcp::close_listener`].
+//! * Connections: [`Tcp::connect`], [`Tcp::tuple`], [`Tcp::listen`], [`Tcp::accept`], [`Tcp::close_listener`].
 //! * Data: [`Tcp::send`]; [`Tcp::read`], [`Tcp::peek`], [`Tcp::consume`]. By reference: the last argument of
 //!   [`Tcp::receive`] sees payload in order in the frame, when nothing older waits, and says how many bytes it has taken; the
 //!   rest is copied into the connection's buffer.
@@ -108,7 +108,7 @@ mod transmit;
 pub use config::Config;
 pub use congestion::{CongestionControl, Cubic, Progress, Reno};
 pub use counters::{Counter, Counters};
-pub use engine::{Incoming, Received, Shutdown, Tcp};
+pub use engine::{Incoming, Received, Shutdown, Tcp, Tuple};
 pub use error::Error;
 pub use events::{Event, Readiness};
 pub use facts::Facts;

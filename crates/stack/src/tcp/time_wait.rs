@@ -5,8 +5,9 @@ use super::arrival::Arrival;
 use super::challenge::Challenge;
 use super::config::Config;
 use super::connection::Connection;
+use super::engine::Tuple;
 use super::flow::Flow;
-use super::time::Instant;
+use super::time::{Instant, SECOND_NS};
 use super::timestamps::Timestamps;
 use sidestep_wire::tcp::{Flags, Options, Segment, SequenceNumber};
 
@@ -59,7 +60,7 @@ impl TimeWait {
             return Verdict::Drop;
         }
         if arrival.has(Flags::SYN) && !arrival.has(Flags::ACK) && self.may_begin_anew(arrival, now) {
-            return Verdict::Reopen { iss_min: self.snd_nxt + NUMBERS_APART };
+            return Verdict::Reopen { iss_min: self.iss_min() };
         }
         let edge = self.rcv_nxt + self.window.max(1);
         let is_finish_again = arrival.has(Flags::FIN) && arrival.end() == self.rcv_nxt && !self.is_old(arrival, now);
@@ -69,6 +70,22 @@ impl TimeWait {
         }
         let is_news = arrival.len() > 0 || !is_acceptable(arrival.seq, arrival.end(), self.rcv_nxt, edge);
         if is_news { self.limited(now, config, false) } else { Verdict::Drop }
+    }
+
+    /// The least number that a new connection may begin with.
+    pub(super) fn iss_min(&self) -> SequenceNumber {
+        self.snd_nxt + NUMBERS_APART
+    }
+
+    /// Whether a connection from this side may follow. Both clocks have moved on a second after the peer's last segment
+    /// (RFC 7323 section 5.4: a tick is at most that), so nothing of the old connection is taken for the new one's at either
+    /// end (PAWS); the peer, whose FIN was acknowledged, has forgotten it (RFC 6191 section 1, and as Linux does).
+    pub(super) fn tuple(&self, now: Instant) -> Tuple {
+        match &self.timestamps {
+            Some(timestamps) if timestamps.silence_ns(now) > SECOND_NS => Tuple::Replaceable,
+            Some(_) => Tuple::Waiting,
+            None => Tuple::Used,
+        }
     }
 
     fn is_old(&self, arrival: &Arrival<'_>, now: Instant) -> bool {

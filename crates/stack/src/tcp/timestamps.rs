@@ -38,6 +38,11 @@ impl Timestamps {
         (self.recent, self.recent_at) = (value, now);
     }
 
+    /// How long the peer's clock has not been heard.
+    pub(super) fn silence_ns(&self, now: Instant) -> u64 {
+        now.since_ns(self.recent_at)
+    }
+
     /// Whether this clock is no older than TS.Recent, and so timely whatever the time.
     #[inline]
     pub(super) fn is_ahead(&self, value: u32) -> bool {

@@ -3,6 +3,7 @@
 mod attach;
 mod frames;
 mod outcomes;
+mod ports;
 mod soup;
 mod support;
 mod tables;

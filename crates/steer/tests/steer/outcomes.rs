@@ -294,14 +294,16 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that are not in the frame: each with a test of its own in `verdicts`, StackGone in the crate's unit tests.
-const ELSEWHERE: [Reason; 7] = [
+/// Reasons that are not in the frame: each with a test of its own in `verdicts` or `ports`, StackGone in the crate's unit
+/// tests.
+const ELSEWHERE: [Reason; 8] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
     Reason::Queue,
     Reason::NoSocket,
     Reason::Forwarded,
+    Reason::Port,
     Reason::DropQueue,
 ];
 

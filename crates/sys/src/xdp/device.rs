@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_MTU: u16 = 4;
 const IFLA_OPERSTATE: u16 = 16;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_PROG_ID: u16 = 4;
 /// linux/if.h.
@@ -80,6 +81,14 @@ pub fn wait_until_up(interface: &str, timeout: Duration) -> Result<Device, Probl
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// The most receive queues that an interface can have: those it was made with.
+pub(crate) fn receive_queues_max(interface: &str) -> io::Result<u32> {
+    let answer = ask(index_of(interface)?)?;
+    let mut list = attributes(answer.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default());
+    let queues = list.find(|(kind, _)| *kind == IFLA_NUM_RX_QUEUES).and_then(|(_, value)| word(value));
+    queues.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 fn index_of(interface: &str) -> io::Result<u32> {

@@ -31,6 +31,7 @@ mod unbound;
 mod xsk;
 
 pub use abi::Descriptor;
+pub(crate) use device::receive_queues_max;
 pub use device::{Device, device, wait_until_up};
 pub use errno::name as errno_name;
 pub use facts::{BusyPoll, Downgrade, Geometry, Mode, Pages, RingSizes, XskFacts};

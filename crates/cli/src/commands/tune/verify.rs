@@ -37,6 +37,7 @@ fn place(args: &Verify) -> Place {
         place: args.place,
         to: args.to,
         ipv6: false,
+        queues: 1,
         cpus: first.map(|client| Cpus { client, peer: None }),
         clock: ClockKind::Auto,
         service_time: Duration::ZERO,

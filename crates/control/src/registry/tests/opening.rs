@@ -1,5 +1,6 @@
 //! A stack is opened in two steps; what is between them does not stay.
 
+use super::share::*;
 use super::*;
 use sidestep_plane::message::{BIND_WAIT, QUEUES_MAX, Queues};
 
@@ -61,12 +62,13 @@ fn what_cannot_be_bound_leaves_nothing_and_can_be_asked_for_again() {
 #[test]
 fn what_is_begun_counts() {
     let mut case = Case::new();
-    let full = STACKS_PER_UID_MAX / STACKS_PER_CLIENT_MAX - 1;
+    case.registry.set_queues_per_user(1000);
+    let full = STACKS_PER_USER_MAX / STACKS_PER_CLIENT_MAX - 1;
     for _ in 0..full {
         let id = case.client(7);
         (0..STACKS_PER_CLIENT_MAX).for_each(|_| _ = case.open(id));
     }
-    for _ in full * STACKS_PER_CLIENT_MAX..STACKS_PER_UID_MAX {
+    for _ in full * STACKS_PER_CLIENT_MAX..STACKS_PER_USER_MAX {
         let id = case.client(7);
         case.begin(id);
     }
@@ -125,9 +127,10 @@ fn sockets_of_several_queues_are_handed_over_by_a_few_and_bound_in_turns() {
 #[test]
 fn queues_have_limits_and_their_list_fits_a_packet() {
     let mut case = Case::new();
+    case.registry.set_queues_per_user(1000);
     let every = QUEUES_MAX as usize;
     let id = case.client(7);
-    for _ in 0..QUEUES_PER_UID_MAX / every {
+    for _ in 0..QUEUES_PER_USER_MAX / every {
         assert!(matches!(case.begin_with(id, Queues::Every), Reply::Prepared(_)));
         while case.ask(id, Request::BindStack) == Reply::Binding {}
     }

@@ -27,15 +27,17 @@ fn all_who_listen_on_a_port_are_told_of_trouble_but_a_flow_is_one_stacks() {
     assert_eq!(told(&case), [clients[1]]);
 }
 
+/// A socket of TCP that can be bound beside others like it.
+fn reusable(at: SocketAddr) -> OwnedFd {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, &at).unwrap();
+    socket
+}
+
 /// Anybody may bind a port beside a connection whose socket allows it, as that of every server that can be restarted does.
 #[test]
 fn a_connection_of_the_kernel_is_not_taken_from_it() {
-    let reusable = |at: SocketAddr| {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        set_socket_reuseaddr(&socket, true).unwrap();
-        bind(&socket, &at).unwrap();
-        socket
-    };
     let mut case = Case::new();
     let id = case.client(7);
     let stack = case.open(id);
@@ -50,29 +52,95 @@ fn a_connection_of_the_kernel_is_not_taken_from_it() {
     let flow = |remote| Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan: None };
     let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
     assert_eq!(case.steer(id, stack, flow(remote), &twin), Some(Code::KernelConnections));
-    assert_eq!(case.steer(id, stack, listener, &twin), Some(Code::KernelConnections));
-    assert!(case.registry.dataplane.steered.is_empty());
     let other = SocketAddr::new(remote.ip(), remote.port() ^ 1);
     assert_eq!(case.steer(id, stack, flow(other), &twin), None, "another connection, which the kernel has not");
+    assert_eq!(case.code(id, Request::Unsteer { stack, entry: flow(other) }), None);
+    listen(&twin, 4).unwrap();
+    assert_eq!(case.steer(id, stack, listener, &twin), Some(Code::KernelConnections));
+    assert!(case.registry.dataplane.steered.is_empty());
     // Connections that the kernel takes up later do not take the port from its owner.
     set_socket_linger(&accepted, Some(Duration::ZERO)).unwrap();
     drop((accepted, peer));
     assert_eq!(case.steer(id, stack, listener, &twin), None, "they are over");
-    listen(&twin, 4).unwrap();
     let _peer = TcpStream::connect(local).unwrap();
     assert_eq!(case.steer(id, stack, listener, &twin), None, "again changes nothing");
+}
+
+/// A socket of UDP whose address others may bind, too, if they say so as well.
+fn shared(at: SocketAddr) -> UdpSocket {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+    set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, &at).unwrap();
+    socket.into()
 }
 
 /// In the kernel a group is everybody's; steered, it is one stack's.
 #[test]
 fn a_group_is_not_taken_from_another_user() {
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let socket = shared("0.0.0.0:0".parse().unwrap());
     let port = socket.local_addr().unwrap().port();
     let group = Entry::Multicast { group: (Ipv4Addr::new(239, 1, 1, 1), port).into(), source: None, vlan: None };
     let mut case = Case::new();
     let own = rustix::process::geteuid().as_raw();
     let (other, same) = (case.client(own + 1), case.client(own));
     let (theirs, ours) = (case.open(other), case.open(same));
+    let beside = shared(socket.local_addr().unwrap());
     assert_eq!(case.steer(other, theirs, group, &socket), Some(Code::Taken));
     assert_eq!(case.steer(same, ours, group, &socket), None);
+    assert_eq!(case.code(same, Request::Unsteer { stack: ours, entry: group }), None);
+    drop(beside);
+    assert_eq!(case.steer(other, theirs, group, &socket), None, "nobody has it but the socket that was shown");
+}
+
+/// Of two who share a port the kernel gives datagrams to the one that is bound more closely; steering would not ask it.
+#[test]
+fn a_port_that_is_shared_is_not_taken_from_another_user() {
+    let mut case = Case::new();
+    let own = rustix::process::geteuid().as_raw();
+    let (other, root) = (case.client(own + 1), case.client(0));
+    let (theirs, roots) = (case.open(other), case.open(root));
+    let twin = shared("0.0.0.0:0".parse().unwrap());
+    let port = twin.local_addr().unwrap().port();
+    let at = |address: &str| SocketAddr::new(address.parse().unwrap(), port);
+    let port = |address| Entry::Listener { protocol: Protocol::Udp, local: at(address), vlan: None };
+    let remote = "198.18.0.2:8".parse().unwrap();
+    let flow = Entry::Flow { protocol: Protocol::Udp, local: at("127.0.0.1"), remote, vlan: None };
+    let beside = shared(at("127.0.0.1"));
+    for entry in [port("127.0.0.1"), flow] {
+        assert_eq!(case.steer(other, theirs, entry, &twin), Some(Code::Taken));
+        assert!(case.registry.dataplane.steered.is_empty());
+    }
+    assert_eq!(case.steer(root, roots, port("127.0.0.1"), &twin), None, "root may");
+    assert_eq!(case.code(root, Request::Unsteer { stack: roots, entry: port("127.0.0.1") }), None);
+    drop(beside);
+    assert_eq!(case.steer(other, theirs, port("127.0.0.1"), &twin), None);
+    assert_eq!(case.registry.check_twins(&case.host, case.now), []);
+    // Who comes later gets it, too: the kernel would give it to them.
+    let _beside = shared(at("127.0.0.1"));
+    let told = case.registry.check_twins(&case.host, case.now);
+    assert_eq!(told, [(other, Reply::GivenBack { stack: theirs, entry: port("127.0.0.1") })]);
+    assert!(case.registry.dataplane.steered.is_empty());
+}
+
+/// A port that its owner only holds may be listened on by another, if both allow that.
+#[test]
+fn who_stops_listening_loses_the_port() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let chosen = reusable("127.0.0.1:0".parse().unwrap());
+    let local = SocketAddr::try_from(getsockname(&chosen).unwrap()).unwrap();
+    // A port that was asked for by its number is kept when listening ends.
+    let twin = reusable(local);
+    drop(chosen);
+    listen(&twin, 1).unwrap();
+    let entry = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
+    assert_eq!(case.steer(id, stack, entry, &twin), None);
+    assert_eq!(case.registry.check_twins(&case.host, case.now), []);
+    rustix::net::shutdown(&twin, rustix::net::Shutdown::Both).unwrap();
+    let told = case.registry.check_twins(&case.host, case.now);
+    assert_eq!(told, [(id, Reply::GivenBack { stack, entry })]);
+    assert_eq!(case.steer(id, stack, entry, &twin), Some(Code::TwinMismatch));
+    listen(&twin, 1).unwrap();
+    assert_eq!(case.steer(id, stack, entry, &twin), None);
 }

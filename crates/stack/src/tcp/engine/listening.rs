@@ -35,11 +35,13 @@ impl Tcp {
         options.check()?;
         let flow = Flow::new(local, remote).filter(|flow| flow.local_port != 0 && flow.remote_port != 0);
         let flow = flow.ok_or(Error::InvalidAddress)?;
-        if self.index_of(&flow).is_some() {
-            return Err(Error::AddressInUse);
-        }
+        let iss_min = self.vacate(now, &flow)?;
         let iss = self.isn.choose(&flow, now);
+        let iss = iss_min.map_or(iss, |least| iss.later(least));
         let id = self.open(now, flow, options, iss, path_mtu, None)?;
+        if iss_min.is_some() {
+            self.counters.count(Counter::TimeWaitReused);
+        }
         self.step(now, id.index, output, |connection, _| connection.begin_active());
         Ok(id)
     }

@@ -10,9 +10,11 @@ mod ingress;
 mod listening;
 mod settle;
 mod short;
+mod tuple;
 
 pub use close::Shutdown;
 pub use ingress::{Incoming, Received};
+pub use tuple::Tuple;
 
 use super::config::Config;
 use super::cookie::Cookies;

@@ -1,0 +1,95 @@
+//! Shares of users, whatever number of user numbers they have.
+
+use super::*;
+use sidestep_plane::message::Queues;
+
+impl Case {
+    /// A client of some user namespace of this owner's.
+    fn client_of(&mut self, uid: u32, owner: Owner) -> u32 {
+        let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
+        let id = self.registry.admit(peer, owner, Some(Process::this().unwrap()), self.now).unwrap();
+        self.ask(id, Request::Hello { version: VERSION, name: "feed".into() });
+        id
+    }
+
+    /// How many queues of a device with eight a client gets of those it wants.
+    fn queues(&mut self, id: u32, queues: Queues) -> Result<usize, Code> {
+        self.host.links.iter_mut().for_each(|link| link.receive_queues = 8);
+        let wish = OpenStack { queues, ..OpenStack::on("eth1") };
+        let mut reply = self.ask(id, Request::OpenStack(wish));
+        if let Reply::Prepared(_) = reply {
+            reply = self.ask(id, Request::BindStack);
+            while reply == Reply::Binding {
+                reply = self.ask(id, Request::BindStack);
+            }
+        }
+        match reply {
+            Reply::Stack(facts) => Ok(facts.queues.len()),
+            Reply::Refused(refusal) => Err(refusal.code),
+            reply => panic!("{reply:?}"),
+        }
+    }
+}
+
+/// Numbers in user namespaces are as cheap as processes.
+#[test]
+fn the_numbers_of_one_user_count_as_one() {
+    let mut case = Case::new();
+    for owner in [Owner::User(1000), Owner::Container(7), Owner::Unknown] {
+        let number = |number: u32| Credentials { pid: None, uid: 100_000 + number, gid: 0 };
+        let peers = (0..200).map(number);
+        let ids: Vec<u32> = peers.filter_map(|peer| case.registry.admit(peer, owner, None, case.now).ok()).collect();
+        assert_eq!(ids.len(), CLIENTS_PER_USER_MAX);
+        ids.into_iter().for_each(|id| case.registry.remove(id));
+    }
+    let clients: Vec<u32> = (0..3).map(|number| case.client_of(100_000 + number, Owner::User(1000))).collect();
+    assert_eq!(case.queues(clients[0], Queues::Every), Ok(4), "half of the device");
+    for id in &clients[1..] {
+        assert_eq!(case.queues(*id, Queues::Any), Err(Code::Limit));
+    }
+    let other = case.client(1001);
+    assert_eq!(case.queues(other, Queues::Any), Ok(1));
+}
+
+#[test]
+fn queues_are_shared_and_the_last_is_roots() {
+    let mut case = Case::new();
+    let [one, two, three, root] = [1000, 1001, 1002, 0].map(|uid| case.client(uid));
+    assert_eq!(case.queues(one, Queues::Every), Ok(4));
+    assert_eq!(case.queues(two, Queues::Every), Ok(3));
+    assert_eq!(case.queues(three, Queues::Any), Err(Code::Limit), "what is left is root's");
+    assert_eq!(case.queues(root, Queues::Any), Ok(1));
+    // Root has it: nothing more is kept.
+    assert_eq!(case.queues(three, Queues::Any), Ok(1), "the dataplane says by whom they are taken");
+    let mut case = Case::new();
+    let root = case.client(0);
+    assert_eq!(case.queues(root, Queues::Every), Ok(8), "the device is root's");
+}
+
+#[test]
+fn the_administrator_may_give_a_user_all_of_a_device() {
+    let mut case = Case::new();
+    case.registry.set_queues_per_user(8);
+    let one = case.client(1000);
+    assert_eq!(case.queues(one, Queues::Every), Ok(8));
+    let mut case = Case::new();
+    case.registry.set_queues_per_user(2);
+    let one = case.client(1000);
+    assert_eq!(case.queues(one, Queues::Every), Ok(2));
+    assert_eq!(case.queues(one, Queues::Any), Err(Code::Limit));
+}
+
+#[test]
+fn the_last_entries_are_roots() {
+    let mut case = Case::new();
+    case.registry.limit_entries(16);
+    let (one, root) = (case.client(7), case.client(0));
+    let (stack, roots) = (case.open(one), case.open(root));
+    let ports: Vec<_> = (0..17).map(|_| port()).collect();
+    for (socket, entry) in &ports[..15] {
+        assert_eq!(case.steer(one, stack, *entry, socket), None);
+    }
+    assert_eq!(case.steer(one, stack, ports[15].1, &ports[15].0), Some(Code::Limit));
+    assert_eq!(case.steer(root, roots, ports[15].1, &ports[15].0), None);
+    assert_eq!(case.steer(root, roots, ports[16].1, &ports[16].0), Some(Code::Limit));
+}

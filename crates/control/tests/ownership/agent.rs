@@ -1,0 +1,126 @@
+//! A process of some user that does what it is told: sockets, and what it asks control for.
+
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
+use sidestep_plane::client::{Client, Error, Stack};
+use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Where the test listens.
+pub(crate) const VARIABLE: &str = "SIDESTEP_TEST_AGENT";
+
+#[derive(Default)]
+struct Agent {
+    sockets: BTreeMap<String, OwnedFd>,
+    client: Option<Client>,
+    stacks: Vec<Stack>,
+}
+
+/// Reads lines and answers each with one, until the test hangs up.
+pub(crate) fn serve() {
+    let path = std::env::var_os(VARIABLE).expect("the test sets it");
+    let stream = UnixStream::connect(path).expect("the test listens");
+    let mut told = BufReader::new(stream.try_clone().expect("it can"));
+    let (mut agent, mut line) = (Agent::default(), String::new());
+    while told.read_line(&mut line).expect("it can be read") != 0 {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = agent.obey(&words).unwrap_or_else(|error| format!("{:?}", error.kind()));
+        writeln!(&stream, "{answer}").expect("the test reads");
+        line.clear();
+    }
+}
+
+impl Agent {
+    fn obey(&mut self, words: &[&str]) -> io::Result<String> {
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        match words {
+            ["tcp" | "udp", name, local, options @ ..] => {
+                let socket = open(words[0], at(local), options)?;
+                let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+                self.sockets.insert((*name).to_owned(), socket);
+                return Ok(bound.to_string());
+            }
+            // As a service of inetd's has it.
+            ["inherit", name] => _ = self.sockets.insert((*name).to_owned(), io::stdin().as_fd().try_clone_to_owned()?),
+            ["listen", name] => listen(self.socket(name), 8)?,
+            ["unlisten", name] => rustix::net::shutdown(self.socket(name), rustix::net::Shutdown::Both)?,
+            ["connect", name, to] => match connect(self.socket(name), &at(to)) {
+                Err(rustix::io::Errno::INPROGRESS) => {}
+                connected => connected?,
+            },
+            ["local", name] => return Ok(SocketAddr::try_from(getsockname(self.socket(name))?)?.to_string()),
+            ["accept", name] => _ = accept(self.socket(name))?,
+            ["close", name] => _ = self.sockets.remove(*name),
+            ["receive", name] => {
+                let mut buffer = [0; 64];
+                let count = rustix::net::recv(self.socket(name), &mut buffer, rustix::net::RecvFlags::empty())?.0;
+                return Ok(String::from_utf8_lossy(&buffer[..count]).into_owned());
+            }
+            ["greet"] => return Ok(said(self.client().map(drop))),
+            ["open", interface] => return Ok(self.open_stack(interface, Queues::Any)),
+            ["open", interface, "every"] => return Ok(self.open_stack(interface, Queues::Every)),
+            ["steer", name, "port", protocol, local] => {
+                let entry = Entry::Listener { protocol: number(protocol), local: at(local), vlan: None };
+                return Ok(self.steer(name, entry));
+            }
+            ["steer", name, "flow", protocol, local, remote] => {
+                let (local, remote) = (at(local), at(remote));
+                return Ok(self.steer(name, Entry::Flow { protocol: number(protocol), local, remote, vlan: None }));
+            }
+            _ => panic!("{words:?}"),
+        }
+        Ok("ok".into())
+    }
+
+    fn socket(&self, name: &str) -> &OwnedFd {
+        self.sockets.get(name).expect("it was opened")
+    }
+
+    fn client(&mut self) -> Result<&mut Client, Error> {
+        if self.client.is_none() {
+            self.client = Some(Client::connect("agent")?);
+        }
+        Ok(self.client.as_mut().expect("just made"))
+    }
+
+    fn open_stack(&mut self, interface: &str, queues: Queues) -> String {
+        let wish = OpenStack { queues, frames: 512, ring_entries: 64, ..OpenStack::on(interface) };
+        let opened = self.client().and_then(|client| client.open_stack(wish));
+        said(opened.map(|stack| self.stacks.push(stack)))
+    }
+
+    fn steer(&mut self, name: &str, entry: Entry) -> String {
+        let stack = self.stacks.last().expect("one is open").facts.id;
+        let twin = self.socket(name).try_clone().expect("it can");
+        said(self.client().and_then(|client| client.steer(stack, entry, twin.as_fd())))
+    }
+}
+
+fn number(protocol: &str) -> Protocol {
+    if protocol == "tcp" { Protocol::Tcp } else { Protocol::Udp }
+}
+
+/// The outcome, by the name of the reason.
+fn said(done: Result<(), Error>) -> String {
+    done.map_or_else(|error| name(error.code()), |()| "ok".into())
+}
+
+pub(crate) fn name(code: Code) -> String {
+    format!("{code:?}")
+}
+
+fn open(protocol: &str, local: SocketAddr, options: &[&str]) -> io::Result<OwnedFd> {
+    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let kind = if protocol == "tcp" { SocketType::STREAM } else { SocketType::DGRAM };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    set_socket_reuseaddr(&socket, options.contains(&"shared"))?;
+    set_socket_reuseport(&socket, options.contains(&"grouped"))?;
+    if !options.contains(&"unbound") {
+        bind(&socket, &local)?;
+    }
+    Ok(socket)
+}

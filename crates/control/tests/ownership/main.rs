@@ -1,0 +1,15 @@
+//! Who may have which traffic: attacks that users on the list have on each other, run as those users.
+
+mod agent;
+mod place;
+
+mod shares;
+mod tcp;
+mod udp;
+
+/// Not a test of its own: others start it, as another user.
+#[test]
+#[ignore = "started by the others"]
+fn agent() {
+    agent::serve();
+}

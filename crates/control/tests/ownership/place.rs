@@ -1,0 +1,204 @@
+//! A lab with control on its first host, and users there.
+
+use crate::agent::VARIABLE;
+use sidestep_control::permit::Permit;
+use sidestep_control::{Options, run};
+use sidestep_plane::client::Client;
+use sidestep_sys::process::is_root;
+use sidestep_testkit::lab::{Host, Lab, Side};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A watchdog, not a measurement.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Two users of the list, no relation to each other.
+pub(crate) const MALLORY: u32 = 61_001;
+pub(crate) const VICTIM: u32 = 61_002;
+
+/// A group of the list.
+pub(crate) const GROUP: u32 = 61_003;
+
+pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) struct Place {
+    stop: Arc<AtomicBool>,
+    control: Option<JoinHandle<()>>,
+    pub(crate) lab: Lab,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    /// `None`, said, without root.
+    pub(crate) fn new() -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let lab = Lab::up(&sidestep_testkit::lab::Options::default()).expect("root can make a lab");
+        Some(Self::on(lab))
+    }
+
+    /// The same over a device with several queues.
+    pub(crate) fn with_queues(count: u32) -> Option<Self> {
+        let place = Self::new()?;
+        let (a, b) = (place.host(), place.peer());
+        ip(a, "link del lab0");
+        let queues = format!("numrxqueues {count} numtxqueues {count}");
+        ip(a, &format!("link add lab0 {queues} type veth peer name lab0 {queues} netns {}", b.namespace));
+        for host in [a, b] {
+            ip(host, "link set lab0 up");
+            ip(host, &format!("address add {}/24 dev lab0", host.ipv4));
+        }
+        Some(place)
+    }
+
+    fn on(lab: Lab) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
+        // Other users may not reach the folder that cargo builds in. Copied by another process: what a child of another test
+        // holds open for writing cannot be started.
+        let program = std::env::current_exe().expect("a program knows its file");
+        let copied = Command::new("cp").arg(program).arg(folder.path().join("agent")).status().expect("cp is there");
+        assert!(copied.success());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (seen, there) = (stop.clone(), lab.host(Side::A).clone());
+        let serve = move || {
+            there.enter().expect("root can enter");
+            let permit = Permit::new(&[MALLORY, VICTIM], &[GROUP]);
+            let options = Options { interfaces: Vec::new(), permit, socket: None };
+            run(&options, &seen).expect("root can run a control plane");
+        };
+        let control = Some(std::thread::spawn(serve));
+        let place = Self { stop, control, lab, folder };
+        wait("a control plane", || place.root().ok());
+        place
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        self.lab.host(Side::A)
+    }
+
+    pub(crate) fn peer(&self) -> &Host {
+        self.lab.host(Side::B)
+    }
+
+    /// An address of the host that is served.
+    pub(crate) fn at(&self, port: u16) -> SocketAddr {
+        (self.host().ipv4, port).into()
+    }
+
+    pub(crate) fn address(&self, is_v6: bool) -> IpAddr {
+        if is_v6 { self.host().ipv6.expect("this kernel has IPv6").into() } else { self.host().ipv4.into() }
+    }
+
+    /// A client of root's.
+    pub(crate) fn root(&self) -> Result<Client, sidestep_plane::client::Error> {
+        self.host().within(|| Ok(Client::connect("root"))).expect("root can enter")
+    }
+
+    pub(crate) fn program(&self) -> PathBuf {
+        self.folder.path().join("agent")
+    }
+
+    /// A process of a user on the first host.
+    pub(crate) fn user(&self, uid: u32) -> User {
+        self.user_with(uid, Stdio::null())
+    }
+
+    /// The same, that inherits a socket, as a service of inetd does.
+    pub(crate) fn heir(&self, uid: u32, socket: OwnedFd) -> User {
+        self.user_with(uid, Stdio::from(socket))
+    }
+
+    fn user_with(&self, uid: u32, stdin: Stdio) -> User {
+        let mut command = Command::new(self.program());
+        command.uid(uid).gid(uid).stdin(stdin);
+        self.start(&mut command)
+    }
+
+    /// Starts an agent by this command.
+    pub(crate) fn start(&self, command: &mut Command) -> User {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let path = self.folder.path().join(format!("agent-{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let listener = UnixListener::bind(&path).expect("the folder is ours");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("it is ours");
+        command.args(["--ignored", "--exact", "agent"]).env(VARIABLE, &path).stdout(Stdio::null());
+        let mut process = self.host().within(|| Ok(command.spawn().expect("it starts"))).expect("root can enter");
+        listener.set_nonblocking(true).expect("it can");
+        let stream = wait("an agent", || {
+            assert!(process.try_wait().expect("it is ours").is_none(), "it has ended");
+            listener.accept().ok()
+        });
+        stream.0.set_nonblocking(false).expect("it can");
+        stream.0.set_read_timeout(Some(WATCHDOG)).expect("it can");
+        User { process, stream: BufReader::new(stream.0) }
+    }
+}
+
+fn ip(host: &Host, words: &str) {
+    let mut command = Command::new("ip");
+    let done = host.spawn(command.args(words.split_whitespace())).expect("ip is there").wait().expect("it ends");
+    assert!(done.success(), "ip {words}");
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.control.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(), "the control plane has panicked");
+    }
+}
+
+/// A process of some user; it ends with this.
+pub(crate) struct User {
+    process: Child,
+    stream: BufReader<UnixStream>,
+}
+
+impl User {
+    /// Has it do something; what came of it.
+    pub(crate) fn ask(&mut self, order: &str) -> String {
+        writeln!(self.stream.get_mut(), "{order}").expect("it listens");
+        let mut line = String::new();
+        let count = self.stream.read_line(&mut line).expect("it answers");
+        assert_ne!(count, 0, "{order}: the agent has ended");
+        line.trim().to_owned()
+    }
+
+    /// The same, where it must be done.
+    pub(crate) fn must(&mut self, order: &str) {
+        assert_eq!(self.ask(order), "ok", "{order}");
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

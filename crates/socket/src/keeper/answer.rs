@@ -1,0 +1,162 @@
+//! One question to control and its answer, between the owner and the thread beside it.
+//!
+//! An owner that has waited long enough goes on without the answer. What was asked for may be done all the same, later: so the
+//! thread learns, in the moment that it answers, whether anybody still waits, and takes back what nobody will use.
+
+use crate::reason::Reason;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Open,
+    /// It takes longer than anybody should wait.
+    Delayed,
+    Answered(Result<(), Reason>),
+    /// Taken, or not waited for any more.
+    Over,
+}
+
+impl State {
+    fn is_wanted(&self) -> bool {
+        matches!(self, Self::Open | Self::Delayed)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The owner's end. Dropped, the answer is not wanted any more.
+#[derive(Debug)]
+pub(crate) struct Answer(Arc<Shared>);
+
+/// The thread's end. Dropped, the answer is that control is silent.
+#[derive(Debug)]
+pub(crate) struct Question(Arc<Shared>);
+
+/// Both ends of a question.
+pub(super) fn question() -> (Question, Answer) {
+    let shared = Arc::new(Shared::default());
+    (Question(Arc::clone(&shared)), Answer(shared))
+}
+
+impl Answer {
+    /// The answer, if it is there; once.
+    pub(crate) fn take(&self) -> Option<Result<(), Reason>> {
+        take(&mut self.0.lock())
+    }
+
+    /// The answer, if it comes in time; none at once where it is known not to.
+    pub(crate) fn wait(&self, longest: Duration) -> Option<Result<(), Reason>> {
+        let deadline = Instant::now() + longest;
+        let mut state = self.0.lock();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !matches!(*state, State::Open) || left.is_zero() {
+                return take(&mut state);
+            }
+            state =
+                self.0.told.wait_timeout(state, left).map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
+        }
+    }
+}
+
+fn take(state: &mut State) -> Option<Result<(), Reason>> {
+    let State::Answered(answer) = *state else { return None };
+    *state = State::Over;
+    Some(answer)
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        *self.0.lock() = State::Over;
+    }
+}
+
+impl Question {
+    /// Whether somebody waits for the answer.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.0.lock().is_wanted()
+    }
+
+    /// Has nobody wait: the answer may come much later.
+    pub(super) fn delay(&self) {
+        let mut state = self.0.lock();
+        if state.is_wanted() {
+            *state = State::Delayed;
+            self.0.told.notify_all();
+        }
+    }
+
+    /// Answers; false when nobody waits any more.
+    pub(super) fn answer(self, answer: Result<(), Reason>) -> bool {
+        let mut state = self.0.lock();
+        let is_wanted = state.is_wanted();
+        if is_wanted {
+            *state = State::Answered(answer);
+            self.0.told.notify_all();
+        }
+        is_wanted
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if state.is_wanted() {
+            *state = State::Answered(Err(Reason::ControlSilent));
+            self.0.told.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_had_once_and_only_by_who_waits() {
+        let (question, answer) = question();
+        assert_eq!((answer.take(), question.is_wanted()), (None, true));
+        assert_eq!(answer.wait(Duration::ZERO), None);
+        assert!(question.answer(Ok(())));
+        assert_eq!((answer.wait(Duration::ZERO), answer.take()), (Some(Ok(())), None));
+    }
+
+    #[test]
+    fn who_is_told_that_it_takes_long_may_have_the_answer_later() {
+        let (question, answer) = question();
+        std::thread::scope(|scope| {
+            scope.spawn(|| question.delay());
+            assert_eq!(answer.wait(Duration::from_secs(60)), None);
+        });
+        assert!(question.is_wanted() && question.answer(Ok(())));
+        assert_eq!(answer.take(), Some(Ok(())));
+    }
+
+    #[test]
+    fn who_answers_knows_that_nobody_waits() {
+        let (question, answer) = question();
+        drop(answer);
+        assert!(!question.is_wanted() && !question.answer(Ok(())));
+    }
+
+    #[test]
+    fn a_thread_that_died_has_answered() {
+        let (question, answer) = question();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(question));
+            assert_eq!(answer.wait(Duration::from_secs(60)), Some(Err(Reason::ControlSilent)));
+        });
+    }
+}

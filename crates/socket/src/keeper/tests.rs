@@ -1,0 +1,174 @@
+//! The thread beside the owner and a control that is slow, breaks off, or dies.
+
+use super::fake::{Do, FakeControl, facts, page};
+use super::*;
+use sidestep_plane::message::{Protocol, Reply, Request, TroubleKind};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+/// A watchdog, not a measurement.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Of `lo`, in every network namespace: it never has a program.
+const LOOPBACK: u32 = 1;
+
+/// Of no interface.
+const NONE: u32 = 0x7fff_0000;
+
+const STACK: u32 = 7;
+
+fn keeper(control: &FakeControl, interface: u32) -> Keeper {
+    let client = Client::connect_to(control.path(), "test").unwrap();
+    let held = Some(Held { stack: STACK, interface, counters_page: page() });
+    Keeper::start(Start { client, held, path: control.path().to_owned(), name: "test".into(), cpu: None }).unwrap()
+}
+
+fn entry(port: u16) -> Entry {
+    Entry::Listener { protocol: Protocol::Tcp, local: ([198, 18, 0, 1], port).into(), vlan: None }
+}
+
+fn next(control: &FakeControl) -> Request {
+    control.asked.recv_timeout(WATCHDOG).expect("it asks for something")
+}
+
+/// What a control does that knows the stack.
+fn usual(request: &Request) -> Do {
+    match request {
+        Request::ResumeStack { stack } => Do::Answer(Reply::Stack(facts(*stack, LOOPBACK))),
+        _ => Do::Answer(Reply::Done),
+    }
+}
+
+/// The rule would stay for ever, and nobody answers what it brings.
+#[test]
+fn a_rule_whose_asker_has_gone_is_taken_back() {
+    let (leave, waits) = channel();
+    let mut waits = Some(waits);
+    let control = FakeControl::start(move |request| match request {
+        Request::Steer { entry: Entry::Listener { local, .. }, .. } if local.port() == 1 => {
+            Do::Await(waits.take().unwrap())
+        }
+        _ => usual(request),
+    });
+    let keeper = keeper(&control, LOOPBACK);
+    let (one, two) = (keeper.begin_to_steer(entry(1), page()), keeper.begin_to_steer(entry(2), page()));
+    assert_eq!(next(&control), Request::Steer { stack: STACK, entry: entry(1) });
+    assert_eq!(one.wait(Duration::from_millis(10)), None, "control is slow");
+    drop((one, two));
+    leave.send(Reply::Done).unwrap();
+    assert_eq!(next(&control), Request::Unsteer { stack: STACK, entry: entry(1) });
+    // The other was given up before its turn came: it is not made.
+    assert_eq!(next(&control), Request::Unsteer { stack: STACK, entry: entry(2) });
+    assert_eq!(keeper.steer(entry(3), page()), Ok(()));
+    assert_eq!(next(&control), Request::Steer { stack: STACK, entry: entry(3) });
+}
+
+/// It may have been done; who still waits learns it, for the others it is taken back.
+#[test]
+fn what_was_asked_for_when_the_connection_broke_is_settled_by_the_next_one() {
+    let (leave, waits) = channel();
+    let mut broken = 0;
+    let control = FakeControl::start(move |request| match request {
+        Request::Steer { .. } if broken < 2 => {
+            broken += 1;
+            waits.recv().unwrap();
+            Do::HangUp
+        }
+        _ => usual(request),
+    });
+    let keeper = keeper(&control, LOOPBACK);
+    let waiting = keeper.begin_to_steer(entry(1), page());
+    leave.send(()).unwrap();
+    assert_eq!(waiting.wait(WATCHDOG), None, "at once: nobody knows how long it will take");
+    let asked: Vec<Request> = (0..2).map(|_| next(&control)).collect();
+    let steer = |port| Request::Steer { stack: STACK, entry: entry(port) };
+    assert_eq!(asked, [steer(1), Request::ResumeStack { stack: STACK }]);
+    // The second attempt breaks, too; by then nobody waits.
+    assert_eq!(next(&control), steer(1));
+    drop(waiting);
+    leave.send(()).unwrap();
+    let asked: Vec<Request> = (0..2).map(|_| next(&control)).collect();
+    assert_eq!(asked, [Request::ResumeStack { stack: STACK }, Request::Unsteer { stack: STACK, entry: entry(1) }]);
+}
+
+#[test]
+fn who_waits_over_a_broken_connection_gets_the_answer() {
+    let mut has_broken = false;
+    let control = FakeControl::start(move |request| match request {
+        Request::Steer { .. } if !std::mem::replace(&mut has_broken, true) => Do::HangUp,
+        _ => usual(request),
+    });
+    let keeper = keeper(&control, LOOPBACK);
+    let waiting = keeper.begin_to_steer(entry(1), page());
+    let deadline = Instant::now() + WATCHDOG;
+    let answer = loop {
+        if let Some(answer) = waiting.take() {
+            break answer;
+        }
+        assert!(Instant::now() < deadline, "no answer");
+        std::thread::yield_now();
+    };
+    assert_eq!(answer, Ok(()));
+}
+
+/// Nobody else would tell: the kernel has the traffic, and resets connections that it does not know.
+#[test]
+fn a_program_that_went_with_its_control_is_noticed_without_one() {
+    for (interface, told) in [(LOOPBACK, "was detached"), (NONE, "the interface is gone")] {
+        let control = FakeControl::start(|_| Do::Die);
+        let keeper = keeper(&control, interface);
+        keeper.report("x".into(), Code::NoRoute);
+        let deadline = Instant::now() + WATCHDOG;
+        let news = loop {
+            let news = keeper.take_news();
+            if !news.is_empty() {
+                break news;
+            }
+            assert!(Instant::now() < deadline, "no news");
+            std::thread::yield_now();
+        };
+        assert!(matches!(&news[..], [Event::Revoked(Reason::Revoked, text)] if text.contains(told)), "{news:?}");
+        assert_eq!(keeper.steer(entry(1), page()), Err(Reason::Revoked));
+    }
+}
+
+#[test]
+fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
+    let control = FakeControl::start(|request| match request {
+        Request::Steer { .. } => {
+            let refusal = sidestep_plane::message::Refusal::plain(Code::Taken, "cannot steer");
+            Do::Answer(Reply::Refused(refusal))
+        }
+        _ => usual(request),
+    });
+    let keeper = keeper(&control, LOOPBACK);
+    for _ in 0..100 {
+        let (mut seen, twin) = UnixStream::pair().unwrap();
+        seen.set_nonblocking(true).unwrap();
+        assert_eq!(keeper.steer(entry(1), twin.into()), Err(Reason::Taken));
+        assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
+    }
+}
+
+#[test]
+fn troubles_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
+    let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let shared = Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
+    let trouble = |sequence| Trouble {
+        protocol: Protocol::Tcp,
+        local: ([198, 18, 0, 1], 7).into(),
+        remote: ([198, 18, 0, 2], 8).into(),
+        sequence: Some(sequence),
+        kind: TroubleKind::TooBig { mtu: 1300 },
+    };
+    shared.post(Event::Twin(7));
+    (0..1000).for_each(|sequence| shared.post(Event::Trouble(trouble(sequence))));
+    shared.post(Event::Twin(8));
+    let mailbox = shared.mailbox.into_inner().unwrap();
+    assert_eq!(mailbox.len(), TROUBLES_MAX + 2);
+    assert!(matches!(mailbox[..2], [Event::Twin(7), Event::Trouble(Trouble { sequence: Some(936), .. })]));
+    assert!(matches!(mailbox[TROUBLES_MAX + 1], Event::Twin(8)));
+}

@@ -1,0 +1,352 @@
+//! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
+
+use super::headers::query;
+use super::ports::{Choice, Ports};
+use super::table::{Steered, Way};
+use super::twin::Twin;
+use super::{Tcp, TcpError, TcpEvent, TcpStream};
+use crate::engine::Engine;
+use crate::keeper::Answer;
+use crate::reason::{Path, Reason};
+use crate::routes::Detour;
+use rustix::io::Errno;
+use sidestep_plane::heartbeat::monotonic_ns;
+use sidestep_plane::message::{Entry, Protocol};
+use sidestep_stack::route::Resolved;
+use sidestep_stack::tcp::{ConnectionId, Instant, Options};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How long a neighbour may take to tell its Ethernet address before the kernel goes on alone: the kernel asks once a second,
+/// three times.
+const NEIGHBOUR_WAIT_NS: u64 = 200_000_000;
+
+/// How long a port may take: control's answer, or the second after which a tuple leaves TIME-WAIT.
+const PORT_WAIT_NS: u64 = 3_000_000_000;
+
+/// Between two looks for a port, where nothing has changed that is told.
+const PORT_LOOK_NS: u64 = 10_000_000;
+
+/// Looks in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
+const LOOKS_PER_TURN: usize = 32;
+
+/// Ports that the kernel is asked for until the answers to one come by a queue of ours: among 64 queues one of ours is found
+/// with near certainty.
+const PORT_TRIES: usize = 256;
+
+/// A connection that has not begun.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) options: Options,
+    /// What the program asked for.
+    local: Option<SocketAddr>,
+    /// A socket of the kernel's: holds the port that was named, and connects where there is no way past the kernel.
+    twin: Option<Twin>,
+    rule: Option<Rule>,
+    has_asked: bool,
+    /// When the program asked, and when a way was found: CLOCK_MONOTONIC.
+    begun_ns: u64,
+    way_ns: Option<u64>,
+    /// Not looked at before, unless the ports have changed since.
+    look_ns: u64,
+    generation: u32,
+    /// The fast path is no more.
+    pub(super) stopped: Option<Reason>,
+}
+
+/// A rule for its flow, which control was asked for. Dropped, it is taken back as soon as it stands.
+#[derive(Debug)]
+struct Rule {
+    flow: Entry,
+    mtu: u32,
+    answer: Answer,
+}
+
+/// How far it is.
+pub(super) enum Progress {
+    Waiting(Box<Opening>),
+    /// The SYN has left, or will as soon as it can.
+    Fast {
+        id: ConnectionId,
+        steered: Option<Steered>,
+        local: SocketAddr,
+    },
+    Kernel {
+        socket: socket2::Socket,
+        reason: Reason,
+        local: SocketAddr,
+    },
+}
+
+impl Opening {
+    pub(super) fn new(local: Option<SocketAddr>, options: Options, now_ns: u64) -> Self {
+        Self {
+            options,
+            local,
+            twin: None,
+            rule: None,
+            has_asked: false,
+            begun_ns: now_ns,
+            way_ns: None,
+            look_ns: 0,
+            generation: 0,
+            stopped: None,
+        }
+    }
+
+    /// The port that the program has named.
+    fn port(&self) -> Option<u16> {
+        self.local.map(|local| local.port()).filter(|port| *port != 0)
+    }
+
+    pub(super) fn hold(&mut self, twin: Twin) {
+        self.twin = Some(twin);
+    }
+
+    /// Whether it may come to need a socket of the kernel's, as far as can be told.
+    pub(super) fn may_need_twin(&self, ports: &Ports) -> bool {
+        self.twin.is_none() && (self.way_ns.is_none() || ports.are_unknown())
+    }
+
+    fn is_due(&self, now_ns: u64, generation: u32) -> bool {
+        now_ns >= self.look_ns || generation != self.generation || self.stopped.is_some()
+    }
+}
+
+impl Tcp<'_> {
+    /// Goes on with a connection that has not begun; an error is the kernel's, which was to do it.
+    pub(super) fn go_on(&mut self, mut opening: Box<Opening>, remote: SocketAddr, now_ns: u64) -> io::Result<Progress> {
+        if let Some(reason) = opening.stopped {
+            return self.by_kernel(opening, remote, reason);
+        }
+        if opening.rule.is_some() {
+            return self.settle_rule(opening, remote);
+        }
+        let way = match self.find_way(remote, opening.local) {
+            Ok(way) => way,
+            Err(Detour { reason, ask_for: Some((address, interface)) }) => {
+                if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
+                    return self.by_kernel(opening, remote, reason);
+                }
+                if let (false, Some(keeper)) = (opening.has_asked, &self.engine.keeper) {
+                    opening.has_asked = true;
+                    keeper.resolve(address, interface);
+                }
+                return Ok(Progress::Waiting(opening));
+            }
+            Err(Detour { reason, .. }) => return self.by_kernel(opening, remote, reason),
+        };
+        // A frame of a VLAN is steered by its flow alone: a tag's device may be in another namespace.
+        if opening.port().is_some() || way.vlan.is_some() {
+            return self.ask_for_rule(opening, remote, &way);
+        }
+        let Engine { streams, fast: Some(fast), keeper: Some(keeper), .. } = &mut *self.engine else {
+            return self.by_kernel(opening, remote, Reason::Revoked);
+        };
+        let waiting_since_ns = *opening.way_ns.get_or_insert(now_ns);
+        let now = Instant::from_nanos(now_ns);
+        match streams.ports.choose(fast, keeper, way.source, remote, now) {
+            Choice::Port(port) => self.begin(opening, SocketAddr::new(way.source, port), remote, way.mtu, None),
+            Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
+                streams.ports.expect(keeper, now, streams.opening.len());
+                (opening.look_ns, opening.generation) = (now_ns + PORT_LOOK_NS, streams.ports.generation());
+                Ok(Progress::Waiting(opening))
+            }
+            Choice::ByRule => self.ask_for_rule(opening, remote, &way),
+            Choice::Elsewhere => self.by_kernel(opening, remote, Reason::QueueElsewhere),
+            Choice::Exhausted | Choice::Later => Err(Errno::ADDRNOTAVAIL.into()),
+        }
+    }
+
+    /// The way past the kernel, or why there is none.
+    fn find_way(&self, remote: SocketAddr, local: Option<SocketAddr>) -> Result<Resolved, Detour> {
+        if let Path::Kernel(reason) = self.engine.best_path() {
+            return Err(reason.into());
+        }
+        let Some(fast) = &self.engine.fast else { return Err(Reason::Revoked.into()) };
+        if remote.ip().is_loopback() || fast.ways.is_ours(remote.ip()) {
+            return Err(Reason::LoopbackOrLocal.into());
+        }
+        let scope = match remote {
+            SocketAddr::V6(remote) if remote.scope_id() != 0 => Some(remote.scope_id()),
+            _ => None,
+        };
+        let source = local.map(|local| local.ip()).filter(|local| !local.is_unspecified());
+        let way = fast.ways.resolve(&query(remote.ip(), source, scope, fast.device), fast.device).1?;
+        // What comes back to another Ethernet address than the device's is not steered.
+        match fast.ways.vlan_of_interface(way.interface, fast.device) {
+            None => Err(Reason::InterfaceKind.into()),
+            Some(_) => Ok(way),
+        }
+    }
+
+    /// Holds a port by a socket of its own, and has control steer its flow: before the SYN, so that the kernel never sees the
+    /// answer.
+    fn ask_for_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr, way: &Resolved) -> io::Result<Progress> {
+        let twin = match opening.twin.take() {
+            // The port was named.
+            Some(twin) if opening.port().is_some() => Some(twin),
+            spare => self.bind_for_ours(spare, way, remote)?,
+        };
+        let Some(twin) = twin else { return self.by_kernel(opening, remote, Reason::QueueElsewhere) };
+        let bound = twin.local()?;
+        let vlan = way.vlan.map(|vlan| vlan.number());
+        // Without the scope of a link: what frames carry.
+        let (local, there) = (SocketAddr::new(bound.ip(), bound.port()), SocketAddr::new(remote.ip(), remote.port()));
+        let local = if local.ip().is_unspecified() { SocketAddr::new(way.source, local.port()) } else { local };
+        let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: there, vlan };
+        let Some(keeper) = &self.engine.keeper else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let answer = keeper.begin_to_steer(flow, twin.duplicate()?);
+        opening.twin = Some(twin);
+        opening.rule = Some(Rule { flow, mtu: way.mtu, answer });
+        Ok(Progress::Waiting(opening))
+    }
+
+    /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.
+    fn bind_for_ours(&self, spare: Option<Twin>, way: &Resolved, remote: SocketAddr) -> io::Result<Option<Twin>> {
+        let source = SocketAddr::new(way.source, 0);
+        let mut spare = spare;
+        let mut bind = || match spare.take() {
+            Some(twin) => twin.bind(source).map(|()| twin),
+            None => Twin::for_connection(Some(source), remote),
+        };
+        let Some(fast) = &self.engine.fast else { return Ok(None) };
+        if fast.queues.may_miss().is_ok() {
+            return bind().map(Some);
+        }
+        // What is tagged may be hashed otherwise.
+        let ports = &self.engine.streams.ports;
+        let Some(toward) = ports.toward(way.source, remote).filter(|_| way.vlan.is_none()) else { return Ok(None) };
+        // Kept until the end: a port that was let go would be given again.
+        let mut others = Vec::new();
+        for _ in 0..PORT_TRIES {
+            let twin = match bind() {
+                Ok(twin) => twin,
+                // No more ports, or no more descriptors.
+                Err(_) if !others.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            if super::ports::is_ours(&fast.queues, Some(&toward), twin.local()?.port()) {
+                return Ok(Some(twin));
+            }
+            if !toward.depends_on_port() {
+                break;
+            }
+            others.push(twin);
+        }
+        Ok(None)
+    }
+
+    /// Control's answer, if it is there.
+    fn settle_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
+        let Some(Rule { flow, mtu, answer }) = opening.rule.take() else { return Ok(Progress::Waiting(opening)) };
+        match answer.take() {
+            None => {
+                opening.rule = Some(Rule { flow, mtu, answer });
+                Ok(Progress::Waiting(opening))
+            }
+            Some(Ok(())) => {
+                let twin = opening.twin.take().map(Arc::new);
+                let steered = twin.map(|twin| Steered { entry: Some(flow), flow, twin, listener: None });
+                self.begin(opening, flow.local(), remote, mtu, steered)
+            }
+            Some(Err(reason)) => self.by_kernel(opening, remote, reason),
+        }
+    }
+
+    /// Sends the SYN.
+    fn begin(
+        &mut self,
+        opening: Box<Opening>,
+        local: SocketAddr,
+        remote: SocketAddr,
+        mtu: u32,
+        steered: Option<Steered>,
+    ) -> io::Result<Progress> {
+        let local = SocketAddr::new(local.ip(), local.port());
+        let there = SocketAddr::new(remote.ip(), remote.port());
+        let (fast, counters) = (self.engine.fast.as_mut(), &self.engine.counters);
+        let Some(fast) = fast else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let mtu = mtu.min(fast.segments.tcp.config().mtu_bytes) as u16;
+        let options = opening.options;
+        let begun = fast.with_tcp(counters, |tcp, now, sink| tcp.connect(now, local, there, Some(mtu), options, sink));
+        match begun {
+            Ok(id) => Ok(Progress::Fast { id, steered, local }),
+            Err(error) => {
+                if let Some(Steered { entry: Some(entry), .. }) = steered {
+                    self.unsteer_later(entry);
+                }
+                Err(io::Error::from_raw_os_error(TcpError::from(error).errno()))
+            }
+        }
+    }
+
+    /// Begins to connect in the kernel.
+    fn by_kernel(&mut self, mut opening: Box<Opening>, remote: SocketAddr, reason: Reason) -> io::Result<Progress> {
+        let twin = match opening.twin.take() {
+            Some(twin) => twin,
+            None => Twin::for_connection(opening.local, remote)?,
+        };
+        let socket = twin.connect(remote, &opening.options)?;
+        let local = socket.local_addr()?.as_socket().unwrap_or(remote);
+        if let Some(keeper) = &self.engine.keeper {
+            keeper.report(format!("tcp {local} to {remote}"), reason.code());
+        }
+        Ok(Progress::Kernel { socket, reason, local })
+    }
+
+    /// Looks at one that waits, and tells its program what has become of it.
+    fn look_at(&mut self, handle: TcpStream, now_ns: u64) -> bool {
+        let generation = self.engine.streams.ports.generation();
+        let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
+        let remote = stream.remote;
+        let Way::Opening(opening) = &mut stream.way else { return false };
+        if !opening.is_due(now_ns, generation) {
+            return true;
+        }
+        let Way::Opening(opening) = std::mem::replace(&mut stream.way, Way::Lost(Reason::Revoked)) else {
+            return false;
+        };
+        let progress = self.go_on(opening, remote, now_ns);
+        let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
+        match progress {
+            Ok(Progress::Waiting(opening)) => {
+                stream.way = Way::Opening(opening);
+                return true;
+            }
+            Ok(Progress::Fast { id, steered, local }) => {
+                (stream.local, stream.way) = (local, Way::Fast { id, steered });
+                self.engine.fast.iter_mut().for_each(|fast| fast.segments.own(id, handle));
+                return false;
+            }
+            Ok(Progress::Kernel { socket, reason, local }) => {
+                (stream.local, stream.way) = (local, Way::Kernel(socket, reason));
+            }
+            Err(error) => stream.way = Way::Failed(error.into(), false),
+        }
+        self.engine.streams.ready.push_back(TcpEvent::Stream(handle));
+        false
+    }
+
+    pub(super) fn unsteer_later(&self, entry: Entry) {
+        self.engine.keeper.iter().for_each(|keeper| keeper.unsteer_later(entry));
+    }
+}
+
+impl Engine {
+    /// Goes on with connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
+    pub(crate) fn tidy_openings(&mut self, now_ns: u64) {
+        for _ in 0..LOOKS_PER_TURN.min(self.streams.opening.len()) {
+            let Some(handle) = self.streams.opening.pop_front() else { break };
+            if self.tcp().look_at(handle, now_ns) {
+                self.streams.opening.push_back(handle);
+            }
+        }
+    }
+}
+
+/// The clock of everything here.
+pub(super) fn now_ns() -> u64 {
+    monotonic_ns()
+}

@@ -1,0 +1,296 @@
+//! Local ports of connections from here: which one the next connection takes.
+//!
+//! Control has reserved them in blocks; it is asked for more in time, and never waited for. A port is anybody's who connects
+//! elsewhere: what must not be twice is the tuple of both addresses and both ports, and that the stack knows.
+
+use crate::engine::{Fast, OurQueues};
+use crate::keeper::Keeper;
+use crate::reason::Reason;
+use sidestep_plane::message::{BLOCK_PORTS, PortBlock, Protocol};
+use sidestep_plane::rss::{Spread, Toward};
+use sidestep_stack::tcp::{Instant, Tuple};
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+/// Blocks that a stack may have at control: asking for more is of no use.
+const BLOCKS_MAX: usize = 16;
+
+/// Blocks asked for at a time: each takes control about a millisecond.
+const ASKED_MAX: usize = 4;
+
+/// Between a refusal and the next request: somebody may have closed a stack.
+const REFUSED_NS: u64 = 1_000_000_000;
+
+/// Counters of where to go on, each of the destinations that have its hash (RFC 6056 section 3.3.4).
+const COUNTERS: usize = 64;
+
+/// Local ports, and how to choose one.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    ports: Vec<u16>,
+    blocks: usize,
+    /// Blocks that control has been asked for.
+    asked: usize,
+    /// Control has refused the last one: why, and until when it is not asked again (CLOCK_MONOTONIC).
+    refused: Option<(Reason, u64)>,
+    /// How the device spreads what it receives over its queues.
+    spread: Option<Box<Spread>>,
+    /// Changes with whatever may make a choice possible that was not.
+    generation: u32,
+    secret: RandomState,
+    counters: [u32; COUNTERS],
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            blocks: 0,
+            asked: 0,
+            refused: None,
+            spread: None,
+            generation: 0,
+            secret: RandomState::new(),
+            counters: [0; COUNTERS],
+        }
+    }
+}
+
+/// Where a connection may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Port(u16),
+    /// None at the moment: ports are on their way, or a tuple leaves TIME-WAIT within a second.
+    Later,
+    /// Control gives no ports: a connection has to show a socket of its own.
+    ByRule,
+    /// All tuples to this destination are in use: EADDRNOTAVAIL.
+    Exhausted,
+    /// Answers would not come here.
+    Elsewhere,
+}
+
+/// What all ports toward one destination have to offer.
+#[derive(Default)]
+struct Seen {
+    is_ours: bool,
+    is_waiting: bool,
+}
+
+impl Ports {
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether control has not said anything yet.
+    pub(super) fn are_unknown(&self) -> bool {
+        self.ports.is_empty() && self.refused.is_none()
+    }
+
+    /// Control's answer; `now_ns` is CLOCK_MONOTONIC.
+    pub(crate) fn answered(&mut self, answer: Result<PortBlock, Reason>, now_ns: u64) {
+        self.asked = self.asked.saturating_sub(1);
+        self.generation = self.generation.wrapping_add(1);
+        match answer {
+            Ok(block) => {
+                self.refused = None;
+                self.blocks += 1;
+                self.ports.extend(block.ports());
+            }
+            Err(reason) => self.refused = Some((reason, now_ns.saturating_add(REFUSED_NS))),
+        }
+    }
+
+    /// Somebody else has these.
+    pub(crate) fn lost(&mut self, block: &PortBlock) {
+        self.ports.retain(|port| !block.has(*port));
+    }
+
+    /// How the device spreads, as it was just read.
+    pub(crate) fn learn(&mut self, spread: Box<Spread>) {
+        self.spread = Some(spread);
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// The port of a connection from `source` to `remote`.
+    pub(super) fn choose(
+        &mut self,
+        fast: &Fast,
+        keeper: &Keeper,
+        source: IpAddr,
+        remote: SocketAddr,
+        now: Instant,
+    ) -> Choice {
+        if fast.queues.may_miss().is_ok() {
+            return self.choose_of(fast, keeper, None, (source, remote), now);
+        }
+        let Some(spread) = self.spread.take() else {
+            self.ask(keeper, now, 1);
+            return Choice::Later;
+        };
+        let choice = match spread.toward(Protocol::Tcp, remote, source) {
+            Ok(toward) => self.choose_of(fast, keeper, Some(&toward), (source, remote), now),
+            Err(_) => Choice::Elsewhere,
+        };
+        self.spread = Some(spread);
+        choice
+    }
+
+    /// Which queues the answers of connections from `source` to `remote` come by, where that is known.
+    pub(super) fn toward(&self, source: IpAddr, remote: SocketAddr) -> Option<Toward<'_>> {
+        self.spread.as_ref()?.toward(Protocol::Tcp, remote, source).ok()
+    }
+
+    fn choose_of(
+        &mut self,
+        fast: &Fast,
+        keeper: &Keeper,
+        toward: Option<&Toward<'_>>,
+        ends: (IpAddr, SocketAddr),
+        now: Instant,
+    ) -> Choice {
+        let tuple = |port| fast.segments.tcp.tuple(now, SocketAddr::new(ends.0, port), ends.1);
+        let found = self.search(ends, |port| is_ours(&fast.queues, toward, port), tuple);
+        let used = fast.segments.tcp.connections().0 as usize;
+        match found {
+            Ok(port) => {
+                // Before they run out: three of four are in use if all go to one peer.
+                if 4 * used > 3 * self.ports.len() {
+                    self.ask(keeper, now, 1);
+                }
+                Choice::Port(port)
+            }
+            Err(_) if self.ports.is_empty() && self.refused.is_some() => {
+                self.ask(keeper, now, 1);
+                Choice::ByRule
+            }
+            Err(seen) if !self.ports.is_empty() && !seen.is_ours => Choice::Elsewhere,
+            Err(seen) => {
+                let is_growing = self.ask(keeper, now, 1);
+                if is_growing || seen.is_waiting { Choice::Later } else { Choice::Exhausted }
+            }
+        }
+    }
+
+    /// The next port whose tuple is free, from where the last search for such a destination ended (RFC 6056 section 3.3.4).
+    /// So a tuple is used again as late as can be.
+    fn search(
+        &mut self,
+        ends: (IpAddr, SocketAddr),
+        is_ours: impl Fn(u16) -> bool,
+        tuple: impl Fn(u16) -> Tuple,
+    ) -> Result<u16, Seen> {
+        let mut seen = Seen::default();
+        let count = self.ports.len();
+        if count == 0 {
+            return Err(seen);
+        }
+        let counter = &mut self.counters[self.secret.hash_one((ends, 1)) as usize % COUNTERS];
+        let start = (self.secret.hash_one(ends) as usize).wrapping_add(*counter as usize);
+        for step in 0..count {
+            let port = self.ports[start.wrapping_add(step) % count];
+            if !is_ours(port) {
+                continue;
+            }
+            seen.is_ours = true;
+            match tuple(port) {
+                Tuple::Free | Tuple::Replaceable => {
+                    *counter = counter.wrapping_add(step as u32 + 1);
+                    return Ok(port);
+                }
+                Tuple::Waiting => seen.is_waiting = true,
+                Tuple::Used => {}
+            }
+        }
+        Err(seen)
+    }
+
+    /// Has control reserve more, unless that is of no use; whether more are on their way.
+    fn ask(&mut self, keeper: &Keeper, now: Instant, blocks: usize) -> bool {
+        let now_ns = now.as_nanos();
+        let is_refused = self.refused.is_some_and(|(_, until_ns)| now_ns < until_ns);
+        let room = BLOCKS_MAX.saturating_sub(self.blocks).min(blocks);
+        if !is_refused {
+            while self.asked < room {
+                self.asked += 1;
+                keeper.reserve_ports();
+            }
+        }
+        self.asked != 0
+    }
+
+    /// So many connections wait for ports.
+    pub(super) fn expect(&mut self, keeper: &Keeper, now: Instant, waiting: usize) {
+        self.ask(keeper, now, waiting.div_ceil(usize::from(BLOCK_PORTS)).clamp(1, ASKED_MAX));
+    }
+}
+
+/// Whether what comes to a port comes by a queue of ours; all of it does where no other is in use.
+pub(super) fn is_ours(queues: &OurQueues, toward: Option<&Toward<'_>>, port: u16) -> bool {
+    toward.is_none_or(|toward| toward.queue_of(port).is_ok_and(|queue| queues.has(queue)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const ENDS: (IpAddr, SocketAddr) = (
+        IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 1)),
+        SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 2)), 7),
+    );
+
+    fn ports(count: u16) -> Ports {
+        let mut ports = Ports::default();
+        let mut block = PortBlock::around(50_000);
+        (block.first()..block.first() + count).for_each(|port| block.insert(port));
+        ports.answered(Ok(block), 0);
+        ports
+    }
+
+    #[test]
+    fn every_port_is_used_before_one_is_used_again() {
+        let mut ports = ports(200);
+        let mut used = BTreeSet::new();
+        for _ in 0..200 {
+            let port = ports.search(ENDS, |_| true, |_| Tuple::Free).ok().unwrap();
+            assert!(used.insert(port), "{port} was used");
+        }
+        assert!(used.contains(&ports.search(ENDS, |_| true, |_| Tuple::Free).ok().unwrap()));
+    }
+
+    /// RFC 6056 section 3.1: nobody outside can tell which port comes next.
+    #[test]
+    fn two_engines_begin_at_ports_of_their_own() {
+        let first = || ports(256).search(ENDS, |_| true, |_| Tuple::Free).ok().unwrap();
+        assert!((0..64).map(|_| first()).collect::<BTreeSet<_>>().len() > 8);
+    }
+
+    #[test]
+    fn only_tuples_that_may_begin_and_ports_of_our_queues_are_taken() {
+        let mut ports = ports(100);
+        let odd = |port: u16| port % 2 == 1;
+        let tuple = |port: u16| if port % 10 == 1 { Tuple::Replaceable } else { Tuple::Used };
+        let taken: BTreeSet<u16> = (0..20).map(|_| ports.search(ENDS, odd, tuple).ok().unwrap()).collect();
+        assert_eq!(taken.len(), 10);
+        assert!(taken.iter().all(|port| port % 10 == 1));
+        let seen = |ports: &mut Ports, is_ours: fn(u16) -> bool, tuple| {
+            let seen = ports.search(ENDS, is_ours, |_| tuple).err().unwrap();
+            (seen.is_ours, seen.is_waiting)
+        };
+        assert_eq!(seen(&mut ports, |_| true, Tuple::Used), (true, false));
+        assert_eq!(seen(&mut ports, |_| true, Tuple::Waiting), (true, true));
+        assert_eq!(seen(&mut ports, |_| false, Tuple::Free), (false, false));
+        assert_eq!(seen(&mut Ports::default(), |_| true, Tuple::Free), (false, false));
+    }
+
+    #[test]
+    fn what_is_lost_is_not_taken() {
+        let mut ports = ports(2);
+        let [one, two] = [ports.ports[0], ports.ports[1]];
+        let mut gone = PortBlock::around(one);
+        gone.insert(one);
+        ports.lost(&gone);
+        assert!((0..10).all(|_| ports.search(ENDS, |_| true, |_| Tuple::Free).ok() == Some(two)));
+    }
+}

@@ -1,0 +1,62 @@
+//! Reserved TCP ports: local ports of outgoing connections, which control holds in the kernel for a stack. All that comes to
+//! one is the stack's, so that a connection begins without a row of its own.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sidestep_sys::Problem;
+
+use crate::layout::PORTS;
+use crate::stack::StackId;
+use crate::tables::Tables;
+
+impl Tables {
+    /// Gives ports to a stack. To give one again changes nothing; what another stack has is refused by that stack's name, and
+    /// nothing has changed then.
+    pub fn add_ports(&self, stack: StackId, ports: &[u16]) -> Result<(), Problem> {
+        self.stack(stack)?;
+        for port in ports {
+            if let Some(owner) = self.port_owner(*port).filter(|owner| *owner != stack) {
+                let name = self.stack(owner).map_or_else(|_| owner.to_string(), |facts| facts.to_string());
+                return Err(Problem::failed(format!("cannot steer port {port}"), format!("{name} has it")));
+            }
+        }
+        ports.iter().for_each(|port| self.set_port(*port, Some(stack)));
+        Ok(())
+    }
+
+    /// Takes ports of a stack back. What another stack has stays with it.
+    pub fn remove_ports(&self, stack: StackId, ports: &[u16]) {
+        let own = ports.iter().filter(|port| self.port_owner(**port) == Some(stack));
+        own.for_each(|port| self.set_port(*port, None));
+    }
+
+    /// The stack that a port is reserved for.
+    pub fn port_owner(&self, port: u16) -> Option<StackId> {
+        self.owner_number(port).and_then(StackId::from_number)
+    }
+
+    /// All ports that are reserved for a stack, in order.
+    pub fn ports_of(&self, stack: StackId) -> Vec<u16> {
+        all_ports().filter(|port| self.port_owner(*port) == Some(stack)).collect()
+    }
+
+    /// Takes back what belongs to stacks that are no more; how many there were.
+    pub(crate) fn sweep_ports(&self, is_doomed: impl Fn(u32) -> bool) -> u32 {
+        let doomed = all_ports().filter(|port| self.owner_number(*port).is_some_and(&is_doomed));
+        doomed.map(|port| self.set_port(port, None)).count() as u32
+    }
+
+    fn owner_number(&self, port: u16) -> Option<u32> {
+        let word = self.maps.port_words.word(usize::from(port)).load(Relaxed);
+        word.checked_sub(1).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    fn set_port(&self, port: u16, owner: Option<StackId>) {
+        let word = owner.map_or(0, |stack| u64::from(stack.number()) + 1);
+        self.maps.port_words.word(usize::from(port)).store(word, Relaxed);
+    }
+}
+
+fn all_ports() -> impl Iterator<Item = u16> {
+    (0..PORTS).map(|port| port as u16)
+}

@@ -1,0 +1,82 @@
+//! How many queues a device has.
+
+use super::request::Buffer;
+use crate::xdp::receive_queues_max;
+use std::io;
+
+/// ETHTOOL_GCHANNELS and its structure: the command, four maxima, four counts.
+const GET_CHANNELS: u32 = 0x3c;
+const CHANNELS_BYTES: usize = 9 * 4;
+/// ETHTOOL_GRXRINGS and `struct ethtool_rxnfc`, in whose `data` the number comes.
+const GET_RECEIVE_RINGS: u32 = 0x2d;
+const RXNFC_BYTES: usize = 192;
+const RXNFC_DATA: usize = 8;
+
+/// The queues of a device, by what they do. A combined one receives and transmits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    /// That receive only.
+    pub receive: u32,
+    /// That transmit only.
+    pub transmit: u32,
+    /// That do both.
+    pub combined: u32,
+    /// The most combined ones that the device can have.
+    pub combined_max: u32,
+}
+
+impl Channels {
+    /// Receive queues, numbered from 0.
+    pub fn receive_queues(&self) -> u32 {
+        self.receive.saturating_add(self.combined)
+    }
+
+    /// Transmit queues, numbered from 0.
+    pub fn transmit_queues(&self) -> u32 {
+        self.transmit.saturating_add(self.combined)
+    }
+}
+
+/// The queues of a device; EOPNOTSUPP from drivers that do not tell.
+pub fn channels(interface: &str) -> io::Result<Channels> {
+    let mut buffer = Buffer::new(GET_CHANNELS, CHANNELS_BYTES);
+    // SAFETY: ETHTOOL_GCHANNELS fills one ethtool_channels of 36 bytes.
+    unsafe { buffer.call(interface) }?;
+    let word = |index: usize| buffer.u32(index * 4);
+    Ok(Channels { receive: word(5), transmit: word(6), combined: word(8), combined_max: word(4) })
+}
+
+/// How many receive queues a device has in use. Where the driver tells neither its channels nor its rings, only a device that
+/// was made with a single queue is known.
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    if let Some(queues) = channels(interface).ok().map(|channels| channels.receive_queues()).filter(|count| *count > 0)
+    {
+        return Ok(queues);
+    }
+    let refusal = match receive_rings(interface) {
+        Ok(queues @ 1..) => return Ok(queues),
+        Ok(0) => io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+        Err(error) => error,
+    };
+    if receive_queues_max(interface)? == 1 { Ok(1) } else { Err(refusal) }
+}
+
+fn receive_rings(interface: &str) -> io::Result<u32> {
+    let mut buffer = Buffer::new(GET_RECEIVE_RINGS, RXNFC_BYTES);
+    // SAFETY: ETHTOOL_GRXRINGS reads and writes at most one ethtool_rxnfc of 192 bytes.
+    unsafe { buffer.call(interface) }?;
+    u32::try_from(buffer.u64(RXNFC_DATA)).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_tells_no_channels_and_has_one_queue() {
+        assert_eq!(channels("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(receive_queues("lo").unwrap(), 1);
+        assert_eq!(receive_queues("none0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert!(receive_queues("an-interface-name-longer-than-the-kernel-allows").is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! How a device spreads what it receives over its queues: hash function, key, indirection table, fields.
+
+use super::request::Buffer;
+use std::io;
+
+/// ETHTOOL_GRSSH, and where things stand in `struct ethtool_rxfh`.
+const GET_RSS: u32 = 0x46;
+const TABLE_ENTRIES: usize = 8;
+const KEY_BYTES: usize = 12;
+const FUNCTION: usize = 16;
+/// `input_xfrm`, Linux 6.8; reserved and left as it was sent before.
+const TRANSFORM: usize = 17;
+const CONFIGURATION: usize = 24;
+/// ETHTOOL_GRXFH, and where things stand in `struct ethtool_rxnfc`.
+const GET_FIELDS: u32 = 0x29;
+const RXNFC_BYTES: usize = 192;
+const RXNFC_FLOW: usize = 4;
+const RXNFC_DATA: usize = 8;
+
+/// More entries and bytes than any driver of Linux has (2,048 and 52): what says so is not believed.
+const TABLE_ENTRIES_MAX: u32 = 1 << 16;
+const KEY_BYTES_MAX: u32 = 4096;
+/// The sizes are asked for first; they may change before the rest is.
+const ATTEMPTS: usize = 4;
+
+/// What makes a number of the fields (ETH_RSS_HASH_*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashFunction {
+    /// Toeplitz with a key.
+    Toeplitz,
+    /// Exclusive or of all bytes.
+    Xor,
+    /// CRC-32.
+    Crc32,
+    /// Another, none or several, as bits.
+    Other(u8),
+}
+
+impl HashFunction {
+    fn of(bits: u8) -> Self {
+        match bits {
+            1 => Self::Toeplitz,
+            2 => Self::Xor,
+            4 => Self::Crc32,
+            bits => Self::Other(bits),
+        }
+    }
+
+    /// As ethtool(8) names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Toeplitz => "toeplitz",
+            Self::Xor => "xor",
+            Self::Crc32 => "crc32",
+            Self::Other(_) => "another function",
+        }
+    }
+}
+
+/// Receive side scaling as it is set up, of the default context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rss {
+    /// What makes the hash.
+    pub function: HashFunction,
+    /// What is done to the input first, RXH_XFRM_*; 0 for nothing, and from kernels before 6.8.
+    pub transform: u8,
+    /// The key; empty where the driver does not tell it.
+    pub key: Vec<u8>,
+    /// The queue of each hash, by its low bits; empty where the driver has none.
+    pub table: Vec<u32>,
+}
+
+/// Kinds of packets whose hashed fields can differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowKind {
+    /// TCP over IPv4.
+    Tcp4,
+    /// UDP over IPv4.
+    Udp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP over IPv6.
+    Udp6,
+}
+
+impl FlowKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tcp4, Self::Udp4, Self::Tcp6, Self::Udp6];
+
+    /// TCP_V4_FLOW and so on.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::Tcp4 => 1,
+            Self::Udp4 => 2,
+            Self::Tcp6 => 5,
+            Self::Udp6 => 6,
+        }
+    }
+}
+
+/// Which fields of such packets the device hashes, as bits of [`field`](super::field).
+pub fn fields(interface: &str, kind: FlowKind) -> io::Result<u64> {
+    let mut buffer = Buffer::new(GET_FIELDS, RXNFC_BYTES);
+    buffer.put_u32(RXNFC_FLOW, kind.number());
+    // SAFETY: ETHTOOL_GRXFH reads and writes at most one ethtool_rxnfc of 192 bytes.
+    unsafe { buffer.call(interface) }?;
+    Ok(buffer.u64(RXNFC_DATA))
+}
+
+/// The receive side scaling of a device; EOPNOTSUPP where it has none.
+pub fn rss(interface: &str) -> io::Result<Rss> {
+    for _ in 0..ATTEMPTS {
+        let (entries, key_bytes) = sizes(interface)?;
+        match configuration(interface, entries, key_bytes) {
+            // The kernel takes sizes other than its own for a mistake: they have changed meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            answer => return answer,
+        }
+    }
+    Err(io::Error::other("the size of the indirection table changes all the time"))
+}
+
+/// Entries of the table and bytes of the key: asked for with none of either, the kernel tells how many there are.
+fn sizes(interface: &str) -> io::Result<(u32, u32)> {
+    let mut buffer = Buffer::new(GET_RSS, CONFIGURATION);
+    // SAFETY: with both sizes zero ETHTOOL_GRSSH writes the ethtool_rxfh of 24 bytes and nothing behind it.
+    unsafe { buffer.call(interface) }?;
+    let (entries, key_bytes) = (buffer.u32(TABLE_ENTRIES), buffer.u32(KEY_BYTES));
+    if entries > TABLE_ENTRIES_MAX || key_bytes > KEY_BYTES_MAX {
+        let what = format!("a table of {entries} entries and a key of {key_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok((entries, key_bytes))
+}
+
+fn configuration(interface: &str, entries: u32, key_bytes: u32) -> io::Result<Rss> {
+    let (table_bytes, key_length) = (entries as usize * 4, key_bytes as usize);
+    let mut buffer = Buffer::new(GET_RSS, CONFIGURATION + table_bytes + key_length);
+    buffer.put_u32(TABLE_ENTRIES, entries);
+    buffer.put_u32(KEY_BYTES, key_bytes);
+    // SAFETY: ETHTOOL_GRSSH writes the ethtool_rxfh of 24 bytes, and behind it a table and a key of the sizes that it is
+    // given, or nothing if they are not its own. The buffer has room for them.
+    unsafe { buffer.call(interface) }?;
+    let table = buffer.slice(CONFIGURATION, table_bytes);
+    let head = buffer.slice(FUNCTION, TRANSFORM + 1 - FUNCTION);
+    Ok(Rss {
+        function: HashFunction::of(head[0]),
+        transform: head[1],
+        key: buffer.slice(CONFIGURATION + table_bytes, key_length),
+        table: table.as_chunks().0.iter().map(|entry| u32::from_ne_bytes(*entry)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_none() {
+        for kind in FlowKind::ALL {
+            assert_eq!(fields("lo", kind).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        }
+        assert_eq!(rss("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(rss("none0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}

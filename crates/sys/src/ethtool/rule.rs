@@ -1,0 +1,159 @@
+//! A rule by which a device puts packets on a queue before it looks at their hash (ntuple; `struct ethtool_rx_flow_spec`).
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes of the structure, and where things stand in it.
+pub(super) const SPEC_BYTES: usize = 168;
+const FLOW_TYPE: usize = 0;
+const VALUES: usize = 4;
+const MASKS: usize = 76;
+const COOKIE: usize = 152;
+const LOCATION: usize = 160;
+/// Where the fields of both families stand among values and masks: source address, destination address, ports, and the end.
+const V4: [usize; 5] = [0, 4, 8, 10, 12];
+const V6: [usize; 5] = [0, 16, 32, 34, 36];
+/// Bytes of a union of values or masks.
+const UNION_BYTES: usize = 52;
+
+/// Kinds of packets (TCP_V4_FLOW and so on), and the flags beside them.
+const TCP4: u32 = 1;
+const UDP4: u32 = 2;
+const TCP6: u32 = 5;
+const UDP6: u32 = 6;
+/// IP_USER_FLOW, IPV6_USER_FLOW and ETHER_FLOW: rules of other shapes, which TCP and UDP may match.
+const OF_OTHER_SHAPES: [u32; 3] = [0x0d, 0x0e, 0x12];
+/// FLOW_EXT, FLOW_MAC_EXT and FLOW_RSS: more to match, or a context instead of a queue.
+const FLAGS: u32 = 0xe000_0000;
+/// Above these bits of the cookie stand a virtual function, or what is no queue (RX_CLS_FLOW_DISC, RX_CLS_FLOW_WAKE).
+const QUEUE_MAX: u64 = 0xffff_ffff;
+
+/// A rule as the device has it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FlowRule(pub(super) [u8; SPEC_BYTES]);
+
+/// What becomes of a packet at a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// The rule is not about it.
+    No,
+    /// It goes to this queue.
+    Queue(u32),
+    /// The rule may be about it, or does something other than name a queue.
+    Perhaps,
+}
+
+impl std::fmt::Debug for FlowRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FlowRule({} at {}, cookie {:#x})", self.kind(), self.location(), self.cookie())
+    }
+}
+
+impl FlowRule {
+    /// Where it stands: of several that match the lowest counts.
+    pub fn location(&self) -> u32 {
+        self.word(LOCATION)
+    }
+
+    fn kind(&self) -> u32 {
+        self.word(FLOW_TYPE)
+    }
+
+    fn cookie(&self) -> u64 {
+        let bytes = self.0[COOKIE..].first_chunk();
+        bytes.map_or(u64::MAX, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        self.0[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// What it does with a packet of TCP, or else of UDP, that is received from `remote` for `local`.
+    pub fn matches(&self, is_tcp: bool, remote: SocketAddr, local: SocketAddr) -> Match {
+        let kind = self.kind() & !FLAGS;
+        if OF_OTHER_SHAPES.contains(&kind) {
+            return Match::Perhaps;
+        }
+        let (flow, fields, packet) = match (remote.ip(), local.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                (if is_tcp { TCP4 } else { UDP4 }, V4, [&from.octets()[..], &to.octets()].concat())
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                (if is_tcp { TCP6 } else { UDP6 }, V6, [&from.octets()[..], &to.octets()].concat())
+            }
+            _ => return Match::No,
+        };
+        let packet = [&packet[..], &remote.port().to_be_bytes(), &local.port().to_be_bytes()].concat();
+        if kind != flow || !self.agrees(&packet) {
+            return Match::No;
+        }
+        // What stands behind the ports (the type of service) is not known of a packet that has yet to come.
+        let has_more = self.0[MASKS..MASKS + UNION_BYTES][fields[4]..].iter().any(|byte| *byte != 0);
+        match self.cookie() {
+            queue @ 0..=QUEUE_MAX if !has_more && self.kind() & FLAGS == 0 => Match::Queue(queue as u32),
+            _ => Match::Perhaps,
+        }
+    }
+
+    /// Whether a packet has what is asked for, in the bits that are asked for.
+    fn agrees(&self, packet: &[u8]) -> bool {
+        let wanted = self.0[VALUES..].iter().zip(&self.0[MASKS..]);
+        wanted.zip(packet).all(|((value, mask), has)| (value ^ has) & mask == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(kind: u32, values: &[(usize, &[u8])], masks: &[(usize, &[u8])], cookie: u64) -> FlowRule {
+        let mut bytes = [0; SPEC_BYTES];
+        bytes[..4].copy_from_slice(&kind.to_ne_bytes());
+        bytes[COOKIE..COOKIE + 8].copy_from_slice(&cookie.to_ne_bytes());
+        for (base, list) in [(VALUES, values), (MASKS, masks)] {
+            for (at, field) in list {
+                bytes[base + at..base + at + field.len()].copy_from_slice(field);
+            }
+        }
+        FlowRule(bytes)
+    }
+
+    fn packet(rule: &FlowRule, is_tcp: bool, remote: &str, local: &str) -> Match {
+        rule.matches(is_tcp, remote.parse().unwrap(), local.parse().unwrap())
+    }
+
+    #[test]
+    fn a_block_of_ports_goes_to_its_queue() {
+        for (kind, port, remote, local) in [
+            (TCP4, V4[3], "192.0.2.1:80", "198.51.100.1"),
+            (UDP4, V4[3], "192.0.2.1:80", "198.51.100.1"),
+            (TCP6, V6[3], "[2001:db8::1]:80", "[2001:db8::2]"),
+            (UDP6, V6[3], "[2001:db8::1]:80", "[2001:db8::2]"),
+        ] {
+            let is_tcp = [TCP4, TCP6].contains(&kind);
+            let block = rule(kind, &[(port, &[0x80, 0])], &[(port, &[0xff, 0xc0])], 3);
+            for (number, expected) in [(0x8000, Match::Queue(3)), (0x803f, Match::Queue(3)), (0x8040, Match::No)] {
+                assert_eq!(
+                    packet(&block, is_tcp, remote, &format!("{local}:{number}")),
+                    expected,
+                    "{block:?} {number}"
+                );
+            }
+            assert_eq!(packet(&block, !is_tcp, remote, &format!("{local}:32768")), Match::No);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_may_match() {
+        let tcp = |rule: &FlowRule| packet(rule, true, "192.0.2.1:80", "198.51.100.1:5000");
+        assert_eq!(tcp(&rule(TCP4, &[], &[], 2)), Match::Queue(2));
+        assert_eq!(tcp(&rule(TCP4 | 0x8000_0000, &[], &[], 2)), Match::Perhaps, "a VLAN");
+        assert_eq!(tcp(&rule(TCP4 | 0x2000_0000, &[], &[], 2)), Match::Perhaps, "a context");
+        assert_eq!(tcp(&rule(TCP4, &[], &[(V4[4], &[0xff])], 2)), Match::Perhaps, "a type of service");
+        assert_eq!(tcp(&rule(TCP4, &[], &[], u64::MAX)), Match::Perhaps, "dropped");
+        assert_eq!(tcp(&rule(TCP4, &[], &[], 1 << 32)), Match::Perhaps, "a virtual function");
+        assert_eq!(tcp(&rule(0x12, &[], &[], 2)), Match::Perhaps, "Ethernet");
+        assert_eq!(tcp(&rule(3, &[], &[], 2)), Match::No, "SCTP");
+        let from = rule(TCP4, &[(V4[0], &[192, 0, 2, 9])], &[(V4[0], &[255; 4])], 2);
+        assert_eq!(tcp(&from), Match::No, "another sender");
+    }
+}
