@@ -227,9 +227,9 @@ INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 /* A datagram is better with the kernel's socket than in a ring that nobody reads. A segment is not: the kernel knows none of
  * the connections and resets them, so segments wait in the ring, and are sent again, until the owner is taken for lost. One
  * that has died has no socket any more. */
-INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *flow)
+INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *flow, const struct stack *row)
 {
-	return flow->protocol == IPPROTO_TCP ? TCP_DEADLINES * settings->deadline_ns : settings->deadline_ns;
+	return flow->protocol == IPPROTO_TCP ? row->tcp_deadlines * settings->deadline_ns : settings->deadline_ns;
 }
 
 /* The owner has no socket on this queue. A datagram has the kernel's socket. A segment is better lost than passed, as long as
@@ -255,7 +255,7 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 		return PASS_STACK_GONE;
 	if (UNLIKELY(context->data_end - context->data > row->frame_bytes_max))
 		return PASS_TOO_LONG;
-	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow))))
+	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow, row))))
 		return PASS_STALE;
 	/* Without a socket at this index the helper returns its last argument. */
 	if (UNLIKELY(queue >= QUEUES_MAX) ||

@@ -29,8 +29,6 @@
 #define PORTS 65536        /* an array, so that a look into it is an index and no hash */
 #define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
 
-#define TCP_DEADLINES 60   /* how many deadlines an owner of TCP may be silent: the kernel would reset its connections */
-
 #define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
 #define FAMILY_IPV4 4
 #define FAMILY_IPV6 6
@@ -79,12 +77,12 @@ struct port_owner {
 	__u64 stack_plus_one;
 };
 
-/* A row of the table of stacks. The program reads the first three words. */
+/* A row of the table of stacks. The program reads the first four words. */
 struct stack {
 	__u32 live;
 	__u32 frame_bytes_max; /* the longest frame its sockets take; the kernel would drop a longer one */
 	__u32 first_queue;     /* one that it has a socket on: the socket is there as long as the process is */
-	__u32 reserved;
+	__u32 tcp_deadlines;   /* how many deadlines it may be silent for TCP: the kernel resets its connections */
 	__u8 label[LABEL_BYTES]; /* for people: who it is */
 };
 
@@ -99,7 +97,7 @@ struct config {
 	__u32 layout;
 	__u32 enabled;
 	__u32 ifindex;
-	__u64 deadline_ns; /* a heartbeat further away from now than this is stale; for TCP, than TCP_DEADLINES of it */
+	__u64 deadline_ns; /* a heartbeat further away from now than this is stale; for TCP, than several of it */
 	__u64 generation;  /* +1 with every control plane that takes over */
 	__u8 mac[6];       /* the interface's own address */
 	__u8 generic;      /* 1: attached in generic mode */

@@ -7,6 +7,9 @@ const BUFFER_BYTES: usize = 65_535;
 /// kernel's socket buffer; 4 MiB when all have been used.
 pub(crate) const BUFFERS_MAX: usize = 64;
 
+/// Half of them, for copies: the rest is for what the kernel delivers, whoever leaves copies unread.
+pub(crate) const COPIES_MAX: u32 = BUFFERS_MAX as u32 / 2;
+
 /// Buffers, made when first needed and used again.
 #[derive(Debug)]
 pub(crate) struct Buffers {
@@ -29,6 +32,11 @@ impl Buffers {
         }
         self.buffers.push(vec![0; BUFFER_BYTES].into());
         Some(self.buffers.len() as u16 - 1)
+    }
+
+    /// How many are held.
+    pub(crate) fn held(&self) -> u32 {
+        (self.buffers.len() - self.free.len()) as u32
     }
 
     pub(crate) fn bytes(&self, number: u16) -> &[u8] {

@@ -47,7 +47,7 @@ fn entries() -> [Entry; 3] {
 fn main() -> Result<(), Problem> {
     let mut rehearsal = Rehearsal::new(MAC)?;
     let socket = socket()?;
-    let options = StackOptions { label: "cost".to_owned(), frame_bytes_max: 1792, first_queue: 0 };
+    let options = StackOptions { label: "cost".to_owned(), frame_bytes_max: 1792, first_queue: 0, tcp_deadlines: 60 };
     let (stack, _heartbeat) = rehearsal.tables().stack_create(&options)?;
     rehearsal.tables().set_socket(stack, 0, socket.as_fd())?;
     rehearsal.tables().set_deadline(sidestep_steer::DEADLINE_MAX)?;

@@ -78,6 +78,7 @@ pub(crate) mod stack_row {
     pub(crate) const LIVE: usize = 0;
     pub(crate) const FRAME_BYTES_MAX: usize = 4;
     pub(crate) const FIRST_QUEUE: usize = 8;
+    pub(crate) const TCP_DEADLINES: usize = 12;
     pub(crate) const LABEL: usize = 16;
 }
 
@@ -193,6 +194,7 @@ mod tests {
                 ("live", stack_row::LIVE),
                 ("frame_bytes_max", stack_row::FRAME_BYTES_MAX),
                 ("first_queue", stack_row::FIRST_QUEUE),
+                ("tcp_deadlines", stack_row::TCP_DEADLINES),
                 ("label", stack_row::LABEL),
             ],
         );

@@ -48,6 +48,8 @@ pub struct StackOptions {
     /// A queue that it has a socket on: as long as that socket is there, segments that come by a queue without one are dropped
     /// and not passed.
     pub first_queue: u32,
+    /// How many deadlines its owner may be silent before segments pass, and the kernel resets its connections: at least 1.
+    pub tcp_deadlines: u32,
 }
 
 /// A stack that exists.
@@ -274,6 +276,7 @@ fn row_of(options: &StackOptions) -> [u8; stack_row::BYTES] {
     put(&mut row, stack_row::LIVE, &1_u32.to_ne_bytes());
     put(&mut row, stack_row::FRAME_BYTES_MAX, &options.frame_bytes_max.to_ne_bytes());
     put(&mut row, stack_row::FIRST_QUEUE, &options.first_queue.to_ne_bytes());
+    put(&mut row, stack_row::TCP_DEADLINES, &options.tcp_deadlines.max(1).to_ne_bytes());
     let label = options.label.as_bytes();
     put(&mut row, stack_row::LABEL, &label[..label.len().min(LABEL_BYTES)]);
     row
@@ -305,7 +308,7 @@ mod tests {
     ];
 
     fn options(label: &str) -> StackOptions {
-        StackOptions { label: label.to_owned(), frame_bytes_max: 1792, first_queue: 0 }
+        StackOptions { label: label.to_owned(), frame_bytes_max: 1792, first_queue: 0, tcp_deadlines: 60 }
     }
 
     #[test]

@@ -25,6 +25,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// How many deadlines (of a second) an owner of TCP may be silent: the kernel would reset its connections.
+const TCP_DEADLINES: u32 = 60;
+/// The same in zero copy, where a full RX ring can stop the queue for the kernel's packets, too (decision 0023).
+const TCP_DEADLINES_ZERO_COPY: u32 = 5;
+
 /// Where a stack is.
 #[derive(Clone, Debug)]
 struct Placed {
@@ -184,6 +189,7 @@ impl Xdp {
             label: format!("#{stack} {label}"),
             frame_bytes_max: wish.geometry(1).receive_bytes_max(),
             first_queue: facts[0].queue,
+            tcp_deadlines: if told.mode == Mode::ZeroCopy { TCP_DEADLINES_ZERO_COPY } else { TCP_DEADLINES },
         };
         let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
         for (facts, socket) in facts.iter().zip(&sockets) {

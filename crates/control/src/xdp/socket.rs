@@ -5,7 +5,7 @@ use crate::dataplane::Begun;
 use sidestep_plane::message::{Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges};
 use sidestep_plane::table::Link;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
-use sidestep_sys::{Problem, channels};
+use sidestep_sys::{Problem, channels, offload};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,6 +23,7 @@ const _: () = assert!(QUEUES_MAX == sidestep_steer::QUEUES_MAX);
 /// Sockets on their way to their queues.
 pub(crate) struct Sockets {
     unbound: Vec<Unbound>,
+    rings: RingSizes,
     /// What the first of them were bound to.
     bound: Vec<XskFacts>,
     missing: Vec<Missing>,
@@ -62,9 +63,9 @@ pub(super) fn plan(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<u32, R
 pub(super) fn make(link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Sockets>, Refusal> {
     let thing = thing(link);
     let refused = |problem: Problem| Refusal::of(code_of(&problem), thing.clone(), &problem);
-    let rings = RingSizes::all(wish.ring_entries);
-    rings.check().map_err(refused)?;
     let geometry = wish.geometry(queues);
+    let rings = rings(link, wish, geometry.frames / queues.max(1));
+    rings.check().map_err(refused)?;
     let umem = Umem::create(geometry).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
     let socket = |_| {
         let unbound = Unbound::new(&umem, rings)?;
@@ -75,6 +76,7 @@ pub(super) fn make(link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<S
     let frames = frames.map_err(|error| Refusal::new(Code::Kernel, thing.clone(), error))?;
     let kept = Sockets {
         unbound: unbound.map_err(refused)?,
+        rings,
         bound: Vec::new(),
         missing: Vec::new(),
         left: None,
@@ -145,7 +147,7 @@ impl Sockets {
         let is_one_of_many = self.left.as_ref().is_some_and(|left| !left.is_empty()) || self.unbound.len() > 1;
         let patience = known.patience(link.index, queue, is_one_of_many, Instant::now())?;
         let options = XskOptions {
-            rings: RingSizes::all(wish.ring_entries),
+            rings: self.rings,
             best,
             tx_budget: wish.tx_budget,
             busy_poll: wish.busy_poll.map(Into::into),
@@ -168,6 +170,15 @@ impl Sockets {
     }
 }
 
+/// The rings of each queue. Where frames may lie in the device itself (zero copy), the RX ring holds half of those that are lent
+/// to it: an owner that is stopped must not have all of them (decision 0023).
+fn rings(link: &Link, wish: &OpenStack, frames: u32) -> RingSizes {
+    let all = RingSizes::all(wish.ring_entries);
+    let is_copied = wish.mode != Mode::ZeroCopy || offload::driver(&link.name).is_ok_and(|driver| driver == "veth");
+    let lent = (frames / 2).min(wish.ring_entries);
+    if is_copied || !lent.is_power_of_two() || lent < 2 { all } else { RingSizes { rx: lent / 2, ..all } }
+}
+
 fn thing(link: &Link) -> String {
     format!("cannot open a stack on {}", link.name)
 }
@@ -184,7 +195,11 @@ fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, 
     if wanted.is_empty() || wanted.iter().any(|queue| *queue >= count) {
         return refuse(Code::NoQueue, format!("it has {count} queues that can be steered"));
     }
-    let (taken, free): (Vec<u32>, Vec<u32>) = wanted.into_iter().partition(|queue| used.contains(queue));
+    let (taken, mut free): (Vec<u32>, Vec<u32>) = wanted.into_iter().partition(|queue| used.contains(queue));
+    // Most hosts have their own traffic on the first one: it is taken when no other is left.
+    if wish.queues == Queues::Any && free.first() == Some(&0) {
+        free.rotate_left(1);
+    }
     match free.is_empty() {
         true if count as usize == taken.len() => refuse(Code::QueueBusy, format!("all {count} queues have stacks")),
         true => refuse(Code::QueueBusy, format!("another stack has queue {}", ranges(taken))),
@@ -205,4 +220,42 @@ fn code_of(problem: &Problem) -> Code {
         ("ENETDOWN", Code::InterfaceDown),
     ];
     codes.iter().find(|(name, _)| text.contains(name)).map_or(Code::Kernel, |(_, code)| *code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// A device that this machine does not have: what it is stands in the table alone.
+    fn device(receive_queues: u16) -> Link {
+        Link { receive_queues, ..testing::link(7, "none0") }
+    }
+
+    #[test]
+    fn any_queue_is_the_first_one_last() {
+        let any =
+            |queues, used: &[u32]| candidates(&device(queues), &OpenStack::on("none0"), used).map(|(free, _)| free);
+        assert_eq!(any(4, &[]).unwrap(), [1, 2, 3, 0]);
+        assert_eq!(any(4, &[1, 2]).unwrap(), [3, 0]);
+        assert_eq!(any(4, &[1, 2, 3]).unwrap(), [0]);
+        assert_eq!(any(1, &[]).unwrap(), [0]);
+        assert!(any(2, &[0, 1]).is_err());
+        let every = OpenStack { queues: Queues::Every, ..OpenStack::on("none0") };
+        assert_eq!(candidates(&device(3), &every, &[]).unwrap().0, [0, 1, 2]);
+    }
+
+    #[test]
+    fn in_zero_copy_the_receive_ring_leaves_frames_to_the_device() {
+        let sizes = |wish: &OpenStack, frames| rings(&device(4), wish, frames);
+        let wish = OpenStack::on("none0");
+        assert_eq!(sizes(&wish, 4096), RingSizes { rx: 1024, ..RingSizes::all(2048) });
+        // Of several queues each is lent its part of the frames.
+        assert_eq!(sizes(&wish, 512), RingSizes { rx: 128, ..RingSizes::all(2048) });
+        let copied = OpenStack { mode: Mode::Copy, ..OpenStack::on("none0") };
+        assert_eq!(sizes(&copied, 4096), RingSizes::all(2048));
+        for frames in [0, 1, 2, 3, 64, 1 << 20] {
+            assert!(sizes(&wish, frames).check().is_ok(), "{frames} frames");
+        }
+    }
 }

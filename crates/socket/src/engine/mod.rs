@@ -7,6 +7,7 @@ mod queues;
 mod receive;
 mod reopen;
 mod send;
+mod share;
 mod socket;
 mod steering;
 
@@ -24,6 +25,7 @@ use crate::routes::Ways;
 use crate::tcp::{Lost, Segments, Streams};
 pub(crate) use queues::OurQueues;
 use reopen::Remains;
+use share::Room;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::{Entry, Mode};
@@ -82,6 +84,8 @@ pub(crate) struct Fast {
     pub(crate) queues: OurQueues,
     mode: Mode,
     checksums: Checksums,
+    /// For datagrams that are unread, or with the program.
+    room: Room,
     /// By the stack's number of a socket: our place for it.
     owners: Vec<u32>,
     /// What is steered here, and for how many sockets.

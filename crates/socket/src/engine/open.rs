@@ -1,6 +1,7 @@
 //! Opening: everything that needs control, and what is left without it.
 
 use super::queues::OurQueues;
+use super::share::Room;
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
@@ -152,7 +153,8 @@ pub(super) fn build(
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
-    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, owners, entries, lost: None };
+    let room = Room::of_frames(link.facts().frames, link.fill_target());
+    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, room, owners, entries, lost: None };
     Ok((fast, heart, counters))
 }
 

@@ -1,9 +1,9 @@
 //! Receiving: out of the ring, out of the sockets' queues, out of the kernel.
 
-use super::socket::{Handle, Sockets};
-use super::steering::QUEUE_MAX;
+use super::share::Room;
+use super::socket::{Handle, Socket, Sockets};
 use super::{Engine, Fast};
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, COPIES_MAX};
 use crate::datagram::{Datagram, Place};
 use crate::error::Error;
 use crate::heart::realtime_ns;
@@ -130,11 +130,20 @@ impl Engine {
         })
     }
 
-    /// Keeps a datagram for its socket, unless it has too many unread ones.
+    /// Keeps a datagram for its socket, unless that has its share of unread ones.
     fn queue(&mut self, owner: usize, datagram: Datagram) {
-        if let Some(refused) = enqueue(&mut self.sockets, owner, datagram, &self.counters) {
-            self.release(refused);
-        }
+        let refused = match (&self.fast, self.sockets.at(owner)) {
+            (Some(fast), Some(socket)) if fast.room.has_place(fast.link.lent(), socket.queue.len()) => {
+                socket.queue.push_back(datagram);
+                self.sockets.queued += 1;
+                return;
+            }
+            (_, socket) => {
+                drop_unread(socket, &self.counters);
+                datagram
+            }
+        };
+        self.release(refused);
     }
 
     /// When nothing has come past the kernel.
@@ -207,6 +216,7 @@ fn judge(
     software_ns: u64,
     deliver: Deliver<'_>,
 ) -> Outcome {
+    let has_place = fast.room.can_be_asked_for(fast.link.lent());
     let (bytes, sending) = fast.link.read_and_send(&frame);
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,
@@ -233,6 +243,12 @@ fn judge(
         copy(&parsed, bytes, owner_of(other) as usize, sockets, buffers, counters, software_ns);
     }
     let owner = owner_of(first);
+    // The program has kept more than there is room for: TCP and sending must go on.
+    if !has_place {
+        drop_unread(sockets.at(owner as usize), counters);
+        fast.link.release(frame);
+        return Outcome::Drop;
+    }
     let hardware_ns = frame.timestamp_ns();
     counters.add(Counter::Delivered, 1);
     if let Some(socket) = sockets.at(owner as usize) {
@@ -268,32 +284,30 @@ fn copy(
     counters: &Counters,
     software_ns: u64,
 ) {
-    let Some(number) = buffers.take() else {
-        counters.add(Counter::DroppedFull, 1);
-        sockets.at(owner).into_iter().for_each(|socket| socket.statistics.dropped += 1);
-        return;
+    let unread = sockets.at(owner).map_or(usize::MAX, |socket| socket.queue.len());
+    let has_place = Room::of(COPIES_MAX).has_place(buffers.held() + 1, unread);
+    let Some(number) = has_place.then(|| buffers.take()).flatten() else {
+        return drop_unread(sockets.at(owner), counters);
     };
     let payload = &bytes[parsed.payload.clone()];
     buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
     let datagram = token(parsed, Place::Buffer(number), 0, software_ns, None);
     counters.add(Counter::Delivered, 1);
-    match enqueue(sockets, owner, datagram, counters) {
-        None => sockets.at(owner).into_iter().for_each(|socket| socket.statistics.received += 1),
-        Some(_) => buffers.give(number),
+    match sockets.at(owner) {
+        Some(socket) => {
+            socket.statistics.received += 1;
+            socket.queue.push_back(datagram);
+            sockets.queued += 1;
+        }
+        None => buffers.give(number),
     }
 }
 
-/// Into a socket's queue; gives the datagram back when that is full or the socket is gone.
-fn enqueue(sockets: &mut Sockets, owner: usize, datagram: Datagram, counters: &Counters) -> Option<Datagram> {
-    let Some(socket) = sockets.at(owner) else { return Some(datagram) };
-    if socket.queue.len() >= QUEUE_MAX {
-        socket.statistics.dropped += 1;
-        counters.add(Counter::DroppedFull, 1);
-        return Some(datagram);
-    }
-    socket.queue.push_back(datagram);
-    sockets.queued += 1;
-    None
+/// Counts a datagram that nobody had room for.
+#[cold]
+fn drop_unread(socket: Option<&mut Socket>, counters: &Counters) {
+    counters.add(Counter::DroppedFull, 1);
+    socket.into_iter().for_each(|socket| socket.statistics.dropped += 1);
 }
 
 /// Which counter a refused frame belongs to.

@@ -4,6 +4,7 @@
 
 use super::open::{build, wish};
 use super::{Engine, Fast};
+use crate::buffers::COPIES_MAX;
 use crate::datagram::{Datagram, Place};
 use crate::keeper::Reopened;
 use crate::options::MulticastOut;
@@ -79,7 +80,8 @@ impl Engine {
                     socket.queue.push_back(datagram);
                     continue;
                 };
-                if let Some(number) = buffers.take() {
+                let is_left = buffers.held() < COPIES_MAX;
+                if let Some(number) = is_left.then(|| buffers.take()).flatten() {
                     let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
                     let payload = fast.link.bytes(&frame).get(start..end).unwrap_or_default();
                     buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);

@@ -1,5 +1,6 @@
 //! Sockets: bind, connect, close, and what is steered for them.
 
+use super::share::QUEUE_MAX;
 use super::socket::{Handle, Socket, Statistics};
 use super::{Engine, Fast};
 use crate::datagram::Place;
@@ -17,9 +18,6 @@ use sidestep_sys::Problem;
 use sidestep_sys::error_queue::Undelivered;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-
-/// Datagrams that one socket may leave unread, beside the share of all frames that is left for it.
-pub(super) const QUEUE_MAX: usize = 1024;
 
 /// Ports that the kernel is asked for until what comes to one comes by a queue of ours.
 const PORT_TRIES: usize = 256;

@@ -18,5 +18,6 @@ mod pieces;
 mod pool;
 mod router;
 mod transfer;
+mod unread;
 mod ways;
 mod wire;

@@ -96,8 +96,12 @@ pub(crate) fn bare_socket() -> OwnedFd {
 }
 
 pub(crate) fn stack(tables: &Tables, label: &str) -> (StackId, OwnedFd) {
-    let options = StackOptions { label: label.to_owned(), frame_bytes_max: FRAME_BYTES_MAX, first_queue: 0 };
-    tables.stack_create(&options).unwrap()
+    patient_stack(tables, label, 60)
+}
+
+fn patient_stack(tables: &Tables, label: &str, tcp_deadlines: u32) -> (StackId, OwnedFd) {
+    let (label, frame_bytes_max) = (label.to_owned(), FRAME_BYTES_MAX);
+    tables.stack_create(&StackOptions { label, frame_bytes_max, first_queue: 0, tcp_deadlines }).unwrap()
 }
 
 /// A rehearsal with one living stack that has a socket on queue 0.
@@ -109,8 +113,13 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new() -> Self {
+        Self::of(60)
+    }
+
+    /// The same with an owner of that patience for TCP.
+    pub(crate) fn of(tcp_deadlines: u32) -> Self {
         let rehearsal = Rehearsal::new(OWN_MAC).unwrap();
-        let (stack, _) = stack(rehearsal.tables(), "owner");
+        let (stack, _) = patient_stack(rehearsal.tables(), "owner", tcp_deadlines);
         let socket = bare_socket();
         rehearsal.tables().set_socket(stack, 0, socket.as_fd()).unwrap();
         Self { rehearsal, stack, _socket: socket }

@@ -77,6 +77,23 @@ fn the_segments_of_a_silent_owner_wait_for_it_longer_than_its_datagrams() {
     assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, Reason::Stale, "not for ever");
 }
 
+/// In zero copy a full ring can hold up the kernel's packets, too, so an owner there has less time (decision 0023).
+#[test]
+fn how_long_segments_wait_is_the_stacks() {
+    if !can_run() {
+        return;
+    }
+    for (tcp_deadlines, waits) in [(60, true), (5, true), (2, false), (0, false)] {
+        let mut stage = Stage::of(tcp_deadlines);
+        stage.steer(&listener(Protocol::Tcp, LOCAL, VlanMatch::Any));
+        let segment = Frame::new(TCP, REMOTE, LOCAL, Vlan::Untagged).bytes;
+        let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
+        stage.tables().beat_at(stage.stack, now_ns - 3_000_000_000).unwrap();
+        let expected = if waits { Reason::Listener } else { Reason::Stale };
+        assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, expected, "{tcp_deadlines} deadlines of a second");
+    }
+}
+
 /// Kinds of entries that no table has are not looked for; from the first one on they are found.
 #[test]
 fn the_first_entry_of_a_kind_is_found() {

@@ -145,6 +145,17 @@ impl XdpLink {
         self.all.as_ref().map_or_else(|| self.sender(), AsFd::as_fd)
     }
 
+    /// Frames that are lent to the device for receiving, all queues together, as far as there are so many.
+    pub fn fill_target(&self) -> u32 {
+        self.queues.iter().map(|queue| queue.fill_target).sum()
+    }
+
+    /// Frames received that are with the caller.
+    #[inline]
+    pub fn lent(&self) -> u32 {
+        self.frames.tally().lent
+    }
+
     /// The socket that is sent by.
     fn sender(&self) -> BorrowedFd<'_> {
         self.queues[self.sender].socket.as_fd()

@@ -30,7 +30,7 @@ pub(super) struct Queue {
     pub(super) socket: OwnedFd,
     /// Its place among those of the link.
     number: u8,
-    fill_target: u32,
+    pub(super) fill_target: u32,
     polls_device: bool,
 }
 
