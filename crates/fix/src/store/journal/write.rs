@@ -40,7 +40,7 @@ impl Journal {
         self.dirty
     }
 
-    /// Whether everything committed is what [`Durability`] promises. With the page cache it always is.
+    /// Whether everything committed is what the journal's durability promises. With the page cache it always is.
     ///
     /// # Errors
     /// The disk refused; nothing that was not durable before ever will be.
@@ -48,7 +48,7 @@ impl Journal {
         Ok(self.synced()? >= self.ticket)
     }
 
-    /// The last commit that is what [`Durability`] promises.
+    /// The last commit that is what the journal's durability promises.
     fn synced(&mut self) -> Result<u64, Problem> {
         let Some(syncer) = &self.syncer else { return Ok(self.ticket) };
         syncer.synced().map_err(|problem| self.stop(problem))
