@@ -14,7 +14,7 @@ impl Tcp<'_> {
     ///
     /// What it has to wait for is looked after by [`Engine::poll`](crate::Engine::poll): the neighbour's Ethernet address, 0.2 s
     /// at most; control, for a local port that is named, and for more ports. Until then [`Tcp::path`] says
-    /// [`Reason::Opening`].
+    /// [`crate::Reason::Opening`].
     pub fn connect(
         &mut self,
         remote: SocketAddr,
