@@ -153,7 +153,7 @@ impl Application for Exchange {
                 Err(error) => {
                     // The first one is told of, the others are counted.
                     if self.unanswered == 0 {
-                        say(format!("{}: an order could not be answered: {error:?}", out.id()));
+                        say(format!("{}: an order could not be answered: {error}", out.id()));
                     }
                     self.unanswered += 1;
                     return Ok(());

@@ -7,6 +7,7 @@ use crate::decode::{FieldError, Message};
 use crate::encode::{Builder, Rejected};
 use crate::validate::Reason;
 use sidestep_sys::Problem;
+use std::fmt;
 
 /// A program's answer to a message that it cannot take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,17 @@ pub enum SendError {
     Rejected(Rejected),
     /// It could not be kept, so it must not leave. The session ends.
     Store(Problem),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLoggedOn => f.write_str("nobody is logged on"),
+            Self::Full => f.write_str("as many bytes wait to be written as may (SlowConsumerBytes)"),
+            Self::Rejected(why) => write!(f, "the message is wrong: {why:?}"),
+            Self::Store(problem) => f.write_str(&problem.brief()),
+        }
+    }
 }
 
 /// Where a session's application sends from within a callback. What it sends leaves together with whatever else the
