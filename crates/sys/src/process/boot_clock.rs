@@ -7,7 +7,6 @@ use std::path::Path;
 
 /// What the namespace of the host is called (PROC_TIME_INIT_INO in the kernel's proc_ns.h).
 const INITIAL: &str = "time:[4026531834]";
-const OFFSETS: &str = "/proc/self/timens_offsets";
 const NANOSECONDS: i64 = 1_000_000_000;
 
 /// A start time that this process has read in /proc, clock ticks, without the offset of its time namespace. Err where that is
@@ -35,7 +34,7 @@ fn offset_ticks() -> io::Result<i64> {
     }
     // SAFETY: sysconf takes no pointer.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    parse(&fs::read_to_string(OFFSETS)?, per_second)
+    parse(&fs::read_to_string("/proc/self/timens_offsets")?, per_second)
 }
 
 /// The line `boottime SECONDS NANOSECONDS`, in ticks. An offset that is no whole number of ticks moves start times by one tick

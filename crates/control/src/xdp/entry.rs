@@ -1,0 +1,45 @@
+//! Entries of the protocol in the words of the steering program, and back.
+
+use sidestep_plane::message::{Entry, Protocol};
+use sidestep_steer as steer;
+
+/// An entry in the words of the steering program.
+pub(super) fn ours(entry: &Entry) -> steer::Entry {
+    let vlan = entry.vlan().map_or(steer::Vlan::Untagged, steer::Vlan::Tagged);
+    let protocol = match entry.protocol() {
+        Protocol::Tcp => steer::Protocol::Tcp,
+        Protocol::Udp => steer::Protocol::Udp,
+    };
+    match *entry {
+        Entry::Flow { local, remote, .. } => steer::Flow { protocol, local, remote, vlan }.into(),
+        Entry::Listener { local, .. } => steer::Listener { protocol, local, vlan: steer::VlanMatch::Only(vlan) }.into(),
+        Entry::Multicast { group, source, .. } => {
+            steer::Group { group, source, vlan: steer::VlanMatch::Only(vlan) }.into()
+        }
+    }
+}
+
+/// The way back; `None` for what control never asks for.
+pub(super) fn theirs(entry: &steer::Entry) -> Option<Entry> {
+    let id = |vlan| match vlan {
+        steer::Vlan::Untagged => Some(None),
+        steer::Vlan::Tagged(id) => Some(Some(id)),
+        steer::Vlan::Double { .. } => None,
+    };
+    let only = |vlan| if let steer::VlanMatch::Only(vlan) = vlan { id(vlan) } else { None };
+    let kind = |protocol| match protocol {
+        steer::Protocol::Tcp => Protocol::Tcp,
+        steer::Protocol::Udp => Protocol::Udp,
+    };
+    Some(match *entry {
+        steer::Entry::Flow(flow) => {
+            Entry::Flow { protocol: kind(flow.protocol), local: flow.local, remote: flow.remote, vlan: id(flow.vlan)? }
+        }
+        steer::Entry::Listener(listener) => {
+            Entry::Listener { protocol: kind(listener.protocol), local: listener.local, vlan: only(listener.vlan)? }
+        }
+        steer::Entry::Group(group) => {
+            Entry::Multicast { group: group.group, source: group.source, vlan: only(group.vlan)? }
+        }
+    })
+}
