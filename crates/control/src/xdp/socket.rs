@@ -17,6 +17,9 @@ const SEARCH_MAX: Duration = Duration::from_secs(1);
 /// How long one request may bind. A zero-copy driver takes tenths of a second for each queue, and everybody waits meanwhile.
 const TURN_MAX: Duration = Duration::from_millis(200);
 
+/// Ethernet with two tags: what a frame has beside the IP packet, bytes.
+const ETHERNET_BYTES_MAX: u32 = 22;
+
 // Each queue that a stack can have is one that the program can steer.
 const _: () = assert!(QUEUES_MAX == sidestep_steer::QUEUES_MAX);
 
@@ -151,6 +154,7 @@ impl Sockets {
             best,
             tx_budget: wish.tx_budget,
             busy_poll: wish.busy_poll.map(Into::into),
+            multi_buffer: wants_multi_buffer(link, wish),
             patience: patience.min(SEARCH_MAX.saturating_sub(self.waited)),
             ..XskOptions::default()
         };
@@ -177,6 +181,11 @@ fn rings(link: &Link, wish: &OpenStack, frames: u32) -> RingSizes {
     let is_copied = wish.mode != Mode::ZeroCopy || offload::driver(&link.name).is_ok_and(|driver| driver == "veth");
     let lent = (frames / 2).min(wish.ring_entries);
     if is_copied || !lent.is_power_of_two() || lent < 2 { all } else { RingSizes { rx: lent / 2, ..all } }
+}
+
+/// Whether the interface has frames that one buffer does not hold, and they are wanted.
+pub(super) fn wants_multi_buffer(link: &Link, wish: &OpenStack) -> bool {
+    wish.multi_buffer && link.mtu + ETHERNET_BYTES_MAX > wish.geometry(1).receive_bytes_max()
 }
 
 fn thing(link: &Link) -> String {

@@ -70,4 +70,5 @@ counters! {
     PollsIdle "polls_idle" Work "turns that found nothing to do",
     Heartbeats "heartbeats" Work "times the owner told the steering program that it lives",
     SendNoWay "tx_no_way" Trouble "segments that no way was known for: lost, as on a wire",
+    DroppedLong "rx_long" Trouble "frames of several buffers dropped: too many are unread, or a part was missing",
 }

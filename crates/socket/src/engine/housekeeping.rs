@@ -56,6 +56,7 @@ impl Engine {
             }
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
+            self.counters.set(Counter::DroppedLong, counters.long_dropped);
         }
         if has_moved {
             self.try_again();

@@ -1,7 +1,7 @@
 //! Opening: everything that needs control, and what is left without it.
 
 use super::queues::OurQueues;
-use super::share::Room;
+use super::share::{Room, Rooms};
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
@@ -108,6 +108,7 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
         mode: options.mode,
         tx_budget: options.tx_budget,
         busy_poll: options.busy_poll,
+        multi_buffer: options.jumbo_frames,
         ..OpenStack::on(options.interface.clone())
     }
 }
@@ -145,7 +146,9 @@ pub(super) fn build(
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
     let room = Room::of_frames(link.facts().frames, link.fill_target());
-    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, room, owners, entries, lost: None };
+    let long_room = Room::of_frames(link.long_frames(), 0);
+    let (lost, rooms) = (None, Rooms { short: room, long: long_room });
+    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, rooms, owners, entries, lost };
     Ok((fast, heart, counters))
 }
 

@@ -125,7 +125,7 @@ impl Engine {
     /// Keeps a datagram for its socket, unless that has its share of unread ones.
     fn queue(&mut self, owner: usize, datagram: Datagram) {
         let refused = match (&self.fast, self.sockets.at(owner)) {
-            (Some(fast), Some(socket)) if fast.room.has_place(fast.link.lent(), socket.queue.len()) => {
+            (Some(fast), Some(socket)) if fast.has_place(&datagram, socket.queue.len()) => {
                 socket.queue.push_back(datagram);
                 self.sockets.queued += 1;
                 return;
@@ -208,7 +208,7 @@ fn judge(
     software_ns: u64,
     deliver: Deliver<'_>,
 ) -> Outcome {
-    let has_place = fast.room.can_be_asked_for(fast.link.lent());
+    let has_place = fast.can_be_asked_for(&frame);
     let (bytes, sending) = fast.link.read_and_send(&frame);
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,

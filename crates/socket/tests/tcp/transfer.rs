@@ -74,7 +74,8 @@ fn segments_fit_the_frames_however_large_the_mtu() {
     let _control = Control::start(a);
     let options = EngineOptions::on(&a.interface);
     let tcp = Config { mtu_bytes: 9000, ..options.tcp.clone() };
-    let mut engine = a.within(|| Engine::open(&EngineOptions { tcp, ..options })).unwrap();
+    let options = EngineOptions { tcp, jumbo_frames: false, ..options };
+    let mut engine = a.within(|| Engine::open(&options)).unwrap();
     assert_eq!(engine.refusal(), None);
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
