@@ -31,7 +31,8 @@ struct vlan_tag {
 /* What is known of a frame, and how far it has been read. */
 struct frame {
 	const __u8 *at;
-	const __u8 *end;
+	const __u8 *end; /* of the first buffer */
+	__u32 beyond;    /* bytes of the frame behind it */
 	const __u8 *destination;
 	__be16 type;
 	__u16 is_fragment; /* the first of several, of TCP: its ports are there, its segment is not */
@@ -40,6 +41,19 @@ struct frame {
 
 /* A step of the way either settles what becomes of the frame or lets it go on. */
 #define GO_ON (-1)
+
+/* A header does not end in the first buffer: nothing is read of the others. No driver splits a frame inside of the headers
+ * that are read here. */
+INLINE int not_whole(const struct frame *frame, int reason)
+{
+	return frame->beyond ? PASS_SPLIT_HEADER : reason;
+}
+
+/* Bytes from the place that has been read to, to the end of the frame. */
+INLINE __u64 bytes_left(const struct frame *frame)
+{
+	return (__u64)(frame->end - frame->at) + frame->beyond;
+}
 
 INLINE int is_vlan(__be16 type)
 {
@@ -51,7 +65,7 @@ INLINE int read_tag(struct frame *frame, __u16 *vlan)
 	const struct vlan_tag *tag = (const void *)frame->at;
 
 	if ((const __u8 *)(tag + 1) > frame->end)
-		return PASS_TRUNCATED;
+		return not_whole(frame, PASS_TRUNCATED);
 	/* Number 0 carries a priority only: the frame belongs to no VLAN (IEEE 802.1Q, 9.6). */
 	*vlan = NET16(tag->control) & 0xfff;
 	frame->type = tag->type;
@@ -65,7 +79,7 @@ INLINE int read_ethernet(struct frame *frame)
 	int reason;
 
 	if ((const __u8 *)(header + 1) > frame->end)
-		return PASS_TRUNCATED;
+		return not_whole(frame, PASS_TRUNCATED);
 	frame->destination = header->h_dest;
 	frame->type = header->h_proto;
 	frame->at += sizeof(*header);
@@ -85,7 +99,9 @@ INLINE int read_ports(struct frame *frame, __u32 payload_bytes)
 {
 	const __be16 *ports = (const void *)frame->at;
 
-	if ((const __u8 *)(ports + 2) > frame->end || payload_bytes < 2 * sizeof(*ports))
+	if ((const __u8 *)(ports + 2) > frame->end)
+		return not_whole(frame, PASS_FRAGMENT);
+	if (payload_bytes < 2 * sizeof(*ports))
 		return PASS_FRAGMENT;
 	frame->key.remote_port = ports[0];
 	frame->key.local_port = ports[1];
@@ -100,8 +116,9 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 	if (frame->key.protocol == IPPROTO_UDP) {
 		const struct udphdr *udp = (const void *)frame->at;
 
-		if ((const __u8 *)(udp + 1) > frame->end || payload_bytes < sizeof(*udp) ||
-		    NET16(udp->len) != payload_bytes)
+		if ((const __u8 *)(udp + 1) > frame->end)
+			return not_whole(frame, PASS_BAD_TRANSPORT);
+		if (payload_bytes < sizeof(*udp) || NET16(udp->len) != payload_bytes)
 			return PASS_BAD_TRANSPORT;
 		frame->key.remote_port = udp->source;
 		frame->key.local_port = udp->dest;
@@ -110,7 +127,9 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 	if (frame->key.protocol == IPPROTO_TCP) {
 		const struct tcphdr *tcp = (const void *)frame->at;
 
-		if ((const __u8 *)(tcp + 1) > frame->end || tcp->doff < 5 || tcp->doff * 4 > payload_bytes)
+		if ((const __u8 *)(tcp + 1) > frame->end)
+			return not_whole(frame, PASS_BAD_TRANSPORT);
+		if (tcp->doff < 5 || tcp->doff * 4 > payload_bytes)
 			return PASS_BAD_TRANSPORT;
 		frame->key.remote_port = tcp->source;
 		frame->key.local_port = tcp->dest;
@@ -133,10 +152,10 @@ INLINE int read_ipv4(struct frame *frame)
 	__u32 total_bytes;
 
 	if ((const __u8 *)(ip + 1) > frame->end)
-		return PASS_TRUNCATED;
+		return not_whole(frame, PASS_TRUNCATED);
 	total_bytes = NET16(ip->tot_len);
 	if (ip->version != 4 || ip->ihl < 5 || total_bytes < ip->ihl * 4u ||
-	    total_bytes > (__u64)(frame->end - frame->at))
+	    total_bytes > bytes_left(frame))
 		return PASS_BAD_IP;
 	/* More fragments to come, or not the first one. Datagrams are the kernel's to put together, and who a segment is for
 	 * stands in its first fragment. */
@@ -179,7 +198,9 @@ INLINE int read_fragment_header(struct frame *frame, __u32 *payload_bytes)
 {
 	const struct fragment_header *header = (const void *)frame->at;
 
-	if ((const __u8 *)(header + 1) > frame->end || *payload_bytes < sizeof(*header))
+	if ((const __u8 *)(header + 1) > frame->end)
+		return not_whole(frame, PASS_FRAGMENT);
+	if (*payload_bytes < sizeof(*header))
 		return PASS_FRAGMENT;
 	if (header->next != IPPROTO_TCP || header->place & NET16(0xfff8))
 		return PASS_FRAGMENT;
@@ -207,9 +228,9 @@ INLINE int read_ipv6(struct frame *frame)
 	int reason;
 
 	if ((const __u8 *)(ip + 1) > frame->end)
-		return PASS_TRUNCATED;
+		return not_whole(frame, PASS_TRUNCATED);
 	payload_bytes = NET16(ip->payload_len);
-	if (ip->version != 6 || payload_bytes + sizeof(*ip) > (__u64)(frame->end - frame->at))
+	if (ip->version != 6 || payload_bytes + sizeof(*ip) > bytes_left(frame))
 		return PASS_BAD_IP;
 	if (is_extension(ip->nexthdr))
 		return PASS_IPV6_EXTENSION;

@@ -3,9 +3,13 @@
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
  * The verdicts are XDP_REDIRECT and XDP_PASS; whatever is not plainly an owned flow is passed, with a counter that says
- * why. Two kinds of frames are dropped, as the kernel would reset a connection that it does not know: the first fragment of a
- * segment that a stack owns, which it would put together, and a segment that comes by a queue on which its living owner has
- * no socket. Nothing is changed. docs/decisions/0009-steering.md gives the reasons.
+ * why. Three kinds of frames are dropped, as the kernel would reset a connection that it does not know: the first fragment of a
+ * segment that a stack owns, which it would put together, a segment that comes by a queue on which its living owner has
+ * no socket, and one that is longer than what that socket takes. Nothing is changed. docs/decisions/0009-steering.md gives the
+ * reasons.
+ *
+ * It is compiled twice: with XDP_FRAGS for kernels that know frames of several buffers (Linux 5.18), where a driver takes it
+ * at an MTU above a page, and without for those before (docs/decisions/0024-jumbo-frames.md).
  */
 #include <linux/bpf.h>
 #include <linux/in.h>
@@ -20,6 +24,21 @@ static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_coarse_ns;
 static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
 	(void *)BPF_FUNC_fib_lookup;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
+
+/* Bytes of the frame behind the first buffer, the only one that the program reads. */
+INLINE __u32 bytes_beyond(struct xdp_md *context)
+{
+#ifdef XDP_FRAGS
+	static __u64 (*const whole_bytes)(struct xdp_md *context) = (void *)BPF_FUNC_xdp_get_buff_len;
+	/* The verifier takes one pointer from another in 64 bits only. */
+	__s64 first_bytes = (const __u8 *)(long)context->data_end - (const __u8 *)(long)context->data;
+
+	return whole_bytes(context) - first_bytes;
+#else
+	(void)context;
+	return 0;
+#endif
+}
 
 INLINE int is_multicast(const struct flow_key *key)
 {
@@ -167,6 +186,11 @@ INLINE int is_redirect(int reason)
 	return reason <= REDIRECT_PORT;
 }
 
+INLINE int is_drop(int reason)
+{
+	return reason == DROP_FRAGMENT || reason == DROP_QUEUE || reason == DROP_TOO_LONG;
+}
+
 /* Who gets the frame; a reason to pass it when nobody does. */
 INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
 		      struct owner *owner)
@@ -244,16 +268,19 @@ INLINE int miss(const struct stack *row, __u32 stack, __u32 queue, const struct 
 }
 
 /* The reason `found` if the owner can have the frame now, else why it cannot. */
-INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct flow_key *flow,
+INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct frame *frame,
 		   const struct owner *owner, int found)
 {
+	const struct flow_key *flow = &frame->key;
 	__u32 stack = owner->stack;
 	__u32 queue = context->rx_queue_index;
 	const struct stack *row = lookup(&stacks, &stack);
+	int is_too_long;
 
 	if (UNLIKELY(!row || !row->live))
 		return PASS_STACK_GONE;
-	if (UNLIKELY(context->data_end - context->data > row->frame_bytes_max))
+	is_too_long = context->data_end - context->data + frame->beyond > row->frame_bytes_max;
+	if (UNLIKELY(is_too_long) && flow->protocol != IPPROTO_TCP)
 		return PASS_TOO_LONG;
 	if (UNLIKELY(is_stale(stack, patience_ns(settings, flow, row))))
 		return PASS_STALE;
@@ -261,7 +288,7 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 	if (UNLIKELY(queue >= QUEUES_MAX) ||
 	    redirect(&sockets, stack * QUEUES_MAX + queue, XDP_PASS) != XDP_REDIRECT)
 		return miss(row, stack, queue, flow);
-	return found;
+	return UNLIKELY(is_too_long) ? DROP_TOO_LONG : found;
 }
 
 INLINE int judge(struct xdp_md *context)
@@ -269,6 +296,7 @@ INLINE int judge(struct xdp_md *context)
 	struct frame frame = {
 		.at = (const void *)(long)context->data,
 		.end = (const void *)(long)context->data_end,
+		.beyond = bytes_beyond(context),
 	};
 	struct owner owner = { 0 };
 	const struct config *settings;
@@ -284,14 +312,18 @@ INLINE int judge(struct xdp_md *context)
 	reason = find_owner(context, &frame, settings, &owner);
 	if (!is_redirect(reason))
 		return frame.is_fragment ? PASS_FRAGMENT : reason;
-	reason = deliver(context, settings, &frame.key, &owner, reason);
+	reason = deliver(context, settings, &frame, &owner, reason);
 	/* Who would have the segment lives, and its sender sends again what is not acknowledged. */
 	if (UNLIKELY(frame.is_fragment) && is_redirect(reason))
 		return DROP_FRAGMENT;
 	return reason;
 }
 
+#ifdef XDP_FRAGS
+SEC("xdp.frags")
+#else
 SEC("xdp")
+#endif
 int sidestep_steer(struct xdp_md *context)
 {
 	__u32 reason = judge(context);
@@ -301,7 +333,7 @@ int sidestep_steer(struct xdp_md *context)
 		++*counter;
 	if (is_redirect(reason))
 		return XDP_REDIRECT;
-	return reason == DROP_FRAGMENT || reason == DROP_QUEUE ? XDP_DROP : XDP_PASS;
+	return is_drop(reason) ? XDP_DROP : XDP_PASS;
 }
 
 char licence_for_kernel[] SEC("license") = "GPL";

@@ -80,7 +80,7 @@ struct port_owner {
 /* A row of the table of stacks. The program reads the first four words. */
 struct stack {
 	__u32 live;
-	__u32 frame_bytes_max; /* the longest frame its sockets take; the kernel would drop a longer one */
+	__u32 frame_bytes_max; /* the longest frame its sockets take, of several buffers, too; the kernel drops longer ones */
 	__u32 first_queue;     /* one that it has a socket on: the socket is there as long as the process is */
 	__u32 tcp_deadlines;   /* how many deadlines it may be silent for TCP: the kernel resets its connections */
 	__u8 label[LABEL_BYTES]; /* for people: who it is */
@@ -137,6 +137,8 @@ enum reason {
 	PASS_FORWARDED,
 	DROP_FRAGMENT,
 	DROP_QUEUE,
+	PASS_SPLIT_HEADER,
+	DROP_TOO_LONG,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

@@ -1,4 +1,5 @@
-//! Compiles `bpf/steer.bpf.c` for the kernel's virtual machine. The object is embedded in the library.
+//! Compiles `bpf/steer.bpf.c` for the kernel's virtual machine, with frames of several buffers (Linux 5.18) and without. The
+//! objects are embedded in the library.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,18 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder")).join("../..");
     let root = root.canonicalize().expect("the workspace is two folders up");
     let source = root.join("bpf/steer.bpf.c");
-    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder")).join("steer.bpf.o");
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     println!("cargo::rerun-if-changed={}", source.display());
     for header in ["bpf/frame.h", "bpf/maps.h", "bpf/steer.h"] {
         println!("cargo::rerun-if-changed={}", root.join(header).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     let compiler = compiler();
-    let status = compile(&compiler, &root, &source, &object).status();
-    let success = status.is_ok_and(|status| status.success());
-    assert!(success, "{compiler} could not compile {}; its messages are above", source.display());
+    for (name, definitions) in [("steer.bpf.o", &["-DXDP_FRAGS"][..]), ("steer-5.15.bpf.o", &[])] {
+        let status = compile(&compiler, &root, &source, &folder.join(name)).args(definitions).status();
+        let success = status.is_ok_and(|status| status.success());
+        assert!(success, "{compiler} could not compile {}; its messages are above", source.display());
+    }
 }
 
 fn compiler() -> String {

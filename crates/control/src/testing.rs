@@ -43,6 +43,7 @@ pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
         frames: 4096,
         frame_bytes: 2048,
         headroom: 0,
+        multi_buffer: false,
         no_huge_pages: Some("none reserved".into()),
         rings: RingSizes { fill: 2048, completion: 2048, receive: 2048, transmit: 2048 },
         mode: Mode::Copy,

@@ -46,6 +46,9 @@ pub struct EngineOptions {
     pub fill: Option<u32>,
     /// Poll the device by this thread's calls.
     pub busy_poll: Option<BusyPoll>,
+    /// Frames longer than one of ours past the kernel, too, where the interface's MTU has such, and kernel and driver can have them
+    /// (Linux 6.6), and the owner itself makes frames leave ([`Kick::Caller`]). They are copied once more, and take 4 MiB.
+    pub jumbo_frames: bool,
     /// Where control listens; the place of this network namespace if none is given.
     pub control: Option<PathBuf>,
     /// What the engine calls itself in `sidestep ps`.
@@ -82,6 +85,7 @@ impl EngineOptions {
             tx_budget: None,
             fill: None,
             busy_poll: None,
+            jumbo_frames: true,
             control: None,
             name: name.unwrap_or_else(|| "program".into()),
             checksums: Checksums::Auto,

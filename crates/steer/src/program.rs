@@ -9,7 +9,29 @@ use sidestep_sys::Problem;
 use crate::maps::Maps;
 
 /// `bpf/steer.bpf.c`, compiled by the build script.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// Takes frames of several buffers (`xdp.frags`), so that drivers run it at an MTU above a page. Linux 5.18.
+    Frags,
+    /// For kernels before that.
+    OneBuffer,
+}
+
+impl Build {
+    fn object(self) -> &'static [u8] {
+        match self {
+            Self::Frags => include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")),
+            Self::OneBuffer => include_bytes!(concat!(env!("OUT_DIR"), "/steer-5.15.bpf.o")),
+        }
+    }
+}
+
+/// A loaded program.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) object: Object,
+    pub(crate) build: Build,
+}
 
 /// The program's name in the kernel's lists.
 pub(crate) const NAME: &str = "sidestep_steer";
@@ -23,30 +45,43 @@ thread_local! {
 }
 
 /// Loads program and maps; they go with the object unless something else holds them.
-pub(crate) fn load() -> Result<Object, Problem> {
-    load_with(|_| Ok(()))
+pub(crate) fn load() -> Result<Loaded, Problem> {
+    best(load_build)
+}
+
+/// The same of one build.
+pub(crate) fn load_build(build: Build) -> Result<Loaded, Problem> {
+    load_with(build, |_| Ok(()))
 }
 
 /// Loads the program onto maps that exist already.
-pub(crate) fn load_onto(maps: &Maps) -> Result<Object, Problem> {
-    load_with(|object| {
-        for mut map in object.maps_mut() {
-            if let Some(existing) = map.name().to_str().and_then(|name| maps.named(name)) {
-                map.reuse_fd(existing.as_fd())?;
+pub(crate) fn load_onto(maps: &Maps) -> Result<Loaded, Problem> {
+    best(|build| {
+        load_with(build, |object| {
+            for mut map in object.maps_mut() {
+                if let Some(existing) = map.name().to_str().and_then(|name| maps.named(name)) {
+                    map.reuse_fd(existing.as_fd())?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
-fn load_with(prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>) -> Result<Object, Problem> {
+/// A kernel without frames of several buffers knows neither the flag nor the call of that program; it does not say which of
+/// the two it means, so that the other program is the question. The error is that of the first one.
+fn best(load: impl Fn(Build) -> Result<Loaded, Problem>) -> Result<Loaded, Problem> {
+    load(Build::Frags).or_else(|problem| load(Build::OneBuffer).map_err(|_| problem))
+}
+
+fn load_with(build: Build, prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>) -> Result<Loaded, Problem> {
     MESSAGES.take();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
-    let loaded = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
+    let loaded = ObjectBuilder::default().open_memory(build.object()).and_then(|mut object| {
         prepare(&mut object)?;
         object.load()
     });
-    loaded.map_err(|error| {
+    loaded.map(|object| Loaded { object, build }).map_err(|error| {
         let problem = Problem::failed("cannot load the steering program", describe(&error, &MESSAGES.take()));
         if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
             problem.next("run as root: loading needs CAP_BPF and CAP_NET_ADMIN")

@@ -108,6 +108,10 @@ reasons! {
         "The first fragment of a TCP segment for a stack: the kernel would reset the connection. A path that cuts all stalls.";
     DropQueue "DROP_QUEUE" "drop-queue" Drop true
         "TCP for a stack that lives and has no socket on the queue the frame came in by: the kernel would reset the connection.";
+    SplitHeader "PASS_SPLIT_HEADER" "pass-split-header" Pass true
+        "The device has cut the frame inside of its headers: no driver is known to.";
+    DropTooLong "DROP_TOO_LONG" "drop-too-long" Drop true
+        "TCP for a stack that lives, longer than its socket takes: the kernel would reset the connection. Switch GRO off.";
 }
 
 impl Reason {

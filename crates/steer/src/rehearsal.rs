@@ -7,7 +7,7 @@ use sidestep_sys::Problem;
 
 use crate::layout::put;
 use crate::maps::Maps;
-use crate::program;
+use crate::program::{self, Build, Loaded};
 use crate::reason::{Reason, Verdict};
 use crate::tables::Tables;
 
@@ -43,7 +43,15 @@ pub struct Outcome {
 impl Rehearsal {
     /// Loads the program for an interface with this Ethernet address.
     pub fn new(mac: [u8; 6]) -> Result<Self, Problem> {
-        let object = program::load()?;
+        Self::of(program::load()?, mac)
+    }
+
+    /// The program that kernels before Linux 5.18 get.
+    pub fn for_older_kernels(mac: [u8; 6]) -> Result<Self, Problem> {
+        Self::of(program::load_build(Build::OneBuffer)?, mac)
+    }
+
+    fn of(Loaded { object, .. }: Loaded, mac: [u8; 6]) -> Result<Self, Problem> {
         let tables = Tables { maps: Maps::of_object(&object)? };
         tables.initialise(0, mac)?;
         Ok(Self { object, tables })
@@ -59,8 +67,9 @@ impl Rehearsal {
         self.object.progs().map(|program| program.insn_cnt()).sum()
     }
 
-    /// Runs the program over a frame as if received on queue 0, `repeat` times (at least once). The kernel takes frames of
-    /// 14 to about 3,500 bytes here.
+    /// Runs the program over a frame as if received on queue 0, `repeat` times (at least once). The kernel takes
+    /// frames of 14 bytes on. Of what is longer than about 3,500 bytes the program gets several buffers; that of older kernels
+    /// gets none of it.
     pub fn run(&mut self, frame: &[u8], repeat: u32) -> Result<Outcome, Problem> {
         self.run_with(frame, repeat, None)
     }
@@ -71,6 +80,13 @@ impl Rehearsal {
         put(&mut context, CONTEXT_DATA_END, &(frame.len() as u32).to_ne_bytes());
         put(&mut context, CONTEXT_IFINDEX, &ifindex.to_ne_bytes());
         put(&mut context, CONTEXT_QUEUE, &queue.to_ne_bytes());
+        self.run_with(frame, 1, Some(&mut context))
+    }
+
+    /// The same on queue 0 for a frame that its device has cut behind the first so many bytes, 14 at least (Linux 6.18).
+    pub fn run_cut(&mut self, frame: &[u8], first_bytes: usize) -> Result<Outcome, Problem> {
+        let mut context = [0; CONTEXT_BYTES];
+        put(&mut context, CONTEXT_DATA_END, &(first_bytes as u32).to_ne_bytes());
         self.run_with(frame, 1, Some(&mut context))
     }
 

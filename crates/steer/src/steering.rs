@@ -7,15 +7,20 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::{Link, Object, ProgramHandle, Xdp, XdpFlags};
+use libbpf_rs::{Link, ProgramHandle, Xdp, XdpFlags};
 use sidestep_sys::bpf::XdpMode;
+use sidestep_sys::xdp::device;
 use sidestep_sys::{Problem, bpf, interface};
 
 use crate::bpffs::is_bpffs;
 use crate::layout::{MAGIC, VERSION, config, put, take};
 use crate::maps::{Maps, NAMES};
-use crate::program;
+use crate::program::{self, Build, Loaded};
 use crate::tables::Tables;
+
+/// At most, what a page of 4 KiB has left for an IP packet beside 256 bytes before it, 320 behind it (`struct skb_shared_info`) and
+/// an Ethernet header with two tags. Drivers take somewhat less.
+const MTU_OF_A_PAGE: u32 = 4096 - 256 - 320 - 22;
 
 /// The pin of the link, beside those of the maps.
 const LINK: &str = "link";
@@ -72,15 +77,18 @@ pub struct Steering {
 impl Steering {
     /// Attaches the program by a BPF link and pins link and maps. Refuses where another program is attached, naming it.
     pub fn attach(options: &Attach) -> Result<Self, Problem> {
+        Self::attach_program(options, &program::load()?)
+    }
+
+    fn attach_program(options: &Attach, program: &Loaded) -> Result<Self, Problem> {
         let name = interface_name(options.ifindex)?;
         let mac = interface_mac(&name)?;
-        let object = program::load()?;
-        let tables = Tables { maps: Maps::of_object(&object)? };
+        let tables = Tables { maps: Maps::of_object(&program.object)? };
         refuse_other(&tables, options.ifindex, &name)?;
         prepare(&options.directory)?;
         tables.initialise(options.ifindex, mac)?;
         let attached =
-            tables.maps.pin(&options.directory).and_then(|()| attach_and_pin(options, &name, &object, &tables));
+            tables.maps.pin(&options.directory).and_then(|()| attach_and_pin(options, &name, program, &tables));
         let downgrade = attached.inspect_err(|_| {
             // Whatever stays is swept by the next attempt.
             let _ = unpin(&options.directory);
@@ -157,7 +165,7 @@ impl Steering {
         let what = format!("cannot renew the program on {}", self.facts.interface);
         let problem =
             |error: libbpf_rs::Error| Problem::failed(what.clone(), error).next("it goes on with the old one");
-        let object = program::load_onto(&self.tables.maps)?;
+        let Loaded { object, .. } = program::load_onto(&self.tables.maps)?;
         let new = object.progs_mut().find(|program| program.name() == program::NAME);
         let new = new.ok_or_else(|| Problem::failed(what.clone(), "the compiled program is missing"))?;
         let handle = ProgramHandle::try_from(&new).map_err(problem)?;
@@ -317,8 +325,8 @@ fn unpin(directory: &Path) -> Result<(), Problem> {
 }
 
 /// Returns why it is not the mode wished for.
-fn attach_and_pin(options: &Attach, name: &str, object: &Object, tables: &Tables) -> Result<Option<String>, Problem> {
-    let (link, mode, downgrade) = attach_link(options, name, object, tables)?;
+fn attach_and_pin(options: &Attach, name: &str, program: &Loaded, tables: &Tables) -> Result<Option<String>, Problem> {
+    let (link, mode, downgrade) = attach_link(options, name, program, tables)?;
     tables.change_config(|bytes| put(bytes, config::GENERIC, &[u8::from(mode == XdpMode::Generic)]))?;
     let path = options.directory.join(LINK);
     bpf::pin(link.as_fd(), &path).map_err(|error| Problem::failed(format!("cannot pin {}", path.display()), error))?;
@@ -328,7 +336,7 @@ fn attach_and_pin(options: &Attach, name: &str, object: &Object, tables: &Tables
 fn attach_link(
     options: &Attach,
     name: &str,
-    object: &Object,
+    Loaded { object, build }: &Loaded,
     tables: &Tables,
 ) -> Result<(OwnedFd, XdpMode, Option<String>), Problem> {
     let program = object.progs().find(|program| program.name() == program::NAME);
@@ -345,11 +353,25 @@ fn attach_link(
             Ok(link) => return Ok((link, XdpMode::Native, None)),
             // Somebody was faster: generic mode would be refused, too.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(problem(error)),
-            Err(error) => Some(format!("generic mode, because the driver of {name} refuses native XDP: {error}")),
+            Err(error) => Some(not_native(name, *build, &error)),
         },
     };
     let link = attach(XdpMode::Generic).map_err(problem)?;
     Ok((link, XdpMode::Generic, refusal))
+}
+
+/// Why it is generic mode, and what brings the native one where that is the MTU.
+fn not_native(name: &str, build: Build, error: &io::Error) -> String {
+    let reason = format!("generic mode, because the driver of {name} refuses native XDP: {error}");
+    let mtu = device(name).map_or(0, |device| device.mtu);
+    if mtu <= MTU_OF_A_PAGE {
+        return reason;
+    }
+    let why = match build {
+        Build::Frags => "many drivers run XDP only where a frame fits a page",
+        Build::OneBuffer => "this kernel runs XDP only where a frame fits a page (longer ones: Linux 5.18)",
+    };
+    format!("{reason}; its MTU is {mtu}, and {why}: ip link set {name} mtu 1500, then attach anew")
 }
 
 fn check_settings(directory: &Path, settings: &[u8], ifindex: u32, name: &str) -> Result<(), Problem> {
@@ -371,4 +393,38 @@ fn check_settings(directory: &Path, settings: &[u8], ifindex: u32, name: &str) -
 fn foreign(directory: &Path, why: &str) -> Problem {
     Problem::failed(format!("cannot adopt what is pinned in {}", directory.display()), why)
         .next("remove it (sidestep control --cleanup) and attach anew")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_testkit::lab::{Lab, Options, Side};
+
+    /// The program of older kernels, which this one takes, too.
+    #[test]
+    fn at_a_jumbo_mtu_an_older_kernel_says_why_it_is_generic_mode_and_what_helps() {
+        if !sidestep_sys::process::is_root() {
+            return eprintln!("skipped: needs root");
+        }
+        let lab = Lab::up(&Options::default()).unwrap();
+        for side in [Side::A, Side::B] {
+            let mut ip = lab.host(side).command("ip").unwrap();
+            assert!(ip.args(["link", "set", "lab0", "mtu", "9000"]).status().unwrap().success());
+        }
+        let pins = std::env::temp_dir().join(format!("sidestep-steering-{}", std::process::id()));
+        let work = || {
+            crate::mount(&pins)?;
+            let (ifindex, directory) = (device("lab0")?.index, pins.join("lab0"));
+            let attach = Attach { ifindex, mode: Mode::Native, directory: directory.clone() };
+            let steering = Steering::attach_program(&attach, &program::load_build(Build::OneBuffer)?)?;
+            assert_eq!(steering.facts().mode, Mode::Generic);
+            let reason = steering.facts().downgrade.clone().unwrap();
+            for part in ["its MTU is 9000", "Linux 5.18", "ip link set lab0 mtu 1500"] {
+                assert!(reason.contains(part), "{reason}");
+            }
+            assert!(Steering::remove(&directory)?);
+            crate::unmount(&pins).map(drop)
+        };
+        lab.host(Side::A).within(work).unwrap();
+    }
 }

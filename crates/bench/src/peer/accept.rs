@@ -5,7 +5,7 @@ use super::watch::Watch;
 use crate::bypass::StackListener;
 use crate::message::Header;
 use sidestep_link::kernel::KernelLink;
-use sidestep_link::{Link, Options, Waiting, is_retry, send_all};
+use sidestep_link::{Link, Options, Waiting, is_retry};
 use sidestep_sys::{Problem, cpu};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -88,7 +88,8 @@ fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Resu
         }
     }
     watch.heard()?;
-    send_all(link, message).and_then(|()| link.flush()).and_then(|()| link.shutdown()).map_err(failed)?;
+    watch.send_all(link, message)?;
+    link.flush().and_then(|()| link.shutdown()).map_err(failed)?;
     loop {
         match link.recv(&mut [0; 1]) {
             Err(error) if is_retry(&error) => watch.waited()?,

@@ -3,7 +3,7 @@
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
 use crate::message::Header;
-use sidestep_link::{Link, is_retry, send_all};
+use sidestep_link::{Link, is_retry};
 use sidestep_sys::socket::incoming_napi_id;
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
@@ -25,7 +25,7 @@ pub(super) fn run(
             break;
         }
         work(service);
-        send_all(link, &message).map_err(|error| Problem::failed("cannot answer", error))?;
+        watch.send_all(link, &message)?;
         received += 1;
     }
     let napi = incoming_napi_id(link.socket()).is_ok_and(|id| id != 0);

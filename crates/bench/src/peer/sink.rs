@@ -4,7 +4,7 @@ use super::protocol::Done;
 use super::sequence::Sequence;
 use super::watch::Watch;
 use crate::message::Header;
-use sidestep_link::{Link, is_retry, send_all};
+use sidestep_link::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};
 use std::io::ErrorKind;
 
@@ -43,7 +43,7 @@ pub(super) fn run(
         sequence.note(header.sequence);
         if header.sequence.is_multiple_of(every) {
             // A reflected sample that does not get through is a lost sample, which the other end counts.
-            let _ = send_all(back, &buffer[..count]);
+            let _ = watch.send_all(back, &buffer[..count]);
             let _ = back.flush();
         }
     }

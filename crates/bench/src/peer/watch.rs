@@ -1,7 +1,7 @@
 //! When a slice's loop is to give up, and the work that it does before each answer.
 
 use super::control::Control;
-use sidestep_link::Waiting;
+use sidestep_link::{Link, Waiting, is_retry};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,19 @@ impl<'a> Watch<'a> {
         if self.turns >= self.turns_between_looks { self.look() } else { Ok(()) }
     }
 
+    /// Sends all of `bytes`. Errs, too, when the slice is over before the other end takes them: one that does not read must
+    /// not keep a CPU, nor the session.
+    pub(super) fn send_all(&mut self, link: &mut dyn Link, mut bytes: &[u8]) -> Result<(), Problem> {
+        while !bytes.is_empty() {
+            match link.send(bytes) {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(error) if is_retry(&error) => self.waited()?,
+                Err(error) => return Err(Problem::failed("cannot answer", error)),
+            }
+        }
+        Ok(())
+    }
+
     #[cold]
     fn look(&mut self) -> Result<(), Problem> {
         self.turns = 0;
@@ -72,6 +85,35 @@ pub(super) fn work(service: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < service {
             std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidestep_link::{Address, Backend, Listener, Options, connect};
+    use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn who_does_not_read_its_answers_is_not_waited_for_beyond_the_slice() {
+        for waiting in [Waiting::Spin, Waiting::Block] {
+            let options = Options { waiting, backend: Backend::Kernel, timeout: Duration::from_millis(20) };
+            let folder = tempfile::tempdir().unwrap();
+            let listener = Listener::bind(&Address::Unix(folder.path().join("data")), &options).unwrap();
+            // It connects, and never reads.
+            let _deaf = connect(&listener.address().unwrap(), &options).unwrap();
+            let mut link = listener.accept(Duration::from_secs(60)).unwrap().link;
+            let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+            let control = Control::over(ours).unwrap();
+            let mut watch = Watch::new(&control, waiting);
+            drop(theirs);
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::scope(|threads| {
+                threads.spawn(|| tell.send(watch.send_all(link.as_mut(), &vec![0; 16 << 20])));
+                let ended = told.recv_timeout(Duration::from_secs(60)).expect("it comes to an end");
+                assert!(ended.unwrap_err().to_string().contains("ended a slice"));
+            });
         }
     }
 }

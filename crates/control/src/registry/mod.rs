@@ -374,9 +374,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let Some(client) = self.clients.remove(&id) else { return };
         if !client.stacks.is_empty() {
             note(format!(
-                "{} (process {:?}) is gone; {} stacks are closed",
+                "{} (process {}) is gone; {} stacks are closed",
                 client.name,
-                client.peer.pid,
+                client.peer.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
                 client.stacks.len()
             ));
         }

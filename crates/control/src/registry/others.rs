@@ -41,7 +41,7 @@ impl Claim<'_> {
         let unknown = |error: std::io::Error| Refusal::new(Code::Kernel, self.thing(), error);
         host.has_socket(wanted, &mut look).map_err(unknown)?;
         if is_cut {
-            let next = format!("wait until they are over: ss -tnp sport = :{}", local.port());
+            let next = format!("wait until they are over: ss -tanp sport = :{}", local.port());
             return Err(Refusal::plain(Code::KernelConnections, self.thing()).next(next));
         }
         if is_others { Err(self.taken()) } else { Ok(()) }

@@ -18,7 +18,7 @@ use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::printable::printable;
 use sidestep_sys::problem::{note, say};
-use sidestep_sys::xdp::XskFacts;
+use sidestep_sys::xdp::{MULTI_BUFFER_BYTES_MAX, XskFacts};
 use sidestep_sys::{Problem, channels};
 use socket::{Bound, Sockets, receiving};
 use std::collections::BTreeMap;
@@ -187,9 +187,21 @@ impl Xdp {
         let (facts, sockets): (Vec<XskFacts>, Vec<_>) = queues.into_iter().unzip();
         let deadline_ns = steer::DEADLINE_DEFAULT.as_nanos() as u64;
         let told = StackFacts::new(stack, &facts, deadline_ns).ok_or_else(|| Refusal::plain(Code::NoQueue, thing()))?;
+        let frame_bytes_max = match told.multi_buffer {
+            true => MULTI_BUFFER_BYTES_MAX,
+            false => wish.geometry(1).receive_bytes_max(),
+        };
+        if socket::wants_multi_buffer(link, wish) && !told.multi_buffer {
+            let (name, mtu) = (&link.name, link.mtu);
+            note(format!(
+                "{name} has an MTU of {mtu}, but neither this kernel nor its driver gives frames of more than \
+                {frame_bytes_max} bytes to a program (Linux 6.6 and drivers with multi-buffer XDP do): longer datagrams go by \
+                the kernel; all of them come past it with: ip link set {name} mtu 1500"
+            ));
+        }
         let options = StackOptions {
             label: format!("#{stack} {label}"),
-            frame_bytes_max: wish.geometry(1).receive_bytes_max(),
+            frame_bytes_max,
             first_queue: facts[0].queue,
             tcp_deadlines: if told.mode == Mode::ZeroCopy { TCP_DEADLINES_ZERO_COPY } else { TCP_DEADLINES },
         };

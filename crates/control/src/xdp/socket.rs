@@ -17,6 +17,9 @@ const SEARCH_MAX: Duration = Duration::from_secs(1);
 /// How long one request may bind. A zero-copy driver takes tenths of a second for each queue, and everybody waits meanwhile.
 const TURN_MAX: Duration = Duration::from_millis(200);
 
+/// Ethernet with two tags: what a frame has beside the IP packet, bytes.
+const ETHERNET_BYTES_MAX: u32 = 22;
+
 // Each queue that a stack can have is one that the program can steer.
 const _: () = assert!(QUEUES_MAX == sidestep_steer::QUEUES_MAX);
 
@@ -130,7 +133,13 @@ impl Sockets {
         }
         if self.bound.len() == self.unbound.len() && wish.queues != Queues::Any {
             let beyond = self.left.take().into_iter().flatten();
-            beyond.for_each(|queue| miss(&mut self.missing, queue, "it is beyond the share of its user"));
+            beyond.for_each(|queue| {
+                miss(
+                    &mut self.missing,
+                    queue,
+                    "it is beyond the share of its user: control --user-queues N gives more",
+                );
+            });
             self.left = Some(VecDeque::new());
         }
         Ok(self.bound.len() == self.unbound.len() || self.left.as_ref().is_some_and(VecDeque::is_empty))
@@ -151,6 +160,7 @@ impl Sockets {
             best,
             tx_budget: wish.tx_budget,
             busy_poll: wish.busy_poll.map(Into::into),
+            multi_buffer: wants_multi_buffer(link, wish),
             patience: patience.min(SEARCH_MAX.saturating_sub(self.waited)),
             ..XskOptions::default()
         };
@@ -176,7 +186,14 @@ fn rings(link: &Link, wish: &OpenStack, frames: u32) -> RingSizes {
     let all = RingSizes::all(wish.ring_entries);
     let is_copied = wish.mode != Mode::ZeroCopy || offload::driver(&link.name).is_ok_and(|driver| driver == "veth");
     let lent = (frames / 2).min(wish.ring_entries);
-    if is_copied || !lent.is_power_of_two() || lent < 2 { all } else { RingSizes { rx: lent / 2, ..all } }
+    let half = (lent / 2).max(1);
+    // The greatest power of two that is not above half of them: several queues share the frames by any number.
+    if is_copied { all } else { RingSizes { rx: 1 << half.ilog2(), ..all } }
+}
+
+/// Whether the interface has frames that one buffer does not hold, and they are wanted.
+pub(super) fn wants_multi_buffer(link: &Link, wish: &OpenStack) -> bool {
+    wish.multi_buffer && link.mtu + ETHERNET_BYTES_MAX > wish.geometry(1).receive_bytes_max()
 }
 
 fn thing(link: &Link) -> String {
@@ -254,6 +271,12 @@ mod tests {
         assert_eq!(sizes(&wish, 512), RingSizes { rx: 128, ..RingSizes::all(2048) });
         let copied = OpenStack { mode: Mode::Copy, ..OpenStack::on("none0") };
         assert_eq!(sizes(&copied, 4096), RingSizes::all(2048));
+        for queues in 1..=64 {
+            let geometry = OpenStack::on("none0").geometry(queues);
+            let lent = geometry.frames / 2 / queues;
+            let rx = sizes(&wish, geometry.frames / queues).rx;
+            assert!(rx.is_power_of_two() && 2 * rx <= lent.max(2), "{queues} queues: {rx} of {lent}");
+        }
         for frames in [0, 1, 2, 3, 64, 1 << 20] {
             assert!(sizes(&wish, frames).check().is_ok(), "{frames} frames");
         }

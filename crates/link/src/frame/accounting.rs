@@ -50,7 +50,21 @@ impl Tally {
     }
 }
 
-/// The frames of one link.
+impl std::ops::Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            free: self.free + other.free,
+            fill: self.fill + other.fill,
+            lent: self.lent + other.lent,
+            held: self.held + other.held,
+            sent: self.sent + other.sent,
+        }
+    }
+}
+
+/// The frames of one kind of a link.
 #[derive(Debug)]
 pub(super) struct Frames {
     places: Box<[Place]>,

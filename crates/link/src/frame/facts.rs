@@ -65,6 +65,8 @@ pub struct Counters {
     /// Things that cannot be and were ignored: a frame given back that was not lent, an index that contradicts its ring,
     /// a token of another link.
     pub faults: u64,
-    /// Where the frames are.
+    /// Frames of several buffers that were dropped: none for long ones was free, or a part could not be.
+    pub long_dropped: u64,
+    /// Where the frames are, long ones among them.
     pub tally: Tally,
 }

@@ -17,6 +17,9 @@ pub(crate) const FRAMES: u32 = 256;
 /// IEEE 802, local experiments: nobody else sends it.
 pub(crate) const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
+/// The longest frame of these tests.
+const LENGTH_MAX: usize = 16 << 10;
+
 /// Every way to send. The kernel's thread is told to stay awake, even on a machine that stops for a while: whether it sleeps
 /// is another test.
 pub(crate) const KICKS: [Kick; 4] = [
@@ -72,9 +75,14 @@ pub(crate) fn feed(host: &Host, socket: BorrowedFd<'_>) -> Feed {
 
 /// A link that the frames of a host go to.
 pub(crate) fn link(host: &Host, kick: Kick) -> (XdpLink, Feed) {
+    link_with(host, kick, &options())
+}
+
+/// One with other options.
+pub(crate) fn link_with(host: &Host, kick: Kick, options: &XskOptions) -> (XdpLink, Feed) {
     let open = || {
         let umem = Umem::create(GEOMETRY)?;
-        let xsk = Xsk::open(&umem, &host.interface, 0, &options())?;
+        let xsk = Xsk::open(&umem, &host.interface, 0, options)?;
         Ok((umem, xsk))
     };
     let (umem, xsk) = host.within(open).expect("root can make a socket");
@@ -84,8 +92,8 @@ pub(crate) fn link(host: &Host, kick: Kick) -> (XdpLink, Feed) {
 }
 
 /// 0, 1, 2 ... 255, 0, 1 ...: a frame's filling begins at its number, wherever that is.
-static RAMP: [u8; 2048 + 256] = {
-    let mut ramp = [0; 2048 + 256];
+static RAMP: [u8; LENGTH_MAX + 256] = {
+    let mut ramp = [0; LENGTH_MAX + 256];
     let mut index = 0;
     while index < ramp.len() {
         ramp[index] = index as u8;
@@ -115,7 +123,7 @@ pub(crate) fn number(frame: &[u8]) -> Option<u64> {
 
 /// Sends one numbered frame; false if there is no room for it now.
 pub(crate) fn send(link: &mut XdpLink, number: u64, len: usize) -> bool {
-    let Some(frame) = link.allocate() else { return false };
+    let Some(frame) = link.allocate_for(len) else { return false };
     write(&mut link.buffer(&frame)[..len], number);
     match link.send(frame, len) {
         Ok(()) => true,

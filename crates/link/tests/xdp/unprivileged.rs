@@ -135,6 +135,7 @@ fn facts() -> XskFacts {
         pages: Pages::Small { reason: String::new() },
         tx_budget: 32,
         napi_id: 0,
+        multi_buffer: false,
         busy_poll: None,
     }
 }

@@ -74,4 +74,5 @@ counters! {
     LostBytes "tcp_lost_bytes" Trouble "bytes of those that were not acknowledged",
     OrphansDropped "tcp_orphans_dropped" Trouble "closed streams reset because too many were not over, or held too much memory",
     GivenUp "tcp_given_up" Trouble "connections given up because the peer did not answer",
+    DroppedLong "rx_long" Trouble "frames of several buffers dropped: too many are unread, or a part was missing",
 }

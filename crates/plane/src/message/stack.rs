@@ -85,6 +85,9 @@ pub struct OpenStack {
     /// Poll the device by the application's calls.
     #[serde(default)]
     pub busy_poll: Option<BusyPoll>,
+    /// The application takes frames that lie in several buffers: those of an MTU that a frame has no room for.
+    #[serde(default)]
+    pub multi_buffer: bool,
 }
 
 impl OpenStack {
@@ -100,6 +103,7 @@ impl OpenStack {
             mode: Mode::ZeroCopy,
             tx_budget: None,
             busy_poll: None,
+            multi_buffer: false,
         }
     }
 
@@ -172,6 +176,9 @@ pub struct StackFacts {
     pub tx_budget: u32,
     /// Set where busy polling was asked for and some queue can be polled.
     pub busy_poll: Option<BusyPoll>,
+    /// A frame may lie in several buffers, in any queue: what is longer than one is given to the application, too.
+    #[serde(default)]
+    pub multi_buffer: bool,
     /// After so many nanoseconds without a heartbeat (CLOCK_MONOTONIC, first word of the heartbeat map) the kernel takes the
     /// packets. Before the first one it has them, too.
     pub deadline_ns: u64,
@@ -212,6 +219,7 @@ impl StackFacts {
             downgrades,
             tx_budget: first.tx_budget,
             busy_poll: sockets.iter().find_map(|socket| socket.busy_poll).map(BusyPoll::from),
+            multi_buffer: sockets.iter().all(|socket| socket.multi_buffer),
             deadline_ns,
         })
     }
@@ -248,6 +256,7 @@ impl StackFacts {
             napi_id: of.napi_id,
             // Without a NAPI instance there is nothing to poll.
             busy_poll: self.busy_poll.filter(|_| of.napi_id != 0).map(xdp::BusyPoll::from),
+            multi_buffer: self.multi_buffer,
         }
     }
 }
@@ -327,6 +336,7 @@ mod tests {
             tx_budget: 32,
             napi_id: 9,
             busy_poll: Some(xdp::BusyPoll::default()),
+            multi_buffer: true,
         }
     }
 

@@ -59,6 +59,7 @@ impl Engine {
             let counters = fast.link.counters();
             self.counters.set(Counter::Kicks, counters.calls);
             fast.count_ends(&self.counters);
+            self.counters.set(Counter::DroppedLong, counters.long_dropped);
         }
         if has_moved {
             self.try_again();

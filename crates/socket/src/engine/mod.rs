@@ -25,7 +25,7 @@ use crate::routes::Ways;
 use crate::tcp::{Lost, Segments, Streams};
 pub(crate) use queues::OurQueues;
 use reopen::Remains;
-use share::Room;
+use share::Rooms;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::{Entry, Mode};
@@ -85,7 +85,7 @@ pub(crate) struct Fast {
     mode: Mode,
     checksums: Checksums,
     /// For datagrams that are unread, or with the program.
-    room: Room,
+    rooms: Rooms,
     /// By the stack's number of a socket: our place for it.
     owners: Vec<u32>,
     /// What is steered here, and for how many sockets.

@@ -1,7 +1,7 @@
 //! Opening: everything that needs control, and what is left without it.
 
 use super::queues::OurQueues;
-use super::share::Room;
+use super::share::{Room, Rooms};
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
@@ -12,7 +12,7 @@ use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{XdpLink, XdpOptions, XdpQueue};
+use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions, XdpQueue};
 use sidestep_plane::client::{Client, Stack as Opened};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::OpenStack;
@@ -117,6 +117,8 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
         mode: options.mode,
         tx_budget: options.tx_budget,
         busy_poll: options.busy_poll,
+        // A thread that sends beside us was seen to stop between long frames.
+        multi_buffer: options.jumbo_frames && options.kick == Kick::Caller,
         ..OpenStack::on(options.interface.clone())
     }
 }
@@ -154,7 +156,9 @@ pub(super) fn build(
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
     let room = Room::of_frames(link.facts().frames, link.fill_target());
-    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, room, owners, entries, lost: None };
+    let long_room = Room::of_frames(link.long_frames(), 0);
+    let (lost, rooms) = (None, Rooms { short: room, long: long_room });
+    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, rooms, owners, entries, lost };
     Ok((fast, heart, counters))
 }
 

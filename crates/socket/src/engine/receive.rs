@@ -31,8 +31,9 @@ impl Engine {
         let place = self.place(handle)?;
         let has_time = self.turn();
         if has_time {
-            // A feed that never pauses must not keep connections from their timers and ACKs.
+            // A feed that never pauses must not keep connections from their timers and ACKs, nor other queues from frames.
             self.drive_streams(true);
+            self.idle();
         }
         if self.sockets.queued != 0
             && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
@@ -133,7 +134,7 @@ impl Engine {
     /// Keeps a datagram for its socket, unless that has its share of unread ones.
     fn queue(&mut self, owner: usize, datagram: Datagram) {
         let refused = match (&self.fast, self.sockets.at(owner)) {
-            (Some(fast), Some(socket)) if fast.room.has_place(fast.link.lent(), socket.queue.len()) => {
+            (Some(fast), Some(socket)) if fast.has_place(&datagram, socket.queue.len()) => {
                 socket.queue.push_back(datagram);
                 self.sockets.queued += 1;
                 return;
@@ -216,7 +217,7 @@ fn judge(
     software_ns: u64,
     deliver: Deliver<'_>,
 ) -> Outcome {
-    let has_place = fast.room.can_be_asked_for(fast.link.lent());
+    let has_place = fast.can_be_asked_for(&frame);
     let (bytes, sending) = fast.link.read_and_send(&frame);
     let parsed = match fast.stack.receive(bytes, fast.checksums) {
         Verdict::Deliver(parsed) => parsed,

@@ -59,7 +59,7 @@ impl Engine {
             && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
             && payload.len() <= header.payload_max()
         {
-            let frame = allocate(fast, counters)?;
+            let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
             let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
             return self.hand_over(place, frame, len);
         }
@@ -88,7 +88,7 @@ impl Engine {
             && len <= header.payload_max()
         {
             let start = header.bytes();
-            let frame = allocate(fast, counters)?;
+            let frame = allocate(fast, start + len, counters)?;
             return Ok(Reserved { place: Kept::Frame(frame), start, len, to });
         }
         let number = buffers.take().ok_or(SendError::Full)?;
@@ -247,7 +247,7 @@ impl Engine {
             && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
         {
             if payload.len() <= header.payload_max() {
-                let frame = allocate(fast, counters)?;
+                let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
                 let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
                 return self.hand_over(place, frame, len);
             }
@@ -361,21 +361,21 @@ fn header(
     Ok((header, neighbour))
 }
 
-/// A frame to fill, after a look for those that have been sent.
+/// A frame to fill with so many bytes, after a look for those that have been sent.
 #[inline]
-fn allocate(fast: &mut Fast, counters: &Counters) -> Result<Outgoing, SendError> {
-    match fast.link.allocate() {
+fn allocate(fast: &mut Fast, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
+    match fast.link.allocate_for(bytes) {
         Some(frame) => Ok(frame),
-        None => allocate_after_flush(fast, counters),
+        None => allocate_after_flush(fast, bytes, counters),
     }
 }
 
 #[cold]
-fn allocate_after_flush(fast: &mut Fast, counters: &Counters) -> Result<Outgoing, SendError> {
+fn allocate_after_flush(fast: &mut Fast, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
     // What fails here fails at the next flush, too, and is told there.
     let _ = fast.link.flush();
     let _ = fast.link.poll();
-    fast.link.allocate().ok_or_else(|| {
+    fast.link.allocate_for(bytes).ok_or_else(|| {
         counters.add(Counter::SendNoFrame, 1);
         SendError::Full
     })

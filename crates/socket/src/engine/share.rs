@@ -5,6 +5,10 @@
 //! of it, four get a fifth each, and there is always some for one that is read. SO_RCVBUF says for each socket of the kernel
 //! what these rules say for all of ours together.
 
+use super::Fast;
+use crate::datagram::{Datagram, Place};
+use sidestep_link::frame::Received;
+
 /// Datagrams that one socket may leave unread, however much room there is.
 pub(super) const QUEUE_MAX: usize = 1024;
 
@@ -54,6 +58,35 @@ impl Room {
             return used <= self.all;
         }
         unread < QUEUE_MAX && unread as u64 <= u64::from(self.further.saturating_sub(used))
+    }
+}
+
+/// The room in a link: long frames, of which there are fewer, lie in memory of their own.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    pub(super) short: Room,
+    pub(super) long: Room,
+}
+
+impl Fast {
+    /// As [`Room::can_be_asked_for`], for a frame that has come.
+    #[inline]
+    pub(super) fn can_be_asked_for(&self, frame: &Received) -> bool {
+        let Self { rooms, link, .. } = self;
+        match link.is_long(frame) {
+            false => rooms.short.can_be_asked_for(link.lent()),
+            true => rooms.long.can_be_asked_for(link.lent_long()),
+        }
+    }
+
+    /// As [`Room::has_place`], for a datagram of a socket that has so many unread ones.
+    #[inline]
+    pub(super) fn has_place(&self, datagram: &Datagram, unread: usize) -> bool {
+        let Self { rooms, link, .. } = self;
+        match &datagram.place {
+            Place::Frame(frame) if link.is_long(frame) => rooms.long.has_place(link.lent_long(), unread),
+            _ => rooms.short.has_place(link.lent(), unread),
+        }
     }
 }
 

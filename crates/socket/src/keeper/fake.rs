@@ -99,6 +99,7 @@ pub(super) fn facts(id: u32, index: u32) -> StackFacts {
         frame_bytes: 2048,
         headroom: 0,
         no_huge_pages: None,
+        multi_buffer: false,
         rings: RingSizes { fill: 2048, completion: 2048, receive: 2048, transmit: 2048 },
         mode: Mode::Copy,
         downgrades: Vec::new(),

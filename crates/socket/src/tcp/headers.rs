@@ -262,7 +262,7 @@ impl Output for Sink<'_> {
                 return Ok(());
             }
         };
-        let Some(frame) = self.sending.allocate() else {
+        let Some(frame) = self.sending.allocate_for(header.bytes() + segment.bytes()) else {
             self.counters.add(Counter::SendNoFrame, 1);
             self.flush();
             return Err(NoRoom);

@@ -185,8 +185,14 @@ impl Tcp<'_> {
     /// answer.
     fn ask_for_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr, way: &Resolved) -> io::Result<Progress> {
         let twin = match opening.twin.take() {
-            // The port was named.
-            Some(twin) if opening.port().is_some() => Some(twin),
+            // The port was named: it cannot be chosen by the queue that its answers take.
+            Some(twin) if opening.port().is_some() => {
+                if !self.answers_come_here(twin.local()?.port(), way, remote) {
+                    opening.twin = Some(twin);
+                    return self.by_kernel(opening, remote, Reason::QueueElsewhere);
+                }
+                Some(twin)
+            }
             spare => self.bind_for_ours(spare, way, remote)?,
         };
         let Some(twin) = twin else { return self.by_kernel(opening, remote, Reason::QueueElsewhere) };
@@ -201,6 +207,15 @@ impl Tcp<'_> {
         opening.twin = Some(twin);
         opening.rule = Some(Rule { flow, mtu: way.mtu, answer });
         Ok(Progress::Waiting(opening))
+    }
+
+    /// Whether the answers to a local port come by a queue of ours, as far as can be known.
+    fn answers_come_here(&self, port: u16, way: &Resolved, remote: SocketAddr) -> bool {
+        let Some(fast) = &self.engine.fast else { return false };
+        // What is tagged may be hashed otherwise.
+        let toward = || self.engine.streams.ports.toward(way.source, remote).filter(|_| way.vlan.is_none());
+        fast.queues.may_miss().is_ok()
+            || toward().is_some_and(|toward| super::ports::is_ours(&fast.queues, Some(&toward), port))
     }
 
     /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.

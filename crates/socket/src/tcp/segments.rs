@@ -35,10 +35,10 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// An empty one; frames and interface limit the packets.
+    /// An empty one; frames and interface limit the packets, the settings those of an interface of which nothing is known.
     pub(crate) fn new(config: &Config, mtu: Option<u32>, frame_bytes: u32) -> Result<Self, Problem> {
         let room = frame_bytes.saturating_sub(ETHERNET_BYTES_MAX as u32);
-        let mtu_bytes = mtu.unwrap_or(config.mtu_bytes).min(config.mtu_bytes).min(room).max(576);
+        let mtu_bytes = mtu.unwrap_or(config.mtu_bytes).min(room).max(576);
         let secret = secret().map_err(|error| Problem::failed("cannot begin TCP without random numbers", error))?;
         let tcp = Tcp::new(Config { mtu_bytes, ..config.clone() }, secret, now());
         let (owners, listeners) = (Vec::new(), Vec::new());

@@ -10,6 +10,7 @@ mod roles;
 
 mod control;
 mod endings;
+mod jumbo;
 mod leaving;
 mod lost;
 mod many;

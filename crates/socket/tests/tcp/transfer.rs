@@ -6,7 +6,6 @@ use crate::peer::{
 };
 use crate::support::{Control, address, engine, ip, lab, wait};
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
-use sidestep_stack::tcp::Config;
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
@@ -73,8 +72,8 @@ fn segments_fit_the_frames_however_large_the_mtu() {
     [a, b].into_iter().for_each(|host| ip(host, &format!("link set {} mtu 3000", host.interface)));
     let _control = Control::start(a);
     let options = EngineOptions::on(&a.interface);
-    let tcp = Config { mtu_bytes: 9000, ..options.tcp.clone() };
-    let mut engine = a.within(|| Engine::open(&EngineOptions { tcp, ..options })).unwrap();
+    let options = EngineOptions { jumbo_frames: false, ..options };
+    let mut engine = a.within(|| Engine::open(&options)).unwrap();
     assert_eq!(engine.refusal(), None);
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());

@@ -153,7 +153,8 @@ fn what_the_kernel_accepted_meanwhile_is_not_reset_when_the_stack_is_back() {
 /// A program that reads datagrams alone, one after the other.
 #[test]
 fn a_feed_that_does_not_pause_does_not_keep_acknowledgements() {
-    const DATAGRAMS: usize = 200;
+    // One socket may leave so many unread of the 1024 frames.
+    const DATAGRAMS: usize = 100;
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let (_control, mut engine, at, listener) = serving(b);

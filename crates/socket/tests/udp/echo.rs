@@ -1,6 +1,6 @@
 //! Messages there and back, every role, both families, every byte compared.
 
-use crate::support::{Control, address, bind, engine, heard, ip, kernel, lab, message, receive, wait};
+use crate::support::{Control, address, bind, engine, engine_with, heard, ip, kernel, lab, message, receive, wait};
 use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason, SendError, UdpOptions};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
@@ -173,14 +173,14 @@ fn a_sender_beside_the_owner_spares_it_every_call() {
     assert_eq!(engine.calls(), calls, "neither sending nor receiving called the kernel");
 }
 
-/// The path may take more than a frame of ours holds: the kernel sends and receives that, and nothing is cut or lost.
+/// The path may take more than a frame of ours holds, where jumbo frames are not wanted or cannot be had: the kernel sends and receives that, and nothing is cut or lost.
 #[test]
 fn datagrams_longer_than_a_frame_go_by_the_kernel() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     [a, b].into_iter().for_each(|host| ip(host, &format!("link set {} mtu 3000", host.interface)));
     let _control = Control::start(b);
-    let mut engine = engine(b);
+    let mut engine = engine_with(b, |options| EngineOptions { jumbo_frames: false, ..options });
     let client = kernel(a, SocketAddr::new(address(a, false), 0));
     let to = client.local_addr().unwrap();
     let at = SocketAddr::new(address(b, false), 7000);

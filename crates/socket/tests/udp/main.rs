@@ -2,6 +2,7 @@
 
 mod adversity;
 mod echo;
+mod jumbo;
 mod lifetimes;
 mod multicast;
 mod roles;

@@ -75,17 +75,21 @@ pub(crate) fn address(host: &Host, is_v6: bool) -> IpAddr {
 
 /// An engine on a host, with everything by default.
 pub(crate) fn engine(host: &Host) -> Engine {
-    let open = || {
-        Engine::open(&EngineOptions {
-            ring_entries: 512,
-            frames: 1024,
-            timestamps: true,
-            ..EngineOptions::on(&host.interface)
-        })
-    };
-    let engine = host.within(open).expect("an engine opens");
+    engine_with(host, |options| options)
+}
+
+/// One with other options.
+pub(crate) fn engine_with(host: &Host, change: fn(EngineOptions) -> EngineOptions) -> Engine {
+    let options =
+        EngineOptions { ring_entries: 512, frames: 1024, timestamps: true, ..EngineOptions::on(&host.interface) };
+    let engine = host.within(|| Engine::open(&change(options))).expect("an engine opens");
     assert_eq!(engine.refusal(), None);
     engine
+}
+
+/// Sets the MTU of an interface.
+pub(crate) fn set_mtu(host: &Host, mtu: u32) {
+    ip(host, &format!("link set {} mtu {mtu}", host.interface));
 }
 
 /// A socket of an engine, bound on its host.

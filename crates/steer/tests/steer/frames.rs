@@ -47,6 +47,22 @@ impl Frame {
         self
     }
 
+    /// With so many bytes of payload more, which the headers count.
+    pub(crate) fn longer(mut self, bytes: usize) -> Self {
+        let more = |frame: &Self, at: usize| {
+            let old = u16::from_be_bytes([frame.bytes[at], frame.bytes[at + 1]]);
+            (old + bytes as u16).to_be_bytes()
+        };
+        let (length_at, protocol_at) = if self.is_ipv4() { (2, 9) } else { (4, 6) };
+        let packet = more(&self, self.ip + length_at);
+        self = self.ip(length_at, &packet);
+        if self.bytes[self.ip + protocol_at] == UDP {
+            let datagram = more(&self, self.transport + 4);
+            self = self.transport(4, &datagram);
+        }
+        self.padded(bytes)
+    }
+
     /// With IPv4 options, a multiple of four bytes.
     pub(crate) fn options(mut self, options: &[u8]) -> Self {
         let total = u16::from_be_bytes([self.bytes[self.ip + 2], self.bytes[self.ip + 3]]) + options.len() as u16;

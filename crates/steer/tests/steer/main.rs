@@ -2,6 +2,7 @@
 
 mod attach;
 mod frames;
+mod jumbo;
 mod outcomes;
 mod ports;
 mod soup;

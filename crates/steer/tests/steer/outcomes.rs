@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use sidestep_steer::{Entry, Protocol, Reason, Vlan, VlanMatch};
+use sidestep_steer::{Entry, Protocol, Reason, Rehearsal, Vlan, VlanMatch};
 
-use crate::frames::{Frame, TCP, UDP};
+use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
 
 /// The two families, each with what the cases need.
@@ -98,7 +98,9 @@ fn unicast(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &
     cases.push((entries.clone(), frame().padded(9), Reason::Flow));
     let room = FRAME_BYTES_MAX as usize - frame().bytes.len();
     cases.push((entries.clone(), frame().padded(room), Reason::Flow));
-    cases.push((entries, frame().padded(room + 1), Reason::TooLong));
+    let too_long = if protocol == Protocol::Tcp { Reason::DropTooLong } else { Reason::TooLong };
+    cases.push((entries, frame().padded(room + 1), too_long));
+    cases.push((Vec::new(), frame().padded(room + 1), Reason::NoEntry));
 }
 
 fn multicast(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
@@ -294,9 +296,9 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that are not in the frame: each with a test of its own in `verdicts` or `ports`, StackGone in the crate's unit
+/// Reasons that are not in the frame: each with a test of its own in `verdicts`, `jumbo` or `ports`, StackGone in the crate's unit
 /// tests.
-const ELSEWHERE: [Reason; 8] = [
+const ELSEWHERE: [Reason; 9] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
@@ -305,17 +307,25 @@ const ELSEWHERE: [Reason; 8] = [
     Reason::Forwarded,
     Reason::Port,
     Reason::DropQueue,
+    Reason::SplitHeader,
 ];
 
 #[test]
 fn every_frame_goes_where_it_must() {
     if can_run() {
-        without_forwarding(run_all);
+        without_forwarding(|| run_all(Stage::new()));
     }
 }
 
-fn run_all() {
-    let mut stage = Stage::new();
+#[test]
+fn on_an_older_kernel_every_frame_goes_the_same_way() {
+    if can_run() {
+        let rehearsal = Rehearsal::for_older_kernels(OWN_MAC).unwrap();
+        without_forwarding(|| run_all(Stage::over(rehearsal, 60, FRAME_BYTES_MAX)));
+    }
+}
+
+fn run_all(mut stage: Stage) {
     let mut seen = HashSet::from(ELSEWHERE);
     for (number, (entries, frame, reason)) in all().into_iter().enumerate() {
         for entry in &entries {

@@ -96,11 +96,11 @@ pub(crate) fn bare_socket() -> OwnedFd {
 }
 
 pub(crate) fn stack(tables: &Tables, label: &str) -> (StackId, OwnedFd) {
-    patient_stack(tables, label, 60)
+    stack_of(tables, label, 60, FRAME_BYTES_MAX)
 }
 
-fn patient_stack(tables: &Tables, label: &str, tcp_deadlines: u32) -> (StackId, OwnedFd) {
-    let (label, frame_bytes_max) = (label.to_owned(), FRAME_BYTES_MAX);
+fn stack_of(tables: &Tables, label: &str, tcp_deadlines: u32, frame_bytes_max: u32) -> (StackId, OwnedFd) {
+    let label = label.to_owned();
     tables.stack_create(&StackOptions { label, frame_bytes_max, first_queue: 0, tcp_deadlines }).unwrap()
 }
 
@@ -118,8 +118,12 @@ impl Stage {
 
     /// The same with an owner of that patience for TCP.
     pub(crate) fn of(tcp_deadlines: u32) -> Self {
-        let rehearsal = Rehearsal::new(OWN_MAC).unwrap();
-        let (stack, _) = patient_stack(rehearsal.tables(), "owner", tcp_deadlines);
+        Self::over(Rehearsal::new(OWN_MAC).unwrap(), tcp_deadlines, FRAME_BYTES_MAX)
+    }
+
+    /// The same of any program, with an owner whose sockets take frames of such a length.
+    pub(crate) fn over(rehearsal: Rehearsal, tcp_deadlines: u32, frame_bytes_max: u32) -> Self {
+        let (stack, _) = stack_of(rehearsal.tables(), "owner", tcp_deadlines, frame_bytes_max);
         let socket = bare_socket();
         rehearsal.tables().set_socket(stack, 0, socket.as_fd()).unwrap();
         Self { rehearsal, stack, _socket: socket }

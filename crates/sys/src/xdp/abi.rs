@@ -21,6 +21,21 @@ pub struct Descriptor {
     pub options: u32,
 }
 
+impl Descriptor {
+    /// Whether the frame goes on in the next descriptor's buffer.
+    #[inline]
+    pub fn is_continued(self) -> bool {
+        self.options & libc::XDP_PKT_CONTD != 0
+    }
+
+    /// The same, going on in the next one or not.
+    #[must_use]
+    pub fn continued(self, is_continued: bool) -> Self {
+        let others = self.options & !libc::XDP_PKT_CONTD;
+        Self { options: if is_continued { others | libc::XDP_PKT_CONTD } else { others }, ..self }
+    }
+}
+
 const _: () = {
     assert!(size_of::<Descriptor>() == 16 && size_of::<libc::xdp_desc>() == 16);
     assert!(size_of::<libc::sockaddr_xdp>() == 16);

@@ -15,6 +15,8 @@ pub(super) struct Target<'a> {
     pub(super) index: u32,
     pub(super) queue: u32,
     pub(super) sharing: Option<Sharing<'a>>,
+    /// Frames of several buffers are wanted (XDP_USE_SG).
+    pub(super) multi_buffer: bool,
     /// How long a busy queue is tried.
     pub(super) patience: Duration,
 }
@@ -26,21 +28,30 @@ pub(super) struct Sharing<'a> {
     pub(super) mode: Mode,
 }
 
+/// What a socket was bound as.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) mode: Mode,
+    pub(super) downgrades: Vec<Downgrade>,
+    pub(super) multi_buffer: bool,
+}
+
 /// Binds in the best mode from `best` down to `least`. The error is that of the last mode tried.
 pub(super) fn bind(
     socket: BorrowedFd<'_>,
     target: Target<'_>,
     best: Mode,
     least: Mode,
-) -> Result<(Mode, Vec<Downgrade>), (Mode, io::Error)> {
+) -> Result<Bound, (Mode, io::Error)> {
+    let mut downgrades = Vec::new();
     if let Some(Sharing { mode, .. }) = target.sharing {
         // The mode is that of the socket whose UMEM it is; asking for one is refused (EINVAL).
-        return bind_patiently(socket, target, 0).map(|()| (mode, Vec::new())).map_err(|error| (mode, error));
+        let bound = bind_patiently(socket, target, 0).map(|()| Bound { mode, downgrades, multi_buffer: false });
+        return bound.map_err(|error| (mode, error));
     }
-    let mut downgrades = Vec::new();
     if best == Mode::ZeroCopy {
-        match bind_patiently(socket, target, libc::XDP_ZEROCOPY) {
-            Ok(()) => return Ok((Mode::ZeroCopy, downgrades)),
+        match bind_with_buffers(socket, target, libc::XDP_ZEROCOPY) {
+            Ok(multi_buffer) => return Ok(Bound { mode: Mode::ZeroCopy, downgrades, multi_buffer }),
             Err(error) if least > Mode::ZeroCopy && error.raw_os_error() != Some(libc::EBUSY) => {
                 let reason = format!("{} ({})", meaning(&error), explain(&error));
                 downgrades.push(Downgrade { from: Mode::ZeroCopy, to: Mode::Copy, reason });
@@ -49,7 +60,21 @@ pub(super) fn bind(
         }
     }
     let mode = best.max(Mode::Copy);
-    bind_patiently(socket, target, libc::XDP_COPY).map(|()| (mode, downgrades)).map_err(|error| (mode, error))
+    let bound = bind_with_buffers(socket, target, libc::XDP_COPY);
+    bound.map(|multi_buffer| Bound { mode, downgrades, multi_buffer }).map_err(|error| (mode, error))
+}
+
+/// Binds with frames of several buffers if they are wanted and can be had, and says whether it is so.
+fn bind_with_buffers(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<bool> {
+    if target.multi_buffer {
+        match bind_patiently(socket, target, flags | libc::XDP_USE_SG) {
+            Ok(()) => return Ok(true),
+            // A kernel before Linux 6.6 does not know the flag, a driver may have no such frames in zero copy.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bind_patiently(socket, target, flags).map(|()| false)
 }
 
 fn meaning(error: &io::Error) -> &'static str {

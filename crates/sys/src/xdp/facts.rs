@@ -14,6 +14,10 @@ pub struct Geometry {
     pub headroom: u32,
 }
 
+/// The longest frame of several buffers that is taken: jumbo frames have about 9,000 bytes, NICs take up to 16 KiB, and with buffers
+/// of 2048 bytes it is ten of them (Linux sends 17 at the most).
+pub const MULTI_BUFFER_BYTES_MAX: u32 = 16 << 10;
+
 impl Geometry {
     /// All frames together, bytes.
     pub fn bytes(self) -> usize {
@@ -170,6 +174,8 @@ pub struct XskFacts {
     pub napi_id: u32,
     /// Set where busy polling was asked for and the device can be polled.
     pub busy_poll: Option<BusyPoll>,
+    /// A frame may lie in several buffers: a descriptor with XDP_PKT_CONTD goes on in the next one.
+    pub multi_buffer: bool,
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub use abi::Descriptor;
 pub(crate) use device::receive_queues_max;
 pub use device::{Device, device, wait_until_up};
 pub use errno::name as errno_name;
-pub use facts::{BusyPoll, Downgrade, Geometry, Mode, Pages, RingSizes, XskFacts};
+pub use facts::{BusyPoll, Downgrade, Geometry, MULTI_BUFFER_BYTES_MAX, Mode, Pages, RingSizes, XskFacts};
 pub use options::{Statistics, is_zero_copy, statistics, take_error};
 pub use ring::{Consumer, Entry, Probe, Producer};
 pub use rings::Rings;

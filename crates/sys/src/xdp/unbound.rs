@@ -1,6 +1,6 @@
 //! Making a socket and binding it: the privileged half. Between the two its rings are mapped, by whoever is to use them.
 
-use super::bind::{self, Sharing, Target};
+use super::bind::{self, Bound, Sharing, Target};
 use super::busy;
 use super::device::{Device, device};
 use super::errno::explain;
@@ -83,8 +83,14 @@ impl Unbound {
         let device = device(interface)?;
         let socket = self.socket();
         let tx_budget = options.tx_budget.filter(|budget| set_tx_budget(socket, *budget).is_ok());
-        let target = Target { index: device.index, queue, sharing, patience: options.patience };
-        let (mode, downgrades) = bind::bind(socket, target, options.best, options.least)
+        let target = Target {
+            index: device.index,
+            queue,
+            sharing,
+            multi_buffer: options.multi_buffer,
+            patience: options.patience,
+        };
+        let Bound { mode, downgrades, multi_buffer } = bind::bind(socket, target, options.best, options.least)
             .map_err(|(mode, error)| not_bound(&place, mode, &device, &error))?;
         let mode = if is_zero_copy(socket).unwrap_or(false) { Mode::ZeroCopy } else { mode };
         let napi_id = incoming_napi_id(socket).unwrap_or(0);
@@ -99,6 +105,7 @@ impl Unbound {
             pages: self.pages.clone(),
             tx_budget: tx_budget.unwrap_or(TX_BUDGET_DEFAULT),
             napi_id,
+            multi_buffer,
             // Without a NAPI instance there is nothing to poll, and deferred interrupts would only hold frames back.
             busy_poll: options.busy_poll.filter(|_| napi_id != 0),
         };

@@ -22,6 +22,9 @@ pub struct XskOptions {
     pub tx_budget: Option<u32>,
     /// Poll the device by our own calls, where it can be polled.
     pub busy_poll: Option<BusyPoll>,
+    /// Receive and send frames that lie in several buffers (XDP_USE_SG, Linux 6.6), where that can be had. Without it a frame
+    /// longer than a buffer is dropped by the kernel.
+    pub multi_buffer: bool,
     /// How long a queue that another socket still holds is tried for.
     pub patience: Duration,
 }
@@ -34,6 +37,7 @@ impl Default for XskOptions {
             least: Mode::Generic,
             tx_budget: None,
             busy_poll: None,
+            multi_buffer: false,
             patience: Duration::from_secs(1),
         }
     }

@@ -7,6 +7,7 @@
 //! frames leave in the order in which they were handed over, by one system call for all of them.
 
 mod kick;
+mod long;
 mod queue;
 mod sending;
 mod sqpoll;
@@ -19,12 +20,16 @@ pub use sending::Sending;
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
 use kick::Kicker;
+use long::Long;
 use queue::{Queue, Turns};
 use rustix::event::epoll;
-use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, Umem, Xsk, XskFacts, take_error};
+use sidestep_sys::xdp::{
+    Consumer, Descriptor, MULTI_BUFFER_BYTES_MAX, Producer, Rings, Umem, Xsk, XskFacts, take_error,
+};
 use sidestep_sys::{Problem, channels};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 
 /// Frames lent to the kernel at a time: one store of the index, one cache line of addresses, for eight of them.
 const FILL_BATCH: u32 = 8;
@@ -52,6 +57,7 @@ pub struct XdpLink {
     tx: Producer<Descriptor>,
     completion: Consumer<u64>,
     frames: Frames,
+    long: Long,
     /// Frames handed over after which `send` takes sent ones back by itself: the kernel sends nothing while the COMPLETION
     /// ring is full, and a caller that always finds something to receive need not poll.
     reap_at: u32,
@@ -106,16 +112,22 @@ impl XdpLink {
         let geometry = xsk.geometry;
         let reap_at = (xsk.rings.completion / 2).max(1);
         let numbers = channels::ranges(facts.iter().map(|facts| facts.queue));
+        let multi_buffer = facts.iter().all(|facts| facts.multi_buffer);
+        let (receive_bytes_max, send_bytes_max) = match multi_buffer {
+            true => (MULTI_BUFFER_BYTES_MAX, MULTI_BUFFER_BYTES_MAX),
+            false => (geometry.receive_bytes_max(), geometry.frame_bytes),
+        };
         let facts = FrameFacts {
             place: format!("queue{} {numbers} of {}", if count == 1 { "" } else { "s" }, xsk.interface),
             frames: geometry.frames,
             frame_bytes: geometry.frame_bytes,
-            receive_bytes_max: geometry.receive_bytes_max(),
-            send_bytes_max: geometry.frame_bytes,
+            receive_bytes_max,
+            send_bytes_max,
             sender: kicker.sender(),
             xsks: facts,
         };
         let frames = Frames::new(geometry.frames, geometry.frame_bytes, count);
+        let long = Long::new(geometry.frames, multi_buffer)?;
         let (received, sent, full, calls) = (0, 0, 0, 0);
         let turns = Turns::new(queues.len());
         let all = if count == 1 { None } else { Some(watch(&queues)?) };
@@ -127,6 +139,7 @@ impl XdpLink {
             tx,
             completion,
             frames,
+            long,
             reap_at,
             facts,
             received,
@@ -174,6 +187,23 @@ impl XdpLink {
         }
     }
 
+    /// Bytes from `offset` to the end of a frame.
+    #[inline]
+    fn room(&self, index: u32, offset: u32) -> usize {
+        let is_long = self.long.place_of(index).is_some();
+        if is_long { self.long.frames.room(offset) } else { self.frames.room(offset) }
+    }
+
+    /// Where bytes of a frame are, if it is at `place` and has as many.
+    #[inline]
+    fn locate(&self, index: u32, offset: u32, len: usize, place: Place) -> Option<NonNull<u8>> {
+        if let Some(index) = self.long.place_of(index) {
+            return self.long.locate(index, offset, len).filter(|_| self.long.frames.is_at(index, place));
+        }
+        let is_ours = self.frames.is_at(index, place) && len <= self.frames.room(offset);
+        self.umem.locate(self.frames.address(index, offset), len).filter(|_| is_ours)
+    }
+
     fn kick(&mut self) -> io::Result<()> {
         let socket = self.queues[self.sender].socket.as_fd();
         self.kicker.kick(socket, &self.tx, &mut self.calls)
@@ -202,9 +232,11 @@ impl FrameLink for XdpLink {
             full: self.full,
             calls: self.calls,
             faults: self.frames.faults()
+                + self.long.frames.faults()
                 + self.queues.iter().map(|queue| queue.rx.faults()).sum::<u64>()
                 + self.completion.faults(),
-            tally: self.frames.tally(),
+            long_dropped: self.long.dropped,
+            tally: self.frames.tally() + self.long.tally(),
         }
     }
 
@@ -215,9 +247,13 @@ impl FrameLink for XdpLink {
             let queue = &mut self.queues[number];
             if let Some(descriptor) = queue.rx.pop() {
                 queue.rx.release();
-                let frame = self.frames.receive(number as u8, descriptor, None);
+                let frame = if descriptor.is_continued() || queue.partial.is_some() {
+                    self.gather(number, descriptor)
+                } else {
+                    self.frames.receive(number as u8, descriptor, None)
+                };
                 self.received += u64::from(frame.is_some());
-                queue.refill(&mut self.frames, FILL_BATCH);
+                self.queues[number].refill(&mut self.frames, FILL_BATCH);
                 self.turns.took();
                 return frame;
             }
@@ -228,21 +264,29 @@ impl FrameLink for XdpLink {
 
     #[inline]
     fn bytes(&self, frame: &Received) -> &[u8] {
-        let is_ours = self.frames.is_at(frame.index, Place::Lent) && frame.len() <= self.frames.room(frame.offset);
-        let place = self.umem.locate(self.frames.address(frame.index, frame.offset), frame.len()).filter(|_| is_ours);
-        // SAFETY: the bytes lie inside of one frame of the mapping, and that frame is with the caller: it is in no ring,
+        let place = self.locate(frame.index, frame.offset, frame.len(), Place::Lent);
+        // SAFETY: the bytes lie inside of one frame of a mapping, and that frame is with the caller: it is in no ring,
         // so the kernel does not write to it, and writing by `buffer` takes `&mut self`.
         place.map_or(&[], |place| unsafe { std::slice::from_raw_parts(place.as_ptr(), frame.len()) })
     }
 
     #[inline]
     fn release(&mut self, frame: Received) {
-        self.frames.release(&frame);
+        match self.long.place_of(frame.index) {
+            None => self.frames.release(&frame),
+            Some(index) => _ = self.long.frames.step(index, Place::Lent, Place::Free),
+        }
     }
 
     #[inline]
     fn answer(&mut self, frame: Received) -> Outgoing {
-        self.frames.answer(&frame)
+        match self.long.place_of(frame.index) {
+            None => self.frames.answer(&frame),
+            Some(index) => {
+                self.long.frames.step(index, Place::Lent, Place::Held);
+                Outgoing { index: frame.index, offset: frame.offset }
+            }
+        }
     }
 
     #[inline]
@@ -255,10 +299,9 @@ impl FrameLink for XdpLink {
 
     #[inline]
     fn buffer(&mut self, frame: &Outgoing) -> &mut [u8] {
-        let room = self.frames.room(frame.offset);
-        let place = self.umem.locate(self.frames.address(frame.index, frame.offset), room);
-        match place.filter(|_| self.frames.is_at(frame.index, Place::Held)) {
-            // SAFETY: the bytes lie inside of one frame of the mapping, and that frame is with the caller: it is in no
+        let room = self.room(frame.index, frame.offset);
+        match self.locate(frame.index, frame.offset, room, Place::Held) {
+            // SAFETY: the bytes lie inside of one frame of a mapping, and that frame is with the caller: it is in no
             // ring, so the kernel does not touch it, and `&mut self` keeps every other slice away.
             Some(place) => unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), room) },
             None => &mut [],
@@ -267,8 +310,11 @@ impl FrameLink for XdpLink {
 
     #[inline]
     fn send(&mut self, frame: Outgoing, len: usize) -> Result<(), Unsent> {
-        if !(FRAME_BYTES_MIN..=self.frames.room(frame.offset)).contains(&len) {
+        if !(FRAME_BYTES_MIN..=self.room(frame.index, frame.offset)).contains(&len) {
             return Err(Unsent { frame, reason: Reason::Length });
+        }
+        if let Some(index) = self.long.place_of(frame.index) {
+            return self.send_long(index, frame, len);
         }
         if self.frames.tally().sent >= self.reap_at {
             self.reap();
@@ -287,7 +333,10 @@ impl FrameLink for XdpLink {
 
     #[inline]
     fn discard(&mut self, frame: Outgoing) {
-        self.frames.discard(&frame);
+        match self.long.place_of(frame.index) {
+            None => self.frames.discard(&frame),
+            Some(index) => _ = self.long.frames.step(index, Place::Held, Place::Free),
+        }
     }
 
     #[inline]

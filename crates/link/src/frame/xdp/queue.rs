@@ -1,5 +1,6 @@
 //! One receive queue of a link: its socket and rings, and whose turn it is among several.
 
+use super::long::Partial;
 use super::{FILL_BATCH, XdpOptions};
 use crate::frame::accounting::{Frames, Place};
 use sidestep_sys::Problem;
@@ -31,6 +32,8 @@ pub(super) struct Queue {
     /// Its place among those of the link.
     number: u8,
     pub(super) fill_target: u32,
+    /// The frame of several buffers that has not come to its end.
+    pub(super) partial: Option<Partial>,
     polls_device: bool,
 }
 
@@ -64,7 +67,11 @@ impl Queue {
         let wanted = options.fill.unwrap_or(frames.div_ceil(2) / count);
         let fill_target = wanted.min(facts.rings.fill).min(frames / count);
         let polls_device = facts.busy_poll.is_some();
-        Ok((Self { rx, fill, socket, number, fill_target, polls_device }, Sender { tx, completion }, facts))
+        Ok((
+            Self { rx, fill, socket, number, fill_target, partial: None, polls_device },
+            Sender { tx, completion },
+            facts,
+        ))
     }
 
     /// Lends free frames to the kernel, if at least `batch` are missing there.

@@ -21,9 +21,8 @@ impl XdpLink {
     /// The bytes of a received frame, and the half of the link that sends other frames meanwhile.
     #[inline]
     pub fn read_and_send(&mut self, frame: &Received) -> (&[u8], Sending<'_>) {
-        let is_ours = self.frames.is_at(frame.index, Place::Lent) && frame.len() <= self.frames.room(frame.offset);
-        let place = self.umem.locate(self.frames.address(frame.index, frame.offset), frame.len()).filter(|_| is_ours);
-        // SAFETY: the bytes lie inside of one frame of the mapping, which lives as long as the link, and that frame is with
+        let place = self.locate(frame.index, frame.offset, frame.len(), Place::Lent);
+        // SAFETY: the bytes lie inside of one frame of a mapping, which lives as long as the link, and that frame is with
         // the caller: it is in no ring, so the kernel does not write to it. `Sending` has the link for as long as the slice
         // lives and writes to frames in the place Held only, which this one cannot reach meanwhile: releasing and answering
         // it take the link itself.
@@ -33,10 +32,10 @@ impl XdpLink {
 }
 
 impl Sending<'_> {
-    /// See [`FrameLink::allocate`].
+    /// See [`XdpLink::allocate_for`].
     #[inline]
-    pub fn allocate(&mut self) -> Option<Outgoing> {
-        self.link.allocate()
+    pub fn allocate_for(&mut self, bytes: usize) -> Option<Outgoing> {
+        self.link.allocate_for(bytes)
     }
 
     /// See [`FrameLink::buffer`].

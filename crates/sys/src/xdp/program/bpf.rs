@@ -12,6 +12,8 @@ const BPF_LINK_CREATE: i32 = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
+/// The program reads the first buffer of a frame alone, so that it takes those of several, too.
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -121,14 +123,18 @@ pub(super) fn load(code: &[Instruction]) -> Result<OwnedFd, (io::Error, String)>
         log_bytes: 0,
         log: 0,
         kernel_version: 0,
-        flags: 0,
+        flags: BPF_F_XDP_HAS_FRAGS,
         name: *NAME,
         interface: 0,
         attach_type: BPF_XDP,
     };
-    // SAFETY: code and licence are readable for the lengths given and live until after the call.
-    if let Ok(program) = unsafe { descriptor(BPF_PROG_LOAD, &attributes) } {
-        return Ok(program);
+    // A kernel before Linux 5.18 does not know the flag, and its drivers take the program at an MTU within a page only.
+    for flags in [BPF_F_XDP_HAS_FRAGS, 0] {
+        attributes.flags = flags;
+        // SAFETY: code and licence are readable for the lengths given and live until after the call.
+        if let Ok(program) = unsafe { descriptor(BPF_PROG_LOAD, &attributes) } {
+            return Ok(program);
+        }
     }
     (attributes.log_level, attributes.log_bytes, attributes.log) = (1, LOG_BYTES as u32, log.as_mut_ptr() as u64);
     // SAFETY: as above; the log is writable for the length given and lives until after the call.
