@@ -6,6 +6,8 @@ mod list;
 mod open;
 mod others;
 mod pool;
+mod receivers;
+mod resolves;
 mod share;
 mod steer;
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod tests;
 pub(crate) use client::Client;
 use open::Pending;
 use pool::Pool;
+use resolves::Resolves;
 #[cfg(test)]
 pub(crate) use share::CLIENTS_PER_USER_MAX;
 use share::ENTRIES_MAX;
@@ -126,6 +129,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
     pool: Pool,
+    resolves: Resolves,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
     entries_max: usize,
     /// What the administrator has set.
@@ -149,6 +153,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             begun: BTreeMap::new(),
             doomed,
             pool: Pool::default(),
+            resolves: Resolves::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,
             next_client: 1,

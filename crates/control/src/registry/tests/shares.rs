@@ -5,7 +5,7 @@ use sidestep_plane::message::Queues;
 
 impl Case {
     /// A client of some user namespace of this owner's.
-    fn client_of(&mut self, uid: u32, owner: Owner) -> u32 {
+    pub(super) fn client_of(&mut self, uid: u32, owner: Owner) -> u32 {
         let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
         let id = self.registry.admit(peer, owner, Some(Process::this().unwrap()), self.now).unwrap();
         self.ask(id, Request::Hello { version: VERSION, name: "feed".into() });
