@@ -306,7 +306,10 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn drop_silent(&mut self, now: Instant) {
-        let is_silent = |client: &Client| !client.has_greeted && now.duration_since(client.since) >= GREETING_WAIT;
+        // Who rests is not heard: its programs may have said long ago what is waited for.
+        self.registry.await_anew(now, |owner| self.resting.has(owner, now));
+        let is_silent =
+            |client: &Client| !client.has_greeted && now.duration_since(client.awaited_since) >= GREETING_WAIT;
         let silent: Vec<u32> =
             self.registry.clients().filter(|(_, client)| is_silent(client)).map(|(id, _)| id).collect();
         silent.into_iter().for_each(|id| self.hang_up(id, now));

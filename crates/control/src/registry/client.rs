@@ -26,7 +26,8 @@ pub(crate) struct Client {
     pub(crate) watch: Option<Watch>,
     pub(crate) name: String,
     pub(crate) has_greeted: bool,
-    pub(crate) since: Instant,
+    /// From when on its greeting is waited for.
+    pub(crate) awaited_since: Instant,
     /// Without a connection: when its stacks are closed.
     pub(crate) leaves_at: Option<Instant>,
     pub(crate) stacks: BTreeSet<u32>,
@@ -57,7 +58,7 @@ impl Client {
             watch,
             name: String::new(),
             has_greeted: false,
-            since: now,
+            awaited_since: now,
             leaves_at: None,
             stacks: BTreeSet::new(),
             refusals: VecDeque::new(),

@@ -252,6 +252,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.clients.iter().map(|(id, client)| (*id, client))
     }
 
+    /// The greetings of these owners' clients are waited for from now on.
+    pub(crate) fn await_anew(&mut self, now: Instant, is_it: impl Fn(Owner) -> bool) {
+        self.clients
+            .values_mut()
+            .filter(|client| !client.has_greeted && is_it(client.owner))
+            .for_each(|client| client.awaited_since = now);
+    }
+
     /// Answers one request.
     pub(crate) fn handle(
         &mut self,
