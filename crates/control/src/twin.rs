@@ -78,8 +78,7 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
     if !place.is_reached_by(device, entry.vlan()) {
         return Err(refuse(format!("the kernel's socket is bound to another interface ({device})")));
     }
-    let bound = getsockname(twin).map_err(|error| failed(error.into()))?;
-    let bound = SocketAddr::try_from(bound).map_err(|error| failed(error.into()))?;
+    let bound = name(twin).map_err(failed)?;
     let takes_both = domain == AddressFamily::INET6 && !ipv6_v6only(twin).unwrap_or(true);
     if bound.port() != entry.local().port() || !covers(bound.ip(), entry, takes_both) {
         return Err(refuse(format!("the kernel's socket is bound to {bound}")));
@@ -90,6 +89,11 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
     let state = if protocol == Protocol::Tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
     // One that is connecting has no peer to name.
     let peer = getpeername(twin).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+    // Its owner may have let go of that port and bound another one since: then it was the other that the guard found held.
+    let now = name(twin).map_err(failed)?;
+    if now != bound {
+        return Err(refuse(format!("the kernel's socket was bound to {bound} and is bound to {now}")));
+    }
     if is_proved(entry, state, bound, peer) {
         return Ok(());
     }
@@ -102,6 +106,10 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
         (_, None) => "the kernel's socket is connecting, and may share its port".into(),
     };
     Err(refuse(reason))
+}
+
+fn name(twin: BorrowedFd<'_>) -> std::io::Result<SocketAddr> {
+    SocketAddr::try_from(getsockname(twin)?).map_err(Into::into)
 }
 
 /// Whether a socket in this `state`, of TCP, holds what the entry takes.

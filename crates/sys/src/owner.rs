@@ -27,29 +27,37 @@ impl Owner {
         self == Self::User(0)
     }
 
-    /// Of the process that connected a Unix socket, with the credentials that it had then.
-    pub fn of_peer(socket: BorrowedFd<'_>, peer: &Credentials) -> Self {
-        find(socket, peer).unwrap_or(Self::Unknown)
+    /// Of the process that connected a Unix socket, with the credentials that it had then. `None` where it has ended: whose it
+    /// was cannot be told any more, and a user could have any number of connections that processes which ended have left.
+    pub fn of_peer(socket: BorrowedFd<'_>, peer: &Credentials) -> Option<Self> {
+        let Some(pid) = peer.pid else { return Some(Self::Unknown) };
+        let Ok(maker) = maker(socket, pid, peer.uid) else { return Some(Self::Unknown) };
+        let maker = maker?;
+        let owner = look(pid, peer.uid).unwrap_or(Self::Unknown);
+        // As long as it lives its pid is nobody else's, so what was just read was read of it.
+        (!maker.has_ended()).then_some(owner)
     }
 }
 
 /// Deeper than the kernel nests user namespaces (32).
 const DEPTH_MAX: usize = 64;
 
-fn find(socket: BorrowedFd<'_>, peer: &Credentials) -> Option<Owner> {
-    let pid = peer.pid?;
-    let process = match peer_pidfd(socket) {
-        Ok(process) => Watch(process),
-        // Before Linux 6.5. The pid may be another process's by now: then, most likely, another user's, too.
-        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
-            let process = Watch(open_pidfd(pid).ok()??);
-            (effective_uid(pid)? == peer.uid).then_some(process)?
-        }
-        Err(_) => return None,
+/// The process that connected; `None` where it has ended.
+fn maker(socket: BorrowedFd<'_>, pid: u32, uid: u32) -> io::Result<Option<Watch>> {
+    let error = match peer_pidfd(socket) {
+        Ok(process) => return Ok(Some(Watch(process))),
+        Err(error) => error,
     };
-    let owner = look(pid, peer.uid);
-    // As long as it lives its pid is nobody else's, so what was just read was read of it.
-    if process.has_ended() { None } else { owner }
+    match error.raw_os_error() {
+        // Of one that has been waited for; which of them depends on the version.
+        Some(libc::EINVAL | libc::ESRCH | libc::ENODATA) => Ok(None),
+        // Before Linux 6.5. The pid may be another process's by now: then, most likely, another user's, too.
+        Some(libc::ENOPROTOOPT) => {
+            let process = open_pidfd(pid)?;
+            if effective_uid(pid).is_some_and(|now| now != uid) { Err(error) } else { Ok(process.map(Watch)) }
+        }
+        _ => Err(error),
+    }
 }
 
 fn look(pid: u32, uid: u32) -> Option<Owner> {
@@ -133,15 +141,55 @@ fn effective_uid(pid: u32) -> Option<u32> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn a_process_of_this_user_namespace_is_its_users() {
         let (one, _two) = UnixStream::pair().expect("a pair");
         let peer = Credentials::of_peer(one.as_fd()).expect("it is a Unix socket");
-        assert_eq!(Owner::of_peer(one.as_fd(), &peer), Owner::User(crate::process::effective_uid()));
+        assert_eq!(Owner::of_peer(one.as_fd(), &peer), Some(Owner::User(crate::process::effective_uid())));
         let hidden = Credentials { pid: None, ..peer };
-        assert_eq!(Owner::of_peer(one.as_fd(), &hidden), Owner::Unknown);
+        assert_eq!(Owner::of_peer(one.as_fd(), &hidden), Some(Owner::Unknown));
         assert_eq!(effective_uid(std::process::id()), Some(crate::process::effective_uid()));
+    }
+
+    /// It leaves the connection to whoever has the socket, too.
+    #[test]
+    fn a_process_that_has_connected_and_ended_is_nobodys() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("door")).expect("a name");
+        // SAFETY: no pointer.
+        let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+        assert!(socket >= 0);
+        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        // SAFETY: all zeroes are an address without a name.
+        let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        let mut size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        // SAFETY: `address` and `size` are valid for the kernel to write to.
+        let named = unsafe { libc::getsockname(listener.as_raw_fd(), (&raw mut address).cast(), &raw mut size) };
+        assert_eq!(named, 0);
+        // SAFETY: the child makes two system calls and touches nothing but these three.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: `address` holds `size` bytes; _exit runs no handler of this process.
+            unsafe { libc::_exit(libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size)) };
+        }
+        let accepted = listener.accept().expect("it connects").0;
+        let peer = Credentials::of_peer(accepted.as_fd()).expect("it is a Unix socket");
+        assert_eq!(peer.pid, u32::try_from(child).ok());
+        let wait = |flags| {
+            // SAFETY: all zeroes are a valid siginfo_t, and a valid place for the result.
+            unsafe {
+                let mut ended: libc::siginfo_t = std::mem::zeroed();
+                assert_eq!(libc::waitid(libc::P_PID, child.unsigned_abs(), &raw mut ended, flags), 0);
+                assert_eq!(ended.si_status(), 0, "it has connected");
+            }
+        };
+        wait(libc::WEXITED | libc::WNOWAIT);
+        assert_eq!(Owner::of_peer(accepted.as_fd(), &peer), None, "not waited for");
+        wait(libc::WEXITED);
+        assert_eq!(Owner::of_peer(accepted.as_fd(), &peer), None, "gone");
+        drop(socket);
     }
 }

@@ -208,8 +208,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         });
         for Arrival { channel, peer } in arrivals {
             let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
-            let owner = Owner::of_peer(channel.as_fd(), &peer);
-            match self.registry.admit(peer, owner, process, now) {
+            let owner = Owner::of_peer(channel.as_fd(), &peer).ok_or_else(maker_has_ended);
+            match owner.and_then(|owner| self.registry.admit(peer, owner, process, now)) {
                 Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
                 Err(refusal) => turn_away(channel, refusal, &mut self.reaper),
             }
@@ -306,7 +306,10 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 
     fn drop_silent(&mut self, now: Instant) {
-        let is_silent = |client: &Client| !client.has_greeted && now.duration_since(client.since) >= GREETING_WAIT;
+        // Who rests is not heard: its programs may have said long ago what is waited for.
+        self.registry.await_anew(now, |owner| self.resting.has(owner, now));
+        let is_silent =
+            |client: &Client| !client.has_greeted && now.duration_since(client.awaited_since) >= GREETING_WAIT;
         let silent: Vec<u32> =
             self.registry.clients().filter(|(_, client)| is_silent(client)).map(|(id, _)| id).collect();
         silent.into_iter().for_each(|id| self.hang_up(id, now));
@@ -348,6 +351,11 @@ fn is_shortage(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let short = [Errno::NOMEM, Errno::NOBUFS, Errno::MFILE, Errno::NFILE];
     Errno::from_io_error(error).is_some_and(|error| short.contains(&error))
+}
+
+fn maker_has_ended() -> Refusal {
+    let reason = "the process that connected has ended";
+    Refusal::new(Code::NotAllowed, "cannot take another client", reason).next("connect from the process that asks")
 }
 
 fn no_descriptors() -> Refusal {

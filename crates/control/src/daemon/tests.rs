@@ -23,6 +23,13 @@ struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
+fn daemon(listener: Listener) -> Daemon<Fake, ()> {
+    let mirror = Mirror::open(0, None).unwrap();
+    let registry = Registry::new(Fake::default(), ());
+    let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
+    Daemon::new(mirror, listener, Reaper::start().unwrap(), registry, here)
+}
+
 impl Running {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -30,12 +37,7 @@ impl Running {
         let listener = Listener::open(&path, Permit::new(&[], &[])).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let serve = move || {
-            let mirror = Mirror::open(0, None).unwrap();
-            let registry = Registry::new(Fake::default(), ());
-            let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
-            Daemon::new(mirror, listener, Reaper::start().unwrap(), registry, here).run(&seen).unwrap();
-        };
+        let serve = move || daemon(listener).run(&seen).unwrap();
         Self { folder, stop, thread: Some(std::thread::spawn(serve)) }
     }
 
@@ -116,6 +118,32 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     }
     assert_eq!(last_words(silent), "");
     daemon.assert_serves();
+}
+
+/// While a user rests none of its programs is heard.
+#[test]
+fn who_rests_is_not_let_go_for_its_silence() {
+    use sidestep_sys::credentials::Credentials;
+    let folder = tempfile::tempdir().unwrap();
+    let listener = Listener::open(&folder.path().join("control.sock"), Permit::new(&[], &[])).unwrap();
+    let mut daemon = daemon(listener);
+    let (begun, second) = (Instant::now(), Duration::from_secs(1));
+    let mut admit = |uid, at| {
+        let peer = Credentials { pid: None, uid, gid: uid };
+        daemon.registry.admit(peer, Owner::User(uid), None, at).unwrap()
+    };
+    let (resting, other) = (admit(7, begun), admit(8, begun));
+    // A request of the first one's user took three seconds, so it rests until the sixth.
+    assert!(daemon.resting.note(Owner::User(7), begun, begun + 3 * second));
+    let mut is_there = |id, at| {
+        daemon.drop_silent(at);
+        daemon.registry.client(id).is_some()
+    };
+    assert!(is_there(resting, begun + 3 * second) && !is_there(other, begun + 3 * second));
+    let last_of_rest = begun + 6 * second - TURN;
+    assert!(is_there(resting, last_of_rest));
+    assert!(is_there(resting, last_of_rest + GREETING_WAIT - TURN), "its turn has just come");
+    assert!(!is_there(resting, last_of_rest + GREETING_WAIT), "it has had its turn");
 }
 
 #[test]

@@ -7,16 +7,13 @@ use sidestep_sys::printable::printable;
 use sidestep_sys::process::{Process, Watch};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Refusals remembered for `sidestep ps`; the oldest goes.
 const REFUSALS_KEPT: usize = 32;
 
 /// Neighbours kept fresh for one application; the oldest goes. One per peer or router, not per connection.
 const NEIGHBOURS_MAX: usize = 256;
-
-/// Neighbours asked for in a second: more would be a scan of the network by control's privilege.
-const RESOLVES_PER_SECOND: u32 = 64;
 
 /// A connection, or what it has left behind.
 #[derive(Debug)]
@@ -29,14 +26,14 @@ pub(crate) struct Client {
     pub(crate) watch: Option<Watch>,
     pub(crate) name: String,
     pub(crate) has_greeted: bool,
-    pub(crate) since: Instant,
+    /// From when on its greeting is waited for.
+    pub(crate) awaited_since: Instant,
     /// Without a connection: when its stacks are closed.
     pub(crate) leaves_at: Option<Instant>,
     pub(crate) stacks: BTreeSet<u32>,
     pub(crate) refusals: VecDeque<Kept>,
     pub(crate) refused: u64,
     pub(crate) neighbours: VecDeque<(u32, IpAddr)>,
-    resolves: (Instant, u32),
 }
 
 /// A refusal that people may ask for later.
@@ -61,13 +58,12 @@ impl Client {
             watch,
             name: String::new(),
             has_greeted: false,
-            since: now,
+            awaited_since: now,
             leaves_at: None,
             stacks: BTreeSet::new(),
             refusals: VecDeque::new(),
             refused: 0,
             neighbours: VecDeque::new(),
-            resolves: (now, 0),
         }
     }
 
@@ -93,24 +89,17 @@ impl Client {
         self.refusals.push_back(Kept { subject, code, reason, times, last: now });
     }
 
-    /// Notes a neighbour to be kept fresh; refuses more than a network's worth in a second.
-    pub(crate) fn want(&mut self, interface: u32, address: IpAddr, now: Instant) -> bool {
-        // To ask again is no scan: every connection to the same peer does.
-        if self.neighbours.contains(&(interface, address)) {
-            return true;
-        }
-        if now.duration_since(self.resolves.0) >= Duration::from_secs(1) {
-            self.resolves = (now, 0);
-        }
-        self.resolves.1 += 1;
-        if self.resolves.1 > RESOLVES_PER_SECOND {
-            return false;
-        }
+    /// Whether a neighbour is kept fresh for it.
+    pub(super) fn wants(&self, interface: u32, address: IpAddr) -> bool {
+        self.neighbours.contains(&(interface, address))
+    }
+
+    /// Notes a neighbour to be kept fresh.
+    pub(super) fn want(&mut self, interface: u32, address: IpAddr) {
         if self.neighbours.len() == NEIGHBOURS_MAX {
             self.neighbours.pop_front();
         }
         self.neighbours.push_back((interface, address));
-        true
     }
 }
 
@@ -122,6 +111,7 @@ pub(crate) fn name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_a_stranger_calls_itself_is_harmless() {
@@ -135,7 +125,7 @@ mod tests {
         let mut client = Client::new(Credentials { pid: None, uid: 0, gid: 0 }, Owner::User(0), None, now);
         for number in 0..1000_u32 {
             client.keep(&Refusal::plain(Code::Taken, format!("port {number}")), now);
-            client.want(1, IpAddr::from(number.to_be_bytes()), now + Duration::from_secs(u64::from(number)));
+            client.want(1, IpAddr::from(number.to_be_bytes()));
         }
         assert_eq!((client.refusals.len(), client.refused), (REFUSALS_KEPT, 1000));
         assert_eq!(client.neighbours.len(), NEIGHBOURS_MAX);
@@ -144,11 +134,5 @@ mod tests {
         assert_eq!((client.refusals.len(), client.refused), (REFUSALS_KEPT, 1003), "the same is one line");
         let newest = client.refusals.back().unwrap();
         assert_eq!((newest.subject.as_str(), newest.times, newest.last), ("port 990", 4, later));
-        let asked = (0..1000_u32).filter(|number| client.want(2, IpAddr::from(number.to_be_bytes()), now)).count();
-        assert!(asked <= RESOLVES_PER_SECOND as usize);
-        // A burst of connections to one peer, and then another peer.
-        let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
-        let later = now + Duration::from_secs(2000);
-        assert!((0..1000).all(|_| client.want(1, peer, later)) && client.want(1, other, later));
     }
 }

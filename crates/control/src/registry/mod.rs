@@ -6,6 +6,8 @@ mod list;
 mod open;
 mod others;
 mod pool;
+mod receivers;
+mod resolves;
 mod share;
 mod steer;
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod tests;
 pub(crate) use client::Client;
 use open::Pending;
 use pool::Pool;
+use resolves::Resolves;
 #[cfg(test)]
 pub(crate) use share::CLIENTS_PER_USER_MAX;
 use share::ENTRIES_MAX;
@@ -126,6 +129,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose closing failed; tried again.
     doomed: BTreeSet<u32>,
     pool: Pool,
+    resolves: Resolves,
     /// [`ENTRIES_MAX`], or fewer where descriptors are few.
     entries_max: usize,
     /// What the administrator has set.
@@ -149,6 +153,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             begun: BTreeMap::new(),
             doomed,
             pool: Pool::default(),
+            resolves: Resolves::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,
             next_client: 1,
@@ -245,6 +250,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     pub(crate) fn clients(&self) -> impl Iterator<Item = (u32, &Client)> {
         self.clients.iter().map(|(id, client)| (*id, client))
+    }
+
+    /// The greetings of these owners' clients are waited for from now on.
+    pub(crate) fn await_anew(&mut self, now: Instant, is_it: impl Fn(Owner) -> bool) {
+        self.clients
+            .values_mut()
+            .filter(|client| !client.has_greeted && is_it(client.owner))
+            .for_each(|client| client.awaited_since = now);
     }
 
     /// Answers one request.

@@ -25,6 +25,9 @@ pub(crate) const QUEUES_PER_USER_MAX: usize = 128;
 pub(crate) const QUEUES_BEGUN_MAX: usize = 512;
 /// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
 pub(crate) const MEMORY_PER_USER_MAX: u64 = 4 << 30;
+/// Packet memory of one stack, bytes: it is made in one request, which takes about a second for each gibibyte, and applications
+/// distrust the tables after three seconds without a sign of life.
+pub(crate) const MEMORY_PER_STACK_MAX: u64 = 512 << 20;
 /// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
 pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
 /// Entries of all.
@@ -128,6 +131,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         if queues_begun + wanted as usize > QUEUES_BEGUN_MAX {
             return refuse(format!("at most {QUEUES_BEGUN_MAX} queues are being opened at a time"));
+        }
+        let geometry = wish.geometry(wanted);
+        if u64::from(geometry.frames) * u64::from(geometry.frame_bytes) > MEMORY_PER_STACK_MAX {
+            let reason = format!("a stack has at most {} MiB of packet memory", MEMORY_PER_STACK_MAX >> 20);
+            return Err(Refusal::new(Code::Limit, thing, reason).next("ask for fewer frames"));
         }
         if memory.saturating_add(wish.bytes(wanted)) > MEMORY_PER_USER_MAX {
             return refuse(format!("a user has at most {} GiB of packet memory", MEMORY_PER_USER_MAX >> 30));

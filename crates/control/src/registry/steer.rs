@@ -4,7 +4,6 @@ use super::others::Claim;
 use super::{Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
-use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_sys::socket::{deafen, undeafen};
@@ -14,6 +13,9 @@ use std::time::Instant;
 
 /// Entries whose kernel socket is looked at again in one turn of housekeeping.
 const TWINS_PER_TURN: usize = 512;
+
+/// Sockets of others that those entries are compared with in one turn: a user may have bound a hundred thousand beside one port.
+const COMPARISONS_PER_TURN: usize = 1 << 19;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(super) fn steer(
@@ -80,7 +82,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 let (place, uid) = (place(host, stack.facts.index), self.uid(stack.client));
                 let claim = Claim { entry, uid, twin: inode(twin), place };
                 let checked = twin::check(entry, twin.as_fd(), place);
-                checked.and_then(|()| claim.refuse_latecomers(&receivers)).err().map(|refusal| refusal.reason)
+                checked
+                    .and_then(|()| claim.refuse_latecomers(receivers.beside(entry)))
+                    .err()
+                    .map(|refusal| refusal.reason)
             }
             None => {
                 let is_due = stack.proof_due.is_some_and(|due| due <= now);
@@ -91,12 +96,15 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             self.stacks.iter().flat_map(|(id, stack)| stack.entries.iter().map(move |entry| (*id, stack, entry)));
         let count = entries.clone().count();
         let from = if count == 0 { 0 } else { self.twins_seen % count };
-        let lost: Vec<(u32, Entry, String)> = entries
-            .skip(from)
-            .take(TWINS_PER_TURN)
-            .filter_map(|(id, stack, (entry, twin))| Some((id, *entry, is_lost(stack, entry, twin)?)))
-            .collect();
-        self.twins_seen = if from + TWINS_PER_TURN >= count { 0 } else { from + TWINS_PER_TURN };
+        let (mut lost, mut seen, mut compared) = (Vec::new(), 0, 0);
+        for (id, stack, (entry, twin)) in entries.skip(from).take(TWINS_PER_TURN) {
+            if compared >= COMPARISONS_PER_TURN {
+                break;
+            }
+            (seen, compared) = (seen + 1, compared + receivers.beside(entry).len());
+            lost.extend(is_lost(stack, entry, twin).map(|reason| (id, *entry, reason)));
+        }
+        self.twins_seen = if from + seen >= count { 0 } else { from + seen };
         let mut notices = Vec::new();
         for (stack, entry, reason) in lost {
             sidestep_sys::problem::say(format!("{entry} goes back to the kernel: {reason}"));
@@ -107,25 +115,6 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             }
         }
         notices
-    }
-
-    /// The kernel's sockets that listen or receive datagrams, as far as the rules of a user who is not root may be in their
-    /// way. Where they cannot be asked for nobody has come: what stands was looked at when it was made.
-    fn receivers(&self, host: &dyn Host) -> Vec<KernelSocket> {
-        let mut receivers = Vec::new();
-        for protocol in [Protocol::Tcp, Protocol::Udp] {
-            let is_its = |stack: &Stack| stack.entries.keys().any(|entry| entry.protocol() == protocol);
-            if self.stacks.values().any(|stack| self.uid(stack.client) != 0 && is_its(stack)) {
-                let mut keep = |socket: &KernelSocket| {
-                    receivers.push(*socket);
-                    false
-                };
-                if let Err(error) = host.has_socket(Wanted::Receivers(protocol), &mut keep) {
-                    sidestep_sys::problem::say(format!("cannot look whose ports are steered: {error}"));
-                }
-            }
-        }
-        receivers
     }
 
     pub(super) fn resolve(
@@ -147,8 +136,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if !host.is_neighbour(interface, address) {
             return Err(Refusal::plain(Code::NoRoute, thing).next("ask for the router: ip route get ADDRESS"));
         }
-        if !self.clients.get_mut(&id).is_some_and(|client| client.want(interface, address, now)) {
+        let owner = self.owner(id);
+        // To ask again is no scan: every connection to the same peer does.
+        let mut own = self.clients.values().filter(|client| client.owner == owner);
+        if !own.any(|client| client.wants(interface, address)) && !self.resolves.count(owner, now) {
             return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));
+        }
+        if let Some(client) = self.clients.get_mut(&id).filter(|client| !client.wants(interface, address)) {
+            client.want(interface, address);
         }
         host.resolve(interface, address).map_err(|error| Refusal::new(Code::Kernel, thing, error))
     }

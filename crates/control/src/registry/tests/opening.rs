@@ -74,11 +74,32 @@ fn what_is_begun_counts() {
     }
     let id = case.client(7);
     assert_eq!(case.code(id, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit), "of one user");
-    let large = OpenStack { frames: 1 << 20, frame_bytes: 4096, ..OpenStack::on("eth1") };
-    let (one, another) = (case.client(8), case.client(8));
-    assert_eq!(case.code(one, Request::OpenStack(large.clone())), None);
-    assert_eq!(case.code(one, Request::OpenStack(large)), None, "in the place of the one before");
+    let large = OpenStack { frames: 1 << 17, frame_bytes: 4096, ..OpenStack::on("eth1") };
+    for _ in 0..MEMORY_PER_USER_MAX / MEMORY_PER_STACK_MAX {
+        let id = case.client(8);
+        assert_eq!(case.code(id, Request::OpenStack(large.clone())), None);
+        assert_eq!(case.code(id, Request::OpenStack(large.clone())), None, "in the place of the one before");
+    }
+    let another = case.client(8);
     assert_eq!(case.code(another, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit), "memory");
+}
+
+/// Everybody waits while it is made.
+#[test]
+fn what_one_request_makes_is_bounded_for_root_too() {
+    let mut case = Case::new();
+    for uid in [0, 7] {
+        let id = case.client(uid);
+        let wish = |frames, queues| OpenStack { frames, frame_bytes: 4096, queues, ..OpenStack::on("eth1") };
+        assert_eq!(case.code(id, Request::OpenStack(wish((1 << 17) + 1, Queues::Any))), Some(Code::Limit));
+        assert_eq!(case.code(id, Request::OpenStack(wish(u32::MAX, Queues::Every))), Some(Code::Limit));
+        assert_eq!(
+            case.code(id, Request::OpenStack(wish((1 << 14) + 1, Queues::Every))),
+            Some(Code::Limit),
+            "eight fold"
+        );
+        assert_eq!(case.code(id, Request::OpenStack(wish(1 << 14, Queues::Every))), None);
+    }
 }
 
 impl Case {

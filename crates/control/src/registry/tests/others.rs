@@ -144,3 +144,57 @@ fn who_stops_listening_loses_the_port() {
     listen(&twin, 1).unwrap();
     assert_eq!(case.steer(id, stack, entry, &twin), None);
 }
+
+/// Everybody may have sockets by the hundred thousand; control serves all with one thread.
+#[test]
+fn a_crowd_of_sockets_is_looked_at_no_more_than_the_rules_need() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let (twin, entry) = port();
+    assert_eq!(case.steer(id, stack, entry, &twin), None);
+    let at = |address: [u8; 4], port| SocketAddr::from((address, port));
+    let socket = |protocol, local, uid| KernelSocket::sample(protocol, local, SocketAddr::from(([0; 4], 0)), uid);
+    let (own, addresses) = (entry.local().port(), (0..100_000_u32).map(|number| number.to_be_bytes()));
+    let elsewhere = addresses.clone().map(|address| socket(Protocol::Udp, at(address, own ^ 1), 8));
+    let of_its_user = addresses.clone().map(|address| socket(Protocol::Udp, at(address, own), 7));
+    let of_tcp = addresses.map(|address| socket(Protocol::Tcp, at(address, own), 8));
+    case.host.receivers = elsewhere.chain(of_its_user).chain(of_tcp).collect();
+    let kept = case.registry.receivers(&case.host);
+    // This process's own, too, which is another user's here.
+    assert_eq!(kept.beside(&entry).len(), 1);
+    assert_eq!(case.registry.check_twins(&case.host, case.now), []);
+    case.host.receivers.push(socket(Protocol::Udp, entry.local(), 8));
+    let told = case.registry.check_twins(&case.host, case.now);
+    assert_eq!(told, [(id, Reply::GivenBack { stack, entry })], "who has come is found among them");
+}
+
+/// What is at the very port of many rules is compared bit by bit.
+#[test]
+fn a_crowd_beside_one_port_takes_several_turns_and_hides_nobody() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let twin = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let local = twin.local_addr().unwrap();
+    let flow = |port| {
+        let remote = SocketAddr::from(([198, 18, 0, 2], port));
+        Entry::Flow {
+            protocol: Protocol::Udp,
+            local: SocketAddr::from(([127, 0, 0, 1], local.port())),
+            remote,
+            vlan: None,
+        }
+    };
+    for port in 1..=20 {
+        assert_eq!(case.steer(id, stack, flow(port), &twin), None);
+    }
+    let beside = |remote| KernelSocket::sample(Protocol::Udp, flow(1).local(), remote, 8);
+    // Connected to others: none of them is in the way.
+    case.host.receivers = vec![beside("198.18.0.3:1".parse().unwrap()); 100_000];
+    assert_eq!(case.registry.check_twins(&case.host, case.now), []);
+    assert!((1..20).contains(&case.registry.twins_seen), "{} at once", case.registry.twins_seen);
+    case.host.receivers.push(beside("198.18.0.2:20".parse().unwrap()));
+    let told: Vec<_> = (0..20).flat_map(|_| case.registry.check_twins(&case.host, case.now)).collect();
+    assert_eq!(told, [(id, Reply::GivenBack { stack, entry: flow(20) })]);
+}

@@ -119,3 +119,31 @@ fn root_alone_has_the_program_detached() {
     }
     assert_eq!(seen, 200);
 }
+
+#[test]
+fn only_neighbours_are_asked_for() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let resolve = |address: &str, interface| Request::Resolve { address: address.parse().unwrap(), interface };
+    assert_eq!(case.code(id, resolve("198.18.0.2", 2)), None);
+    assert_eq!(case.code(id, resolve("198.18.0.2", 99)), Some(Code::NoInterface));
+    assert_eq!(case.code(id, resolve("239.1.1.1", 2)), Some(Code::Malformed));
+    assert_eq!(case.code(id, resolve("203.0.113.1", 2)), Some(Code::NoRoute), "behind a router");
+    assert_eq!(case.host.asked, [(2, "198.18.0.2".parse().unwrap())]);
+    // Further connections, also one that has just ended, are no further leave.
+    let ids = [id, case.client_of(100_007, Owner::User(7)), case.client(7)];
+    let served = (0..1000_u32).filter(|number| {
+        let address = Ipv4Addr::from_bits(0xc612_0100 + number).into();
+        case.code(ids[*number as usize % 3], Request::Resolve { address, interface: 2 }) != Some(Code::Limit)
+    });
+    assert_eq!(served.count(), 63, "no scan of the network by control's privilege");
+    ids.into_iter().for_each(|id| case.registry.remove(id));
+    let again = case.client(7);
+    assert_eq!(case.code(again, resolve("198.18.9.9", 2)), Some(Code::Limit));
+    let other = case.client(8);
+    assert_eq!(case.code(other, resolve("198.18.9.9", 2)), None, "another user's second is its own");
+    // A burst of connections to one peer.
+    for _ in 0..1000 {
+        assert_eq!(case.code(other, resolve("198.18.9.9", 2)), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! The kernel's sockets that may have come to share a port with a rule, by port.
+//!
+//! A user who is not on the list may have a hundred thousand sockets. Those at other ports than the rules' are forgotten as they
+//! are read, and a rule is compared with those at its own port alone.
+
+use super::{Host, Keeper, Registry};
+use crate::dataplane::Dataplane;
+use crate::netlink::sockets::{KernelSocket, Wanted};
+use sidestep_plane::message::{Entry, Protocol};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sockets that listen or receive datagrams, at the ports of rules.
+#[derive(Default)]
+pub(super) struct Receivers(BTreeMap<(Protocol, u16), Vec<KernelSocket>>);
+
+impl Receivers {
+    /// Those at the port of an entry.
+    pub(super) fn beside(&self, entry: &Entry) -> &[KernelSocket] {
+        self.0.get(&port(entry)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn port(entry: &Entry) -> (Protocol, u16) {
+    (entry.protocol(), entry.local().port())
+}
+
+impl<D: Dataplane, K: Keeper> Registry<D, K> {
+    /// The kernel's sockets that listen or receive datagrams, as far as the rules of another user, who is not root, may be in
+    /// their way. Where they cannot be asked for nobody has come: what stands was looked at when it was made.
+    pub(super) fn receivers(&self, host: &dyn Host) -> Receivers {
+        let mut users: BTreeMap<(Protocol, u16), BTreeSet<u32>> = BTreeMap::new();
+        for stack in self.stacks.values() {
+            let uid = self.uid(stack.client);
+            if uid != 0 {
+                stack.entries.keys().for_each(|entry| _ = users.entry(port(entry)).or_default().insert(uid));
+            }
+        }
+        let mut receivers = Receivers::default();
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            if users.range((protocol, 0)..=(protocol, u16::MAX)).next().is_none() {
+                continue;
+            }
+            let mut keep = |socket: &KernelSocket| {
+                let place = (protocol, socket.local.port());
+                if users.get(&place).is_some_and(|users| users.iter().any(|uid| *uid != socket.uid)) {
+                    receivers.0.entry(place).or_default().push(*socket);
+                }
+                false
+            };
+            if let Err(error) = host.has_socket(Wanted::Receivers(protocol), &mut keep) {
+                sidestep_sys::problem::say(format!("cannot look whose ports are steered: {error}"));
+            }
+        }
+        receivers
+    }
+}
