@@ -17,9 +17,6 @@ const UNTOLD: [(&str, (u32, u32)); 2] = [("ena", (u32::MAX, 0)), ("virtio_net", 
 /// A driver whose Toeplitz hash is symmetric unless told otherwise, and the Linux that is the first to say so.
 const SYMMETRIC_UNTOLD: (&str, (u32, u32)) = ("mlx5_core", (6, 16));
 
-/// Where the running kernel's release stands.
-const RELEASE: &str = "/proc/sys/kernel/osrelease";
-
 pub(super) fn read(interface: &str) -> Spread {
     let queues = ethtool::receive_queues(interface).map_err(|error| WhyUnknown::Queues(errno(&error)));
     let rss = ethtool::rss(interface).map_err(|error| WhyUnknown::Rss(errno(&error)));
@@ -79,7 +76,7 @@ fn fields(told: Result<u64, i32>) -> Result<Fields, WhyUnknown> {
 
 /// The first two numbers of the release; the oldest there is where they cannot be read.
 fn release() -> (u32, u32) {
-    let text = std::fs::read_to_string(RELEASE).unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     numbers(&text).unwrap_or_default()
 }
 
