@@ -80,20 +80,19 @@ pub struct FixEngine {
 impl FixEngine {
     fn session(&self, number: u32) -> Result<Handle, Failure> {
         let place = (number as usize).checked_sub(1);
-        let found = place.and_then(|place| self.inner.handles().nth(place));
+        let found = place.and_then(|place| self.inner.handle(place));
         found.ok_or(Failure::Usage("there is no session of this number"))
     }
 
     /// The number of a session, from 1.
     fn number(&mut self, id: &SessionId) -> u32 {
-        if !self.numbers.contains_key(id) {
-            // Templates make sessions while the engine is polled.
+        if self.numbers.get(id).is_none_or(|handle| !self.inner.has(*handle)) {
+            // Templates make sessions while the engine is polled, and let others go.
             let inner = &self.inner;
+            self.numbers.clear();
             self.numbers.extend(inner.handles().map(|handle| (inner.session(handle).id().clone(), handle)));
         }
-        self.numbers.get(id).map_or(0, |wanted| {
-            self.inner.handles().position(|handle| handle == *wanted).map_or(0, |place| place as u32 + 1)
-        })
+        self.numbers.get(id).map_or(0, |handle| handle.number() as u32 + 1)
     }
 }
 
@@ -175,9 +174,9 @@ pub unsafe extern "C" fn sidestep_fix_find(engine: *mut FixEngine, name: *const 
         let (engine, name, session) =
             unsafe { (handle(engine, "engine")?, text(name, "name")?, out(session, "session")?) };
         let inner = &engine.inner;
-        let place = inner.handles().position(|handle| inner.session(handle).id().to_string() == name);
-        let place = place.ok_or_else(|| Problem::usage(format!("session {name}"), "there is none of this name"))?;
-        session.set(place as u32 + 1);
+        let found = inner.handles().find(|handle| inner.session(*handle).id().to_string() == name);
+        let found = found.ok_or_else(|| Problem::usage(format!("session {name}"), "there is none of this name"))?;
+        session.set(found.number() as u32 + 1);
         Ok(())
     })
 }

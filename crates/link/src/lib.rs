@@ -28,7 +28,7 @@ pub mod udp;
 pub mod uring;
 
 pub use address::Address;
-pub use listener::{Accepted, Listener, Refusals, connect};
+pub use listener::{Accepted, Listener, Refusals, SocketFile, connect};
 pub use options::{Backend, Options, Waiting};
 pub use sidestep_sys::credentials::Credentials;
 

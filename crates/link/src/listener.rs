@@ -51,7 +51,8 @@ pub struct Listener {
 }
 
 /// The file of a Unix socket, removed with its listener: by the process that made it, and if it is still that file.
-struct SocketFile {
+#[derive(Debug)]
+pub struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -59,7 +60,8 @@ struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(address: &Address) -> io::Result<Option<Self>> {
+    /// The file at `address`, which this process has just made; none where the address is no path.
+    pub fn of(address: &Address) -> io::Result<Option<Self>> {
         let (Address::Unix(path) | Address::Shm(path)) = address else { return Ok(None) };
         let facts = fs::symlink_metadata(path)?;
         let (device, inode) = (facts.dev(), facts.ino());

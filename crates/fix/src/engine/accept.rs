@@ -21,8 +21,9 @@ use std::time::Duration;
 pub const DYNAMIC_MAX: usize = 1000;
 /// How long a connection may take to say who it is, TLS included. QuickFIX's LogonTimeout.
 pub(super) const LOGON_MAX: Duration = Duration::from_secs(10);
-/// Connections taken in one look.
-const ACCEPTS_PER_LOOK: usize = 16;
+/// Connections taken at a time at each door, before what they have sent is looked at: fewer than the places of one host, so that
+/// nobody is crowded out unheard.
+const ACCEPTS_PER_ROUND: usize = 16;
 /// A first message that is no Logon of usual size is not waited for.
 const LOGON_BYTES_MAX: usize = 8 << 10;
 /// Read at a time of who has not yet logged on.
@@ -111,6 +112,8 @@ pub(super) struct Pending {
     peer: Option<IpAddr>,
     source: Source,
     came_ns: u64,
+    /// The round that it came in, or was last looked at.
+    pub(super) looked: u64,
     message_bytes_max: usize,
 }
 
@@ -158,6 +161,11 @@ impl Pending {
 
     pub(super) fn wants_write(&self) -> bool {
         self.channel.wants_write()
+    }
+
+    /// Whether what it sends next may be as much work as a hundred orders.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.channel.is_handshaking()
     }
 
     pub(super) fn into_parts(self) -> (Channel, Framer, String) {
@@ -255,14 +263,18 @@ pub(super) fn accept(
 ) -> Result<usize, Problem> {
     let mut count = 0;
     for (number, door) in doors.iter_mut().enumerate() {
-        for _ in 0..ACCEPTS_PER_LOOK {
+        for _ in 0..ACCEPTS_PER_ROUND {
             let (mut wire, peer, source) = match door.listening.accept(io) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => break,
                 // Out of descriptors is no reason to end those who are logged on: a stranger goes, and the next look takes
                 // the newcomer in.
                 Err(error) => {
-                    if is_out_of_descriptors(&error) && crowd.make_room(io, refusals) {
+                    if !is_out_of_descriptors(&error) {
+                        break;
+                    }
+                    crowd.say_full(mono_ns);
+                    if crowd.make_room(io, refusals) {
                         continue;
                     }
                     break;
@@ -281,7 +293,8 @@ pub(super) fn accept(
             let bytes = door.plans.iter().chain(&door.templates).map(|plan| plan.message_bytes_max).max();
             let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);
             let (framer, came_ns) = (None, mono_ns);
-            let pending = Pending { door: number, channel, framer, peer, source, came_ns, message_bytes_max };
+            let pending =
+                Pending { door: number, channel, framer, peer, source, came_ns, looked: 0, message_bytes_max };
             crowd.take_in(io, pending, refusals);
         }
     }

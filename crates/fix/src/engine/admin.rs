@@ -275,7 +275,7 @@ impl<A: Application> Engine<A> {
     }
 
     fn line(&self, handle: Handle) -> String {
-        let slot = &self.slots[handle.0];
+        let slot = self.slot(handle);
         let (session, counters) = (&slot.session, slot.session.counters());
         let mut line = String::new();
         let _ = writeln!(

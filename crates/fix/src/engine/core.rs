@@ -1,12 +1,14 @@
 //! The engine itself: what it holds, what it does when polled.
 
-use super::accept::{DYNAMIC_MAX, Door, Pending, Refusals, accept, candidates};
+use super::accept::{Door, Pending, Refusals, candidates};
 use super::admin::Request;
 use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
 use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
+use super::seldom::Seldom;
 use super::slot::Slot;
+use super::template::store_descriptors_max;
 use super::tls::{Tls, TlsSettings};
 use super::transport::{Listening, SocketOptions};
 use super::wire::Io;
@@ -19,7 +21,6 @@ use crate::store::AnyStore;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -33,8 +34,16 @@ const FILES_EVERY: Duration = Duration::from_secs(1);
 const POLLS_PER_READING: u32 = 8;
 
 /// A session of an engine.
+/// Those of an engine are numbered in the order of their coming, and no number is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(super) usize);
+
+impl Handle {
+    /// Its number, from 0.
+    pub fn number(self) -> usize {
+        self.0
+    }
+}
 
 /// A place where an engine listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,17 +51,25 @@ pub struct DoorId(usize);
 
 /// Sessions, acceptors' and initiators', in the hands of one thread.
 pub struct Engine<A> {
-    app: A,
+    pub(super) app: A,
     pub(super) io: Io,
-    index: Index,
+    pub(super) index: Index,
     pub(super) doors: Vec<Door>,
     pub(super) crowd: Crowd,
     pub(super) slots: Vec<Slot>,
     pub(super) dialers: Vec<Dialer>,
     /// The longest message of each slot, bytes.
-    message_bytes: Vec<usize>,
-    dynamic: usize,
-    refusals: Refusals,
+    pub(super) message_bytes: Vec<usize>,
+    /// Number of each slot's session: a session that was let go leaves its slot to another one.
+    pub(super) numbers: Vec<usize>,
+    pub(super) next_number: usize,
+    /// Slots of the sessions that templates have made.
+    pub(super) dynamic: Vec<usize>,
+    /// Descriptors that these may hold before the first is let go.
+    pub(super) store_descriptors_max: usize,
+    /// When it was said why a template makes no session.
+    pub(super) unmade: Seldom,
+    pub(super) refusals: Refusals,
     chores_at: u64,
     files_at: u64,
     /// When the clock was last read, and polls since.
@@ -73,7 +90,11 @@ impl<A: Application> Engine<A> {
             slots: Vec::new(),
             dialers: Vec::new(),
             message_bytes: Vec::new(),
-            dynamic: 0,
+            numbers: Vec::new(),
+            next_number: 0,
+            dynamic: Vec::new(),
+            store_descriptors_max: store_descriptors_max(),
+            unmade: Seldom::default(),
             refusals: Refusals::default(),
             chores_at: 0,
             files_at: 0,
@@ -115,14 +136,17 @@ impl<A: Application> Engine<A> {
             return Err(Problem::usage(format!("session {id}"), "there are two of that name").next("remove one"));
         }
         let handle = self.add(&plan)?;
+        let slot = self.slots.len() - 1;
         let door = &mut self.doors[door.0];
-        door.sessions.insert(id, handle.0);
+        door.sessions.insert(id, slot);
         door.plans.push(plan);
         Ok(handle)
     }
 
     /// Sessions that are made when somebody logs on whose name fits: `*` in the plan's session stands for any name. At
-    /// most [`DYNAMIC_MAX`] are made.
+    /// most [`DYNAMIC_MAX`](super::DYNAMIC_MAX) are there at a time, and journals take half of the process's descriptors at
+    /// most: then the one that has been disconnected for longest is let go. A journal stays on the disk and is opened at the next
+    /// Logon; what was kept in memory is forgotten.
     pub fn add_template(&mut self, door: DoorId, plan: SessionPlan) {
         self.doors[door.0].templates.push(plan);
     }
@@ -133,17 +157,55 @@ impl<A: Application> Engine<A> {
     /// Its settings are wrong, its store cannot be opened, or there is nowhere to connect to.
     pub fn add_initiator(&mut self, plan: &SessionPlan, destinations: Destinations) -> Result<Handle, Problem> {
         let handle = self.add(plan)?;
-        self.dialers.push(Dialer::new(handle.0, destinations)?);
+        self.dialers.push(Dialer::new(self.slots.len() - 1, destinations)?);
         Ok(handle)
     }
 
     fn add(&mut self, plan: &SessionPlan) -> Result<Handle, Problem> {
         let session = plan.open()?;
         self.app.on_create(session.id());
-        self.index.reserve(session.settings().message_fields_max);
-        self.slots.push(Slot::new(session));
+        Ok(self.push(Slot::new(session), plan))
+    }
+
+    /// A slot behind all others.
+    pub(super) fn push(&mut self, slot: Slot, plan: &SessionPlan) -> Handle {
+        self.index.reserve(slot.session.settings().message_fields_max);
+        self.slots.push(slot);
         self.message_bytes.push(plan.message_bytes_max);
-        Ok(Handle(self.slots.len() - 1))
+        let handle = self.number();
+        self.numbers.push(handle.0);
+        handle
+    }
+
+    /// A number that no session has had.
+    pub(super) fn number(&mut self) -> Handle {
+        self.next_number += 1;
+        Handle(self.next_number - 1)
+    }
+
+    /// Where a session is, if it has not been let go. Until one was, each is where its number says.
+    #[inline]
+    fn place(&self, handle: Handle) -> Option<usize> {
+        if self.numbers.get(handle.0) == Some(&handle.0) {
+            return Some(handle.0);
+        }
+        self.numbers.iter().position(|number| *number == handle.0)
+    }
+
+    /// Whether there is this session: one that a template has made may have been let go.
+    pub fn has(&self, handle: Handle) -> bool {
+        self.place(handle).is_some()
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, handle: Handle) -> &Slot {
+        &self.slots[self.place(handle).expect("the session is there: see Engine::has")]
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, handle: Handle) -> (&mut Slot, &mut Io, &mut A) {
+        let place = self.place(handle).expect("the session is there: see Engine::has");
+        (&mut self.slots[place], &mut self.io, &mut self.app)
     }
 
     /// The application.
@@ -157,18 +219,26 @@ impl<A: Application> Engine<A> {
     }
 
     /// A session, to be looked at.
+    ///
+    /// # Panics
+    /// The session was let go ([`Engine::has`]), here and wherever a handle is given.
     pub fn session(&self, handle: Handle) -> &Session<AnyStore> {
-        &self.slots[handle.0].session
+        &self.slot(handle).session
     }
 
     /// All sessions, also those that templates have made.
     pub fn handles(&self) -> impl Iterator<Item = Handle> + use<A> {
-        (0..self.slots.len()).map(Handle)
+        self.numbers.clone().into_iter().map(Handle)
+    }
+
+    /// The session of this number.
+    pub fn handle(&self, number: usize) -> Option<Handle> {
+        Some(Handle(number)).filter(|handle| self.has(*handle))
     }
 
     /// The session of this name.
     pub fn find(&self, id: &SessionId) -> Option<Handle> {
-        self.slots.iter().position(|slot| slot.session.id() == id).map(Handle)
+        self.slots.iter().position(|slot| slot.session.id() == id).map(|place| Handle(self.numbers[place]))
     }
 
     /// Connections that did not become a session's.
@@ -198,12 +268,14 @@ impl<A: Application> Engine<A> {
     /// Does several things with a session, such as sending messages that are to leave in one write.
     #[inline]
     pub fn act<R>(&mut self, handle: Handle, act: impl FnOnce(&mut Session<AnyStore>, Now, &mut A) -> R) -> R {
-        self.slots[handle.0].act(&mut self.io, &mut self.app, act)
+        let (slot, io, app) = self.slot_mut(handle);
+        slot.act(io, app, act)
     }
 
     /// Ends a session's connection by a Logout.
     pub fn log_out(&mut self, handle: Handle, text: &str) {
-        self.slots[handle.0].log_out(&mut self.io, text, &mut self.app);
+        let (slot, io, app) = self.slot_mut(handle);
+        slot.log_out(io, text, app);
     }
 
     /// Does all that can be done now. Returns how much that was; 0 for nothing.
@@ -242,12 +314,7 @@ impl<A: Application> Engine<A> {
     #[cold]
     pub(super) fn chores(&mut self, mono_ns: u64) -> usize {
         self.chores_at = mono_ns + CHORES_EVERY.as_nanos() as u64;
-        let accepted = accept(&mut self.io, &mut self.doors, &mut self.crowd, &mut self.refusals, mono_ns);
-        let accepted = accepted.unwrap_or_else(|problem| {
-            say(problem);
-            0
-        });
-        let work = accepted + self.poll_crowd(mono_ns) + self.dial(mono_ns);
+        let work = self.receive_strangers(mono_ns) + self.dial(mono_ns);
         self.crowd.say(mono_ns, self.refusals);
         if mono_ns >= self.files_at {
             self.files_at = mono_ns + FILES_EVERY.as_nanos() as u64;
@@ -256,17 +323,8 @@ impl<A: Application> Engine<A> {
         work + self.answer_requests()
     }
 
-    fn poll_crowd(&mut self, mono_ns: u64) -> usize {
-        let logons = self.crowd.poll(&mut self.io, &mut self.index, mono_ns, &mut self.refusals);
-        let work = logons.len();
-        for (pending, id, first) in logons {
-            self.take_up(pending, &id, &first);
-        }
-        work
-    }
-
     /// Gives a connection to the session that it has logged on to.
-    fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8]) {
+    pub(super) fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8], mono_ns: u64) {
         let door = &self.doors[pending.door()];
         // Whatever session it would be: one that there is, or one that a template makes.
         let own = candidates(id).iter().find_map(|id| door.plans.iter().find(|plan| plan.settings.id == *id)).cloned();
@@ -279,9 +337,9 @@ impl<A: Application> Engine<A> {
         if known.is_none()
             && let Some(plan) = self.stranger(pending.door(), id, pending.peer())
         {
-            return self.admit(pending, plan, first);
+            return self.admit(pending, plan, first, mono_ns);
         }
-        let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer()));
+        let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer(), mono_ns));
         let Some(slot) = found else {
             self.refusals.unknown += 1;
             return pending.close(&mut self.io);
@@ -301,71 +359,6 @@ impl<A: Application> Engine<A> {
         self.slots[slot].connect(&mut self.io, &mut self.index, pending.into_parts(), Some(first), &mut self.app);
         if self.slots[slot].session.is_logged_on() {
             self.crowd.remember(source);
-        }
-    }
-
-    /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
-    fn stranger(&self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
-        let plan = self.doors[door].template_for(id, peer).filter(|_| self.dynamic < DYNAMIC_MAX)?;
-        let is_known = self.slots.iter().any(|slot| slot.session.id() == &plan.settings.id);
-        (!is_known && !plan.is_kept()).then_some(plan)
-    }
-
-    /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
-    /// refusal leaves nothing behind, however many names are tried.
-    fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8]) {
-        let (door, source) = (pending.door(), pending.source());
-        let Ok(session) = plan.try_out() else {
-            // The name cannot stand in a message, or there is no such version.
-            self.refusals.unknown += 1;
-            return pending.close(&mut self.io);
-        };
-        let mut slot = Slot::new(session);
-        self.app.on_create(slot.session.id());
-        let (io, index, app) = (&mut self.io, &mut self.index, &mut self.app);
-        match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
-            Ok(true) => {
-                self.index.reserve(plan.settings.message_fields_max);
-                self.crowd.remember(source);
-                self.dynamic += 1;
-                self.slots.push(slot);
-                self.message_bytes.push(plan.message_bytes_max);
-                let door = &mut self.doors[door];
-                door.sessions.insert(plan.settings.id.clone(), self.slots.len() - 1);
-                door.plans.push(plan);
-                return;
-            }
-            Ok(false) => self.refusals.refused += 1,
-            Err(problem) => {
-                self.refusals.unknown += 1;
-                say(problem);
-            }
-        }
-        self.app.on_discard(&plan.settings.id);
-    }
-
-    /// The session that fits a template of this door. One that another door's template has made is the same session, if it is
-    /// kept in the same place: who somebody is does not depend on where they knock.
-    fn make_from_template(&mut self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<usize> {
-        let plan = self.doors[door].template_for(id, peer)?;
-        let elsewhere = self.doors.iter().find_map(|other| other.made_as(&plan));
-        if let Some(slot) = elsewhere {
-            self.doors[door].sessions.insert(plan.settings.id.clone(), slot);
-            self.doors[door].plans.push(plan);
-            return Some(slot);
-        }
-        if self.dynamic >= DYNAMIC_MAX {
-            return None;
-        }
-        match self.add_acceptor(DoorId(door), plan) {
-            Ok(handle) => {
-                self.dynamic += 1;
-                Some(handle.0)
-            }
-            Err(problem) => {
-                say(problem);
-                None
-            }
         }
     }
 
@@ -395,7 +388,10 @@ impl<A: Application> Engine<A> {
 
     /// Why an initiator's last attempt to connect failed; empty if none did.
     pub fn last_connect_error(&self, handle: Handle) -> &str {
-        self.dialers.iter().find(|dialer| dialer.slot == handle.0).map_or("", |dialer| &dialer.last_error)
+        self.dialers
+            .iter()
+            .find(|dialer| Some(dialer.slot) == self.place(handle))
+            .map_or("", |dialer| &dialer.last_error)
     }
 
     fn reload_certificates(&mut self) {
@@ -412,8 +408,8 @@ impl<A: Application> Engine<A> {
 
     /// Logs everybody out and waits for their answers, for at most `timeout`; then ends what is left.
     pub fn shut_down(&mut self, text: &str, timeout: Duration) {
-        for number in 0..self.slots.len() {
-            self.log_out(Handle(number), text);
+        for slot in &mut self.slots {
+            slot.log_out(&mut self.io, text, &mut self.app);
         }
         self.dialers.drain(..).for_each(|dialer| dialer.abandon(&mut self.io));
         // They belong to doors, which are closed.

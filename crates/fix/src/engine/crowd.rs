@@ -2,6 +2,7 @@
 
 use super::accept::{Fate, LOGON_MAX, Pending, Refusals};
 use super::places::Places;
+use super::seldom::Seldom;
 use super::source::Source;
 use super::wire::Io;
 use crate::decode::Index;
@@ -12,15 +13,12 @@ use rustix::process::{Resource, getrlimit};
 use sidestep_sys::problem::say;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 /// Connections that have not yet logged on, at most; no more than a quarter of the descriptors that the process may have. A
 /// host has a quarter of the places. When all are taken the oldest stranger gives up its place.
 pub const PENDING_MAX: usize = 512;
-/// Those that are looked at in one look: a TLS handshake takes as long as a hundred orders.
-const READY_MAX: usize = 16;
-/// Between two lines about strangers.
-const SAID_EVERY: Duration = Duration::from_secs(10);
+/// Of this many looks, one takes those that have waited longest, known or not: a flood from a known host keeps no newcomer out.
+const LOOKS_PER_TURN: u64 = 4;
 
 /// All of them, the oldest first.
 pub(super) struct Crowd {
@@ -31,13 +29,17 @@ pub(super) struct Crowd {
     /// Members that it cannot tell of.
     unseen: Vec<u64>,
     said: Said,
+    /// When it was said that there are no descriptors.
+    full: Seldom,
+    looks: u64,
+    rounds: u64,
 }
 
 /// What was said about strangers, and when.
 #[derive(Default)]
 struct Said {
     counted: u64,
-    at_ns: Option<u64>,
+    at: Seldom,
     last: Option<Source>,
 }
 
@@ -51,6 +53,9 @@ impl Default for Crowd {
             ready: None,
             unseen: Vec::new(),
             said: Said::default(),
+            full: Seldom::default(),
+            looks: 0,
+            rounds: 0,
         }
     }
 }
@@ -72,7 +77,8 @@ impl Crowd {
     }
 
     /// Takes somebody in; whoever has no place any more goes.
-    pub(super) fn take_in(&mut self, io: &mut Io, pending: Pending, refusals: &mut Refusals) {
+    pub(super) fn take_in(&mut self, io: &mut Io, mut pending: Pending, refusals: &mut Refusals) {
+        pending.looked = self.rounds;
         while let Some(number) = self.places.crowded_out(pending.source()) {
             self.crowd_out(io, number, refusals);
         }
@@ -121,37 +127,54 @@ impl Crowd {
         Some(pending)
     }
 
-    /// Those that have sent something, as many as one look takes.
-    fn numbers(&self) -> Vec<u64> {
-        let mut events = Vec::<Event>::with_capacity(READY_MAX);
-        if let Some(ready) = self.descriptor() {
-            let _ = epoll::wait(ready, spare_capacity(&mut events), Some(&Timespec::default()));
-        }
-        events.iter().map(|event| { event.data }.u64()).chain(self.unseen.iter().copied()).collect()
+    /// A new look, of one or more rounds.
+    pub(super) fn begin_look(&mut self) {
+        self.looks += 1;
     }
 
-    /// Reads what they have sent. `logged_on` is given who has sent a Logon.
-    pub(super) fn poll(
-        &mut self,
-        io: &mut Io,
-        index: &mut Index,
-        mono_ns: u64,
-        refusals: &mut Refusals,
-    ) -> Vec<(Pending, Box<crate::session::SessionId>, Vec<u8>)> {
+    /// A new round: those that may have sent something, in the order in which they are to be looked at. Those of known hosts come
+    /// first, then who has waited for most rounds.
+    pub(super) fn turns(&mut self, io: &mut Io, mono_ns: u64, refusals: &mut Refusals) -> Vec<u64> {
         if self.members.is_empty() {
             return Vec::new();
         }
         self.close_late(io, mono_ns, refusals);
-        let mut logons = Vec::new();
-        for number in self.numbers() {
-            let Some(pending) = self.members.get_mut(&number) else { continue };
-            match pending.poll(io, index, refusals) {
-                Fate::Waits => self.watch_for_room(number),
-                Fate::Gone => self.close(io, number),
-                Fate::Logon(id, first) => logons.extend(self.remove(number).map(|pending| (pending, id, first))),
-            }
+        self.rounds += 1;
+        let mut events = Vec::<Event>::with_capacity(self.members.len().max(1));
+        if let Some(ready) = self.descriptor() {
+            let _ = epoll::wait(ready, spare_capacity(&mut events), Some(&Timespec::default()));
         }
-        logons
+        let ready = events.iter().map(|event| { event.data }.u64());
+        let mut numbers: Vec<u64> = ready.chain(self.unseen.iter().copied()).collect();
+        let known_first = !self.looks.is_multiple_of(LOOKS_PER_TURN);
+        numbers.sort_by_key(|number| {
+            let looked = self.members.get(number).map_or(0, |pending| pending.looked);
+            (known_first && !self.places.is_known(*number), looked, *number)
+        });
+        numbers
+    }
+
+    /// Whether it is in its TLS handshake.
+    pub(super) fn is_handshaking(&self, number: u64) -> bool {
+        self.members.get(&number).is_some_and(Pending::is_handshaking)
+    }
+
+    /// Reads what one of them has sent; gives it away when that is a Logon.
+    pub(super) fn look_at(
+        &mut self,
+        number: u64,
+        io: &mut Io,
+        index: &mut Index,
+        refusals: &mut Refusals,
+    ) -> Option<(Pending, Box<crate::session::SessionId>, Vec<u8>)> {
+        let pending = self.members.get_mut(&number)?;
+        pending.looked = self.rounds;
+        match pending.poll(io, index, refusals) {
+            Fate::Waits => self.watch_for_room(number),
+            Fate::Gone => self.close(io, number),
+            Fate::Logon(id, first) => return self.remove(number).map(|pending| (pending, id, first)),
+        }
+        None
     }
 
     /// A handshake whose answer did not fit the socket goes on when there is room.
@@ -184,14 +207,20 @@ impl Crowd {
     /// One line now and then about those who did not log on.
     pub(super) fn say(&mut self, mono_ns: u64, refusals: Refusals) {
         let counted = refusals.crowd + refusals.silent + refusals.no_logon;
-        let rest = self.said.at_ns.is_some_and(|at_ns| mono_ns < at_ns.saturating_add(SAID_EVERY.as_nanos() as u64));
-        if counted == self.said.counted || rest {
+        if counted == self.said.counted || !self.said.at.is_due(mono_ns) {
             return;
         }
         let more = counted - self.said.counted;
         let last = self.said.last.map_or(String::new(), |source| format!(", the last one from {source}"));
         say(format!("{more} connections were closed that did not log on{last}; {} wait for their Logon", self.len()));
-        (self.said.counted, self.said.at_ns) = (counted, Some(mono_ns));
+        self.said.counted = counted;
+    }
+
+    /// Somebody knocks, and there is no descriptor for a connection.
+    pub(super) fn say_full(&mut self, mono_ns: u64) {
+        if self.full.is_due(mono_ns) {
+            say("no descriptors left: connections wait, and strangers go (see `ulimit -n`)");
+        }
     }
 
     /// The engine ends.

@@ -1,17 +1,18 @@
 //! Metrics over HTTP. One thread, which waits for nobody: who says nothing, sends a byte now and then or does not read holds up
 //! no scrape, and the engine is asked a few times a second at most, however often others ask.
 
+use super::source::Source;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take for its request and for reading the answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
 /// Connections at a time; the oldest goes when another one comes.
 const GUESTS_MAX: usize = 64;
-/// Of one address: one that opens more loses its own.
-const GUESTS_PER_ADDRESS_MAX: usize = 8;
+/// Of one host, which by IPv6 is a network of 64 bits: one that opens more loses its own.
+const GUESTS_PER_HOST_MAX: usize = 8;
 /// Accepted before those who are there are looked after.
 const ACCEPTS_PER_TURN: usize = 16;
 /// The longest request, bytes.
@@ -24,7 +25,7 @@ const REST: Duration = Duration::from_millis(50);
 /// One connection.
 struct Guest {
     stream: TcpStream,
-    address: IpAddr,
+    host: Source,
     end: Instant,
     state: State,
 }
@@ -102,18 +103,18 @@ fn accept(listener: &TcpListener, guests: &mut Vec<Guest>) {
             // Out of descriptors it fails at once, again and again.
             Err(_) => return std::thread::sleep(REST),
         };
-        let address = peer.ip().to_canonical();
+        let host = Source::host(peer.ip()).narrow();
         // In order of their coming: the first that is found is the oldest.
-        let of_address = guests.iter().filter(|guest| guest.address == address).count();
+        let of_host = guests.iter().filter(|guest| guest.host == host).count();
         let oldest = match () {
-            () if of_address >= GUESTS_PER_ADDRESS_MAX => guests.iter().position(|guest| guest.address == address),
+            () if of_host >= GUESTS_PER_HOST_MAX => guests.iter().position(|guest| guest.host == host),
             () if guests.len() >= GUESTS_MAX => Some(0),
             () => None,
         };
         oldest.into_iter().for_each(|oldest| _ = guests.remove(oldest));
         if stream.set_nonblocking(true).is_ok() {
             let state = State::Asking(Vec::new());
-            guests.push(Guest { stream, address, end: Instant::now() + TALK_MAX, state });
+            guests.push(Guest { stream, host, end: Instant::now() + TALK_MAX, state });
         }
     }
 }

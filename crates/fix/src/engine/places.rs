@@ -47,6 +47,11 @@ impl Places {
         }
     }
 
+    /// Whether somebody had logged on from there before this one came.
+    pub(super) fn is_known(&self, number: u64) -> bool {
+        self.taken.get(&number).is_some_and(|seat| seat.is_known)
+    }
+
     /// A place for a newcomer. Those that [`crowded_out`](Self::crowded_out) names have to go before.
     pub(super) fn take(&mut self, source: Source) -> u64 {
         let number = self.next;

@@ -56,6 +56,8 @@ pub(super) struct Slot {
     answering: Option<u64>,
     /// Why the store can no longer be written; the session stays stopped.
     failed: Option<Problem>,
+    /// When its last connection ended, ns.
+    left_ns: u64,
     pub(super) metrics: Metrics,
 }
 
@@ -68,12 +70,18 @@ impl Slot {
             deadline: 0,
             answering: None,
             failed: None,
+            left_ns: 0,
             metrics: Metrics::default(),
         }
     }
 
     pub(super) fn is_connected(&self) -> bool {
         self.line.is_some()
+    }
+
+    /// When its last connection ended, ns.
+    pub(super) fn left_ns(&self) -> u64 {
+        self.left_ns
     }
 
     /// Why the session cannot go on, if it cannot.
@@ -380,7 +388,9 @@ impl Slot {
             line.channel.close(io);
             self.metrics.garbled_bytes += line.framer.counters().garbled_bytes;
         }
-        self.session.disconnected(Now::system(), app);
+        let now = Now::system();
+        self.left_ns = now.mono_ns;
+        self.session.disconnected(now, app);
         self.gate = Gate::default();
         self.deadline = self.session.next_deadline().unwrap_or(u64::MAX);
         if self.failed.is_none()

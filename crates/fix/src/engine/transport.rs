@@ -5,7 +5,7 @@ use super::source::Source;
 use super::wire::{Io, Wire, is_retry, of_tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_link::shm::Acceptor;
-use sidestep_link::{Address, Credentials, Link, Options, Waiting};
+use sidestep_link::{Address, Credentials, Link, Options, SocketFile, Waiting};
 use sidestep_socket::{EngineOptions, Queues, tcp};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::{Problem, cpu};
@@ -86,6 +86,8 @@ pub(super) struct Listening {
     door: Door,
     endpoint: Endpoint,
     options: SocketOptions,
+    /// Removed with the door.
+    _file: Option<SocketFile>,
 }
 
 enum Door {
@@ -122,7 +124,11 @@ impl Listening {
                 Door::Xdp(listener)
             }
         };
-        Ok(Self { door, endpoint, options: options.clone() })
+        let file = match &endpoint {
+            Endpoint::Unix(path) => SocketFile::of(&Address::Unix(path.clone())).map_err(fail)?,
+            _ => None,
+        };
+        Ok(Self { door, endpoint, options: options.clone(), _file: file })
     }
 
     /// Where it listens, with the port that the kernel chose.
@@ -162,15 +168,6 @@ impl Listening {
         match &self.door {
             Door::Socket(socket) => Some(socket.as_fd()),
             Door::Shm(_) | Door::Xdp(_) => None,
-        }
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        if let Endpoint::Unix(path) = &self.endpoint {
-            // The name is ours; without a listener behind it, it only misleads.
-            let _ = std::fs::remove_file(path);
         }
     }
 }

@@ -100,7 +100,8 @@ pub trait Application {
     /// Both Logons are exchanged.
     fn on_logon(&mut self, out: &mut dyn Outbox) {}
 
-    /// A session that a template made for a Logon does not come to be: the Logon was refused, or the session cannot be kept.
+    /// A session that a template made for a Logon does not come to be (the Logon was refused, or the session cannot be kept), or
+    /// is let go, as there are too many and it has been disconnected for longest. At its next Logon it is made again.
     /// What [`on_create`](Self::on_create) began for it can go.
     fn on_discard(&mut self, id: &SessionId) {}
 

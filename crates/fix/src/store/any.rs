@@ -27,6 +27,14 @@ impl AnyStore {
         }
     }
 
+    /// Descriptors that it holds.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Journal(_) => super::journal::DESCRIPTORS,
+        }
+    }
+
     /// Whether something was recorded since the last commit.
     #[inline]
     pub fn is_dirty(&self) -> bool {

@@ -125,3 +125,22 @@ fn delimiters_in_data_fields_of_ones_own_dictionary_are_data() {
     // Who does not know the pair takes the first delimiter for the end.
     assert_eq!(blob(None, b"a\x0158=inside").0, b"a");
 }
+
+#[test]
+fn a_unix_door_leaves_the_socket_of_its_successor() {
+    let folder = tempdir().unwrap();
+    let endpoint = Endpoint::Unix(folder.path().join("fix.sock"));
+    let open = || {
+        let mut engine = Engine::new(Exchange::default());
+        engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
+        engine
+    };
+    let Endpoint::Unix(path) = &endpoint else { unreachable!() };
+    let first = open();
+    std::fs::remove_file(path).unwrap();
+    let second = open();
+    drop(first);
+    assert!(path.exists(), "it is another file");
+    drop(second);
+    assert!(!path.exists(), "this one was its own");
+}

@@ -5,6 +5,7 @@ mod crowds;
 mod doors;
 mod ending;
 mod floods;
+mod handshakes;
 mod recovery;
 mod refusals;
 mod strangers;

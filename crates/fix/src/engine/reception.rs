@@ -1,0 +1,75 @@
+//! What those who have not yet logged on get of the thread that trades: all are let in, little is done for them at a time.
+//!
+//! Letting in is not held to the pace of handshakes: in the kernel's backlog everybody waits behind a flood, known or not, while
+//! among those that are let in known hosts go first.
+
+use super::accept::accept;
+use super::core::Engine;
+use crate::clock::Now;
+use crate::session::Application;
+use sidestep_sys::problem::say;
+use std::time::Duration;
+
+/// Rounds of one look, while there is somebody to let in.
+const ROUNDS_MAX: usize = 16;
+/// How long a look may go on before the sessions have their turn again, ns.
+const LOOK_NS_MAX: u64 = Duration::from_millis(1).as_nanos() as u64;
+/// How much of it may go to handshakes and Logons, ns: less than one handshake takes, so that one of them is done in a look.
+const WORK_NS_MAX: u64 = Duration::from_micros(100).as_nanos() as u64;
+
+/// What the look at hand has taken.
+#[derive(Default)]
+struct Spent {
+    work_ns: u64,
+    logons: usize,
+}
+
+impl Spent {
+    fn is_all(&self) -> bool {
+        self.work_ns >= WORK_NS_MAX
+    }
+}
+
+impl<A: Application> Engine<A> {
+    /// One look: lets in who knocks, reads what they say. Returns how much was done.
+    pub(super) fn receive_strangers(&mut self, mono_ns: u64) -> usize {
+        self.crowd.begin_look();
+        let (mut accepted, mut spent, begun_ns) = (0, Spent::default(), Now::system_mono_ns());
+        for _ in 0..ROUNDS_MAX {
+            let let_in = accept(&mut self.io, &mut self.doors, &mut self.crowd, &mut self.refusals, mono_ns);
+            let let_in = let_in.unwrap_or_else(|problem| {
+                say(problem);
+                0
+            });
+            accepted += let_in;
+            self.hear_strangers(mono_ns, &mut spent);
+            if let_in == 0 || Now::system_mono_ns().saturating_sub(begun_ns) >= LOOK_NS_MAX {
+                break;
+            }
+        }
+        accepted + spent.logons
+    }
+
+    /// One round of it. Who is in a handshake, or has logged on when there was time for no more, waits for the next look.
+    fn hear_strangers(&mut self, mono_ns: u64, spent: &mut Spent) {
+        for number in self.crowd.turns(&mut self.io, mono_ns, &mut self.refusals) {
+            let is_handshaking = self.crowd.is_handshaking(number);
+            if is_handshaking && spent.is_all() {
+                continue;
+            }
+            let begun_ns = Now::system_mono_ns();
+            let logon = self.crowd.look_at(number, &mut self.io, &mut self.index, &mut self.refusals);
+            let is_logon = logon.is_some();
+            if let Some((pending, id, first)) = logon {
+                self.take_up(pending, &id, &first, mono_ns);
+                spent.logons += 1;
+            }
+            if is_handshaking || is_logon {
+                spent.work_ns += Now::system_mono_ns().saturating_sub(begun_ns);
+            }
+            if is_logon && spent.is_all() {
+                return;
+            }
+        }
+    }
+}

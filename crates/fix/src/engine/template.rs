@@ -1,0 +1,148 @@
+//! Sessions that templates make when somebody logs on, and that are let go when there are too many.
+
+use super::accept::{DYNAMIC_MAX, Pending};
+use super::core::{Engine, Handle};
+use super::plan::SessionPlan;
+use super::slot::Slot;
+use crate::session::{Application, SessionId};
+use rustix::process::{Resource, getrlimit};
+use sidestep_sys::problem::say;
+use std::net::IpAddr;
+
+/// Half of the descriptors that the process may have. A quarter is for those that have not yet logged on, the rest for connections.
+pub(super) fn store_descriptors_max() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(descriptors / 2).unwrap_or(usize::MAX)
+}
+
+impl<A: Application> Engine<A> {
+    /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
+    pub(super) fn stranger(&self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
+        let plan = self.doors[door].template_for(id, peer).filter(|_| self.has_room())?;
+        let is_known = self.slots.iter().any(|slot| slot.session.id() == &plan.settings.id);
+        (!is_known && !plan.is_kept()).then_some(plan)
+    }
+
+    /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
+    /// refusal leaves nothing behind, however many names are tried.
+    pub(super) fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8], mono_ns: u64) {
+        let (door, source) = (pending.door(), pending.source());
+        let Ok(session) = plan.try_out() else {
+            // The name cannot stand in a message, or there is no such version.
+            self.refusals.unknown += 1;
+            return pending.close(&mut self.io);
+        };
+        let mut slot = Slot::new(session);
+        self.app.on_create(slot.session.id());
+        let (io, index, app) = (&mut self.io, &mut self.index, &mut self.app);
+        match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
+            Ok(true) => {
+                self.crowd.remember(source);
+                self.install(door, plan, slot);
+                return;
+            }
+            Ok(false) => self.refusals.refused += 1,
+            Err(problem) => {
+                self.refusals.unknown += 1;
+                if self.unmade.is_due(mono_ns) {
+                    say(problem);
+                }
+            }
+        }
+        self.app.on_discard(&plan.settings.id);
+    }
+
+    /// The session that fits a template of this door. One that another door's template has made is the same session, if it is
+    /// kept in the same place: who somebody is does not depend on where they knock.
+    pub(super) fn make_from_template(
+        &mut self,
+        door: usize,
+        id: &SessionId,
+        peer: Option<IpAddr>,
+        mono_ns: u64,
+    ) -> Option<usize> {
+        let plan = self.doors[door].template_for(id, peer)?;
+        let elsewhere = self.doors.iter().find_map(|other| other.made_as(&plan));
+        if let Some(slot) = elsewhere {
+            self.doors[door].sessions.insert(plan.settings.id.clone(), slot);
+            self.doors[door].plans.push(plan);
+            return Some(slot);
+        }
+        if !self.has_room() {
+            return None;
+        }
+        match plan.open() {
+            Ok(session) => {
+                self.app.on_create(session.id());
+                Some(self.install(door, plan, Slot::new(session)))
+            }
+            Err(problem) => {
+                if self.unmade.is_due(mono_ns) {
+                    say(problem);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether a template may make one more session, be it in the place of another.
+    fn has_room(&self) -> bool {
+        self.dynamic.len() < DYNAMIC_MAX || self.longest_gone(0).is_some()
+    }
+
+    /// The session that has been disconnected for longest, of those that templates have made and whose store holds so many
+    /// descriptors at least. One that has failed stays stopped, for the operator to see.
+    fn longest_gone(&self, descriptors: usize) -> Option<usize> {
+        let is_gone = |place: &usize| {
+            let slot = &self.slots[*place];
+            !slot.is_connected() && slot.failure().is_none() && slot.session.store().descriptors() >= descriptors
+        };
+        self.dynamic.iter().copied().filter(is_gone).min_by_key(|place| self.slots[*place].left_ns())
+    }
+
+    /// Which session has to make way for one whose store holds so many descriptors.
+    fn to_let_go(&self, descriptors: usize) -> Option<usize> {
+        let held: usize = self.dynamic.iter().map(|place| self.slots[*place].session.store().descriptors()).sum();
+        if descriptors > 0 && held + descriptors > self.store_descriptors_max {
+            // While all are connected, each keeps what it has: the descriptors that are left are theirs, too.
+            return self.longest_gone(1);
+        }
+        (self.dynamic.len() >= DYNAMIC_MAX).then(|| self.longest_gone(0)).flatten()
+    }
+
+    /// Gives a session that a template has made a slot: its own, or that of one that is let go.
+    fn install(&mut self, door: usize, plan: SessionPlan, slot: Slot) -> usize {
+        let place = match self.to_let_go(slot.session.store().descriptors()) {
+            Some(place) => {
+                self.replace(place, slot, &plan);
+                place
+            }
+            None => {
+                self.push(slot, &plan);
+                self.dynamic.push(self.slots.len() - 1);
+                self.slots.len() - 1
+            }
+        };
+        let door = &mut self.doors[door];
+        door.sessions.insert(plan.settings.id.clone(), place);
+        door.plans.push(plan);
+        place
+    }
+
+    /// Lets the session in `place` go: its store is closed, its name is taken off the doors. At its next Logon it is made again.
+    fn replace(&mut self, place: usize, slot: Slot, plan: &SessionPlan) {
+        self.index.reserve(slot.session.settings().message_fields_max);
+        let Handle(number) = self.number();
+        (self.numbers[place], self.message_bytes[place]) = (number, plan.message_bytes_max);
+        let gone = std::mem::replace(&mut self.slots[place], slot);
+        let id = gone.session.id();
+        for door in self.doors.iter_mut().filter(|door| door.sessions.get(id) == Some(&place)) {
+            door.sessions.remove(id);
+            door.plans.retain(|plan| plan.settings.id != *id);
+        }
+        self.app.on_discard(id);
+    }
+}
+
+#[cfg(test)]
+mod tests;
