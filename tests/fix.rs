@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Finished, finish, is_root, run, send_signal, sidestep};
@@ -274,6 +274,14 @@ fn orders_are_sent_by_an_initiators_settings() {
     assert!(none.code == 2 && none.stderr.contains("no initiator"), "{none:?}");
 }
 
+/// The first segment of the only journal below.
+fn first_segment(folder: &Path) -> PathBuf {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let deeper = paths.iter().find(|path| path.is_dir()).map(|folder| first_segment(folder));
+    deeper.unwrap_or_else(|| paths.into_iter().find(|path| path.extension() == Some("journal".as_ref())).unwrap())
+}
+
 #[test]
 fn messages_are_explained_wherever_they_stand() {
     let folder = tempdir().unwrap();
@@ -286,6 +294,18 @@ fn messages_are_explained_wherever_they_stand() {
     assert_eq!(journal.code, 0, "{}", journal.stderr);
     assert!(journal.stdout.contains("sent NewOrderSingle (D) CLIENT -> EXCHANGE, 2"), "{}", journal.stdout);
     assert!(journal.stdout.contains("-- next inbound 5"), "{}", journal.stdout);
+    // A segment that the journal counts on and that is emptied, zeroed or gone is not one that was never used.
+    let segment = first_segment(Path::new(&client));
+    let sound = std::fs::read(&segment).unwrap();
+    let zeroed: Vec<u8> = sound.iter().enumerate().map(|(at, byte)| if at < 4096 { 0 } else { *byte }).collect();
+    for damaged in [Some(zeroed), Some(Vec::new()), None] {
+        match damaged {
+            Some(bytes) => std::fs::write(&segment, bytes).unwrap(),
+            None => std::fs::remove_file(&segment).unwrap(),
+        }
+        let told = run(&["fix", "decode", &client]);
+        assert!(told.code == 1 && told.stdout.contains("  ! "), "{} {}", told.stdout, told.stderr);
+    }
     std::fs::write(&log, "20261121-10:00:00.000 : 8=FIX.4.2|9=49|35=8|34=2|49=A|56=B|150=2|55=IBM|10=000|\nnoise\n")
         .unwrap();
     let explained = run(&["fix", "decode", &log]).stdout;

@@ -4,7 +4,7 @@ use crate::args_fix::Decode as Args;
 use crate::{exit, output};
 use serde_json::json;
 use sidestep_fix::names::Names;
-use sidestep_fix::store::journal::{Kind, read_segment};
+use sidestep_fix::store::journal::{Kind, needed_segments, read_segment};
 use sidestep_fix::transcript::{Skipped, damage, fields, messages};
 use sidestep_report::terminal::clean;
 use sidestep_sys::problem::say;
@@ -85,12 +85,18 @@ impl Printer {
         let entries = std::fs::read_dir(folder);
         let entries = entries.map_err(|error| Problem::failed(format!("cannot read {}", folder.display()), error))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        let needed = needed_segments(folder);
+        paths.extend(needed.iter().filter(|path| !path.exists()).cloned());
         paths.sort();
         for path in paths {
             if path.is_dir() {
                 self.folder(&path)?;
-            } else if path.extension().is_some_and(|ending| ending == "journal") && !is_unused(&path) {
-                self.journal(&path)?;
+            } else if path.extension().is_some_and(|ending| ending == "journal")
+                && (needed.contains(&path) || !is_unused(&path))
+                && let Err(problem) = self.journal(&path)
+            {
+                self.damaged += 1;
+                self.error(&problem.brief())?;
             }
         }
         Ok(())

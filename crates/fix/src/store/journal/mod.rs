@@ -31,6 +31,23 @@ pub use format::Kind;
 pub use reader::{Entry, Segment, read_segment};
 pub use recover::Recovery;
 
+/// The files of the segments that the journal in a folder has, as its manifest says: the oldest to the newest. None where no
+/// manifest can be read, as journals of version 1 have none.
+pub fn needed_segments(folder: &Path) -> Vec<PathBuf> {
+    let facts = Manifest::facts(folder);
+    // One that was closed in order tells how far it is on the disk.
+    let ends = facts.and_then(|facts| facts.oldest.zip(facts.newest.or(facts.synced.map(|(segment, _)| segment))));
+    // A sound journal has fewer; a damaged manifest must not name more than anybody can look for.
+    ends.into_iter()
+        .flat_map(|(oldest, newest)| oldest..=newest)
+        .take(NEEDED_MAX)
+        .map(|number| helper::segment_path(folder, number))
+        .collect()
+}
+
+/// Segments that [`needed_segments`] names at most.
+const NEEDED_MAX: usize = 1 << 16;
+
 use format::NAME_MAX;
 use helper::{Roller, Syncer};
 use index::Index;
