@@ -274,6 +274,24 @@ fn orders_are_sent_by_an_initiators_settings() {
     assert!(none.code == 2 && none.stderr.contains("no initiator"), "{none:?}");
 }
 
+#[test]
+fn a_client_that_is_interrupted_says_how_far_it_came() {
+    let exchange = Exchange::start(&["--listen", "127.0.0.1:0"]);
+    let mut client = sidestep(&["fix", "send", "--to", &exchange.address, "--count", "100000000"]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It is at work when the first answer is there.
+    let mut first = [0];
+    std::io::Read::read_exact(client.stdout.as_mut().unwrap(), &mut first).unwrap();
+    let mut answers = client.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || std::io::copy(&mut answers, &mut std::io::sink()));
+    send_signal(client.id(), "INT");
+    let ended = client.wait_with_output().unwrap();
+    reading.join().unwrap().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    assert!(told.contains(" sent, ") && told.contains(" received, "), "{told}");
+}
+
 /// The first segment of the only journal below.
 fn first_segment(folder: &Path) -> PathBuf {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

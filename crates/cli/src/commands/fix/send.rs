@@ -94,9 +94,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     if !engine.session(handle).is_logged_on() {
         return Err(not_logged_on(&engine, handle, &stop));
     }
-    let mut count = 0;
+    let (mut count, mut failure) = (0, None);
     for draft in drafts {
-        send(&mut engine, handle, &draft, idle, args.wait, &stop)?;
+        failure = send(&mut engine, handle, &draft, idle, args.wait, &stop).err();
+        if failure.is_some() {
+            break;
+        }
         count += 1;
     }
     // Of a file nobody knows how many answers there will be.
@@ -118,7 +121,10 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     if missing > 0 {
         say(format!("{missing} of {expected} answers are missing{why}"));
     }
-    Ok(verdict(missing, app))
+    if stop.load(Ordering::Relaxed) {
+        return Err(Problem::new(Kind::Interrupted, "stopped", "what was not sent or answered by then was given up"));
+    }
+    failure.map_or_else(|| Ok(verdict(missing, app)), Err)
 }
 
 /// Orders that were refused, or that were not answered, are no success.
@@ -217,10 +223,13 @@ fn send(
 ) -> Result<(), Problem> {
     let end = Instant::now() + limit;
     loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Problem::new(Kind::Interrupted, "stopped", "not everything was sent"));
+        }
         let sent = engine.send(handle, &draft.msg_type, |builder| fill(builder, draft));
         match sent {
             Ok(_) => break,
-            Err(SendError::Full) if Instant::now() < end && !stop.load(Ordering::Relaxed) => {
+            Err(SendError::Full) if Instant::now() < end => {
                 wait(engine, idle, NAP, stop, |_| false)?;
             }
             Err(SendError::NotLoggedOn) => {
@@ -228,7 +237,7 @@ fn send(
                 return Err(Problem::failed("cannot send", why));
             }
             Err(SendError::Store(problem)) => return Err(problem),
-            Err(error) => return Err(Problem::failed("cannot send", format!("{error:?}"))),
+            Err(error) => return Err(Problem::failed("cannot send", error)),
         }
     }
     engine.poll();
