@@ -128,5 +128,7 @@ pub(crate) fn cpus_are_a_programs_alone_while_it_runs() {
     assert_eq!(groups().len(), 1);
     let reverted = run(&["tune", "revert"]);
     assert!(reverted.code == 0 && reverted.stdout.contains("left behind"), "{} {}", reverted.stdout, reverted.stderr);
-    assert!(groups().is_empty() && cpu::allowed() == [0, 1]);
+    assert!(groups().is_empty());
+    // The kernel gives the CPU back to each thread a moment after the partition is gone.
+    until("the CPU is everybody's again", || cpu::allowed() == [0, 1]);
 }
