@@ -11,6 +11,9 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+/// Bytes of an answer that a fresh connection takes at once.
+const FITS_ANY_BUFFER: usize = 4096;
+
 /// Connections not yet accepted that the kernel keeps; one is made at a time.
 const BACKLOG: i32 = 16;
 
@@ -88,6 +91,9 @@ fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Resu
         }
     }
     watch.heard()?;
+    if message.len() > FITS_ANY_BUFFER {
+        Watch::bound_sends(link)?;
+    }
     watch.send_all(link, message)?;
     link.flush().and_then(|()| link.shutdown()).map_err(failed)?;
     loop {

@@ -16,6 +16,7 @@ pub(super) fn run(
     service: Duration,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
+    Watch::bound_sends(link)?;
     let switches = cpu::involuntary_switches();
     let mut message = vec![0; request.size as usize];
     let mut received = 0;

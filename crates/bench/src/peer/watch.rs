@@ -1,14 +1,18 @@
 //! When a slice's loop is to give up, and the work that it does before each answer.
 
 use super::control::Control;
+use rustix::io::Errno;
 use sidestep_link::{Link, Waiting, is_retry};
 use sidestep_sys::Problem;
+use socket2::SockRef;
 use std::time::{Duration, Instant};
 
 /// A slice ends after this even if the measuring end keeps sending: nobody holds a CPU of ours for longer at a time.
 pub(super) const SLICE_MAX: Duration = Duration::from_secs(60);
 /// A slice in which nothing comes for so long is over.
 const QUIET_MAX: Duration = Duration::from_secs(3);
+/// A send that blocks comes back after this.
+const SEND_MAX: Duration = Duration::from_millis(200);
 /// A spinning loop reads the clock once in so many turns, to learn whether it should end.
 const TURNS: u32 = 4096;
 
@@ -58,6 +62,16 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
+    /// Makes sends on a link come back now and then that block for want of room, so that [`Watch::send_all`] can look
+    /// (SO_SNDTIMEO). Links of ours never block there.
+    pub(super) fn bound_sends(link: &dyn Link) -> Result<(), Problem> {
+        match SockRef::from(&link.socket()).set_write_timeout(Some(SEND_MAX)) {
+            // The epoll of an engine's queues.
+            Err(error) if error.raw_os_error() == Some(Errno::NOTSOCK.raw_os_error()) => Ok(()),
+            bounded => bounded.map_err(|error| Problem::failed("cannot bound sends", error)),
+        }
+    }
+
     #[cold]
     fn look(&mut self) -> Result<(), Problem> {
         self.turns = 0;
@@ -104,6 +118,7 @@ mod tests {
             // It connects, and never reads.
             let _deaf = connect(&listener.address().unwrap(), &options).unwrap();
             let mut link = listener.accept(Duration::from_secs(60)).unwrap().link;
+            Watch::bound_sends(link.as_ref()).unwrap();
             let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
             let control = Control::over(ours).unwrap();
             let mut watch = Watch::new(&control, waiting);
