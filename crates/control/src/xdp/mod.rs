@@ -3,6 +3,7 @@
 mod entry;
 mod interface;
 mod known;
+mod pinned;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use entry::{ours, theirs};
 use interface::Interface;
 use known::Known;
+use pinned::{pinned, renewed};
 use sidestep_plane::message::{
     Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Refusal, StackFacts, ranges,
 };
@@ -52,6 +54,8 @@ pub(crate) struct Xdp {
     /// Detaches from an interface with its last stack.
     detaches_unused: bool,
     interfaces: BTreeMap<u32, Interface>,
+    /// By how many queues each of them received when the program was attached, where this control has attached it.
+    queues_at_attach: BTreeMap<u32, u32>,
     stacks: BTreeMap<u32, Placed>,
     known: Known,
 }
@@ -68,7 +72,15 @@ impl Xdp {
         let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
         let known = Known::default();
         let (pins_of_all, served) = (pins.to_owned(), served.to_vec());
-        let mut xdp = Self { pins: pins_of_all, served, detaches_unused, interfaces, stacks, known };
+        let mut xdp = Self {
+            pins: pins_of_all,
+            served,
+            detaches_unused,
+            interfaces,
+            queues_at_attach: BTreeMap::new(),
+            stacks,
+            known,
+        };
         for (index, directory) in pinned(pins) {
             match Steering::adopt(&directory, index) {
                 Ok(steering) if steering.is_attached().unwrap_or(false) => {
@@ -138,11 +150,19 @@ impl Xdp {
 
     /// The program on an interface, attached now if it is not yet.
     fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
+        // A veth does not run the program on queues that it was given after it was attached (Linux 6.18).
+        let has_others = self.queues_at_attach.get(&link.index).is_some_and(|queues| *queues != receiving(link));
+        if has_others && self.interfaces.contains_key(&link.index) && !self.is_used(link.index) {
+            self.detach(link.index)
+                .map_err(|problem| Refusal::of(Code::Kernel, format!("cannot serve {}", link.name), &problem))?;
+        }
         if !self.interfaces.contains_key(&link.index) {
             // Who comes first must not choose for those who come later: where the driver can run the program, it does.
             let mode = if mode == Mode::Generic { Mode::Copy } else { mode };
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
+            // An XDP program may give the device more.
+            self.queues_at_attach.insert(link.index, receiving(link));
         }
         let missing = || Refusal::plain(Code::Revoked, format!("cannot serve {}", link.name));
         self.interfaces.get_mut(&link.index).ok_or_else(missing)
@@ -262,22 +282,6 @@ impl Placed {
         let next = format!("open it with every queue, or have {name} receive by fewer: ethtool -L {name}");
         Err(Refusal::new(Code::QueueElsewhere, format!("cannot steer {entry}"), reason).next(next))
     }
-}
-
-/// With the program of this build, where an earlier one has left its own.
-fn renewed(mut steering: Steering) -> Steering {
-    match steering.update_program() {
-        Ok(true) => note(format!("renewed the program on {}", steering.facts().interface)),
-        Ok(false) => {}
-        Err(problem) => say(problem),
-    }
-    steering
-}
-
-/// The directories of interfaces, with their numbers.
-fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir(pins).into_iter().flatten().filter_map(Result::ok);
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
 }
 
 impl Dataplane for Xdp {

@@ -80,6 +80,15 @@ fn a_device_that_is_given_more_queues_takes_its_stacks_back_by_name_and_they_ret
         (engine.queues() == [0, 1, 2, 3] && engine.tcp().listener_path(listener).unwrap().is_accelerated())
             .then_some(())
     });
+    // What came to the kernel's socket before the rule stood is the kernel's.
+    wait("a connection past the kernel", || {
+        let peer = kernel_connect(b, at);
+        let stream = accept(&mut engine, listener);
+        let is_past = engine.tcp().path(stream).unwrap().is_accelerated();
+        drop(poll_until(&mut engine, peer));
+        engine.tcp().close(stream).unwrap();
+        is_past.then_some(())
+    });
     for _ in 0..16 {
         let peer = kernel_connect(b, at);
         let stream = accept(&mut engine, listener);

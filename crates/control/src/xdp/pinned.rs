@@ -1,0 +1,22 @@
+//! What an earlier control has left pinned.
+
+use sidestep_steer::Steering;
+use sidestep_sys::problem::{note, say};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// With the program of this build, where an earlier one has left its own.
+pub(super) fn renewed(mut steering: Steering) -> Steering {
+    match steering.update_program() {
+        Ok(true) => note(format!("renewed the program on {}", steering.facts().interface)),
+        Ok(false) => {}
+        Err(problem) => say(problem),
+    }
+    steering
+}
+
+/// The directories of interfaces, with their numbers.
+pub(super) fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(pins).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
+}
