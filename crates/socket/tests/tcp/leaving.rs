@@ -24,9 +24,16 @@ fn pair(lab: &Lab, is_v6: bool, linger: Duration) -> (Control, Engine, TcpStream
     let mut engine = a.within(|| Engine::open(&options)).unwrap();
     assert_eq!(engine.refusal(), None);
     let server = kernel_listen(b, SocketAddr::new(address(b, is_v6), 0));
-    let stream = connect(a, &mut engine, server.local_addr().unwrap());
-    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    let peer = server.accept().unwrap().0;
+    // While a neighbour is being asked for, or an address is tentative after the link was down, the kernel connects.
+    let (stream, peer) = wait("a connection past the kernel", || {
+        let stream = connect(a, &mut engine, server.local_addr().unwrap());
+        let peer = server.accept().unwrap().0;
+        let is_past = engine.tcp().path(stream).unwrap().is_accelerated();
+        if !is_past {
+            engine.tcp().close(stream).unwrap();
+        }
+        is_past.then_some((stream, peer))
+    });
     peer.set_read_timeout(Some(WATCHDOG)).unwrap();
     (control, engine, stream, peer)
 }
