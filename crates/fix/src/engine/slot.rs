@@ -264,7 +264,10 @@ impl Slot {
             let now = Now::system();
             self.session.on_timer(now, app);
         }
-        let idle = self.session.output().is_empty() && self.session.ending().is_none() && !self.gate.waits;
+        // With TLS the last bytes may be the channel's already.
+        let has_left =
+            self.session.output().is_empty() && !self.line.as_ref().is_some_and(|line| line.channel.wants_write());
+        let idle = has_left && self.session.ending().is_none() && !self.gate.waits;
         if !is_due && idle && !self.session.store().is_dirty() {
             return 0;
         }

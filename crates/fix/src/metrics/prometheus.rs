@@ -65,7 +65,9 @@ const SERIES: &[(&str, &str, bool, Read)] = &[
     ("throttled_total", "Application messages beyond the throttle", true, |s| s.counters.throttled),
     ("sends_refused_total", "Sends refused because too many bytes waited", true, |s| s.counters.full),
     ("messages_held_total", "Messages that waited in the store for room in the output", true, |s| s.counters.held),
-    ("gave_way_total", "Times an initiator read on although its output stood still", true, |s| s.counters.gave_way),
+    ("gave_way_total", "Times a side read on although its output was full and stood still", true, |s| {
+        s.counters.gave_way
+    }),
     ("heartbeats_sent_total", "Heartbeats sent", true, |s| s.counters.heartbeats_sent),
     ("test_requests_sent_total", "TestRequests sent", true, |s| s.counters.test_requests_sent),
     ("resets_total", "Times both sequence numbers became 1", true, |s| s.counters.resets),

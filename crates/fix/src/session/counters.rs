@@ -49,7 +49,7 @@ pub struct Counters {
     pub held: u64,
     /// Answers of the application after our Logout: kept, to be asked for after the next Logon.
     pub kept: u64,
-    /// Times an initiator read on although its output stood still.
+    /// Times a side read on although its output was full and stood still.
     pub gave_way: u64,
     /// Sends refused because too many bytes waited.
     pub full: u64,

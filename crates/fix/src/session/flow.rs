@@ -10,11 +10,12 @@
 //! Answers are what the application sends while it is given a message. They have room of their own, so that who sends on its own
 //! up to the limit goes on reading, and a message that is given to the application can be answered.
 //!
-//! Two sides that both stop reading would wait for each other. Therefore the initiator gives way: when its output has not moved
-//! for [`GIVE_WAY_AFTER`] it takes [`GIVE_WAY_BYTES`] of input all the same, and again, and keeps its answers in the store. So an
-//! acceptor's output always moves, it reads, and the initiator's moves, too. What the initiator keeps meanwhile is bounded; beyond
-//! that, and with a counterparty that reads nothing, SlowConsumerTimeout ends the connection. What was accepted has its number
-//! and is kept: it is asked for after the next Logon.
+//! Two sides that both stop reading would wait for each other. Therefore who is full gives way: when its output has not moved
+//! for a while it takes [`GIVE_WAY_BYTES`] of input all the same, and again, and keeps its answers in the store. An initiator is
+//! first ([`INITIATOR_GIVES_WAY_AFTER`]): so the output of an acceptor of ours always moves, it reads, and the initiator's moves,
+//! too. An acceptor does so later, for programs of another make that read only when they have written everything. What is kept
+//! meanwhile is bounded; beyond that, and with a counterparty that reads nothing, SlowConsumerTimeout ends the connection. What was
+//! accepted has its number and is kept: it is asked for after the next Logon.
 
 use super::application::Application;
 use super::settings::Role;
@@ -26,14 +27,16 @@ use std::time::Duration;
 const OWN_HELD_MAX: usize = 256 << 10;
 /// Bytes that wait in the store when reading stops.
 const INPUT_HELD_MAX: usize = 512 << 10;
-/// Bytes of answers that wait in the store at most: those to what an initiator reads when it gives way, and what one message of
-/// a counterparty can cause.
+/// Bytes of answers that wait in the store at most: those to what is read when giving way, and what one message of a
+/// counterparty can cause.
 const ANSWERS_HELD_MAX: usize = 16 << 20;
 /// Beyond all limits of the application, for the session's own messages.
 const ADMIN_BYTES: usize = 64 << 10;
 
 /// How long an initiator's output stands still before it gives way: short, as nothing is lost where it was not needed.
-const GIVE_WAY_AFTER: Duration = Duration::from_millis(10);
+const INITIATOR_GIVES_WAY_AFTER: Duration = Duration::from_millis(10);
+/// An acceptor's: long enough that an initiator of ours was first.
+const ACCEPTOR_GIVES_WAY_AFTER: Duration = Duration::from_millis(50);
 /// Input that it then takes: what one read brings.
 const GIVE_WAY_BYTES: usize = 64 << 10;
 
@@ -72,7 +75,8 @@ impl<S: Store> Session<S> {
         ANSWERS_HELD_MAX.min(self.store.keeps_bytes())
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether as much waits as may: no more is read unless this side gives way.
+    pub(super) fn is_full(&self) -> bool {
         self.overflows() || self.replays.held_bytes >= INPUT_HELD_MAX.min(self.held_max() / 2)
     }
 
@@ -117,7 +121,7 @@ impl<S: Store> Session<S> {
         self.flow.still_since_ns = self.flow.still_since_ns.map(|_| now_ns);
     }
 
-    /// An initiator whose output stands still reads on.
+    /// Who is full and whose output stands still reads on.
     pub(super) fn give_way(&mut self) {
         self.follow_flow(0);
         if self.give_way_ns().is_some_and(|due_ns| self.now.mono_ns >= due_ns) {
@@ -127,11 +131,15 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// When that is due.
+    /// When that is due. Whatever has filled the output, the time runs from the first look at it: at once.
     pub(super) fn give_way_ns(&self) -> Option<u64> {
-        let may = self.settings.role == Role::Initiator && self.replays.held_bytes < self.held_max() / 2;
-        let since_ns = self.flow.still_since_ns.filter(|_| may && self.flow.credit == 0)?;
-        Some(since_ns.saturating_add(super::timers::nanos(GIVE_WAY_AFTER)))
+        let may = self.flow.credit == 0 && self.is_full() && self.replays.held_bytes < self.held_max() / 2;
+        let after = match self.settings.role {
+            Role::Initiator => INITIATOR_GIVES_WAY_AFTER,
+            Role::Acceptor => ACCEPTOR_GIVES_WAY_AFTER,
+        };
+        let due_ns = |since_ns: u64| since_ns.saturating_add(super::timers::nanos(after));
+        may.then(|| self.flow.still_since_ns.map_or(self.now.mono_ns, due_ns))
     }
 
     /// Tells the application that was refused of room, once half of what it may have waiting has left.

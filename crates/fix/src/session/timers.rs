@@ -144,8 +144,8 @@ impl<S: Store> Session<S> {
             Phase::LogoutSent if answer_due => self.end(End::LogoutTimeout),
             Phase::LogoutSent => self.check_silence(app),
             Phase::LoggedOn => {
-                if !self.takes_input() {
-                    // Who is not read is not silent.
+                if self.is_full() {
+                    // Who is not read is not silent, nor who has not yet read what we have asked.
                     self.timers.heard(now.mono_ns);
                 }
                 self.check_schedule(app);

@@ -60,3 +60,28 @@ fn a_resend_that_goes_on_is_not_slept_over() {
     }
     assert!(chunks > 10, "a MiB leaves in chunks of 64 KiB: {chunks}");
 }
+
+/// Output that the application itself has filled, and of which nothing is taken: no message has come since, no timer was due.
+#[test]
+fn who_fills_its_output_itself_gives_way_before_it_is_cut() {
+    let mut settings = SessionSettings::new(Role::Initiator, SessionId::new("FIX.4.4", "US", "THEM"));
+    settings.output_bytes_max = 1;
+    let mut session = Session::new(settings, MemoryStore::new(0), None, Now::default()).unwrap();
+    let now = |mono_ns| Now { utc_ns: 0, mono_ns };
+    session.connected(now(0), &mut Nobody);
+    let (logon, mut index) = (complete("35=A|34=1|49=THEM|52=19700101-00:00:00|56=US|98=0|108=30|"), Index::default());
+    session.on_message(&index.decode(&logon).unwrap(), now(0), &mut Nobody);
+    session.sent(session.output().len(), now(0));
+    for is_taken in [true, false] {
+        assert_eq!(session.send(b"D", now(1), |order| _ = order.str(11, "1")).is_ok(), is_taken);
+    }
+    assert!(!session.takes_input());
+    let mut steps = 0;
+    while !session.takes_input() {
+        let due_ns = session.next_deadline().unwrap();
+        session.on_timer(now(due_ns), &mut Nobody);
+        assert!(session.ending().is_none() && steps < 3, "{:?} after {due_ns} ns", session.ending());
+        steps += 1;
+    }
+    assert_eq!(session.counters().gave_way, 1);
+}
