@@ -95,10 +95,12 @@ fn an_acceptor_with_templates_hosts_and_tls() {
     let config = cfg(
         "[DEFAULT]\nConnectionType=acceptor\nSocketAcceptPort=9876\nAllowedRemoteAddresses=10.0.0.0/8, 192.0.2.7\n\
         SocketCertificateFile=c.pem\nSocketPrivateKeyFile=k.pem\nSocketCAFile=ca.pem\n\
-        [SESSION]\nBeginString=FIX.4.4\nAcceptorTemplate=Y\nSenderCompID=*\nTargetCompID=*\n",
+        [SESSION]\nBeginString=FIX.4.4\nAcceptorTemplate=Y\nSenderCompID=*\nTargetCompID=*\n\
+        MaxDynamicSessions=70\n",
     );
     let session = &config.sessions[0];
     assert!(session.is_template);
+    assert_eq!((session.plan.kept_max, config.notes.len()), (70, 0));
     assert_eq!(session.plan.allowed.len(), 2);
     let Place::Listen { endpoint, tls: Some(tls), .. } = &session.place else { panic!("an acceptor with TLS") };
     assert_eq!(endpoint.to_string(), ":9876");

@@ -70,6 +70,7 @@ fn session(fields: &Fields<'_>) -> Result<SessionConfig, Problem> {
     plan.allowed = place::allowed(fields)?;
     plan.certificates = place::certificates(fields)?;
     fields.number_into("MaxMessageSize", &mut plan.message_bytes_max)?;
+    fields.number_into("MaxDynamicSessions", &mut plan.kept_max)?;
     Ok(SessionConfig { plan, place: place::place(fields, role)?, is_template, dictionary: dictionary(fields)? })
 }
 

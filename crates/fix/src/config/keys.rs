@@ -345,6 +345,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("JournalAcceptLoss", Full),
     ("MaxMessageSize", Full),
     ("MaxMessageFields", Full),
+    ("MaxDynamicSessions", Full),
     ("RejectDetails", Full),
     ("FurtherCertificateFiles", Full),
     ("ClientCertificateNames", Full),

@@ -46,11 +46,13 @@ pub struct Refusals {
     pub taken: u64,
     /// A template would have made a session for them, but their Logon was refused. They get no answer.
     pub refused: u64,
+    /// As many sessions are kept as templates may make: see [`SessionPlan::kept_max`]. They get a Logout.
+    pub sessions: u64,
 }
 
 impl Refusals {
     /// Each reason's name and count.
-    pub fn by_reason(self) -> [(&'static str, u64); 7] {
+    pub fn by_reason(self) -> [(&'static str, u64); 8] {
         [
             ("address", self.address),
             ("crowd", self.crowd),
@@ -59,6 +61,7 @@ impl Refusals {
             ("unknown", self.unknown),
             ("taken", self.taken),
             ("refused", self.refused),
+            ("sessions", self.sessions),
         ]
     }
 }

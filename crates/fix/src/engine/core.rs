@@ -6,6 +6,7 @@ use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
 use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
+use super::quota::Quota;
 use super::seldom::Seldom;
 use super::slot::Slot;
 use super::template::store_descriptors_max;
@@ -67,6 +68,8 @@ pub struct Engine<A> {
     pub(super) dynamic: Vec<usize>,
     /// Descriptors that these may hold before the first is let go.
     pub(super) store_descriptors_max: usize,
+    /// What they keep on the disk.
+    pub(super) quota: Quota,
     /// When it was said why a template makes no session.
     pub(super) unmade: Seldom,
     pub(super) refusals: Refusals,
@@ -94,6 +97,7 @@ impl<A: Application> Engine<A> {
             next_number: 0,
             dynamic: Vec::new(),
             store_descriptors_max: store_descriptors_max(),
+            quota: Quota::default(),
             unmade: Seldom::default(),
             refusals: Refusals::default(),
             chores_at: 0,
@@ -146,7 +150,7 @@ impl<A: Application> Engine<A> {
     /// Sessions that are made when somebody logs on whose name fits: `*` in the plan's session stands for any name. At
     /// most [`DYNAMIC_MAX`](super::DYNAMIC_MAX) are there at a time, and journals take half of the process's descriptors at
     /// most: then the one that has been disconnected for longest is let go. A journal stays on the disk and is opened at the next
-    /// Logon; what was kept in memory is forgotten.
+    /// Logon; what was kept in memory is forgotten. A new name beyond [`SessionPlan::kept_max`] is refused by a Logout.
     pub fn add_template(&mut self, door: DoorId, plan: SessionPlan) {
         self.doors[door.0].templates.push(plan);
     }

@@ -1,13 +1,16 @@
 //! What a session is made of: its settings, where it is kept, who may connect to it.
 
+use super::accept::DYNAMIC_MAX;
 use super::certificate::CertificateName;
 use crate::clock::Now;
 use crate::session::{Session, SessionId, SessionSettings, Validate};
 use crate::store::journal::{Journal, Options};
 use crate::store::{AnyStore, MemoryStore, Store};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustls::pki_types::CertificateDer;
 use sidestep_sys::Problem;
 use std::fmt::Write;
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +31,25 @@ pub enum StorePlan {
 }
 
 impl StorePlan {
+    /// Whether sessions can be kept there.
+    fn check(&self, setting: &str) -> Result<(), Problem> {
+        let Self::Journal { folder, .. } = self else { return Ok(()) };
+        let named = folder.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+        // Where it is missing it will be made.
+        let Some(there) = named.into_iter().find(|path| path.exists()) else { return Ok(()) };
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        let fault = match accessat(CWD, there, access, AtFlags::EACCESS) {
+            _ if !there.is_dir() => io::ErrorKind::NotADirectory.into(),
+            Err(error) => io::Error::from(error),
+            Ok(()) => return Ok(()),
+        };
+        Err(Problem::failed(
+            format!("cannot keep sessions in {}", folder.display()),
+            format!("{}: {fault}", there.display()),
+        )
+        .next(format!("choose a folder that this user may write to ({setting})")))
+    }
+
     /// Opens a damaged journal, too, if `yes` says so or the plan has said so before.
     pub fn accept_loss(&mut self, yes: bool) {
         if let Self::Journal { options, .. } = self {
@@ -52,7 +74,13 @@ pub struct SessionPlan {
     pub certificates: Vec<CertificateName>,
     /// The longest message taken, bytes.
     pub message_bytes_max: usize,
+    /// Sessions that templates keep in the folder of the store: a Logon by a name that is not yet there is refused beyond them.
+    /// "MaxDynamicSessions", [`KEPT_MAX_DEFAULT`]
+    pub kept_max: usize,
 }
+
+/// Sessions that templates keep on the disk, unless told otherwise: as many as are there at a time. Each takes two segments, 8 MiB.
+pub const KEPT_MAX_DEFAULT: usize = DYNAMIC_MAX;
 
 impl SessionPlan {
     /// A session kept in memory, with every other setting as it is by default.
@@ -64,7 +92,18 @@ impl SessionPlan {
             allowed: Vec::new(),
             certificates: Vec::new(),
             message_bytes_max: crate::frame::MESSAGE_BYTES_MAX,
+            kept_max: KEPT_MAX_DEFAULT,
         }
+    }
+
+    /// Whether the session can be kept, as far as it can be seen without making anything: a template would learn it when somebody logs
+    /// on. `setting` is what names the folder.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_store(&self, setting: &str) -> Result<(), Problem> {
+        // What is there already may be written where nothing can be made.
+        if self.is_kept() { Ok(()) } else { self.store.check(setting) }
     }
 
     /// The same for another counterparty.
@@ -93,6 +132,24 @@ impl SessionPlan {
         let now = Now::system();
         let store = AnyStore::Memory(MemoryStore::new(now.utc_ns));
         Session::new(self.settings.clone(), store, self.validator.clone(), now)
+    }
+
+    /// A session that is to be refused: it keeps nothing.
+    pub(super) fn refused(&self) -> Result<Session<AnyStore>, Problem> {
+        let now = Now::system();
+        let store = AnyStore::Memory(MemoryStore::with_bytes(now.utc_ns, 0));
+        Session::new(self.settings.clone(), store, self.validator.clone(), now)
+    }
+
+    /// Why it is.
+    pub(super) fn too_many(&self, peer: &str) -> Problem {
+        let folder = match &self.store {
+            StorePlan::Journal { folder, .. } => folder.display().to_string(),
+            StorePlan::Memory => "memory".to_owned(),
+        };
+        let why = format!("{} sessions are kept in {folder}, as many as MaxDynamicSessions allows", self.kept_max);
+        Problem::failed(format!("session {} from {peer} is refused", self.settings.id), why)
+            .next("raise it in the file of settings, or remove the folders of sessions that nobody needs")
     }
 
     /// Whether there may be numbers of this session from an earlier time.

@@ -440,6 +440,7 @@ impl Slot {
     }
 }
 
+mod away;
 #[cfg(test)]
 mod flow_tests;
 #[cfg(test)]

@@ -26,6 +26,9 @@ impl<A: Application> Engine<A> {
     /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
     /// refusal leaves nothing behind, however many names are tried.
     pub(super) fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8], mono_ns: u64) {
+        if !self.may_keep_one_more(&plan, mono_ns) {
+            return self.turn_away(pending, &plan, first, mono_ns);
+        }
         let (door, source) = (pending.door(), pending.source());
         let Ok(session) = plan.try_out() else {
             // The name cannot stand in a message, or there is no such version.
@@ -38,6 +41,7 @@ impl<A: Application> Engine<A> {
         match slot.admit(io, index, pending.into_parts(), first, app, |session| plan.keep(session)) {
             Ok(true) => {
                 self.crowd.remember(source);
+                self.note_kept(&plan);
                 self.install(door, plan, slot);
                 return;
             }
@@ -48,6 +52,27 @@ impl<A: Application> Engine<A> {
                     say(problem);
                 }
             }
+        }
+        self.app.on_discard(&plan.settings.id);
+    }
+
+    /// Somebody new who would be admitted, were there not as many sessions on the disk as there may be.
+    fn turn_away(&mut self, pending: Pending, plan: &SessionPlan, first: &[u8], mono_ns: u64) {
+        let Ok(session) = plan.refused() else {
+            self.refusals.unknown += 1;
+            return pending.close(&mut self.io);
+        };
+        let mut slot = Slot::new(session);
+        self.app.on_create(slot.session.id());
+        let parts = pending.into_parts();
+        let peer = parts.2.clone();
+        if slot.turn_away(&mut self.io, &mut self.index, parts, first, &mut self.app) {
+            self.refusals.sessions += 1;
+            if self.unmade.is_due(mono_ns) {
+                say(plan.too_many(&peer));
+            }
+        } else {
+            self.refusals.refused += 1;
         }
         self.app.on_discard(&plan.settings.id);
     }

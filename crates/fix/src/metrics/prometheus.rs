@@ -82,7 +82,7 @@ pub struct Strangers {
     /// They have not yet logged on.
     pub pending: usize,
     /// They were closed: why, and how many.
-    pub refused: [(&'static str, u64); 7],
+    pub refused: [(&'static str, u64); 8],
 }
 
 /// The same for Prometheus.

@@ -1,4 +1,4 @@
-use super::super::{DoorId, Endpoint, SocketOptions, StorePlan};
+use super::super::{DoorId, Endpoint, KEPT_MAX_DEFAULT, SocketOptions, StorePlan, session_folder};
 use super::*;
 use crate::exchange::{Exchange, anyone};
 use crate::session::{Role, SessionSettings};
@@ -18,10 +18,15 @@ fn id(name: &str) -> SessionId {
 }
 
 fn server(folder: Option<&Path>) -> (Engine<Exchange>, DoorId) {
+    server_that_keeps(folder, KEPT_MAX_DEFAULT)
+}
+
+fn server_that_keeps(folder: Option<&Path>, kept_max: usize) -> (Engine<Exchange>, DoorId) {
     let mut engine = Engine::new(Exchange::default());
     let endpoint = Endpoint::parse("127.0.0.1:0").unwrap();
     let door = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
     let mut template = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
+    template.kept_max = kept_max;
     if let Some(folder) = folder {
         let options = Options { segment_bytes: SEGMENT_BYTES_MIN, ..Options::default() };
         template.store = StorePlan::Journal { folder: folder.to_owned(), options };
@@ -38,8 +43,14 @@ fn until(engine: &mut Engine<Exchange>, mut done: impl FnMut(&mut Engine<Exchang
     }
 }
 
-/// Logs on by this name and number; whether the answer is a Logon.
+/// Logs on by this name and number; the connection, if the answer is a Logon.
 fn log_on(engine: &mut Engine<Exchange>, door: DoorId, name: &str, number: u64) -> Option<TcpStream> {
+    let (stream, answer) = knock(engine, door, name, number);
+    answer.contains("|35=A|").then_some(stream)
+}
+
+/// Sends a Logon by this name and number; the connection, and what is answered.
+fn knock(engine: &mut Engine<Exchange>, door: DoorId, name: &str, number: u64) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(engine.endpoint(door).to_string()).unwrap();
     let mut time = [0; 27];
     let length = crate::Now::system().utc().write(Precision::Seconds, &mut time);
@@ -54,8 +65,8 @@ fn log_on(engine: &mut Engine<Exchange>, door: DoorId, name: &str, number: u64) 
         answer = stream.read(&mut bytes).ok();
         answer.is_some()
     });
-    let answer = String::from_utf8_lossy(&bytes[..answer?]).into_owned();
-    answer.contains("\u{1}35=A\u{1}").then_some(stream)
+    let answer = String::from_utf8_lossy(&bytes[..answer.unwrap_or(0)]).replace('\u{1}', "|");
+    (stream, answer)
 }
 
 fn come_and_go(engine: &mut Engine<Exchange>, door: DoorId, name: &str, number: u64) -> Handle {
@@ -132,4 +143,46 @@ fn a_journal_holds_as_many_descriptors_as_are_counted() {
         assert!(Instant::now() < end, "it holds {}", held());
     }
     assert_eq!(held(), DESCRIPTORS);
+}
+
+#[test]
+fn ten_thousand_made_up_names_fill_neither_disk_nor_memory_and_who_is_known_gets_in() {
+    const KNOWN: usize = 5;
+    let folder = tempdir().unwrap();
+    // Those of an earlier process count, too.
+    for number in 0..KNOWN {
+        let (mut engine, door) = server_that_keeps(Some(folder.path()), KNOWN);
+        come_and_go(&mut engine, door, &format!("KNOWN{number}"), 1);
+    }
+    let (mut engine, door) = server_that_keeps(Some(folder.path()), KNOWN);
+    let entries = || std::fs::read_dir(folder.path()).unwrap().count();
+    for number in 0..10_000 {
+        let (stream, answer) = knock(&mut engine, door, &format!("MADEUP{number}"), 1);
+        assert!(answer.contains("|35=5|34=1|") && answer.contains("|58=Too many sessions|"), "{answer}");
+        // Else ten thousand of them would wait in the kernel.
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        if number % 2000 == 1 {
+            let round = u64::try_from(number / 2000).unwrap() + 2;
+            (0..KNOWN).for_each(|known| _ = come_and_go(&mut engine, door, &format!("KNOWN{known}"), round));
+        }
+    }
+    assert_eq!((entries(), engine.slots.len(), engine.pending()), (KNOWN, KNOWN, 0));
+    assert_eq!(engine.refusals().sessions, 10_000);
+    assert!(engine.metrics().contains("connections_refused_total{reason=\"sessions\"} 10000\n"));
+    // Room for one, made by hand.
+    std::fs::remove_dir_all(session_folder(folder.path(), &id("KNOWN0"))).unwrap();
+    until(&mut engine, |engine| log_on(engine, door, "NEW", 1).is_some());
+    assert_eq!(entries(), KNOWN);
+}
+
+#[test]
+fn sessions_with_a_name_of_their_own_in_the_settings_do_not_count() {
+    let folder = tempdir().unwrap();
+    let (mut engine, door) = server_that_keeps(Some(folder.path()), 1);
+    let mut named = SessionPlan::new(SessionSettings::new(Role::Acceptor, id("NAMED")));
+    named.store = StorePlan::Journal { folder: folder.path().to_owned(), options: Options::default() };
+    engine.add_acceptor(door, named).unwrap();
+    come_and_go(&mut engine, door, "FIRST", 1);
+    assert!(log_on(&mut engine, door, "SECOND", 1).is_none());
+    assert!(log_on(&mut engine, door, "NAMED", 1).is_some());
 }
