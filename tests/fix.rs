@@ -208,18 +208,16 @@ fn a_full_disk_ends_the_session_in_order() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_refuses_the_session_by_name() {
+fn a_disk_that_cannot_be_written_is_found_at_the_start() {
     if !is_root() {
         return;
     }
     let folder = tempdir().unwrap();
     let store = folder.path().join("disk");
     std::fs::create_dir(&store).unwrap();
-    let exchange = Exchange::of(on_tmpfs(&store, "ro"));
-    let sent = run(&["fix", "send", "--to", &exchange.address, "--wait", "20s"]);
-    assert_eq!(sent.code, 1);
-    let stopped = exchange.stop("TERM");
-    assert!(stopped.stderr.contains("Read-only file system"), "{}", stopped.stderr);
+    let refused = finish(on_tmpfs(&store, "ro").spawn().unwrap());
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("Read-only file system"), "{}", refused.stderr);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(crate) enum Fix {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "sidestep fix exchange --listen <ADDRESS> [OPTIONS]
+       sidestep fix exchange --cfg <FILE> [OPTIONS]")]
 pub(crate) struct Exchange {
     /// Where to listen: HOST:PORT, unix:PATH, shm:PATH, xdp:INTERFACE:ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", required_unless_present = "cfg")]
@@ -75,6 +77,8 @@ pub(crate) enum Store {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "sidestep fix send --to <ADDRESS> [OPTIONS]
+       sidestep fix send --cfg <FILE> [OPTIONS]")]
 pub(crate) struct Send {
     /// Where to connect: HOST:PORT, unix:PATH, shm:PATH, xdp:INTERFACE:ADDRESS:PORT; others follow if it fails
     #[arg(long, value_name = "ADDRESS", required_unless_present = "cfg", value_delimiter = ',')]

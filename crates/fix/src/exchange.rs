@@ -1,14 +1,16 @@
 //! An exchange that takes every order and fills it at once: for trying a client, for measuring, for learning.
 //!
-//! A NewOrderSingle (35=D) is answered by two ExecutionReports (35=8), New and Filled, which leave in one write. Anything else
-//! is refused as unsupported.
+//! A NewOrderSingle (35=D) is answered by two ExecutionReports (35=8), New and Filled, which leave in one write. One that cannot
+//! be filled as it stands is rejected, also where no dictionary is used. Anything else is refused as unsupported.
 
 use crate::SOH;
 use crate::clock::Now;
+use crate::decode::FieldError;
 use crate::decode::Message;
 use crate::encode::Builder;
-use crate::session::{Application, Outbox, Refusal, SendError, SessionId};
+use crate::session::{Application, Outbox, Refusal, RejectReason, SendError, SessionId};
 use crate::tag;
+use crate::value::is_float;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 
@@ -22,6 +24,7 @@ const LAST_PX: u32 = 31;
 const LAST_QTY: u32 = 32;
 const ORDER_ID: u32 = 37;
 const ORDER_QTY: u32 = 38;
+const ORD_TYPE: u32 = 40;
 const ORD_STATUS: u32 = 39;
 const PRICE: u32 = 44;
 const SIDE: u32 = 54;
@@ -84,8 +87,39 @@ struct Order<'a> {
     time: Option<&'a [u8]>,
 }
 
+/// A number that the field has to hold: no more is asked where no dictionary is.
+fn number<'a>(message: &Message<'a, '_>, tag: u32) -> Result<&'a [u8], Refusal> {
+    let value = message.required(tag)?;
+    if is_float(value) { Ok(value) } else { Err(FieldError::Format(tag).into()) }
+}
+
+fn is_positive(number: &[u8]) -> bool {
+    number[0] != b'-' && number.iter().any(|digit| (b'1'..=b'9').contains(digit))
+}
+
+/// Whether what the exchange goes by can be gone by, whoever has checked the message before.
+fn check(message: &Message<'_, '_>) -> Result<(), Refusal> {
+    let wrong = |tag| Refusal::Session { reason: RejectReason::ValueIncorrect, tag: Some(tag) };
+    if !is_positive(number(message, ORDER_QTY)?) {
+        return Err(wrong(ORDER_QTY));
+    }
+    if !matches!(message.character(SIDE)?, b'1'..=b'9' | b'A'..=b'H') {
+        return Err(wrong(SIDE));
+    }
+    let kind = message.get(ORD_TYPE).map(|_| message.character(ORD_TYPE)).transpose()?;
+    if kind.is_some_and(|kind| !matches!(kind, b'1'..=b'9' | b'A'..=b'Z')) {
+        return Err(wrong(ORD_TYPE));
+    }
+    // Limit and stop limit: an order that has no price is none of them.
+    if message.get(PRICE).is_some() || matches!(kind, Some(b'2' | b'4')) {
+        number(message, PRICE)?;
+    }
+    Ok(())
+}
+
 impl<'a> Order<'a> {
     fn read(message: &Message<'a, '_>, number: u64) -> Result<Self, Refusal> {
+        check(message)?;
         Ok(Self {
             number,
             begin_string: message.begin_string(),

@@ -1,7 +1,8 @@
 //! Finding messages in what people have: logs of QuickFIX, lines copied from a screen, captured bytes.
 //!
-//! Fields may be ended by SOH, `|`, `^A`, or SOH as some viewers show it (U+2401, `<SOH>`). A message begins at `8=FIX`; it ends
-//! by its BodyLength where that leads to `10=`, else at the first `10=` with three digits.
+//! Fields may be ended by SOH, `|`, `^A`, or SOH as some viewers show it (U+2401, `<SOH>`). A message begins at `8=FIX`, or with a
+//! damaged BeginString at an `8=` behind no letter or digit, in whose next field `9=` stands before a digit; it ends by its BodyLength
+//! where that leads to `10=`, else at the first `10=` with three digits.
 
 use crate::SOH;
 
@@ -12,6 +13,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const SEPARATORS: [&[u8]; 5] = [b"\x01", b"|", b"^A", "\u{2401}".as_bytes(), b"<SOH>"];
 /// The longest BeginString.
 const BEGIN_STRING_MAX: usize = 16;
+/// Bytes that tell whether a message begins: `8=`, BeginString, a separator, `9=` and a digit.
+const FRONT_MAX: usize = 2 + BEGIN_STRING_MAX + 5 + 3;
 
 /// What was passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +60,7 @@ fn scan(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(
     let mut at = 0;
     let mut line = 0;
     let mut told = 0;
-    while let Some(found) = find(&text[at..], b"8=FIX").map(|found| at + found) {
+    while let Some(found) = front(text, at, at_end) {
         if let Some(newline) = text[at..found].iter().rposition(|byte| *byte == b'\n') {
             line = at + newline + 1;
         }
@@ -94,12 +97,48 @@ fn scan(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(
         }
     }
     // The beginning of a message may be the end of the text.
-    (if at_end { text.len() } else { text.len().saturating_sub(4).max(at).min(text.len()) }, told)
+    (if at_end { text.len() } else { text.len().saturating_sub(FRONT_MAX).max(at).min(text.len()) }, told)
+}
+
+/// Where the next message begins, from `at` on. Whether one with a damaged BeginString does is not decided before its front is there.
+fn front(text: &[u8], at: usize, at_end: bool) -> Option<usize> {
+    let mut at = at;
+    loop {
+        at += find(text.get(at..)?, b"8=")?;
+        let rest = &text[at..];
+        let is_damaged = || {
+            let is_field = at > 0 && text[at - 1].is_ascii_alphanumeric();
+            !is_field && (at_end || rest.len() >= FRONT_MAX) && is_front(rest)
+        };
+        if rest.starts_with(b"8=FIX") || is_damaged() {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+/// Whether BodyLength follows what stands in BeginString's place.
+fn is_front(text: &[u8]) -> bool {
+    separator(text).is_some_and(|(_, second)| {
+        let has_length =
+            text[second..].strip_prefix(b"9=").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit));
+        has_length && !text[..second].contains(&b'\n')
+    })
+}
+
+/// Whether it has the form of a version of FIX.
+fn is_begin_string(text: &[u8]) -> bool {
+    let version = text.strip_prefix(b"FIXT.").or_else(|| text.strip_prefix(b"FIX."));
+    matches!(version, Some([major, b'.', minor]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
 /// What is wrong with a message whose fields are ended by SOH, one line each.
 pub fn damage(message: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
+    let begin = message.split(|byte| *byte == SOH).next().and_then(|first| first.strip_prefix(b"8="));
+    if let Some(begin) = begin.filter(|begin| !is_begin_string(begin)) {
+        found.push(format!("BeginString (8) is {}, no version of FIX", String::from_utf8_lossy(begin)));
+    }
     let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     let lengths = || {
         let first = message.iter().position(|byte| *byte == SOH)? + 1;
@@ -111,7 +150,8 @@ pub fn damage(message: &[u8]) -> Vec<String> {
         Some((&said[..end], trailer.checked_sub(body)?, trailer))
     };
     let Some((said, length, trailer)) = lengths() else {
-        return vec!["BodyLength (9) is not its second field, or CheckSum (10) is missing".to_owned()];
+        found.push("BodyLength (9) is not its second field, or CheckSum (10) is missing".to_owned());
+        return found;
     };
     if number(said) != Some(length) {
         found.push(format!("BodyLength (9) is {}, and there are {length} bytes", String::from_utf8_lossy(said)));
@@ -127,7 +167,7 @@ pub fn damage(message: &[u8]) -> Vec<String> {
 
 /// How the message at the front of `text` ends its fields, and where its second field begins.
 fn separator(text: &[u8]) -> Option<(&'static [u8], usize)> {
-    (5..text.len().min(2 + BEGIN_STRING_MAX)).find_map(|at| {
+    (2..text.len().min(2 + BEGIN_STRING_MAX)).find_map(|at| {
         let found = SEPARATORS.iter().find(|separator| text[at..].starts_with(separator))?;
         Some((*found, at + found.len()))
     })
@@ -153,7 +193,7 @@ fn next(text: &[u8]) -> Option<usize> {
     let window = &text[..text.len().min(MESSAGE_BYTES_MAX)];
     let mut at = 1;
     loop {
-        at += find(window.get(at..)?, b"8=FIX")?;
+        at = front(window, at, true)?;
         if !window[at - 1].is_ascii_digit() {
             return Some(at);
         }
@@ -292,6 +332,33 @@ mod tests {
         let (mut skipped, mut count) = (Skipped::default(), 0);
         messages(text.as_bytes(), true, &mut skipped, &mut |_, _| count += 1);
         assert_eq!((count, skipped.lines, skipped.cut), (2, 3, 1));
+    }
+
+    #[test]
+    fn a_damaged_begin_string_is_a_damaged_message_and_no_noise() {
+        for begin in ["FIZ.4.4", "fix.4.4", "\u{1b}IX.4.4", "FIX.4", "FI", ""] {
+            let text = format!("20261121 : 8={begin}|9=5|35=0|10=000|\n");
+            for cut in 0..text.len() {
+                let (mut buffer, mut all, mut skipped) = (Vec::new(), Vec::new(), Skipped::default());
+                for (piece, at_end) in [(&text.as_bytes()[..cut], false), (&text.as_bytes()[cut..], true)] {
+                    buffer.extend_from_slice(piece);
+                    let decided = messages(&buffer, at_end, &mut skipped, &mut |_, message| all.push(damage(message)));
+                    buffer.drain(..decided);
+                }
+                assert_eq!((all.len(), skipped.lines, skipped.cut), (1, 0, 0), "{begin} cut at {cut}");
+                assert!(all[0][0].starts_with("BeginString (8) is "), "{:?}", all[0]);
+            }
+        }
+        // Fields of that number's end, words, and what two lines have between them.
+        for noise in
+            ["58=A|9=1|", "x8=FIZ|9=5|35=0|10=000|", "8=FIZ.4.4|35=0|10=000|", "8=\nFIZ|9=5|10=000|", "8=a|9=x|"]
+        {
+            assert_eq!(found(noise.as_bytes()), [], "{noise}");
+        }
+        let cut = "8=FIZ.4.4|9=70|35=8|\n8=FIX.4.4|9=5|35=0|10=163|\n";
+        let mut skipped = Skipped::default();
+        messages(cut.as_bytes(), true, &mut skipped, &mut |_, _| {});
+        assert_eq!((skipped.cut, found(cut.as_bytes()).len()), (1, 1));
     }
 
     #[test]

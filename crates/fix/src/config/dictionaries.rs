@@ -132,7 +132,9 @@ fn built_in(path: &Path) -> Option<Version> {
 /// The file cannot be read or is no dictionary.
 pub fn read(path: &Path) -> Result<Dictionary, Problem> {
     let fail = |why: &dyn std::fmt::Display| {
-        Problem::failed(format!("cannot use the dictionary {}", path.display()), why).next("set DataDictionary")
+        Problem::failed(format!("cannot use the dictionary {}", path.display()), why).next(
+            "name a dictionary in QuickFIX's XML that this user may read, or none: those of the standard are built in",
+        )
     };
     let xml = sidestep_sys::file::read(path, FILE_BYTES_MAX).map_err(|error| fail(&error))?;
     Dictionary::from_quickfix_xml(&xml).map_err(|problem| fail(&problem.brief()))

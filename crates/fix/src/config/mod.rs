@@ -119,7 +119,10 @@ impl Config {
     /// # Errors
     /// It cannot be read, or not be understood; the line is named.
     pub fn read(path: &Path) -> Result<Self, Problem> {
-        let fail = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot read {}", path.display()), why);
+        let fail = |why: &dyn std::fmt::Display| {
+            Problem::failed(format!("cannot read {}", path.display()), why)
+                .next("name a file of settings that this user may read: QuickFIX's .cfg, or .toml")
+        };
         let text = sidestep_sys::file::read_text(path, FILE_BYTES_MAX).map_err(|error| fail(&error))?;
         let name = path.display().to_string();
         if path.extension().is_some_and(|ending| ending == "toml") {

@@ -11,20 +11,21 @@
 //! | `set SESSION OUT IN` | the next numbers, while nobody is connected |
 //! | `logout SESSION` | a Logout |
 //!
-//! An answer begins with `ok` or `error`, on a line of its own.
+//! An answer begins with `ok` or `error`, on a line of its own; behind an error stands why, and on the next line what to do.
 
 use super::core::{Engine, Handle};
 use super::http;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
+use sidestep_link::{Address, SocketFile};
 use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,8 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub struct AdminSocket {
     requests: Receiver<Request>,
+    /// Removed with the engine.
+    file: Option<SocketFile>,
     /// The address of an HTTP listener.
     pub address: Option<SocketAddr>,
 }
@@ -72,7 +75,7 @@ impl AdminSocket {
     /// For another thread of this process.
     pub fn local() -> (Self, Asker) {
         let (sender, requests) = channel();
-        (Self { requests, address: None }, Asker(sender))
+        (Self { requests, file: None, address: None }, Asker(sender))
     }
 
     /// Listens on a Unix socket that this user alone may connect to.
@@ -80,20 +83,25 @@ impl AdminSocket {
     /// # Errors
     /// The path cannot be had, or others could put something else in its place.
     pub fn unix(path: &Path) -> Result<Self, Problem> {
-        let fail = |error: io::Error| Problem::failed(format!("cannot listen on {}", path.display()), error);
+        let fail = |error: io::Error| {
+            let next = match error.kind() {
+                ErrorKind::AddrInUse => "end the engine that listens there, or choose another path",
+                _ => "choose a path in a folder that only this user can write to",
+            };
+            Problem::failed(format!("cannot listen on {}", path.display()), error).next(next)
+        };
         let listener = UnixListener::from(unix_socket::listen(path, unix_socket::Kind::Stream, BACKLOG).map_err(fail)?);
         listener.set_nonblocking(false).map_err(fail)?;
+        let file = SocketFile::of(&Address::Unix(path.to_owned())).map_err(fail)?;
         let (sender, requests) = channel();
-        let owned: PathBuf = path.to_owned();
         let work = move || {
             for stream in listener.incoming() {
                 // An operator who has gone away needs no answer.
                 let _ = stream.and_then(|stream| talk(&stream, &sender)).inspect_err(rest);
             }
-            let _ = std::fs::remove_file(owned);
         };
         std::thread::Builder::new().name("fix-admin".into()).spawn(work).map_err(fail)?;
-        Ok(Self { requests, address: None })
+        Ok(Self { requests, file, address: None })
     }
 
     /// Answers HTTP's GET with the metrics, whatever the path.
@@ -101,14 +109,17 @@ impl AdminSocket {
     /// # Errors
     /// The address cannot be had.
     pub fn http(address: SocketAddr) -> Result<Self, Problem> {
-        let fail = |error: io::Error| Problem::failed(format!("cannot listen on {address}"), error);
+        let fail = |error: io::Error| {
+            Problem::failed(format!("cannot listen on {address}"), error)
+                .next("choose an address of this host and a port that is free, or 0 for any")
+        };
         let listener = TcpListener::bind(address).map_err(fail)?;
         let local = listener.local_addr().map_err(fail)?;
         let (sender, requests) = channel();
         let render = move || pass_on(&sender, "metrics");
         let work = move || http::serve(&listener, render);
         std::thread::Builder::new().name("fix-metrics".into()).spawn(work).map_err(fail)?;
-        Ok(Self { requests, address: Some(local) })
+        Ok(Self { requests, file: None, address: Some(local) })
     }
 }
 
@@ -176,7 +187,12 @@ pub fn ask(path: &Path, request: &str) -> Result<String, Problem> {
     (&socket).take(ANSWER_BYTES_MAX).read_to_string(&mut answer).map_err(fail)?;
     match answer.split_once('\n') {
         Some(("ok", rest)) => Ok(rest.to_owned()),
-        Some(("error", why)) => Err(Problem::failed(format!("cannot {request}"), why.trim())),
+        Some(("error", words)) => {
+            let (why, next) = words.split_once('\n').unwrap_or((words, ""));
+            let next = next.trim().trim_start_matches("next: ");
+            let problem = Problem::failed(format!("cannot {request}"), why.trim());
+            Err(if next.is_empty() { problem } else { problem.next(next) })
+        }
         _ => Err(fail(ErrorKind::UnexpectedEof.into())),
     }
 }
@@ -185,6 +201,7 @@ impl<A: Application> Engine<A> {
     /// Has requests that come in there answered.
     pub fn serve(&mut self, admin: AdminSocket) {
         self.requests.push(admin.requests);
+        self.admin_files.extend(admin.file);
     }
 
     pub(super) fn answer_requests(&mut self) -> usize {
@@ -234,15 +251,15 @@ impl<A: Application> Engine<A> {
 
     fn named(&self, name: &str) -> Result<Handle, String> {
         let found = self.handles().find(|handle| self.session(*handle).id().to_string() == name);
-        found.ok_or_else(|| format!("there is no session {name}"))
+        found.ok_or_else(|| format!("there is no session {name}\nname it as `sidestep fix sessions` lists it"))
     }
 
     fn set_numbers(&mut self, handle: Handle, outbound: u64, inbound: u64) -> Result<(), String> {
         if self.session(handle).phase() != Phase::Disconnected {
-            return Err("somebody is connected: log out first".to_owned());
+            return Err("somebody is connected\nlog out first".to_owned());
         }
         if outbound == 0 || inbound == 0 {
-            return Err("sequence numbers begin at 1".to_owned());
+            return Err("sequence numbers begin at 1\nname numbers from 1 on".to_owned());
         }
         let done = self.act(handle, |session, _, _| {
             let store = session.store_mut();

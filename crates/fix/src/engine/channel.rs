@@ -3,6 +3,7 @@
 use super::wire::{Io, Wire, is_retry};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, Connection, ServerConnection};
+use sidestep_socket::Path;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 
@@ -75,6 +76,11 @@ impl Channel {
     /// The certificate that the other end has shown, whose chain was checked.
     pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.peer_certificates()?.first()
+    }
+
+    /// Which way it goes, if it is to go past the kernel.
+    pub(super) fn path(&self, io: &mut Io) -> Option<Path> {
+        self.wire.path(io)
     }
 
     /// What becomes readable when there is something to read.

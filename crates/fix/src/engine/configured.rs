@@ -36,6 +36,7 @@ impl<A: Application> Engine<A> {
         doors: &mut Doors,
     ) -> Result<(), Problem> {
         let plan = &session.plan;
+        plan.check_store("FileStorePath")?;
         match &session.place {
             Place::Listen { endpoint, tls, options } => {
                 let door = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), doors)?;

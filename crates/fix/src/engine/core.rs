@@ -19,6 +19,7 @@ use crate::encode::Builder;
 use crate::frame::Framer;
 use crate::session::{Application, Phase, SendError, Session, SessionId};
 use crate::store::AnyStore;
+use sidestep_link::SocketFile;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;
@@ -79,6 +80,7 @@ pub struct Engine<A> {
     mono_ns: u64,
     idle_polls: u32,
     pub(super) requests: Vec<Receiver<Request>>,
+    pub(super) admin_files: Vec<SocketFile>,
 }
 
 impl<A: Application> Engine<A> {
@@ -105,6 +107,7 @@ impl<A: Application> Engine<A> {
             mono_ns: 0,
             idle_polls: POLLS_PER_READING,
             requests: Vec::new(),
+            admin_files: Vec::new(),
         }
     }
 
@@ -120,6 +123,9 @@ impl<A: Application> Engine<A> {
     ) -> Result<DoorId, Problem> {
         let tls = tls.map(Tls::server).transpose()?;
         let listening = Listening::bind(&mut self.io, endpoint, options)?;
+        if let Some(path) = listening.path(&mut self.io) {
+            say(format!("{}: {path}", listening.endpoint()));
+        }
         let door = Door { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
         self.doors.push(door);
         Ok(DoorId(self.doors.len() - 1))

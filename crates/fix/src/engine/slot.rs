@@ -8,7 +8,9 @@ use crate::frame::Framer;
 use crate::metrics::Metrics;
 use crate::session::{Application, Phase, Session};
 use crate::store::AnyStore;
+use sidestep_socket::Path;
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use std::io;
 use std::time::Duration;
 
@@ -133,6 +135,9 @@ impl Slot {
     ) {
         let now = Now::system();
         self.begin(Line::new(parts), index, first, now, app);
+        if first.is_none() || self.session.is_logged_on() {
+            self.tell_of_path(io);
+        }
         self.process(io, index, now, app);
     }
 
@@ -158,8 +163,18 @@ impl Slot {
             self.hang_up(io, app);
             return kept.map(|()| false);
         }
+        self.tell_of_path(io);
         self.process(io, index, now, app);
         Ok(true)
+    }
+
+    /// A connection that was to go past the kernel and does not is said.
+    fn tell_of_path(&mut self, io: &mut Io) {
+        let path = self.line.as_ref().and_then(|line| line.channel.path(io));
+        self.metrics.accelerated = path.is_some_and(Path::is_accelerated);
+        if let Some(Path::Kernel(reason)) = path {
+            say(format!("{} goes by the kernel, {}: {reason}", self.session.id(), self.peer()));
+        }
     }
 
     fn begin<A: Application + ?Sized>(
@@ -387,6 +402,7 @@ impl Slot {
     #[cold]
     pub(super) fn hang_up<A: Application + ?Sized>(&mut self, io: &mut Io, app: &mut A) {
         self.answering = None;
+        self.metrics.accelerated = false;
         if let Some(mut line) = self.line.take() {
             line.channel.close(io);
             self.metrics.garbled_bytes += line.framer.counters().garbled_bytes;

@@ -163,6 +163,15 @@ impl Listening {
         }
     }
 
+    /// Which way connections come, and why, where they are to come past the kernel.
+    pub(super) fn path(&self, io: &mut Io) -> Option<String> {
+        let (Door::Xdp(listener), Some(engine)) = (&self.door, &mut io.xdp) else { return None };
+        let path = engine.tcp().listener_path(*listener).ok()?;
+        // At length, as the reasons of a door are mostly the engine's.
+        let at_length = engine.refusal().filter(|_| !path.is_accelerated()).map(|(_, text)| format!(" ({text})"));
+        Some(format!("{path}{}", at_length.unwrap_or_default()))
+    }
+
     /// What becomes readable when somebody connects; shared memory and what is past the kernel are looked at instead.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.door {

@@ -1,6 +1,7 @@
 //! A connected byte stream of any kind, never waiting.
 
 use sidestep_link::Link;
+use sidestep_socket::Path;
 use sidestep_socket::tcp::{TcpError, TcpStream};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
@@ -69,6 +70,12 @@ impl Wire {
                 }
             }
         }
+    }
+
+    /// Which way the bytes of a stream go that is to go past the kernel; nothing of any other.
+    pub(super) fn path(&self, io: &mut Io) -> Option<Path> {
+        let Self::Xdp(stream) = self else { return None };
+        io.xdp.as_mut()?.tcp().path(*stream).ok()
     }
 
     /// What becomes readable when there is something to read; nothing past the kernel.

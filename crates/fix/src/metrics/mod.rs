@@ -15,6 +15,8 @@ const LONGEST_NS: u64 = 60_000_000_000;
 pub struct Metrics {
     /// Connections taken up.
     pub connections: u64,
+    /// The connection goes past the kernel.
+    pub accelerated: bool,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -34,6 +36,7 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             connections: 0,
+            accelerated: false,
             bytes_in: 0,
             bytes_out: 0,
             writes: 0,

@@ -47,6 +47,7 @@ type Read = fn(&Snapshot<'_>) -> u64;
 /// Name, help, whether it only rises, and where it is read.
 const SERIES: &[(&str, &str, bool, Read)] = &[
     ("logged_on", "1 while messages can be exchanged", false, |s| u64::from(s.logged_on)),
+    ("accelerated", "1 while the connection goes past the kernel", false, |s| u64::from(s.metrics.accelerated)),
     ("next_outbound_seq", "MsgSeqNum of the next message sent", false, |s| s.next_outbound),
     ("next_inbound_seq", "MsgSeqNum expected next", false, |s| s.next_inbound),
     ("connections_total", "Connections taken up", true, |s| s.metrics.connections),

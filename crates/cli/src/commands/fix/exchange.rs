@@ -64,6 +64,7 @@ fn listen(engine: &mut Engine<Exchange>, args: &Args, options: &SocketOptions) -
         let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
         plan.store = store.clone();
         plan.store.accept_loss(args.accept_loss);
+        plan.check_store("--store-path")?;
         engine.add_template(door, plan);
     }
     Ok(())
@@ -105,9 +106,9 @@ fn serve_operators(args: &Args, engine: &mut Engine<Exchange>) -> Result<(), Pro
     Ok(())
 }
 
-/// Where the metrics are to be asked for, if not in a file: what ends in a port is an address.
+/// Where the metrics are to be asked for, if not in a file: what has a colon and no folder is an address.
 fn address(text: &str) -> Result<Option<SocketAddr>, Problem> {
-    if text.rsplit_once(':').is_none_or(|(host, port)| host.contains('/') || port.parse::<u16>().is_err()) {
+    if text.contains('/') || !text.contains(':') {
         return Ok(None);
     }
     let wrong = |why: &dyn std::fmt::Display| {
@@ -153,8 +154,11 @@ mod tests {
     fn metrics_go_to_an_address_or_into_a_file() {
         assert_eq!(address("127.0.0.1:9464").unwrap(), "127.0.0.1:9464".parse().ok());
         assert_eq!(address("localhost:9464").unwrap().map(|address| address.port()), Some(9464));
-        for file in ["metrics.prom", "/run/a:9464/metrics", "./metrics:1", "run:late"] {
+        for file in ["metrics.prom", "/run/a:9464/metrics", "./metrics:1", "./run:late"] {
             assert_eq!(address(file).unwrap(), None, "{file}");
+        }
+        for wrong in ["localhost:metrics", "127.0.0.1:99999", "127.0.0.1:", "::1"] {
+            assert!(address(wrong).unwrap_err().to_string().contains("write ADDRESS:PORT"), "{wrong}");
         }
     }
 }

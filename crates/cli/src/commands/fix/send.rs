@@ -143,6 +143,7 @@ fn connect(
     if let Some(folder) = &args.store_path {
         plan.store = StorePlan::Journal { folder: folder.clone(), options: Options::default() };
         plan.store.accept_loss(args.accept_loss);
+        plan.check_store("--store-path")?;
     }
     let endpoints = args.to.iter().map(|text| Endpoint::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let tls = args.tls_ca.as_ref().map(|authorities| TlsSettings {

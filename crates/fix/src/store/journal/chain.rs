@@ -203,7 +203,7 @@ fn header(path: &Path) -> io::Result<Result<Header, NoHeader>> {
 fn another_session(path: &Path, found: &str, session: &str) -> Problem {
     let why = format!("it is the journal of {found}, not of {session}");
     Problem::failed(format!("cannot use the journal {}", path.display()), why)
-        .next("give each session a folder of its own (FileStorePath)")
+        .next("give each session a folder of its own (FileStorePath, --store-path)")
 }
 
 fn check_header(path: &Path, header: &Header, number: u64, session: &str) -> Result<(), Problem> {

@@ -189,7 +189,7 @@ fn next_segment(state: &State) -> (u64, u64) {
 
 pub(super) fn unusable(folder: &Path, error: impl std::fmt::Display) -> Problem {
     Problem::failed(format!("cannot use {} for a journal", folder.display()), error)
-        .next("choose a folder that this user may write to (FileStorePath)")
+        .next("choose a folder that this user may write to")
 }
 
 /// Has the disk have the names of a folder and of those that it is in, up to that one.
