@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const SAY_EVERY: Duration = Duration::from_secs(10);
 /// What a Logon may take, and a round without a report, before it is called lost: buffers of 4 KiB make TCP slow, not lossy.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A round that takes longer is told of.
+const SLOW: Duration = Duration::from_secs(5);
 /// What the counterparty may take to get in.
 const LOGON_MAX: Duration = Duration::from_secs(1);
 const STRANGERS: usize = 1000;
@@ -124,9 +126,10 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
     let door = server.listen(&endpoint, None, &options)?;
     server.add_acceptor(door, accepting)?;
     let mut client = Engine::new(Client::default());
-    let destinations = Destinations { options, ..Destinations::one(server.endpoint(door).clone()) };
+    let destinations = Destinations { options: options.clone(), ..Destinations::one(server.endpoint(door).clone()) };
     let handle = client.add_initiator(&connecting, destinations)?;
     let (orders, batch) = (random.u64(1..20_000), random.u64(1..20_000));
+    let begun = Instant::now();
     let (mut sent, mut seen, mut limit) = (0, 0, Instant::now() + PATIENCE);
     while client.app().reports < 2 * orders && Instant::now() < limit {
         match random.u8(..8) {
@@ -158,11 +161,14 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
             });
         }
     }
-    if client.app().reports < 2 * orders {
+    let is_lost = client.app().reports < 2 * orders;
+    if is_lost || begun.elapsed() > SLOW {
         // What is needed to look for the reason.
         let server_side = server.handles().next().map(|handle| server.session(handle).counters());
         println!(
-            "lost: {endpoint}, SlowConsumerBytes {bytes}, {orders} orders, batches of {batch}, {sent} sent, {} reports; {:?}; {} {:?}; {server_side:?}",
+            "{} after {:?}: {endpoint}, {options:?}, SlowConsumerBytes {bytes}, {orders} orders, batches of {batch}, {sent} sent, {} reports; {:?}; {} {:?}; {server_side:?}",
+            if is_lost { "lost" } else { "slow" },
+            begun.elapsed(),
             client.app().reports,
             client.app().ends,
             client.session(handle).takes_input(),
