@@ -72,26 +72,30 @@ pub struct Request {
 
 impl Request {
     fn check(&self) -> Result<(), Problem> {
-        let refuse = |what: String, why: String| Err(Problem::usage(what, why));
+        let refuse = |what: String, why: String, next: &str| Err(Problem::usage(what, why).next(next));
         let mut names = HashSet::new();
         if let Some(twice) = self.acceptors.iter().find(|acceptor| !names.insert(&acceptor.name)) {
-            return refuse(format!("two acceptors are called {}", twice.name), "a name stands for one".into());
+            let what = format!("two acceptors are called {}", twice.name);
+            return refuse(what, "a name stands for one".into(), "give them different names by --acceptor");
         }
         if let Some(sessions) = self.sessions.iter().find(|count| !(1..=SESSIONS_MAX).contains(*count)) {
-            return refuse(format!("cannot open {sessions} sessions"), format!("1 to {SESSIONS_MAX}"));
+            let why = format!("1 to {SESSIONS_MAX} are possible");
+            return refuse(format!("cannot open {sessions} sessions"), why, "choose --sessions");
         }
         for load in &self.loads {
             let Load::Paced(interval) = load else { continue };
             if !(INTERVAL_MIN..=INTERVAL_MAX).contains(interval) {
                 let limits = format!("a pace is {INTERVAL_MIN:?} to {INTERVAL_MAX:?}");
-                return refuse(format!("cannot send an order every {interval:?}"), limits);
+                return refuse(format!("cannot send an order every {interval:?}"), limits, "choose --pace");
             }
             if self.waiting != Waiting::Spin {
-                return refuse("cannot keep a pace".into(), "a client that sleeps is late for the next order".into());
+                let why = "a client that sleeps is late for the next order";
+                return refuse("cannot keep a pace".into(), why.into(), "choose --waiting spin, or --pace hot");
             }
         }
         if self.warmup > WARMUP_MAX {
-            return refuse(format!("cannot warm up for {:?}", self.warmup), format!("the limit is {WARMUP_MAX:?}"));
+            let limit = format!("the limit is {WARMUP_MAX:?}");
+            return refuse(format!("cannot warm up for {:?}", self.warmup), limit, "choose a shorter --warmup");
         }
         check_duration(self.duration)
     }
@@ -101,7 +105,9 @@ impl Request {
         let is_known = |name: &&String| self.acceptors.iter().any(|acceptor| acceptor.name == **name);
         match self.against.iter().find(|name| !is_known(name)) {
             Some(name) => {
-                Err(Problem::usage(format!("cannot hold anything against {name}"), "no acceptor is called so"))
+                let names: Vec<&str> = self.acceptors.iter().map(|acceptor| acceptor.name.as_str()).collect();
+                Err(Problem::usage(format!("cannot hold anything against {name}"), "no acceptor is called so")
+                    .next(format!("choose --against from: {}", names.join(", "))))
             }
             None => Ok(()),
         }

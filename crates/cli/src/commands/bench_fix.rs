@@ -30,7 +30,8 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
             return Err(Problem::usage(
                 format!("no acceptor is called {name}"),
                 "--pid and --about belong to an --acceptor",
-            ));
+            )
+            .next(format!("add --acceptor {name}=ADDRESS, or leave them out")));
         }
     }
     let acceptor = |Named { name, value: reach }: &Named<Reach>| Acceptor {
@@ -43,6 +44,10 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
         },
     };
     let is_alone = args.own == ["none"];
+    if is_alone && args.acceptor.is_empty() {
+        return Err(Problem::usage("there is nothing to measure", "--own none, and no other acceptor is named")
+            .next("name one by --acceptor NAME=ADDRESS, or leave --own none out"));
+    }
     let own = Own {
         transports: if is_alone { Vec::new() } else { args.own },
         stores: if is_alone { Vec::new() } else { args.store },
