@@ -74,14 +74,17 @@ fn exec(args: LabExec) -> Result<u8, Problem> {
 
 /// The name of the one lab that is up; `next` is what to do where none is.
 fn only_lab(next: &str) -> Result<String, Problem> {
-    let labs = Lab::list()?;
-    match &labs[..] {
-        [lab] => Ok(lab.name.clone()),
+    choose(&Lab::list()?, next)
+}
+
+/// Labs that a running command has made for itself are not meant by who names none.
+fn choose(labs: &[Listing], next: &str) -> Result<String, Problem> {
+    let is_anybodys = |lab: &&Listing| !matches!(lab.condition, Condition::Owned(_));
+    let names: Vec<&str> = labs.iter().filter(is_anybodys).map(|lab| lab.name.as_str()).collect();
+    match names[..] {
+        [name] => Ok(name.to_owned()),
         [] => Err(Problem::usage("no lab given", "none is up").next(next)),
-        several => {
-            let names: Vec<&str> = several.iter().map(|lab| lab.name.as_str()).collect();
-            Err(Problem::usage("no lab given", "several are up").next(format!("name one of: {}", names.join(", "))))
-        }
+        _ => Err(Problem::usage("no lab given", "several are up").next(format!("name one of: {}", names.join(", ")))),
     }
 }
 
@@ -114,5 +117,30 @@ fn describe(lab: &Listing, text: &mut String) {
     }
     if let Some(wire) = &lab.impairment {
         let _ = writeln!(text, "  wire a to b: {}\n  wire b to a: {}", wire.a_to_b, wire.b_to_a);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lab_of_a_running_command_is_not_taken_for_the_users() {
+        let lab = |name: &str, condition| Listing {
+            name: name.into(),
+            condition,
+            hosts: Vec::new(),
+            checksums: None,
+            impairment: None,
+            wire_pid: None,
+        };
+        let (bench, mine, other) = (
+            lab("bench", Condition::Owned(1)),
+            lab("mine", Condition::Persistent),
+            lab("other", Condition::Stale("its owner has ended".into())),
+        );
+        assert_eq!(choose(&[bench.clone(), mine.clone()], "").unwrap(), "mine");
+        assert!(choose(&[bench], "make one").unwrap_err().next_step().contains("make one"));
+        assert!(choose(&[mine, other], "").unwrap_err().next_step().contains("mine, other"));
     }
 }
