@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use support::run;
+use support::{finish, run};
 
 /// Fails with `code`, and standard error holds every one of `words`.
 fn refuses(arguments: &[&str], code: i32, words: &[&str]) {
@@ -58,9 +58,9 @@ fn rings_that_cannot_be_measured() {
     }
     refuses(&ring(&["--pace", "5s"]), 2, &["every 5s", "100ns to 10ms"]);
     refuses(&ring(&["--pace", "often"]), 2, &["often", "neither `hot` nor a time"]);
-    refuses(&ring(&["--pace", "none", "--no-throughput"]), 2, &["nothing to measure"]);
+    refuses(&ring(&["--pace", "none", "--no-throughput"]), 2, &["nothing to measure", "next: leave one"]);
     refuses(&ring(&["--paths", "ring,rong"]), 2, &["no path \"rong\"", "ring-shm"]);
-    refuses(&ring(&["--room", "0"]), 2, &["rings of 0 bytes"]);
+    refuses(&ring(&["--room", "0"]), 2, &["rings of 0 bytes", "next: give --room within it"]);
     refuses(&ring(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
     refuses(&ring(&["--cpus", "0,0"]), 2, &["between two CPUs", "both ends would be on CPU 0"]);
     refuses(&["bench", "ring-peer", "nonsense"], 2, &["cannot be a far end"]);
@@ -74,6 +74,50 @@ fn unknown_names() {
     refuses(&rr(&["--ladder", "--size", "64,128"]), 2, &["ladder", "one --size"]);
     refuses(&["bench", "fly"], 2, &["fly"]);
     refuses(&[], 2, &["Usage"]);
+}
+
+#[test]
+fn interfaces_that_do_not_exist() {
+    for command in [
+        &["control", "--interface"][..],
+        &["control", "--release"],
+        &["tune", "check", "--interface"],
+        &["tune", "plan", "--interface"],
+        &["tune", "apply", "--interface"],
+        &["tune", "policy", "--interface"],
+        &["tune", "verify", "--place", "loopback", "--interface"],
+    ] {
+        refuses(
+            &[command, &["none0"]].concat(),
+            2,
+            &["none0", "there is none of this name", "next: choose from:", "lo"],
+        );
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    refuses(&["tune", "check", "--policy", "/no/such.toml"], 1, &["/no/such.toml", "next: name a file"]);
+}
+
+#[test]
+fn what_a_lab_cannot_be() {
+    refuses(&["lab", "up", "--mtu", "1279"], 2, &["MTU of 1279", "next: ask for 1280"]);
+    refuses(&["bench", "rr", "--place", "lab", "--mtu", "9217"], 2, &["MTU of 9217", "to 9216"]);
+    refuses(&["bench", "rr", "--to", "192.0.2.1", "--mtu", "9000"], 2, &["--mtu", "--to"]);
+}
+
+#[test]
+fn no_lab_is_there_to_be_entered_or_taken_down() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let told = |arguments: &[&str]| {
+        let mut command = support::sidestep(arguments);
+        let finished = finish(command.env("SIDESTEP_STATE_DIR", folder.path()).spawn().expect("the binary is built"));
+        assert_eq!(finished.code, 2, "{}", finished.stderr);
+        finished.stderr
+    };
+    assert!(told(&["lab", "down"]).contains("none is up\n  next: nothing is left to take down"));
+    assert!(told(&["lab", "exec", "a", "--", "true"]).contains("next: make one with: sidestep lab up"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues, StackFac
 use sidestep_sys::xdp::program::{Filter, Program};
 use sidestep_sys::xdp::{Mode, device};
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
+use sidestep_testkit::wait;
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,23 +23,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Finished, WATCHDOG, finish, is_root, send_signal, sidestep};
 
 /// Tells the helper below where control is.
 const CHILD: &str = "SIDESTEP_TEST_SOCKET";
 const NOBODY: u32 = 65_534;
-
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// A lab whose first host has a control plane, with a state directory of its own.
 struct Place {

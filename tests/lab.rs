@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 use support::{WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
 
@@ -24,6 +27,24 @@ impl Up {
         let arguments: Vec<&str> =
             ["lab", "exec", "--lab", &self.0, host, "--"].into_iter().chain(command.iter().copied()).collect();
         run(&arguments)
+    }
+
+    /// Host a measures against `bench serve` on host b.
+    fn measured(&self, arguments: &[&str]) -> support::Finished {
+        let binary = env!("CARGO_BIN_EXE_sidestep");
+        let serve = ["b", "--", binary, "bench", "serve", "--listen", "198.18.0.2:7411"];
+        let mut server = sidestep(&[&["lab", "exec", "--lab", &self.0][..], &serve].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        let mut told = BufReader::new(server.stderr.take().expect("piped"));
+        let mut line = String::new();
+        told.read_line(&mut line).expect("it says where it listens");
+        assert!(line.contains("198.18.0.2:7411"), "{line}");
+        let measured = self.exec("a", &[&[binary][..], arguments, &["--to", "198.18.0.2", "--json", "-"]].concat());
+        send_signal(server.id(), "INT");
+        assert_eq!(finish(server).code, 0);
+        measured
     }
 }
 
@@ -52,7 +73,7 @@ fn up_exec_status_down() {
     assert!(again.stderr.contains(&name) && again.stderr.contains("next:"), "{}", again.stderr);
     assert_eq!(run(&["lab", "down", &name]).code, 0);
     assert!(!run(&["lab", "status"]).stdout.contains(&name));
-    assert!(!std::path::Path::new(&format!("/run/netns/sidestep-{name}-a")).exists());
+    assert!(!Path::new(&format!("/run/netns/sidestep-{name}-a")).exists());
 }
 
 #[test]
@@ -64,25 +85,46 @@ fn a_bad_wire_is_bad_both_ways_or_one() {
     let lab = Up::new("bad", &["--impair", "delay=20ms", "--impair-back", "delay=30ms"]);
     let status = run(&["lab", "status"]).stdout;
     assert!(status.contains("delay=20ms") && status.contains("delay=30ms"), "{status}");
-    let arguments =
-        ["bench", "rr", "--to", "198.18.0.2", "--paths", "kernel-default", "--duration", "1s", "--json", "-"];
-    let binary = env!("CARGO_BIN_EXE_sidestep");
-    let mut server =
-        sidestep(&["lab", "exec", "--lab", &lab.0, "b", "--", binary, "bench", "serve", "--listen", "198.18.0.2:7411"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary is built");
-    let mut told = BufReader::new(server.stderr.take().expect("piped"));
-    let mut line = String::new();
-    told.read_line(&mut line).expect("it says where it listens");
-    assert!(line.contains("198.18.0.2:7411"), "{line}");
-    let command: Vec<&str> = std::iter::once(binary).chain(arguments).collect();
-    let measured = lab.exec("a", &command);
-    send_signal(server.id(), "INT");
-    assert_eq!(finish(server).code, 0);
+    let measured = lab.measured(&["bench", "rr", "--paths", "kernel-default", "--duration", "1s"]);
     assert_eq!(measured.code, 0, "{}", measured.stderr);
     let min = measured.json()["results"][0]["min"].as_f64().expect("a number");
     assert!(min >= 50e6, "{min} ns through a wire of 20 ms and 30 ms");
+}
+
+#[test]
+fn who_may_not_enter_a_lab_is_told_so() {
+    if !is_root() {
+        return;
+    }
+    let (lab, folder) = (Up::new("deny", &[]), tempfile::tempdir().expect("a temporary folder"));
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let program = folder.path().join("sidestep");
+    support::copy_program(Path::new(env!("CARGO_BIN_EXE_sidestep")), &program);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+    command.args(["lab", "exec", "--lab", &lab.0, "a", "--", "true"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let refused = finish(command.spawn().expect("setpriv is there"));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("no CAP_SYS_ADMIN") && refused.stderr.contains("as root"), "{}", refused.stderr);
+}
+
+/// Its interface would drop them without a word.
+#[test]
+fn datagrams_that_the_peers_interface_does_not_take_are_refused_by_name() {
+    let _turn = my_turn();
+    if !is_root() {
+        return;
+    }
+    let lab = Up::new("mtu", &["--mtu", "9000"]);
+    assert!(lab.exec("a", &["cat", "/sys/class/net/lab0/mtu"]).stdout.contains("9000"));
+    assert_eq!(lab.exec("b", &["ip", "link", "set", "lab0", "mtu", "1500"]).code, 0);
+    let what = ["bench", "sizes", "--transport", "udp", "--sizes", "64,8972", "--paths", "kernel-spin"];
+    let measured = lab.measured(&[&what[..], &["--duration", "60ms"]].concat());
+    assert_eq!(measured.code, 0, "{}", measured.stderr);
+    let document = measured.json();
+    assert_eq!(document["results"].as_array().expect("a list").len(), 1, "{document}");
+    let reason = document["unavailable"][0]["reason"].to_string();
+    assert!(["9000", "1500", "lab0", "at most 1472 bytes"].iter().all(|word| reason.contains(word)), "{reason}");
 }
 
 #[test]

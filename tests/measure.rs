@@ -184,6 +184,7 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let document = finished.json();
     check_schema(&document);
     assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
+    assert!(reasons(&document).contains("lab0 has an MTU of 1500"), "{document}");
     for path in ["xdp-raw", "xdp"] {
         let found: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == path).collect();
         assert_eq!(found.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
@@ -197,6 +198,50 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let mut talkative = sidestep(&["bench", "rr", "--transport=udp", "--paths=xdp", "--duration=20ms", "--json=-"]);
     let told = finish(talkative.env("SIDESTEP_VERBOSE", "1").spawn().expect("the binary is built"));
     assert!(told.code == 0 && told.stderr.contains("attached to lab0"), "{}", told.stderr);
+}
+
+/// Sizes that path xdp was measured with over UDP, and why the others were not.
+fn of_xdp(document: &Value) -> (Vec<f64>, String) {
+    let is_xdp = |row: &&Value| row["path"] == "xdp" && row["transport"] == "udp";
+    let sizes = rows(document).iter().filter(is_xdp).map(|row| number(row, "size")).collect();
+    let unavailable = document["unavailable"].as_array().expect("a list").iter().filter(is_xdp);
+    (sizes, unavailable.map(|row| row["reason"].to_string()).collect())
+}
+
+#[test]
+fn a_lab_carries_datagrams_as_long_as_its_mtu_and_the_result_says_so() {
+    let _turn = my_turn();
+    let run_with = |place: &str, options: &[&str]| {
+        let how = ["--mtu", "9000", "--duration", "60ms", "--json", "-"];
+        run(&[&["bench", "sizes", place][..], options, &how].concat())
+    };
+    let refused = run_with("--place=loopback", &["--paths", "kernel-spin"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("an MTU of 9000") && refused.stderr.contains("--place lab"), "{}", refused.stderr);
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let finished = run_with("--place=lab", &["--sizes", "64,8972,8973", "--paths", "kernel-spin,xdp,xdp-raw"]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    assert_eq!(document["setup"]["mtu"], 9000);
+    let (sizes, reasons) = of_xdp(&document);
+    assert_eq!(sizes, [64.0, 8972.0], "{reasons}");
+    assert!(reasons.contains("up to 8972 bytes") && reasons.contains("lab0 has an MTU of 9000"), "{reasons}");
+    let raw = document["unavailable"].to_string();
+    assert!(raw.contains("frames of one buffer"), "{raw}");
+    for row in rows(&document) {
+        check_row(row);
+        let is_cut = row["transport"] == "udp" && number(row, "size") > 8972.0;
+        assert_eq!(row["notes"].to_string().contains("into 2 fragments"), is_cut, "{row}");
+    }
+    let streams = rows(&document).iter().filter(|row| row["path"] == "xdp" && row["transport"] == "tcp");
+    assert_eq!(streams.count(), 3, "a stream has no longest message: {}", document["unavailable"]);
+    let ipv6 = ["-6", "--transport", "udp", "--sizes", "8952,8953", "--paths", "kernel-spin,xdp"];
+    let (sizes, reasons) = of_xdp(&run_with("--place=lab", &ipv6).json());
+    assert_eq!(sizes, [8952.0], "{reasons}");
+    assert!(reasons.contains("up to 8952 bytes"), "{reasons}");
 }
 
 #[test]
@@ -244,7 +289,9 @@ fn rates_count_what_arrives() {
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     let document = finished.json();
     check_schema(&document);
-    assert_eq!(rows(&document).iter().filter(|row| row["transport"] == "multicast").count(), rows(&document).len() / 2);
+    // What does not keep up at the first rate, on a busy machine, is not asked for the second.
+    let slow = || rows(&document).iter().filter(|row| number(row, "rate_offered") == 1000.0);
+    assert_eq!((slow().count(), slow().filter(|row| row["transport"] == "multicast").count()), (4, 2));
     for row in rows(&document) {
         let detail = &row["rate"];
         assert_eq!(number(row, "lost"), number(detail, "sent") - number(detail, "received"), "{row}");

@@ -236,6 +236,62 @@ fn what_is_read_has_a_limit() {
     }
 }
 
+/// Crates whose errors end on a user's screen, and the kinds of [`Problem`](sidestep_sys::Problem) that need a next step there.
+const TELLS_NEXT: &[(&str, &[&str])] = &[
+    ("cli", &["usage", "failed"]),
+    ("bench", &["usage"]),
+    ("report", &["usage"]),
+    ("testkit", &["usage"]),
+    ("tune", &["usage"]),
+];
+
+#[test]
+fn errors_have_a_next_step() {
+    for (name, kinds) in TELLS_NEXT {
+        for path in files(&root().join("crates").join(name).join("src"), &["rs"]) {
+            // The engine's own commands have rules of their own.
+            if path.to_string_lossy().contains("/commands/fix/") {
+                continue;
+            }
+            let text = read(&path);
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            for kind in *kinds {
+                for (at, call) in code.match_indices(&format!("Problem::{kind}(")) {
+                    let after = after_call(&code[at + call.len()..]).trim_start();
+                    let line = code[..at].lines().count();
+                    assert!(
+                        after.starts_with(".next("),
+                        "{}, line {line}: an error without a next step",
+                        path.display()
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What follows a call whose arguments begin here.
+fn after_call(arguments: &str) -> &str {
+    let (mut depth, mut quoted, mut escaped) = (1, false, false);
+    for (at, character) in arguments.char_indices() {
+        match character {
+            '\\' if quoted && !escaped => {
+                escaped = true;
+                continue;
+            }
+            '"' if !escaped => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &arguments[at + 1..];
+        }
+        escaped = false;
+    }
+    ""
+}
+
 #[test]
 fn every_crate_stands_in_the_architecture() {
     let architecture = read(&root().join("ARCHITECTURE.md"));

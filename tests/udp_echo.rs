@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
-use support::lab::{introduce, socket_on};
+use support::lab::{ask, introduce};
 use support::{WATCHDOG, finish, is_root, send_signal, sidestep};
 
 const MESSAGES: u32 = 200;
@@ -103,22 +103,10 @@ impl Place {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let (mut first, mut rest) = (String::new(), String::new());
         stdout.read_line(&mut first).unwrap();
-        self.ask(at);
+        ask(self.lab.host(Side::B), at, MESSAGES);
         stdout.read_to_string(&mut rest).unwrap();
         assert!(child.wait().unwrap().success(), "{first}{rest}");
         (first, rest)
-    }
-
-    /// The peer: one question at a time, every byte of the answer compared.
-    fn ask(&self, at: SocketAddr) {
-        let peer = socket_on(self.lab.host(Side::B));
-        for number in 0..MESSAGES {
-            let sent: Vec<u8> = (0..number * 7 % 1473).map(|index| (index * 31 + number) as u8).collect();
-            peer.send_to(&sent, at).unwrap();
-            let mut answer = [0; 2048];
-            let (count, from) = peer.recv_from(&mut answer).expect("an answer");
-            assert_eq!((&answer[..count], from), (&sent[..], at), "{number}");
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::lab::{introduce, socket_on};
+use support::lab::{ask, introduce, socket_on};
 use support::{WATCHDOG, finish, is_root, send_signal, sidestep};
 
 const NOBODY: u32 = 65_534;
@@ -132,14 +132,7 @@ fn nobody_echoes_past_the_kernel() {
     let (echo, mut told) = place.start("udp_echo", &[&place.host().interface, &at.to_string()]);
     assert_eq!(line(&mut told), format!("{at} is accelerated (AF_XDP, copy)\n"));
     check_has_no_privilege(&echo);
-    let peer = socket_on(place.lab.host(Side::B));
-    for number in 0..MESSAGES {
-        let sent: Vec<u8> = (0..number * 7 % 1473).map(|index| (index * 31 + number) as u8).collect();
-        peer.send_to(&sent, at).unwrap();
-        let mut answer = [0; 2048];
-        let (count, from) = peer.recv_from(&mut answer).expect("an answer");
-        assert_eq!((&answer[..count], from), (&sent[..], at), "{number}");
-    }
+    ask(place.lab.host(Side::B), at, MESSAGES);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Queues, Reason
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
+pub(crate) use sidestep_testkit::drive as wait;
 use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Child;
-use std::time::Instant;
 
 pub(crate) const PORT: u16 = 7000;
 const MESSAGES: u32 = 100;
@@ -54,17 +54,6 @@ impl Drop for Control {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} does not happen");
-        std::thread::yield_now();
     }
 }
 

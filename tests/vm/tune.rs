@@ -1,13 +1,13 @@
 //! Settings of a host nobody else uses: read, checked, changed, put back.
 
-use crate::support::{WATCHDOG, run, sidestep};
+use crate::support::{run, sidestep};
 use serde_json::Value;
 use sidestep_sys::cpu;
+use sidestep_testkit::wait_until;
 use sidestep_tune::host::{Host, Live};
 use sidestep_tune::place::Place;
 use std::fs;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
 /// Coalescing and rings of an emulated Intel NIC, channels of a veth: over netlink, by the drivers' own code.
 pub(crate) fn settings_of_a_device_are_read_and_set() {
@@ -59,15 +59,6 @@ pub(crate) fn apply_and_revert_leave_every_byte_as_it_was() {
     assert_eq!(plan()["changes"], before["changes"]);
 }
 
-/// Waits for what another process does in its own time.
-fn until(what: &str, happened: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !happened() {
-        assert!(begin.elapsed() < WATCHDOG, "not within {WATCHDOG:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// The groups of `tune run --isolate` that are there.
 fn groups() -> Vec<String> {
     let entries = fs::read_dir("/sys/fs/cgroup").expect("the machine has cgroups").flatten();
@@ -80,7 +71,7 @@ fn alone() -> Child {
     let arguments = ["tune", "run", "--cpu", "1", "--isolate", "--", "sleep", "1000"];
     let child = sidestep(&arguments).spawn().expect("the binary is there");
     let name = format!("/proc/{}/comm", child.id());
-    until("the program runs", || fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n"));
+    wait_until("the program runs", || fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n"));
     child
 }
 
@@ -102,7 +93,7 @@ fn kill(pid: &str) {
 pub(crate) fn cpus_are_a_programs_alone_while_it_runs() {
     assert_eq!(cpu::allowed(), [0, 1]);
     let mut program = alone();
-    until("nobody else may run there", || cpu::allowed() == [0]);
+    wait_until("nobody else may run there", || cpu::allowed() == [0]);
     let checked = run(&["tune", "check", "--cpus", "1", "--json", "-"]).json();
     let findings = checked["findings"].as_array().expect("a list");
     let isolation = findings.iter().find(|finding| finding["id"] == "iso-domain").expect("it is a check");
@@ -112,13 +103,13 @@ pub(crate) fn cpus_are_a_programs_alone_while_it_runs() {
     assert_eq!(groups().len(), 1, "what was refused leaves nothing");
     program.kill().expect("it runs");
     program.wait().expect("it is ours");
-    until("the CPU is everybody's again", || groups().is_empty() && cpu::allowed() == [0, 1]);
+    wait_until("the CPU is everybody's again", || groups().is_empty() && cpu::allowed() == [0, 1]);
 
     let all = run(&["tune", "run", "--cpu", "0-1", "--isolate", "--", "sleep", "0"]);
     assert!(all.code == 1 && all.stderr.contains("leave a CPU"), "{} {}", all.code, all.stderr);
     let missing = run(&["tune", "run", "--cpu", "1", "--isolate", "--", "/no/such/program"]);
     assert_eq!(missing.code, 1, "{}", missing.stderr);
-    until("it is given back where there was no program", || groups().is_empty());
+    wait_until("it is given back where there was no program", || groups().is_empty());
 
     // The keeper is killed, then the program: what is left is taken away by revert.
     let mut program = alone();
@@ -130,5 +121,5 @@ pub(crate) fn cpus_are_a_programs_alone_while_it_runs() {
     assert!(reverted.code == 0 && reverted.stdout.contains("left behind"), "{} {}", reverted.stdout, reverted.stderr);
     assert!(groups().is_empty());
     // The kernel gives the CPU back to each thread a moment after the partition is gone.
-    until("the CPU is everybody's again", || cpu::allowed() == [0, 1]);
+    wait_until("the CPU is everybody's again", || cpu::allowed() == [0, 1]);
 }

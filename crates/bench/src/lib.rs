@@ -7,11 +7,13 @@
 
 mod bypass;
 pub mod compare;
+mod fit;
 pub mod fix;
 mod frames;
 mod host;
 pub mod measure;
 mod message;
+mod mtu;
 pub mod path;
 pub mod peer;
 pub mod place;

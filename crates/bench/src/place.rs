@@ -1,5 +1,6 @@
 //! Where the two ends are: two namespaces of a lab, loopback, or two machines; and how the peer is started there.
 
+use crate::mtu::{self, Mtus};
 use crate::peer::{Allowed, Control, Origin, run};
 use sidestep_report::schema::Host;
 use sidestep_sys::Problem;
@@ -50,6 +51,8 @@ pub struct Ends {
     pub place: &'static str,
     /// The measuring end's interface.
     pub interface: String,
+    /// What the interfaces of both ends carry in one frame.
+    pub mtus: Mtus,
     /// Facts about the peer's host.
     pub peer_host: Host,
     /// The peer's version.
@@ -59,6 +62,30 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Greets the peer, and keeps what it tells of itself.
+    fn meet(
+        mut control: Control,
+        (client, server): (IpAddr, IpAddr),
+        place: &'static str,
+        interface: String,
+        peer: Option<Peer>,
+    ) -> Result<Self, Problem> {
+        let told = control.greet()?;
+        let mtus = Mtus { here: mtu::of_way(client, server), peer: told.mtu, is_ipv6: client.is_ipv6() };
+        Ok(Self {
+            control,
+            client,
+            server,
+            same_host: peer.is_some() || client == server,
+            place,
+            interface,
+            mtus,
+            peer_host: told.host,
+            peer_version: told.version,
+            _peer: peer,
+        })
+    }
+
     /// Whether both ends are in one network namespace.
     pub fn is_one_namespace(&self) -> bool {
         self.client == self.server
@@ -85,7 +112,9 @@ fn lab_ends(lab: &Lab, ipv6: bool, program: &PeerProgram, cpu: u32) -> Result<En
     let addresses = match (ipv6, client.ipv6, server.ipv6) {
         (false, ..) => (client.ipv4.into(), server.ipv4.into()),
         (true, Some(client), Some(server)) => (client.into(), server.into()),
-        (true, ..) => return Err(Problem::failed("cannot use IPv6 in the lab", "this kernel has none")),
+        (true, ..) => {
+            return Err(Problem::failed("cannot use IPv6 in the lab", "this kernel has none").next("leave -6 out"));
+        }
     };
     local_ends("lab", client.interface.clone(), addresses, program, cpu, Some(lab))
 }
@@ -98,7 +127,6 @@ fn local_ends(
     cpu: u32,
     lab: Option<&Lab>,
 ) -> Result<Ends, Problem> {
-    let failed = |error: std::io::Error| Problem::failed("cannot start the peer", error);
     let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     let origin = Origin {
         local: server,
@@ -112,20 +140,21 @@ fn local_ends(
         PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
     };
-    let mut control = Control::over(ours).map_err(failed)?;
-    let (peer_host, peer_version) = control.greet()?;
-    Ok(Ends { control, client, server, same_host: true, place, interface, peer_host, peer_version, _peer: Some(peer) })
+    Ends::meet(Control::over(ours).map_err(failed)?, (client, server), place, interface, Some(peer))
 }
 
 fn remote_ends(address: SocketAddr) -> Result<Ends, Problem> {
-    let mut control = Control::connect(address)?;
-    let (peer_host, peer_version) = control.greet()?;
-    let (client, server) = control
-        .addresses()
-        .ok_or_else(|| Problem::failed(format!("lost the peer at {address}"), "it closed the connection"))?;
+    let control = Control::connect(address)?;
+    let (client, server) = control.addresses().ok_or_else(|| {
+        Problem::failed(format!("lost the peer at {address}"), "it closed the connection")
+            .next("see what the peer printed, and whether its host is up")
+    })?;
     let interface = sidestep_sys::interface::of_address(client).unwrap_or_default();
-    let same_host = client == server;
-    Ok(Ends { control, client, server, same_host, place: "remote", interface, peer_host, peer_version, _peer: None })
+    Ends::meet(control, (client, server), "remote", interface, None)
+}
+
+fn failed(error: std::io::Error) -> Problem {
+    Problem::failed("cannot start the peer", error).next("raise the limits of processes and open files: ulimit -u -n")
 }
 
 /// A peer on this machine; ends with its control connection, and is waited for.
@@ -145,7 +174,7 @@ fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option
         .process_group(0); // Ctrl-C is for the measuring end alone: it ends the peer in order.
     let child = match lab {
         Some(lab) => lab.host(Side::B).spawn(&mut command)?,
-        None => command.spawn().map_err(|error| Problem::failed("cannot start the peer", error))?,
+        None => command.spawn().map_err(failed)?,
     };
     Ok(Peer::Process(child))
 }

@@ -1,6 +1,8 @@
 //! A run: a place, two ends, scenarios one after the other, a document.
 
+use crate::fit::fit;
 use crate::measure::{Bench, Cpus, Work};
+use crate::message;
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
@@ -9,14 +11,13 @@ use crate::scenario::{
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
-use crate::{bypass, frames, message};
 use sidestep_link::Backend;
 use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, channels, cpu};
-use sidestep_testkit::lab::{Lab, Options as LabOptions};
+use sidestep_testkit::lab::{Lab, MTU_USUAL, Options as LabOptions};
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
 use std::net::SocketAddr;
@@ -52,6 +53,8 @@ pub struct Setting {
     pub ipv6: bool,
     /// Transmit and receive queues of each end of a lab.
     pub queues: u32,
+    /// The longest IP packet that the wire of a lab carries in one frame.
+    pub mtu: u32,
     /// What plays the peer on this machine.
     pub program: PeerProgram,
     /// The clock.
@@ -122,16 +125,22 @@ pub(crate) fn between_two_ends(
 ) -> Result<Outcome, Problem> {
     if setting.service_time > crate::peer::SERVICE_TIME_MAX {
         let limit = crate::peer::SERVICE_TIME_MAX;
-        return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}")));
+        return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}"))
+            .next("give a shorter --service-time"));
     }
     // On a thread of its own, because it moves to the lab's namespace and changes its CPUs for good. No descriptor crosses
     // between the threads, so each may have its own table of them.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            own_descriptors().map_err(|error| Problem::failed("cannot measure on a thread of its own", error))?;
+            own_descriptors().map_err(|error| {
+                Problem::failed("cannot measure on a thread of its own", error)
+                    .next("raise the limit of open files: ulimit -n")
+            })?;
             measure(setting, progress, what)
         });
-        thread.join().unwrap_or_else(|_| Err(Problem::failed("cannot measure", "the measuring thread died")))
+        let died =
+            || Problem::failed("cannot measure", "the measuring thread died").next("report this as a bug of sidestep");
+        thread.join().unwrap_or_else(|_| Err(died()))
     })
 }
 
@@ -252,58 +261,6 @@ fn full_speed(
     arms.into_iter().map(|arm| possible(arm.doing(work))).collect()
 }
 
-/// Sets aside what these two ends cannot do.
-pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
-    let ends = bench.ends();
-    let local_only = matches!(arm.target.transport, Transport::Uds | Transport::Shm | Transport::Memory);
-    if arm.target.path.medium == Medium::Frames
-        && let Some(reason) = frames_refusal(bench, arm.target.size)
-    {
-        return arm.refused(reason);
-    }
-    if arm.target.path.medium == Medium::Stack
-        && let Some(reason) = stack_refusal(bench, arm.target.transport, arm.target.size)
-    {
-        return arm.refused(reason);
-    }
-    let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
-    if local_only && !ends.same_host {
-        return arm.refused("both ends must be on one host");
-    }
-    if one_cpu && arm.target.path.waiting == sidestep_link::Waiting::Spin {
-        return arm.refused("both ends spin and there is only one CPU for them");
-    }
-    arm
-}
-
-/// Why bare frames cannot go between these ends.
-fn frames_refusal(bench: &Bench, size: u32) -> Option<String> {
-    let ends = bench.ends();
-    if ends.place != "lab" {
-        return Some(
-            "it attaches an XDP program to the interface, which is done in the lab only (--place lab, as root)".into(),
-        );
-    }
-    if ends.client.is_ipv6() {
-        return Some("its frames are IPv4".into());
-    }
-    (size > frames::SIZE_MAX).then(|| format!("a frame holds messages of up to {} bytes", frames::SIZE_MAX))
-}
-
-/// Why our stack cannot go between these ends.
-pub(crate) fn stack_refusal(bench: &Bench, transport: Transport, size: u32) -> Option<String> {
-    let ends = bench.ends();
-    if ends.place != "lab" {
-        return Some(
-            "it starts a control plane and attaches an XDP program, which is done in the lab only (--place lab, as root)".into(),
-        );
-    }
-    let most = if ends.client.is_ipv6() { bypass::SIZE_MAX_V6 } else { bypass::SIZE_MAX_V4 };
-    let is_stream = transport == Transport::Tcp;
-    (size > most && !is_stream)
-        .then(|| format!("a frame holds messages of up to {most} bytes; larger ones are the kernel's to cut"))
-}
-
 pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {
     let roots = Roots::default();
     let irqs = IrqPins::of(Live::new, Store::usual(), &bench.ends().interface).and_then(|irqs| {
@@ -368,30 +325,37 @@ fn both(cpus: Cpus, same_host: bool) -> Vec<u32> {
 }
 
 fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Problem> {
-    match setting.place {
-        Where::Remote(address) => Ok(Place::Remote(address)),
-        Where::Lab => new_lab(setting.queues),
-        Where::Loopback if setting.queues != 1 => Err(Problem::usage("cannot give loopback queues", "it has none")
-            .next("leave --queues out, or measure in a lab: --place lab")),
-        Where::Loopback => Ok(Place::Loopback),
-        Where::Auto => match new_lab(setting.queues) {
-            Ok(lab) => Ok(lab),
-            // Asked for queues, other than one: loopback would be something else.
-            Err(problem) if setting.queues != 1 => Err(problem),
-            Err(problem) => {
-                notes.push(format!(
-                    "measured over loopback, which skips the device driver: no lab of two hosts here ({}); as root there \
-                     is one",
-                    problem.brief()
-                ));
-                Ok(Place::Loopback)
-            }
-        },
+    match (setting.place, wish_of_lab(setting)) {
+        (Where::Remote(address), _) => Ok(Place::Remote(address)),
+        (Where::Lab, _) => new_lab(setting),
+        (Where::Loopback, Some((flag, wish))) => {
+            Err(Problem::usage(format!("cannot give loopback {wish}"), "only a lab is made for the run")
+                .next(format!("leave {flag} out, or measure in a lab: --place lab")))
+        }
+        (Where::Loopback, None) => Ok(Place::Loopback),
+        // Loopback would be something else than what was asked for.
+        (Where::Auto, Some(_)) => new_lab(setting),
+        (Where::Auto, None) => new_lab(setting).or_else(|problem| {
+            notes.push(format!(
+                "measured over loopback, which skips the device driver: no lab of two hosts here ({}); as root there is one",
+                problem.brief()
+            ));
+            Ok(Place::Loopback)
+        }),
     }
 }
 
-fn new_lab(queues: u32) -> Result<Place, Problem> {
-    Lab::up(&LabOptions { queues, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
+/// What only a lab can be given, if something is: the flag, and the thing.
+fn wish_of_lab(setting: &Setting) -> Option<(&'static str, String)> {
+    if setting.queues != 1 {
+        return Some(("--queues", format!("{} queues", setting.queues)));
+    }
+    (setting.mtu != MTU_USUAL).then(|| ("--mtu", format!("an MTU of {}", setting.mtu)))
+}
+
+fn new_lab(setting: &Setting) -> Result<Place, Problem> {
+    let Setting { queues, mtu, .. } = *setting;
+    Lab::up(&LabOptions { queues, mtu, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
 }
 
 fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {
@@ -412,6 +376,7 @@ fn setup(bench: &Bench) -> Setup {
         server_cpu: bench.cpus.server,
         service_time_ns: bench.service_time_ns,
         queues: channels::receive_queues(&ends.interface).ok().flatten().unwrap_or(0),
+        mtu: ends.mtus.here.unwrap_or(0),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod tune_verify;
 use crate::values::RunFiles;
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sidestep_testkit::lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,7 +97,8 @@ pub(crate) struct Compare {
 
 #[derive(Debug, Args)]
 pub(crate) struct Control {
-    /// Serve these interfaces alone, from the start to the end [default: any, while a program uses it]
+    /// Serve these interfaces alone, attached from the start to the end [default: any, attached from its first program to the
+    /// end]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) interface: Vec<String>,
     /// Users who may bypass the kernel, by number, beside root [default: members of the group sidestep]
@@ -184,6 +186,9 @@ pub(crate) struct LabUp {
     /// Transmit and receive queues of each end
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) queues: u32,
+    /// The longest IP packet that the wire carries in one frame, bytes
+    #[arg(long, default_value_t = MTU_USUAL, value_name = "BYTES")]
+    pub(crate) mtu: u32,
     /// Make the wire bad, both ways: loss=1%,delay=5ms,jitter=1ms,reorder=2%,gap=1ms,duplicate=1%,corrupt=0.1%,
     /// rate=100mbit,seed=7
     #[arg(long, value_name = "SPEC")]

@@ -71,7 +71,9 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
 /// Writes text to standard output. A reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Problem> {
     match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Problem::failed("cannot print", error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Problem::failed("cannot print", error).next("check where standard output goes"))
+        }
         _ => Ok(()),
     }
 }

@@ -43,7 +43,7 @@ use xdp::Xdp;
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Serve these interfaces alone, from the start to the end; any, while it has stacks, where none is named.
+    /// Serve these interfaces alone, from the start to the end; any, from its first stack to the end, where none is named.
     pub interfaces: Vec<String>,
     /// Who may use it.
     pub permit: Permit,

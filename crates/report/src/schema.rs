@@ -195,6 +195,9 @@ pub struct Setup {
     /// Queues that the measuring end's interface receives by; 0 where that is not known.
     #[serde(default)]
     pub queues: u32,
+    /// The longest IP packet that the measuring end's interface takes, bytes; 0 where that is not known.
+    #[serde(default)]
+    pub mtu: u32,
 }
 
 /// One measured distribution with its circumstances.

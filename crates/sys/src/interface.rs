@@ -1,5 +1,6 @@
 //! Network interfaces of the calling thread's namespace.
 
+use crate::Problem;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -27,6 +28,37 @@ pub fn of_address(address: IpAddr) -> Option<String> {
     // SAFETY: the list came from getifaddrs and nothing of it is used after this.
     unsafe { libc::freeifaddrs(list) };
     name
+}
+
+/// The names of all interfaces, as the kernel lists them; none where it cannot be asked.
+pub fn names() -> Vec<String> {
+    // SAFETY: if_nameindex takes nothing; what it returns is freed below.
+    let list = unsafe { libc::if_nameindex() };
+    let mut names = Vec::new();
+    let mut entry = list;
+    // SAFETY: the list ends with an entry whose name is null; until then each name is a NUL-terminated string, and all of them
+    // live as long as the list.
+    unsafe {
+        while !entry.is_null() && !(*entry).if_name.is_null() {
+            names.push(CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+    }
+    if !list.is_null() {
+        // SAFETY: the list came from if_nameindex and nothing of it is used after this.
+        unsafe { libc::if_freenameindex(list) };
+    }
+    names
+}
+
+/// Refuses a name that no interface has.
+pub fn check(name: &str) -> Result<(), Problem> {
+    let present = names();
+    if present.is_empty() || present.iter().any(|one| one == name) {
+        return Ok(());
+    }
+    Err(Problem::usage(format!("cannot use interface {name}"), "there is none of this name")
+        .next(format!("choose from: {}", present.join(", "))))
 }
 
 /// The name of the interface with this index; ENXIO where there is none.
@@ -96,6 +128,16 @@ mod tests {
         assert_eq!(of_address(Ipv4Addr::LOCALHOST.into()).as_deref(), Some("lo"));
         assert_eq!(of_address(Ipv4Addr::new(203, 0, 113, 77).into()), None);
     }
+
+    #[test]
+    fn all_are_listed_and_a_wrong_name_is_told_which_there_are() {
+        assert!(names().contains(&"lo".to_owned()));
+        check("lo").unwrap();
+        let problem = check("none0").unwrap_err();
+        assert_eq!(problem.kind(), crate::Kind::Usage);
+        assert!(problem.to_string().contains("none0") && problem.next_step().contains("lo"), "{problem}");
+    }
+
     #[test]
     fn the_first_interface_is_loopback_and_has_no_address() {
         let name = name_of_index(1).unwrap();

@@ -9,8 +9,10 @@
 pub mod lab;
 mod lingering;
 pub mod vm;
+mod waiting;
 pub mod wire;
 
 pub use lab::{Checksums, Host, Lab, Options, Removal, Side};
 pub use lingering::lingering;
+pub use waiting::{WATCHDOG, drive, wait, wait_until};
 pub use wire::Impairment;

@@ -77,6 +77,7 @@ impl Partition {
         let maker = folder.file_name().and_then(|name| maker(name.to_str()?));
         let maker = maker.ok_or_else(|| {
             Problem::usage(format!("cannot look after {}", folder.display()), "it is not a group of tune run --isolate")
+                .next("use: sidestep tune run --isolate")
         })?;
         Ok(Self { folder: folder.to_owned(), maker })
     }

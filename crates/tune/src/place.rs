@@ -82,7 +82,10 @@ pub struct Place {
 impl Place {
     /// Reads a name. A path that leaves its folder is refused: names also come from files.
     pub fn parse(name: &str) -> Result<Self, Problem> {
-        let refused = |why: &str| Problem::usage(format!("cannot use the place {:?}", shorten(name)), why);
+        let refused = |why: &str| {
+            Problem::usage(format!("cannot use the place {:?}", shorten(name)), why)
+                .next("places are as `sidestep tune explain` shows them, such as sys:kernel/mm/ksm/run")
+        };
         let (scheme, path) = name.split_once(':').ok_or_else(|| refused("it names no kind, such as proc: or sys:"))?;
         let known = Scheme::ALL.into_iter().find(|known| known.name() == scheme);
         let scheme = known.ok_or_else(|| refused("its kind is not known"))?;

@@ -100,7 +100,10 @@ impl Profile {
     /// A file of the user's.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let what = format!("cannot read the policy {}", path.display());
-        let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| Problem::failed(&what, error))?;
+        let failed = |error| {
+            Problem::failed(&what, error).next("name a file that you may read, as `sidestep tune policy` writes it")
+        };
+        let text = file::read_text(path, FILE_BYTES_MAX).map_err(failed)?;
         Self::parse(&text, &path.display().to_string())
     }
 

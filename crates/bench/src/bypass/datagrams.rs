@@ -1,6 +1,7 @@
 //! UDP past the kernel.
 
 use super::{Load, READY_MAX, engine, note};
+use crate::mtu::headers;
 use sidestep_link::Link;
 use sidestep_socket::{Engine, Handle, Path, UdpOptions};
 use sidestep_sys::Problem;
@@ -8,6 +9,9 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+
+/// The header in front of each packet, without a tag.
+const ETHERNET_BYTES: u32 = 14;
 
 /// One end of path `xdp`: an engine with one socket.
 pub(crate) struct StackLink {
@@ -22,9 +26,10 @@ pub(crate) struct StackLink {
 }
 
 impl StackLink {
-    /// Opens an engine on the interface that has `local`, and binds a port of the kernel's choice.
-    pub(crate) fn open(local: IpAddr, load: Load) -> Result<Self, Problem> {
+    /// Opens an engine on the interface that has `local`, for messages of `size` bytes, and binds a port of the kernel's choice.
+    pub(crate) fn open(local: IpAddr, load: Load, size: u32) -> Result<Self, Problem> {
         let mut engine = engine(local, load)?;
+        check_frames(&engine, size + headers(local.is_ipv6()))?;
         let socket = engine.bind(SocketAddr::new(local, 0), &UdpOptions::default())?;
         Ok(Self { engine, socket, heard: socket, group: None, flushes: load == Load::RoundTrips })
     }
@@ -90,6 +95,20 @@ impl StackLink {
     pub(crate) fn note(&self) -> String {
         note(&self.engine)
     }
+}
+
+/// Refuses packets that no frame of the engine holds: they would go by the kernel.
+fn check_frames(engine: &Engine, packet_bytes: u32) -> Result<(), Problem> {
+    let Some(facts) = engine.link() else { return Ok(()) };
+    let most = facts.send_bytes_max.min(facts.receive_bytes_max).saturating_sub(ETHERNET_BYTES);
+    if packet_bytes <= most {
+        return Ok(());
+    }
+    Err(Problem::failed(
+        format!("cannot send packets of {packet_bytes} bytes past the kernel"),
+        format!("frames on {} hold {most}", facts.place),
+    )
+    .next("measure shorter messages, or on Linux 6.6 or later"))
 }
 
 impl Link for StackLink {

@@ -25,11 +25,6 @@ const READY_MAX: Duration = Duration::from_secs(5);
 /// wrong they say in any case.
 const VERBOSE: &str = "SIDESTEP_VERBOSE";
 
-/// The largest message: an Ethernet frame of 1500 bytes less IPv4 and UDP headers. IPv6 takes 20 bytes more.
-pub(crate) const SIZE_MAX_V4: u32 = 1472;
-/// The same over IPv6.
-pub(crate) const SIZE_MAX_V6: u32 = 1452;
-
 /// A control plane for this end, on a thread, from the first slice that needs it to the end of the session. Without an open
 /// stack nothing is attached to any interface.
 pub(crate) struct Plane {

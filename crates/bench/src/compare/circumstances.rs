@@ -87,7 +87,7 @@ fn host_facts(host: &Host) -> [(&'static str, String); 9] {
     ]
 }
 
-fn setup_facts(setup: &Setup) -> [(&'static str, String); 6] {
+fn setup_facts(setup: &Setup) -> [(&'static str, String); 7] {
     let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
     [
         ("place", setup.place.clone()),
@@ -97,5 +97,6 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 6] {
         ("service time, ns", setup.service_time_ns.to_string()),
         // Not told by documents of before there were several: then there was one.
         ("queues", setup.queues.max(1).to_string()),
+        ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not told".into() }),
     ]
 }

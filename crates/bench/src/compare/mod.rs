@@ -1,4 +1,5 @@
-//! Results against each other: better, worse, no measurable difference, not enough data, for every row that all have.
+//! Results against each other: better, worse, no measurable difference, too noisy, not enough data, for every row that all
+//! have.
 //!
 //! Within a run paths are interleaved; two runs are not, and whatever the host did between them is in the difference. A
 //! verdict therefore asks for more than an interval that excludes 1: the whole interval must lie beyond the noise floor.
@@ -14,6 +15,9 @@ use crate::stats::Estimate;
 use serde::Serialize;
 use sidestep_report::schema::{Block, Document, Row, SCHEMA};
 
+/// From this noise floor on "no measurable difference" would say nothing: what takes twice as long would not be seen.
+const FLOOR_USELESS: f64 = 1.0;
+
 /// Slices that a row needs in each run.
 const BLOCKS_MIN: usize = 6;
 
@@ -27,6 +31,8 @@ pub enum Verdict {
     Worse,
     /// The interval reaches into the noise floor.
     NoMeasurableDifference,
+    /// The same, where the floor is so high that a difference of a factor would be beneath it.
+    TooNoisy,
     /// Too few slices in one of the runs.
     NotEnoughData,
 }
@@ -38,6 +44,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::NoMeasurableDifference => "no measurable difference",
+            Self::TooNoisy => "too noisy to tell",
             Self::NotEnoughData => "not enough data",
         }
     }
@@ -110,7 +117,7 @@ impl Comparison {
 
     /// Whether no row could be judged.
     pub fn lacks_data(&self) -> bool {
-        self.rows.iter().all(|row| row.verdict == Verdict::NotEnoughData)
+        self.rows.iter().all(|row| matches!(row.verdict, Verdict::NotEnoughData | Verdict::TooNoisy))
     }
 }
 
@@ -157,6 +164,7 @@ fn compare(key: &str, before: &[Document], after: &[Document]) -> Compared {
         None => Verdict::NotEnoughData,
         Some(Estimate { ci95: [low, _], .. }) if low > 1.0 + noise_floor => Verdict::Worse,
         Some(Estimate { ci95: [_, high], .. }) if high < 1.0 / (1.0 + noise_floor) => Verdict::Better,
+        Some(_) if noise_floor >= FLOOR_USELESS => Verdict::TooNoisy,
         Some(_) => Verdict::NoMeasurableDifference,
     };
     Compared {
@@ -285,7 +293,7 @@ mod tests {
         base.host.noise.yardstick.cache_line_ns = Some(130.0);
         slower.host.noise.yardstick.cache_line_ns = Some(430.0);
         let comparison = Comparison::of(&base, &slower);
-        assert_eq!(comparison.rows[0].verdict, Verdict::NoMeasurableDifference);
+        assert_eq!(comparison.rows[0].verdict, Verdict::TooNoisy);
         assert!(comparison.differences.iter().any(|line| line.contains("130 / 430")), "{:?}", comparison.differences);
     }
 

@@ -25,7 +25,8 @@ impl Run {
     fn of(row: &Row) -> Option<Self> {
         let slices = slices(row)?;
         let error = MEDIAN_ERROR * spread(row) / (slices.len() as f64).sqrt();
-        Some(Self { log: middle(slices)?.ln(), error })
+        // A share of the median: of a logarithm it is as much only while it is small.
+        Some(Self { log: middle(slices)?.ln(), error: error.ln_1p() })
     }
 }
 
@@ -49,7 +50,8 @@ fn estimate(before: &[Run], after: &[Run]) -> Option<(Estimate, f64)> {
     let spread = between.max(within);
     let error = spread * (1.0 / before.len() as f64 + 1.0 / after.len() as f64).sqrt();
     let (log, half) = (other - one, stats::student_t(freedom) * error);
-    Some((Estimate { value: log.exp(), ci95: [(log - half).exp(), (log + half).exp()] }, spread))
+    let ci95 = [(log - half).exp(), (log + half).exp()];
+    ci95.iter().all(|end| end.is_finite()).then_some((Estimate { value: log.exp(), ci95 }, spread))
 }
 
 fn mean(runs: &[Run]) -> Option<f64> {
@@ -85,6 +87,21 @@ mod tests {
 
     fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
         verdicts.iter().filter(|one| **one == verdict).count()
+    }
+
+    #[test]
+    fn runs_that_are_wide_in_themselves_are_too_noisy_and_their_floor_is_a_number_to_read() {
+        let wide = |factor: f64| {
+            let mut document = document(1.0, 8, 0.0, 1);
+            let p50s = [1.0, 1.0, 1.0, 1.0, 1.0, 9e5, 9e5, 9e5];
+            document.results[0].blocks.iter_mut().zip(p50s).for_each(|(block, p50)| block.p50 = p50 * factor);
+            document
+        };
+        let side = [wide(5e3), wide(5.1e3), wide(4.9e3)];
+        let comparison = Comparison::of_runs(&side, &side);
+        assert_eq!(comparison.rows[0].verdict, Verdict::TooNoisy);
+        assert!(comparison.rows[0].noise_floor < 1e6, "{}", comparison.rows[0].noise_floor);
+        assert!(comparison.lacks_data());
     }
 
     #[test]

@@ -12,5 +12,8 @@ pub(crate) use packet::{Address, payload, turn_round};
 /// UDP port of both ends. A lab's hosts have no other program that could be using it.
 pub(crate) const PORT: u16 = 7411;
 
-/// The largest message: an Ethernet frame of 1500 bytes less IPv4 and UDP headers.
-pub(crate) const SIZE_MAX: u32 = 1472;
+/// The longest packet whose frame one buffer holds, and the largest MTU that goes with it: a driver may refuse a program that
+/// does not take several buffers at a larger one.
+pub(crate) const MTU_MAX: u32 = 1500;
+/// The largest message: such a packet less IPv4 and UDP headers.
+pub(crate) const SIZE_MAX: u32 = MTU_MAX - 28;

@@ -89,7 +89,7 @@ impl Bench {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
         self.need_plane()?;
-        let mut link = StackLink::open(self.ends.client, Load::Stream)?;
+        let mut link = StackLink::open(self.ends.client, Load::Stream, target.size)?;
         self.place_thread(true)?;
         let ready = self.ask_sink(target, link.port()?)?;
         let meter = Meter::start(self.watched_cpus());

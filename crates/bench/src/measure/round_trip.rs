@@ -137,7 +137,7 @@ impl Bench {
     /// Opens this end, asks the peer to open the other, and waits until the wire between them carries frames.
     fn open_frames(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
         let (IpAddr::V4(client), IpAddr::V4(server)) = (self.ends.client, self.ends.server) else {
-            return Err(Problem::usage("cannot send bare frames", "they are IPv4"));
+            return Err(Problem::usage("cannot send bare frames", "they are IPv4").next("leave -6 out"));
         };
         let end = End::open(client.into())?;
         let (mac, note) = (end.mac, end.note());
@@ -163,7 +163,7 @@ impl Bench {
         if target.transport == Transport::Tcp {
             return self.open_stream(target);
         }
-        let mut link = StackLink::open(self.ends.client, Load::RoundTrips)?;
+        let mut link = StackLink::open(self.ends.client, Load::RoundTrips, target.size)?;
         self.place_thread(true)?;
         let (port, note) = (link.port()?, link.note());
         let ready = self.ask_echo(target, port, None)?;

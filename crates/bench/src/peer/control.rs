@@ -19,6 +19,16 @@ pub struct Control {
     socket: Socket,
 }
 
+/// What a peer tells of itself.
+pub struct Greeting {
+    /// Facts about its host.
+    pub host: Host,
+    /// Its version.
+    pub version: String,
+    /// The longest IP packet that its interface takes.
+    pub mtu: Option<u32>,
+}
+
 impl Control {
     /// Over a connected stream socket.
     pub fn over(socket: Socket) -> io::Result<Self> {
@@ -51,13 +61,15 @@ impl Control {
         Some((local, peer))
     }
 
-    /// Introduces this end and gives the facts about the other's host and its version.
-    pub fn greet(&mut self) -> Result<(Host, String), Problem> {
+    /// Introduces this end and gives what the other tells of itself.
+    pub fn greet(&mut self) -> Result<Greeting, Problem> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version })
             .map_err(|error| gone(&error))?;
         match self.reply()? {
-            Reply::Hello { protocol, version, host } if protocol == PROTOCOL => Ok((*host, version)),
+            Reply::Hello { protocol, version, host, mtu } if protocol == PROTOCOL => {
+                Ok(Greeting { host: *host, version, mtu })
+            }
             Reply::Hello { protocol, version, .. } => Err(other_version(protocol, &version)),
             other => Err(unexpected(&other)),
         }

@@ -19,5 +19,5 @@ mod sink;
 mod watch;
 
 pub use allowed::Allowed;
-pub use control::Control;
+pub use control::{Control, Greeting};
 pub use session::{Origin, SERVICE_TIME_MAX, run};

@@ -6,7 +6,7 @@ use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Changes whenever a message here changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// First word of the first message, so that a stranger's connection is told apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message either end accepts: the facts about a host fit many times.
@@ -120,6 +120,8 @@ pub enum Reply {
         version: String,
         /// Facts about its host.
         host: Box<Host>,
+        /// The longest IP packet that its interface takes; none where that is not known.
+        mtu: Option<u32>,
     },
     /// The slice may begin.
     Ready(Ready),

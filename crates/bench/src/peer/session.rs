@@ -9,6 +9,7 @@ use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
+use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
 use sidestep_link::udp::{self, Port};
@@ -27,6 +28,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
+/// Why no XDP program is attached for others, and what to do about it.
+const NOT_IN_LAB: &str = "this end's interface is not one of a lab";
+const IN_LAB: &str = "measure in a lab, as root: --place lab";
+
 /// Who is at the other end of a control connection, and between which addresses the messages go.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
@@ -76,6 +81,7 @@ impl Session {
             protocol: PROTOCOL,
             version,
             host: Box::new(self.origin.allowed.told(host::facts(&host::ClockFacts::default()))),
+            mtu: mtu::of_way(self.origin.local, self.origin.remote),
         })?;
         Ok(protocol == PROTOCOL)
     }
@@ -117,7 +123,8 @@ impl Session {
         check_size(request.size, request.transport.size_max())?;
         let service = Duration::from_nanos(request.service_time_ns);
         if service > SERVICE_TIME_MAX {
-            return Err(Problem::usage("cannot work that long", format!("the limit is {SERVICE_TIME_MAX:?}")));
+            return Err(Problem::usage("cannot work that long", format!("the limit is {SERVICE_TIME_MAX:?}"))
+                .next("give a shorter --service-time"));
         }
         if path.medium == Medium::Frames {
             return self.echo_frames(request, path, service);
@@ -129,7 +136,7 @@ impl Session {
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
         if path.medium == Medium::Stack {
-            let mut link = self.open_stack(Load::RoundTrips)?;
+            let mut link = self.open_stack(Load::RoundTrips, request.size)?;
             let ready = Ready { port: link.port()?, ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
@@ -140,7 +147,10 @@ impl Session {
         let mut link = match request.transport {
             Transport::Udp => self.echo_port(request, path)?,
             Transport::Tcp | Transport::Uds | Transport::Shm => self.accept(path)?,
-            other => return Err(Problem::usage(format!("cannot echo over {other}"), "it has no peer process")),
+            other => {
+                let why = "it has no peer process";
+                return Err(Problem::usage(format!("cannot echo over {other}"), why).next("use tcp, udp, uds or shm"));
+            }
         };
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
@@ -151,7 +161,8 @@ impl Session {
         let path = Path::named(&request.path)?;
         check_size(request.size, Transport::Tcp.size_max())?;
         if request.send_for_ns.is_some_and(|ns| Duration::from_nanos(ns) > SLICE_MAX) {
-            return Err(Problem::usage("cannot send that long", format!("the limit is {SLICE_MAX:?}")));
+            return Err(Problem::usage("cannot send that long", format!("the limit is {SLICE_MAX:?}"))
+                .next("ask for shorter slices"));
         }
         let budget = match request.send_for_ns {
             Some(_) => self.streamed.budget(&self.origin.allowed, request.size)?,
@@ -160,7 +171,10 @@ impl Session {
         let mut link: Box<dyn Link> = match path.medium {
             Medium::Stack => Box::new(self.accept_past_kernel(Load::Stream)?),
             Medium::Inet => self.accept(path)?,
-            _ => return Err(Problem::usage(format!("cannot stream over {}", path.name), "it is no connection")),
+            _ => {
+                let what = format!("cannot stream over {}", path.name);
+                return Err(Problem::usage(what, "it is no connection").next("choose a path over TCP"));
+            }
         };
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
@@ -201,7 +215,7 @@ impl Session {
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
     fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
         if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer bare frames", "this end's interface is not one of a lab"));
+            return Err(Problem::usage("cannot answer bare frames", NOT_IN_LAB).next(IN_LAB));
         }
         check_size(request.size, SIZE_MAX)?;
         self.place_thread(path, request.cpu)?;
@@ -211,9 +225,9 @@ impl Session {
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
-    fn open_stack(&mut self, load: Load) -> Result<StackLink, Problem> {
+    fn open_stack(&mut self, load: Load, size: u32) -> Result<StackLink, Problem> {
         self.need_plane()?;
-        StackLink::open(self.origin.local, load)
+        StackLink::open(self.origin.local, load, size)
     }
 
     /// The measuring end's connection for one slice, past the kernel.
@@ -228,7 +242,7 @@ impl Session {
     /// for them shall not be where it spins later.
     fn need_plane(&mut self) -> Result<(), Problem> {
         if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer past the kernel", "this end's interface is not one of a lab"));
+            return Err(Problem::usage("cannot answer past the kernel", NOT_IN_LAB).next(IN_LAB));
         }
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
@@ -243,7 +257,8 @@ impl Session {
             Medium::Unix if self.origin.same_host => Address::Unix(socket_path()),
             Medium::SharedMemory if self.origin.same_host => Address::Shm(socket_path()),
             Medium::Unix | Medium::SharedMemory => {
-                return Err(Problem::usage(format!("cannot use {}", path.name), "the ends are on different hosts"));
+                return Err(Problem::usage(format!("cannot use {}", path.name), "the ends are on different hosts")
+                    .next("choose a path over TCP or UDP"));
             }
             _ => Address::Tcp(SocketAddr::new(self.origin.local, 0)),
         };
@@ -294,7 +309,7 @@ impl Session {
 
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
     fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
-        let mut link = self.open_stack(Load::Stream)?;
+        let mut link = self.open_stack(Load::Stream, request.size)?;
         let mut ready = Ready { port: link.port()?, ..Ready::default() };
         link.connect(SocketAddr::new(self.origin.remote, request.port))?;
         if let Some(group) = request.group {

@@ -132,4 +132,10 @@ pub trait Contestant {
 /// A channel that could not be made.
 pub(crate) fn cannot_open(name: &str, why: impl std::fmt::Display) -> Problem {
     Problem::failed(format!("cannot open {name}"), why)
+        .next("raise the limits of open files and memory: ulimit -n, ulimit -l")
+}
+
+/// A far end that is there no more.
+pub(crate) fn lost(why: impl std::fmt::Display) -> Problem {
+    Problem::failed("lost the far end", why).next("see whether somebody ended it, and measure again")
 }

@@ -2,7 +2,7 @@
 
 use super::far::FIRST_NUMBER;
 use super::payload::{Inbox, Payload, damaged, number};
-use super::{End, Job, Load, Shape, Step};
+use super::{End, Job, Load, Shape, Step, lost};
 use crate::measure::SAMPLES_MAX;
 use crate::stats::Slice;
 use sidestep_sys::Problem;
@@ -239,7 +239,7 @@ impl<E: End, A: FnMut() -> bool> Talk<'_, E, A> {
             match self.end.send(message) {
                 Step::Done => return self.did(),
                 Step::Again => self.turn()?,
-                Step::Gone => return Err(gone("it closed the channel")),
+                Step::Gone => return Err(lost("it closed the channel")),
             }
         }
     }
@@ -250,7 +250,7 @@ impl<E: End, A: FnMut() -> bool> Talk<'_, E, A> {
             match self.end.receive(&mut take) {
                 Step::Done => return self.did(),
                 Step::Again => self.turn()?,
-                Step::Gone => return Err(gone("it closed the channel")),
+                Step::Gone => return Err(lost("it closed the channel")),
             }
         }
     }
@@ -271,13 +271,13 @@ impl<E: End, A: FnMut() -> bool> Talk<'_, E, A> {
     #[cold]
     fn look(&mut self) -> Result<(), Problem> {
         if !(self.is_alive)() {
-            return Err(gone("it ended early"));
+            return Err(lost("it ended early"));
         }
         let now = self.clock.stop();
         match self.silence {
             Some((done, since)) if done == self.done => {
                 let is_long = now - since > self.clock.ticks(SILENCE_MAX);
-                if is_long { Err(gone(format!("it said nothing for {} s", SILENCE_MAX.as_secs()))) } else { Ok(()) }
+                if is_long { Err(lost(format!("it said nothing for {} s", SILENCE_MAX.as_secs()))) } else { Ok(()) }
             }
             _ => {
                 self.silence = Some((self.done, now));
@@ -285,8 +285,4 @@ impl<E: End, A: FnMut() -> bool> Talk<'_, E, A> {
             }
         }
     }
-}
-
-fn gone(why: impl std::fmt::Display) -> Problem {
-    Problem::failed("lost the far end", why)
 }

@@ -1,7 +1,7 @@
 //! The ring in shared memory: the far end is another process.
 
 use super::channels::ring::{RingEnd, bytes_for};
-use super::{Contestant, Job, Load, Near, Shape, cannot_open, far};
+use super::{Contestant, Job, Load, Near, Shape, cannot_open, far, lost};
 use sidestep_ring::spsc::Resume;
 use sidestep_ring::{Access, Kind, Options, Segment, Waking};
 use sidestep_sys::{Problem, cpu, process};
@@ -74,12 +74,12 @@ impl Far {
         while begin.elapsed() < FAR_END {
             match self.0.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(Problem::failed("lost the far end", status)),
+                Ok(Some(status)) => return Err(lost(status)),
                 Ok(None) => std::thread::sleep(Duration::from_micros(200)),
-                Err(error) => return Err(Problem::failed("lost the far end", error)),
+                Err(error) => return Err(lost(error)),
             }
         }
-        Err(Problem::failed("lost the far end", "its process does not end"))
+        Err(lost("its process does not end"))
     }
 }
 
@@ -94,7 +94,9 @@ impl Drop for Far {
 /// Is the far end of a [`SharedRing`], told by the arguments behind [`FAR_COMMAND`]; the rings are standard input and
 /// output. Ends when the near end is gone.
 pub fn far_process(arguments: &[String]) -> Result<(), Problem> {
-    let refused = || Problem::usage("cannot be a far end", "this command is for sidestep's own use");
+    let refused = || {
+        Problem::usage("cannot be a far end", "this command is for sidestep's own use").next("use: sidestep bench ring")
+    };
     let [load, far_cpu, size, messages] = arguments else { return Err(refused()) };
     let number = |text: &str| text.parse::<usize>().map_err(|_| refused());
     let job = Job {

@@ -68,7 +68,10 @@ impl Request {
             }
         }
         if !RING_BYTES.contains(&self.ring_bytes) {
-            return Err(Problem::usage(format!("cannot make rings of {} bytes", self.ring_bytes), "1 KiB to 1 GiB"));
+            let what = format!("cannot make rings of {} bytes", self.ring_bytes);
+            return Err(
+                Problem::usage(what, "a ring has 1 KiB to 1 GiB").next("give --room within it, in KiB: 1 to 1048576")
+            );
         }
         check_duration(self.duration)
     }

@@ -1,6 +1,6 @@
 //! A contestant whose far end is a thread of this process.
 
-use super::{Channel, Contestant, Job, Load, Near, far};
+use super::{Channel, Contestant, Job, Load, Near, far, lost};
 use sidestep_sys::{Problem, cpu};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,7 +49,7 @@ impl<C: Channel + Sync> Contestant for Threads<C> {
             let measured = near.measure(&mut end, job, || !far.is_finished());
             stop.store(true, Ordering::Relaxed);
             drop(end);
-            let served = far.join().unwrap_or_else(|_| Err(Problem::failed("lost the far end", "its thread panicked")));
+            let served = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
             // Why the far end failed says more than that it is gone.
             served.and(measured)
         })

@@ -2,9 +2,9 @@
 
 use super::interleave::interrupted;
 use super::{Findings, Progress};
+use crate::fit;
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
-use crate::run::stack_refusal;
 use crate::stats::Accumulator;
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
@@ -43,6 +43,8 @@ pub struct Rates {
 struct Climber {
     path: &'static Path,
     transport: Transport,
+    /// What a reader must know of its messages.
+    note: Option<String>,
     keeps_up: bool,
 }
 
@@ -80,12 +82,11 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
     let mut climbers = Vec::new();
     for &transport in &rates.transports {
         for &path in &rates.paths {
-            let refused = refusal(path).map(str::to_owned).or_else(|| {
-                let is_stack = path.medium == Medium::Stack;
-                is_stack.then(|| stack_refusal(bench, transport, rates.size)).flatten()
-            });
+            let refused =
+                refusal(path).map(str::to_owned).or_else(|| fit::refusal(bench.ends(), path, transport, rates.size));
+            let note = fit::fragments(bench.ends(), transport, rates.size);
             match refused {
-                None => climbers.push(Climber { path, transport, keeps_up: true }),
+                None => climbers.push(Climber { path, transport, note, keeps_up: true }),
                 Some(reason) => unavailable.push(unavailable_row(path, transport, reason)),
             }
         }
@@ -194,7 +195,7 @@ impl Tally {
             return None;
         }
         let lost = self.detail.sent.saturating_sub(self.detail.received);
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = climber.note.iter().cloned().collect();
         if lost > 0 && self.receive_buffer > 0 {
             notes.push(format!("the receiver's socket buffer is {} bytes (net.core.rmem_max)", self.receive_buffer));
         }

@@ -8,6 +8,7 @@ mod step;
 pub use setting::{Consent, settings};
 pub use step::{Means, Step, ladder};
 
+use crate::fit::fit;
 use crate::measure::{Bench, hiccups};
 use crate::message;
 use crate::path::Path;
@@ -152,7 +153,7 @@ impl<'a> Climb<'a> {
 
     fn arm(&self, path: &'static Path, rung: &Rung, name: &str) -> Arm {
         let rung = Rung { name: name.to_owned(), ..rung.clone() };
-        run::fit(Arm::new("rr", path, self.load.transport, self.load.size, "rtt").on_rung(rung), self.bench)
+        fit(Arm::new("rr", path, self.load.transport, self.load.size, "rtt").on_rung(rung), self.bench)
     }
 }
 
@@ -203,6 +204,7 @@ mod tests {
             place: Where::Loopback,
             ipv6: false,
             queues: 1,
+            mtu: sidestep_testkit::lab::MTU_USUAL,
             program: PeerProgram::Thread,
             clock: Choice::Auto,
             client_cpu: None,

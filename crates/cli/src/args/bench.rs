@@ -4,6 +4,7 @@ use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
+use sidestep_testkit::lab::MTU_USUAL;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +53,9 @@ pub(crate) struct Place {
     /// Transmit and receive queues of each end of the lab; path xdp uses all of them
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "to")]
     pub(crate) queues: u32,
+    /// The longest IP packet that the lab's wire carries in one frame: 9000 for datagrams of up to 8972 bytes
+    #[arg(long, value_name = "BYTES", default_value_t = MTU_USUAL, conflicts_with = "to")]
+    pub(crate) mtu: u32,
     /// CPUs of the measuring end and of its peer, for paths that pin
     #[arg(long, value_name = "CLIENT[,PEER]")]
     pub(crate) cpus: Option<Cpus>,

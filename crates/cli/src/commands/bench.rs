@@ -121,6 +121,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
         },
         ipv6: place.ipv6,
         queues: place.queues,
+        mtu: place.mtu,
         program: PeerProgram::Process(this_program()),
         clock: clock(place.clock),
         client_cpu: place.cpus.map(|cpus| cpus.client),

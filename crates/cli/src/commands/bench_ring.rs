@@ -16,7 +16,8 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
         loads.push(Load::Stream);
     }
     if loads.is_empty() {
-        return Err(Problem::usage("nothing to measure", "--pace is none and --no-throughput is given"));
+        return Err(Problem::usage("nothing to measure", "--pace is none and --no-throughput is given")
+            .next("leave one of them out"));
     }
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let request =

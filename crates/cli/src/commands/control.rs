@@ -6,7 +6,7 @@ use sidestep_control::Options;
 use sidestep_control::permit::Permit;
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, interface};
 
 pub(super) fn run(args: Args) -> Result<u8, Problem> {
     if args.cleanup {
@@ -15,6 +15,7 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     if !args.release.is_empty() {
         return release(&args);
     }
+    args.interface.iter().try_for_each(|name| interface::check(name))?;
     let permit = Permit::new(&args.allow_uid, &args.allow_gid).with_queues_per_user(args.user_queues);
     let options =
         Options { interfaces: args.interface, permit, socket: args.socket, detaches_unused: args.detach_unused };
@@ -22,6 +23,7 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
 }
 
 fn release(args: &Args) -> Result<u8, Problem> {
+    args.release.iter().try_for_each(|name| interface::check(name))?;
     let path = args.socket.clone().map_or_else(place::socket, Ok)?;
     let mut client = Client::connect_to(&path, "sidestep control")?;
     for interface in &args.release {

@@ -19,8 +19,10 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
 
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Problem::failed(format!("cannot make {}", args.out.display()), error))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Problem::failed(format!("cannot make {}", args.out.display()), error)
+            .next("give --out a folder in one you may write to")
+    })?;
     let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()))?;
     say("measuring for about a minute; Ctrl-C keeps what there is by then");
     let result = measure(&args.place, &scenarios()?, &outputs);

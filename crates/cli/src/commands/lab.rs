@@ -26,14 +26,15 @@ fn up(args: &LabUp) -> Result<u8, Problem> {
         checksums: if args.true_checksums { Checksums::True } else { Checksums::Offloaded },
         impairment: impairment(args)?,
         queues: args.queues,
+        mtu: args.mtu,
         relay_program: Some(this_program()),
     })?;
     lab.swept().iter().for_each(say);
     let name = lab.name();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     output::print(&format!(
-        "lab {name} is up\n  a  {}  {}\n  b  {}  {}\ntry: sidestep lab exec --lab {name} a -- ping -c 3 {}\nend: sidestep lab down {name}\n",
-        a.namespace, a.ipv4, b.namespace, b.ipv4, b.ipv4
+        "lab {name} is up\n  a  {}  {} on {}\n  b  {}  {} on {}\ntry: sidestep lab exec --lab {name} a -- ping -c 3 {}\nend: sidestep lab down {name}\n",
+        a.namespace, a.ipv4, a.interface, b.namespace, b.ipv4, b.interface, b.ipv4
     ))?;
     Ok(exit::GOOD)
 }
@@ -50,7 +51,7 @@ fn impairment(args: &LabUp) -> Result<Option<Directions<Impairment>>, Problem> {
 }
 
 fn down(name: Option<String>, force: bool) -> Result<u8, Problem> {
-    let name = name.map_or_else(only_lab, Ok)?;
+    let name = name.map_or_else(|| only_lab("nothing is left to take down"), Ok)?;
     let removal = if force { Removal::Forced } else { Removal::Careful };
     if let Some(remark) = Lab::down_by_name(&name, removal)? {
         say(remark);
@@ -59,7 +60,7 @@ fn down(name: Option<String>, force: bool) -> Result<u8, Problem> {
 }
 
 fn exec(args: LabExec) -> Result<u8, Problem> {
-    let lab = Lab::open(&args.lab.map_or_else(only_lab, Ok)?)?;
+    let lab = Lab::open(&args.lab.map_or_else(|| only_lab("make one with: sidestep lab up"), Ok)?)?;
     let side = match args.host {
         HostKind::A => Side::A,
         HostKind::B => Side::B,
@@ -71,23 +72,27 @@ fn exec(args: LabExec) -> Result<u8, Problem> {
     Err(Problem::failed(format!("cannot run {}", program.display()), error).next("check its name and PATH"))
 }
 
-/// The name of the one lab that is up.
-fn only_lab() -> Result<String, Problem> {
-    let labs = Lab::list()?;
-    match &labs[..] {
-        [lab] => Ok(lab.name.clone()),
-        [] => Err(Problem::usage("no lab given", "none is up").next("make one with: sidestep lab up")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|lab| lab.name.as_str()).collect();
-            Err(Problem::usage("no lab given", "several are up").next(format!("name one of: {}", names.join(", "))))
-        }
+/// The name of the one lab that is up; `next` is what to do where none is.
+fn only_lab(next: &str) -> Result<String, Problem> {
+    choose(&Lab::list()?, next)
+}
+
+/// Labs that a running command has made for itself are not meant by who names none.
+fn choose(labs: &[Listing], next: &str) -> Result<String, Problem> {
+    let is_anybodys = |lab: &&Listing| !matches!(lab.condition, Condition::Owned(_));
+    let names: Vec<&str> = labs.iter().filter(is_anybodys).map(|lab| lab.name.as_str()).collect();
+    match names[..] {
+        [name] => Ok(name.to_owned()),
+        [] => Err(Problem::usage("no lab given", "none is up").next(next)),
+        _ => Err(Problem::usage("no lab given", "several are up").next(format!("name one of: {}", names.join(", ")))),
     }
 }
 
 fn status(json: bool) -> Result<u8, Problem> {
     let labs = Lab::list()?;
     if json {
-        let text = serde_json::to_string_pretty(&labs).map_err(|error| Problem::failed("cannot list labs", error))?;
+        let failed = |error| Problem::failed("cannot list labs", error).next("leave --json out");
+        let text = serde_json::to_string_pretty(&labs).map_err(failed)?;
         output::print(&(text + "\n"))?;
     } else if labs.is_empty() {
         output::print("no labs\n")?;
@@ -108,9 +113,34 @@ fn describe(lab: &Listing, text: &mut String) {
     };
     let _ = writeln!(text, "{}  {condition}", lab.name);
     for host in &lab.hosts {
-        let _ = writeln!(text, "  {}  {}", host.namespace, host.ipv4);
+        let _ = writeln!(text, "  {}  {} on {}", host.namespace, host.ipv4, host.interface);
     }
     if let Some(wire) = &lab.impairment {
         let _ = writeln!(text, "  wire a to b: {}\n  wire b to a: {}", wire.a_to_b, wire.b_to_a);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lab_of_a_running_command_is_not_taken_for_the_users() {
+        let lab = |name: &str, condition| Listing {
+            name: name.into(),
+            condition,
+            hosts: Vec::new(),
+            checksums: None,
+            impairment: None,
+            wire_pid: None,
+        };
+        let (bench, mine, other) = (
+            lab("bench", Condition::Owned(1)),
+            lab("mine", Condition::Persistent),
+            lab("other", Condition::Stale("its owner has ended".into())),
+        );
+        assert_eq!(choose(&[bench.clone(), mine.clone()], "").unwrap(), "mine");
+        assert!(choose(&[bench], "make one").unwrap_err().next_step().contains("make one"));
+        assert!(choose(&[mine, other], "").unwrap_err().next_step().contains("mine, other"));
     }
 }

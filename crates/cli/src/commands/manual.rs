@@ -12,7 +12,10 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<u8, Problem> {
 }
 
 pub(super) fn pages(folder: &Path) -> Result<u8, Problem> {
-    let failed = |error| Problem::failed(format!("cannot write manual pages to {}", folder.display()), error);
+    let failed = |error| {
+        Problem::failed(format!("cannot write manual pages to {}", folder.display()), error)
+            .next("give a folder you may write to")
+    };
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(definition(), folder).map_err(failed)?;
     std::fs::write(folder.join("sidestep-tune-checks.7"), sidestep_tune::show::document::manual()).map_err(failed)?;

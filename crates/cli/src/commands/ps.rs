@@ -38,7 +38,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let listing = collect(&mut client)?;
     if args.json {
         let text = serde_json::to_string_pretty(&listing);
-        output::print(&(text.map_err(|error| Problem::failed("cannot list programs", error))? + "\n"))?;
+        let failed = |error| Problem::failed("cannot list programs", error).next("leave --json out");
+        output::print(&(text.map_err(failed)? + "\n"))?;
     } else {
         output::print(&describe(&listing))?;
     }

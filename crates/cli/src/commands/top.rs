@@ -131,7 +131,8 @@ fn rates_of(
 
 fn show(rates: &[Rates], args: &Args) -> Result<(), Problem> {
     if args.json {
-        let line = serde_json::to_string(rates).map_err(|error| Problem::failed("cannot list stacks", error))?;
+        let failed = |error| Problem::failed("cannot list stacks", error).next("leave --json out");
+        let line = serde_json::to_string(rates).map_err(failed)?;
         return output::print(&(line + "\n"));
     }
     let is_screen = !args.once && std::io::stdout().is_terminal();

@@ -49,7 +49,7 @@ struct Placed {
 pub(crate) struct Xdp {
     /// A BPF file system with one directory per interface.
     pins: PathBuf,
-    /// Names of the interfaces that are served, from the start to the end; empty for any, while it has stacks.
+    /// Names of the interfaces that are served, from the start to the end; empty for any, from its first stack on.
     served: Vec<String>,
     /// Detaches from an interface with its last stack.
     detaches_unused: bool,

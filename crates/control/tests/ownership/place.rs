@@ -6,6 +6,7 @@ use sidestep_control::{Options, run};
 use sidestep_plane::client::Client;
 use sidestep_sys::process::is_root;
 use sidestep_testkit::lab::{Host, Lab, Side};
+pub(crate) use sidestep_testkit::{WATCHDOG, wait};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -18,10 +19,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// A watchdog, not a measurement.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Two users of the list, no relation to each other.
 pub(crate) const MALLORY: u32 = 61_001;
@@ -29,17 +26,6 @@ pub(crate) const VICTIM: u32 = 61_002;
 
 /// A group of the list.
 pub(crate) const GROUP: u32 = 61_003;
-
-pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(value) = attempt() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 pub(crate) struct Place {
     stop: Arc<AtomicBool>,

@@ -7,11 +7,9 @@ use sidestep_sys::process::is_root;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, Xsk, XskOptions, wait_until_up};
 use sidestep_testkit::{Host, Lab, Options};
+pub(crate) use sidestep_testkit::{WATCHDOG, drive as wait};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
 
-/// A watchdog, not a measurement: what takes longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
 /// Frames of each end.
 pub(crate) const FRAMES: u32 = 256;
 /// IEEE 802, local experiments: nobody else sends it.
@@ -143,17 +141,4 @@ pub(crate) fn receive(link: &mut XdpLink) -> Option<(Received, u64)> {
         }
     }
     None
-}
-
-/// Tries until it gives something.
-pub(crate) fn wait<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WATCHDOG;
-    loop {
-        if let Some(value) = attempt() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        // There may be more spinning threads than CPUs.
-        std::thread::yield_now();
-    }
 }

@@ -79,6 +79,9 @@ pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     if setup.queues > 1 {
         facts.push(("queues of the interface", setup.queues.to_string()));
     }
+    if setup.mtu > 0 {
+        facts.push(("MTU of the interface", format!("{} bytes", setup.mtu)));
+    }
     facts.retain(|(_, value)| !value.is_empty());
     facts
 }

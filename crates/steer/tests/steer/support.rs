@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use libbpf_rs::{Xdp, XdpFlags};
 use sidestep_steer::{
@@ -16,11 +15,9 @@ use sidestep_sys::interface::name_of_index;
 use sidestep_sys::process::is_root;
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Lab, Options};
+pub(crate) use sidestep_testkit::{WATCHDOG, wait_until};
 
 use crate::frames::OWN_MAC;
-
-/// A watchdog, not a measurement: what takes longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// The longest frame of the stacks in these tests, bytes.
 pub(crate) const FRAME_BYTES_MAX: u32 = 1792;
@@ -78,15 +75,6 @@ pub(crate) fn ifindex(interface: &str) -> u32 {
 pub(crate) fn attached_program(ifindex: u32) -> u32 {
     let any = File::open("/dev/null").unwrap();
     Xdp::new(any.as_fd()).query_id(ifindex.cast_signed(), XdpFlags::NONE).unwrap()
-}
-
-/// Waits for what the kernel does in its own time.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WATCHDOG;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A socket of the family AF_XDP that is bound to nothing: enough to stand in the map of sockets.

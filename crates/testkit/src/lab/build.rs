@@ -113,14 +113,13 @@ fn join(ip: &Ip, state: &State) -> Result<(), Problem> {
 
 /// Both ends are made where they belong: never does one of them appear among the interfaces of the machine.
 fn veth(ip: &Ip, state: &State, near: (&str, &str), far: (&str, &str)) -> Result<(), Problem> {
-    let queues = state.queues.to_string();
-    let [near, far] = [near, far].map(|(namespace, interface)| {
-        ["name", interface, "numtxqueues", &queues, "numrxqueues", &queues, "netns", namespace]
-    });
-    let mut arguments = vec!["-n", near[7], "link", "add"];
-    arguments.extend(&near[..6]);
+    let (queues, mtu) = (state.queues.to_string(), state.mtu.to_string());
+    let end = |interface| ["name", interface, "mtu", &mtu, "numtxqueues", &queues, "numrxqueues", &queues];
+    let mut arguments = vec!["-n", near.0, "link", "add"];
+    arguments.extend(end(near.1));
     arguments.extend(["type", "veth", "peer"]);
-    arguments.extend(far);
+    arguments.extend(end(far.1));
+    arguments.extend(["netns", far.0]);
     ip.run(&arguments).map(drop)
 }
 

@@ -10,6 +10,7 @@ use sidestep_sys::Problem;
 use sidestep_sys::netns::{self, Namespace};
 
 use super::name::{INTERFACE, LabName, Place, namespace_path};
+use super::privilege;
 
 /// Which of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +84,8 @@ impl Host {
 
     /// A command that will run on this host, with a `/sys` that shows it (as `ip netns exec` does).
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Problem> {
+        // The command itself could tell no more than that it was not started.
+        privilege::check_entering()?;
         let mut command = Command::new(program);
         self.namespace()?.apply_to(&mut command)?;
         Ok(command)

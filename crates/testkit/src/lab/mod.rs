@@ -29,7 +29,7 @@ use sidestep_sys::process::Process;
 
 pub use host::{Host, Side};
 pub use listing::{Condition, Listing};
-pub use options::{Checksums, Lifetime, Options};
+pub use options::{Checksums, Lifetime, MTU_USUAL, Options};
 pub use relay::run_wire;
 pub use removal::Removal;
 

@@ -10,6 +10,12 @@ use crate::wire::{Directions, Impairment};
 
 /// The kernel takes up to 4096, but a queue without a CPU of its own measures nothing.
 const QUEUES_MAX: u32 = 128;
+/// What a veth has unless told otherwise, as Ethernet.
+pub const MTU_USUAL: u32 = 1_500;
+/// The least that IPv6 runs on (RFC 8200).
+const MTU_MIN: u32 = 1_280;
+/// The most that network devices commonly carry.
+const MTU_MAX: u32 = 9_216;
 
 /// What a lab is asked to be. The default is a lab that ends with its owner, with a perfect wire.
 #[derive(Clone, Debug)]
@@ -24,6 +30,8 @@ pub struct Options {
     pub impairment: Option<Directions<Impairment>>,
     /// Transmit and receive queues of each end of the veth.
     pub queues: u32,
+    /// The longest IP packet that the wire carries in one frame, bytes.
+    pub mtu: u32,
     /// The program that a persistent lab with an impaired wire starts as `PROGRAM lab wire NAME`, to call
     /// [`crate::wire::run`]; an ephemeral lab runs the wire on a thread of this process.
     pub relay_program: Option<PathBuf>,
@@ -37,6 +45,7 @@ impl Default for Options {
             checksums: Checksums::Offloaded,
             impairment: None,
             queues: 1,
+            mtu: MTU_USUAL,
             relay_program: None,
         }
     }
@@ -73,6 +82,10 @@ impl Options {
             return Err(Problem::usage(format!("cannot give a veth {} queues", self.queues), "out of range")
                 .next(format!("ask for 1 to {QUEUES_MAX} queues")));
         }
+        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            return Err(Problem::usage(format!("cannot give a veth an MTU of {}", self.mtu), "out of range")
+                .next(format!("ask for {MTU_MIN} (IPv6 needs it) to {MTU_MAX} bytes")));
+        }
         if let Some(directions) = &self.impairment {
             directions.a_to_b.check()?;
             directions.b_to_a.check()?;
@@ -107,6 +120,8 @@ mod tests {
             (Options { name: Some("A".into()), ..Options::default() }, "'A'"),
             (Options { queues: 0, ..Options::default() }, "0 queues"),
             (Options { queues: 129, ..Options::default() }, "129 queues"),
+            (Options { mtu: 1_279, ..Options::default() }, "MTU of 1279"),
+            (Options { mtu: 9_217, ..Options::default() }, "MTU of 9217"),
             (
                 Options { impairment: wire.clone(), lifetime: Lifetime::Persistent, ..Options::default() },
                 "relay_program",

@@ -11,22 +11,30 @@ const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 
 /// Namespaces need CAP_SYS_ADMIN, devices CAP_NET_ADMIN, the relay of an impaired wire CAP_NET_RAW.
 pub(crate) fn check(has_relay: bool) -> Result<(), Problem> {
-    let status = fs::read_to_string("/proc/self/status").map_err(|error| {
-        Problem::failed("cannot tell the capabilities of this process", error).next("mount /proc, then try again")
-    })?;
-    check_status(&status, has_relay)
-}
-
-fn check_status(status: &str, has_relay: bool) -> Result<(), Problem> {
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let mut needed = vec![NET_ADMIN, SYS_ADMIN];
     needed.extend(has_relay.then_some(NET_RAW));
+    check_status(&status()?, "make", &needed)
+}
+
+/// Entering a namespace, and giving a program a `/sys` of its own there, needs CAP_SYS_ADMIN.
+pub(crate) fn check_entering() -> Result<(), Problem> {
+    check_status(&status()?, "enter", &[SYS_ADMIN])
+}
+
+fn status() -> Result<String, Problem> {
+    fs::read_to_string("/proc/self/status").map_err(|error| {
+        Problem::failed("cannot tell the capabilities of this process", error).next("mount /proc, then try again")
+    })
+}
+
+fn check_status(status: &str, what: &str, needed: &[(u32, &str)]) -> Result<(), Problem> {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let missing: Vec<_> = needed.iter().filter(|(bit, _)| effective & (1 << bit) == 0).map(|&(_, name)| name).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Problem::failed("cannot make a lab", format!("this process has no {}", missing.join(" and no ")))
+    Err(Problem::failed(format!("cannot {what} a lab"), format!("this process has no {}", missing.join(" and no ")))
         .next("run it as root, for example with sudo"))
 }
 
@@ -36,10 +44,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        check_status("Name:\tx\nCapEff:\t000001ffffffffff\n", true).unwrap();
-        check_status("CapEff:\t0000000000201000", false).unwrap();
-        let problem = check_status("CapEff:\t0000000000001000", true).unwrap_err().to_string();
-        assert!(problem.contains("no CAP_SYS_ADMIN and no CAP_NET_RAW"), "{problem}");
-        assert!(check_status("", false).is_err());
+        let all = [NET_ADMIN, NET_RAW, SYS_ADMIN];
+        check_status("Name:\tx\nCapEff:\t000001ffffffffff\n", "make", &all).unwrap();
+        check_status("CapEff:\t0000000000201000", "make", &[NET_ADMIN, SYS_ADMIN]).unwrap();
+        let problem = check_status("CapEff:\t0000000000001000", "make", &all).unwrap_err().to_string();
+        assert!(
+            problem.contains("cannot make a lab: this process has no CAP_NET_RAW and no CAP_SYS_ADMIN"),
+            "{problem}"
+        );
+        let problem = check_status("", "enter", &[SYS_ADMIN]).unwrap_err().to_string();
+        assert!(problem.contains("cannot enter a lab") && problem.contains("as root"), "{problem}");
     }
 }

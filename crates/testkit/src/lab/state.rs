@@ -25,6 +25,7 @@ pub(crate) struct State {
     pub(crate) checksums: Checksums,
     pub(crate) impairment: Option<Directions<Impairment>>,
     pub(crate) queues: u32,
+    pub(crate) mtu: u32,
 }
 
 impl State {
@@ -38,6 +39,7 @@ impl State {
             checksums: options.effective_checksums(),
             impairment: options.impairment.clone(),
             queues: options.queues,
+            mtu: options.mtu,
         }
     }
 

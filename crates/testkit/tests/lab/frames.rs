@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use sidestep_sys::packet::{FrameBuffer, PacketSocket, wait_readable};
+use sidestep_testkit::wire::{Directions, Impairment};
 use sidestep_testkit::{Checksums, Host, Lab, Options, Side};
 
 use crate::support::{can_run, impaired, udp, wait_until};
@@ -36,10 +37,14 @@ fn is_udp(frame: &[u8]) -> bool {
 
 /// The first UDP frame that arrives at `to` when `from` sends it a datagram.
 fn captured(from: &Host, to: &Host, is_ipv6: bool) -> Vec<u8> {
+    captured_of(b"an odd number of bytes.", from, to, is_ipv6)
+}
+
+fn captured_of(payload: &[u8], from: &Host, to: &Host, is_ipv6: bool) -> Vec<u8> {
     let capture = to.within(|| PacketSocket::open(&to.interface)).unwrap();
     let (sender, _) = udp(from, is_ipv6);
     let (_receiver, address) = udp(to, is_ipv6);
-    sender.send_to(b"an odd number of bytes.", address).unwrap();
+    sender.send_to(payload, address).unwrap();
     let (mut buffer, mut frame) = (FrameBuffer::new(), Vec::new());
     wait_until("the arrival of the frame", || {
         wait_readable([capture.as_fd()], 1_000_000_000).unwrap();
@@ -79,6 +84,19 @@ fn checksums_are_true_over_an_impaired_wire() {
     let lab = impaired("delay=1ms");
     assert_eq!(lab.checksums(), Checksums::True);
     assert_eq!(udp_sum(&captured(lab.host(Side::B), lab.host(Side::A), false)), 0xffff);
+}
+
+#[test]
+fn a_datagram_as_long_as_the_mtu_is_one_frame() {
+    if !can_run() {
+        return;
+    }
+    let wire = Directions::<Impairment>::default();
+    for impairment in [None, Some(wire)] {
+        let lab = Lab::up(&Options { mtu: 9_000, impairment, ..Options::default() }).unwrap();
+        let frame = captured_of(&[7; 9_000 - IPV4 - 8], lab.host(Side::A), lab.host(Side::B), false);
+        assert_eq!(frame.len(), ETHERNET + 9_000);
+    }
 }
 
 #[test]

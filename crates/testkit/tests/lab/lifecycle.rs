@@ -29,18 +29,20 @@ fn a_dropped_lab_leaves_nothing() {
 }
 
 #[test]
-fn a_host_has_its_own_interfaces_and_the_queues_asked_for() {
+fn a_host_has_its_own_interfaces_with_the_queues_and_the_mtu_asked_for() {
     if !can_run() {
         return;
     }
-    let lab = Lab::up(&Options { queues: 2, ..Options::default() }).unwrap();
+    let lab = Lab::up(&Options { queues: 2, mtu: 9_000, ..Options::default() }).unwrap();
     for side in [Side::A, Side::B] {
-        let list = |path: &str| {
-            let output = lab.host(side).command("ls").unwrap().arg(path).output().unwrap();
+        let told = |program: &str, path: &str| {
+            let output = lab.host(side).command(program).unwrap().arg(path).output().unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
+        let list = |path: &str| told("ls", path);
         assert_eq!(list("/sys/class/net"), "lab0\nlo\n");
         assert_eq!(list("/sys/class/net/lab0/queues"), "rx-0\nrx-1\ntx-0\ntx-1\n");
+        assert_eq!(told("cat", "/sys/class/net/lab0/mtu"), "9000\n");
     }
 }
 

@@ -5,15 +5,11 @@ use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use sidestep_sys::process::is_root;
 use sidestep_testkit::wire::Directions;
 use sidestep_testkit::{Host, Impairment, Lab, Options};
-
-/// A watchdog, not a measurement: what takes longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
+pub(crate) use sidestep_testkit::{WATCHDOG, wait_until};
 
 /// Whether the test can run; says why not.
 pub(crate) fn can_run() -> bool {
@@ -42,15 +38,6 @@ pub(crate) fn udp(host: &Host, is_ipv6: bool) -> (UdpSocket, SocketAddr) {
     socket.set_read_timeout(Some(WATCHDOG)).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
-}
-
-/// Waits for what another thread or process does.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WATCHDOG;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The namespaces of this machine that belong to a lab, as iproute2 sees them.

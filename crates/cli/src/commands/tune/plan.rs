@@ -37,7 +37,8 @@ pub(super) fn make(host: &dyn Host, subject: &crate::args::tune::Subject, choice
 fn write_drop_in(path: &Path, plan: &Plan) -> Result<(), Problem> {
     let what = format!("cannot write {}", path.display());
     if plan.boot.is_empty() {
-        return Err(Problem::usage(what, "the plan has no boot parameters"));
+        return Err(Problem::usage(what, "the plan has no boot parameters")
+            .next("leave --grub out, or name the hot CPUs (--cpus), which some parameters are about"));
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(plan.grub_drop_in().as_bytes())).map_err(|error| {

@@ -32,7 +32,7 @@ fn isolate(cpus: &CpuSet) -> Result<(), Problem> {
         Ok(()) => partition.enter(),
         Err(error) => {
             partition.undo();
-            Err(Problem::failed("cannot start what gives the CPUs back", error))
+            Err(Problem::failed("cannot start what gives the CPUs back", error).next("try it without --isolate"))
         }
     }
 }
@@ -50,7 +50,9 @@ pub(super) fn keep_isolated(folder: &Path, here: bool) -> Result<u8, Problem> {
     let partition = Partition::named(folder)?;
     match here {
         true => partition.keep()?,
-        false => drop(keeper(folder, &["--here"]).map_err(|error| Problem::failed("cannot start the keeper", error))?),
+        false => drop(keeper(folder, &["--here"]).map_err(|error| {
+            Problem::failed("cannot start the keeper", error).next("raise the limit of processes: ulimit -u")
+        })?),
     }
     Ok(exit::GOOD)
 }

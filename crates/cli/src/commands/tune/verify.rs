@@ -9,6 +9,7 @@ use crate::progress::Bar;
 use crate::values::Cpus;
 use sidestep_bench::verify::{Consent, Load, ladder, settings, verify};
 use sidestep_sys::Problem;
+use sidestep_testkit::lab::MTU_USUAL;
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
@@ -38,6 +39,7 @@ fn place(args: &Verify) -> Place {
         to: args.to,
         ipv6: false,
         queues: 1,
+        mtu: MTU_USUAL,
         cpus: first.map(|client| Cpus { client, peer: None }),
         clock: ClockKind::Auto,
         service_time: Duration::ZERO,

@@ -1,0 +1,93 @@
+//! What the two ends of a run can do: paths that exist between them, messages that their interfaces carry.
+
+use crate::frames;
+use crate::measure::Bench;
+use crate::path::{Medium, Path};
+use crate::place::Ends;
+use crate::scenario::Arm;
+use crate::transport::Transport;
+use sidestep_link::Waiting;
+
+/// Sets aside what these two ends cannot do, and notes what a reader must know of the rest.
+pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
+    let (path, transport, size) = (arm.target.path, arm.target.transport, arm.target.size);
+    let ends = bench.ends();
+    let local_only = matches!(transport, Transport::Uds | Transport::Shm | Transport::Memory);
+    let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
+    if let Some(reason) = refusal(ends, path, transport, size) {
+        return arm.refused(reason);
+    }
+    if local_only && !ends.same_host {
+        return arm.refused("both ends must be on one host");
+    }
+    if one_cpu && path.waiting == Waiting::Spin {
+        return arm.refused("both ends spin and there is only one CPU for them");
+    }
+    match fragments(ends, transport, size) {
+        Some(note) => arm.noting(note),
+        None => arm,
+    }
+}
+
+/// Why messages of `size` bytes cannot go by `path` between these ends.
+pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32) -> Option<String> {
+    match path.medium {
+        Medium::Frames => frames_refusal(ends, size),
+        Medium::Stack => stack_refusal(ends, transport, size),
+        Medium::Inet if transport.is_datagram() => kernel_refusal(ends, size),
+        _ => None,
+    }
+}
+
+/// Why bare frames cannot go between these ends.
+fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
+    if ends.place != "lab" {
+        return Some(
+            "it attaches an XDP program to the interface, which is done in the lab only (--place lab, as root)".into(),
+        );
+    }
+    if ends.client.is_ipv6() {
+        return Some("its frames are IPv4".into());
+    }
+    let (most, interface) = (frames::MTU_MAX, &ends.interface);
+    if let Some(mtu) = ends.mtus.least().filter(|mtu| *mtu > most) {
+        return Some(format!(
+            "its program takes frames of one buffer, so an MTU of up to {most}; {interface} has {mtu}"
+        ));
+    }
+    (size > frames::SIZE_MAX).then(|| format!("a frame holds messages of up to {} bytes", frames::SIZE_MAX))
+}
+
+/// Why our stack cannot go between these ends.
+fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
+    if ends.place != "lab" {
+        return Some(
+            "it starts a control plane and attaches an XDP program, which is done in the lab only (--place lab, as root)".into(),
+        );
+    }
+    let (mtu, most) = (ends.mtus.least()?, ends.mtus.datagram_max()?);
+    (transport.is_datagram() && size > most).then(|| {
+        format!(
+            "a frame holds messages of up to {most} bytes, as {} has an MTU of {mtu} (--mtu); larger ones are the kernel's to cut",
+            ends.interface
+        )
+    })
+}
+
+/// Why the kernel's datagrams would be lost between these ends.
+fn kernel_refusal(ends: &Ends, size: u32) -> Option<String> {
+    let ((here, peer), most) = (ends.mtus.disagreement(size)?, ends.mtus.datagram_max()?);
+    Some(format!(
+        "{} has an MTU of {here} and the peer's interface one of {peer}, which loses frames of the larger; give both the same, \
+         or send at most {most} bytes",
+        ends.interface
+    ))
+}
+
+/// What the kernel does to a datagram that is longer than a frame.
+pub(crate) fn fragments(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
+    let (count, mtu) = (ends.mtus.fragments(size)?, ends.mtus.least()?);
+    transport.is_datagram().then(|| {
+        format!("the kernel cuts each message into {count} fragments, as {} has an MTU of {mtu}", ends.interface)
+    })
+}
