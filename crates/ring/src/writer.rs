@@ -169,6 +169,7 @@ impl Writer {
     pub(crate) fn close(&mut self) {
         self.discard();
         self.mark_tail(record::word(self.next, Record::Close));
+        self.wake_reader();
     }
 
     /// Counts what the writer before this one had begun and not published; once, for whoever takes its place.
@@ -184,7 +185,8 @@ impl Writer {
         Ok(begun)
     }
 
-    /// Takes back what a writer before this one said at the end of its life.
+    /// Takes back what a writer before this one said at the end of its life. Wakes nobody: nothing is there to be read, and
+    /// what is asked for the bell must wait until there is one.
     pub(crate) fn reopen(&mut self) {
         self.mark_tail(0);
         self.abort();
@@ -196,11 +198,11 @@ impl Writer {
         }
         // Partner: the Acquire in the readers' look.
         self.ring.memory.word(self.ring.cell(self.next)).store(word, Release);
-        self.wake_reader();
     }
 
+    /// To be called after what a sleeper waits for is stored.
     #[inline(always)]
-    fn wake_reader(&self) {
+    pub(crate) fn wake_reader(&self) {
         if waking::wake(&self.ring, READER_SLEEPS_AT) {
             self.bell.iter().for_each(|bell| bell());
         }

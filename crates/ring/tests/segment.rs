@@ -2,9 +2,10 @@
 
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::layout::{
-    ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
+    ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, READER_SLEEPS_AT,
+    WAKING_AT,
 };
-use sidestep_ring::spsc::Resume;
+use sidestep_ring::spsc::{Producer, Resume};
 use sidestep_ring::{Access, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -150,6 +151,37 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
     assert_eq!(observer.wait(Waiting::Park, Some(soon)), Err(WaitError::TimedOut));
     producer.try_send(b"tick").unwrap();
     assert_eq!(rung.load(Ordering::Relaxed), 1);
+}
+
+/// The reader asks, and sleeps elsewhere, before there is a writer; and again when a writer has died before it rang.
+#[test]
+fn a_bell_that_was_asked_for_before_the_writer_came_rings() {
+    let made = Segment::memfd(&options(Kind::Spsc)).unwrap();
+    let mut consumer = made.consumer(Resume::Unread).unwrap();
+    let rung = Arc::new(AtomicUsize::new(0));
+    let bell = |producer: &mut Producer| {
+        let rung = Arc::clone(&rung);
+        producer.set_bell(move || {
+            rung.fetch_add(1, Ordering::Relaxed);
+        });
+    };
+    assert!(consumer.ask_for_bell());
+    let mut producer = made.producer().unwrap();
+    bell(&mut producer);
+    assert_eq!(rung.load(Ordering::Relaxed), 0, "nothing is there yet");
+    producer.try_send(b"tick").unwrap();
+    assert_eq!(rung.load(Ordering::Relaxed), 1);
+    consumer.try_read().unwrap();
+    drop(producer);
+
+    assert_eq!(rung.load(Ordering::Relaxed), 1, "nobody has asked");
+    let mut producer = made.producer().unwrap();
+    producer.try_send(b"tock").unwrap();
+    // As if its writer had died between the message and the bell.
+    let flag = u32::to_ne_bytes(2);
+    File::from(made.fd().try_clone_to_owned().unwrap()).write_all_at(&flag, READER_SLEEPS_AT as u64).unwrap();
+    bell(&mut producer);
+    assert_eq!(rung.load(Ordering::Relaxed), 2, "a message is there, and whoever asked sleeps");
 }
 
 #[test]

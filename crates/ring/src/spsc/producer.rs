@@ -148,6 +148,11 @@ impl Producer {
     /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know.
     pub fn set_bell(&mut self, bell: impl Fn() + Send + Sync + 'static) {
         self.writer.set_bell(Box::new(bell));
+        // A writer before this one may have ended between a message and its bell.
+        let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
+        if self.side.is_ours() && read.is_some_and(|read| read.position < self.writer.written().position) {
+            self.writer.wake_reader();
+        }
     }
 
     /// Who reads.
