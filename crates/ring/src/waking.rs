@@ -203,11 +203,12 @@ pub(crate) fn says_asleep(flag: u32) -> bool {
 mod tests {
     use super::*;
     use crate::layout::READER_SLEEPS_AT;
+    use crate::{Cell, Options};
     use std::sync::mpsc::channel;
     use std::time::Instant;
 
     fn ring(kind: Kind) -> Ring {
-        crate::segment::private(kind, 4096, Waking::Barrier).unwrap()
+        crate::segment::private(&Options { kind, cell: Cell::Line, bytes: 4096, waking: Waking::Barrier }).unwrap()
     }
 
     /// The window between the last look and the futex: the message comes, and another reader, which has had it, is asleep
