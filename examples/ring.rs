@@ -8,7 +8,7 @@
 //! Kill one of them, by whatever signal, and start it or its twin again: it goes on where the dead one stopped.
 
 use sidestep::ring::spsc::Resume;
-use sidestep::ring::{Access, Kind, Options, Segment, WaitError, Waiting, Waking};
+use sidestep::ring::{Access, Cell, Kind, Options, Segment, WaitError, Waiting, Waking};
 use std::{error::Error, path::Path, thread::sleep, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The ring in this file; whoever comes first makes it.
 fn ring(file: &Path) -> Result<Segment, Box<dyn Error>> {
-    let options = Options { kind: Kind::Spsc, bytes: 64 << 10, waking: Waking::Barrier };
+    let options = Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 64 << 10, waking: Waking::Barrier };
     Ok(Segment::create(file, &options).or_else(|_| Segment::open(file, Access::ReadWrite))?)
 }
 

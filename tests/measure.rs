@@ -89,8 +89,18 @@ fn rings_are_measured_beside_the_floor_and_what_blocks() {
     let of =
         |measure: &str| -> Vec<&Value> { rows(&document).iter().filter(|row| row["measure"] == measure).collect() };
     let refused = document["unavailable"].as_array().expect("a list");
-    let paths =
-        ["floor", "floor-each-way", "ring", "ring-shm", "ring-broadcast", "ring-park", "eventfd", "pipe", "uds"];
+    let paths = [
+        "floor",
+        "floor-each-way",
+        "ring",
+        "ring-small",
+        "ring-shm",
+        "ring-broadcast",
+        "ring-park",
+        "eventfd",
+        "pipe",
+        "uds",
+    ];
     for path in paths {
         assert!(of("rtt").iter().any(|row| row["path"] == path), "{path}: {refused:?}");
         let streams = of("per_message").iter().any(|row| row["path"] == path);

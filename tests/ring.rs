@@ -6,7 +6,7 @@ use serde_json::Value;
 use sidestep::ring::broadcast::Publisher;
 use sidestep::ring::layout::{ABI_AND_KIND_AT, HEADER_BYTES};
 use sidestep::ring::spsc::Resume;
-use sidestep::ring::{Access, Kind, Options, Segment, Waking};
+use sidestep::ring::{Access, Cell, Kind, Options, Segment, Waking};
 use sidestep_sys::process::die_with_parent;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -20,7 +20,7 @@ const CHILD: &str = "SIDESTEP_RING_TEST_FILE";
 
 fn make(folder: &Path, kind: Kind, bytes: usize) -> (Segment, PathBuf) {
     let file = folder.join("ring");
-    (Segment::create(&file, &Options { kind, bytes, waking: Waking::Barrier }).expect("a ring"), file)
+    (Segment::create(&file, &Options { kind, cell: Cell::Line, bytes, waking: Waking::Barrier }).expect("a ring"), file)
 }
 
 fn text(file: &Path) -> &str {

@@ -25,9 +25,11 @@
 #define SIDESTEP_RING_MAGIC UINT64_C(0x5045545345444953) /* "SIDESTEP" */
 #define SIDESTEP_RING_ABI_VERSION UINT32_C(1)            /* other versions lie differently: refuse them */
 #define SIDESTEP_RING_BYTE_ORDER_MARK UINT32_C(0x01020304)
-#define SIDESTEP_RING_LAYOUT_HASH UINT64_C(0x36da1d6bfbb77aec) /* FNV-1a over the offsets below: refuse others */
+#define SIDESTEP_RING_LAYOUT_HASH UINT64_C(0x36da1d6bfbb77aec) /* FNV-1a over the offsets below: refuse others... */
+#define SIDESTEP_RING_SMALL_LAYOUT_HASH UINT64_C(0x6e9370769e2d671c) /* ... but this: the same with cells of 16 bytes */
 
 #define SIDESTEP_RING_CELL_BYTES 64
+#define SIDESTEP_RING_SMALL_CELL_BYTES 16
 #define SIDESTEP_RING_WORD_BYTES 8
 #define SIDESTEP_RING_ONE_LINE_BYTES 56 /* the longest message that travels in one cache line */
 #define SIDESTEP_RING_HEADER_BYTES 4096 /* the first cell */
@@ -48,9 +50,12 @@
 #define SIDESTEP_RING_WORD_LENGTH(word) ((word) & ((UINT64_C(1) << SIDESTEP_RING_LENGTH_BITS) - 1))
 /* Cells that a message of `length` bytes takes. */
 #define SIDESTEP_RING_CELLS(length) (((length) + SIDESTEP_RING_WORD_BYTES + 63) / 64)
+#define SIDESTEP_RING_SMALL_CELLS(length) (((length) + SIDESTEP_RING_WORD_BYTES + 15) / 16)
 /* The offset of the cell at `position` in a ring of `cells` cells, a power of two. */
 #define SIDESTEP_RING_CELL_AT(position, cells) \
     (SIDESTEP_RING_HEADER_BYTES + ((position) & ((cells) - 1)) * SIDESTEP_RING_CELL_BYTES)
+#define SIDESTEP_RING_SMALL_CELL_AT(position, cells) \
+    (SIDESTEP_RING_HEADER_BYTES + ((position) & ((cells) - 1)) * SIDESTEP_RING_SMALL_CELL_BYTES)
 
 /* An owner word: pid in the low bits, the start time of the process in clock ticks above. 0: nobody. */
 #define SIDESTEP_RING_PID_BITS 22

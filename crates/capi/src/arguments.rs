@@ -1,13 +1,13 @@
 //! What comes from C, checked: pointers, choices, times.
 
 use crate::codes::{
-    BROADCAST, FROM_LATEST, FROM_OLDEST, FROM_UNREAD, PARK, READ_ONLY, READ_WRITE, SPIN, SPSC, WAKE_BARRIER,
-    WAKE_FENCE, WAKE_NEVER, YIELD,
+    BROADCAST, FROM_LATEST, FROM_OLDEST, FROM_UNREAD, PARK, READ_ONLY, READ_WRITE, SMALL_CELLS, SPIN, SPSC,
+    WAKE_BARRIER, WAKE_FENCE, WAKE_NEVER, YIELD,
 };
 use crate::failure::Failure;
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Kind, Limit, Options, Waiting, Waking};
+use sidestep_ring::{Access, Cell, Kind, Limit, Options, Waiting, Waking};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -110,7 +110,8 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &'static str) -> Result
 
 /// What a new ring is to be.
 pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Options, Failure> {
-    let kind = match kind {
+    let cell = if kind & SMALL_CELLS == 0 { Cell::Line } else { Cell::Quarter };
+    let kind = match kind & !SMALL_CELLS {
         SPSC => Kind::Spsc,
         BROADCAST => Kind::Broadcast,
         _ => return Err(Failure::Usage("`kind` is neither SIDESTEP_SPSC nor SIDESTEP_BROADCAST")),
@@ -121,7 +122,7 @@ pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Option
         WAKE_FENCE => Waking::Fence,
         _ => return Err(Failure::Usage("`waking` is no SIDESTEP_WAKE_ choice")),
     };
-    Ok(Options { kind, bytes, waking })
+    Ok(Options { kind, cell, bytes, waking })
 }
 
 pub(crate) fn access(choice: c_int) -> Result<Access, Failure> {

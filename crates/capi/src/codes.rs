@@ -34,6 +34,8 @@ pub const EBUG: c_int = -12;
 pub const SPSC: c_int = 1;
 /// One writer, any number of readers ([`sidestep_ring::Kind::Broadcast`]).
 pub const BROADCAST: c_int = 2;
+/// Beside either: [`sidestep_ring::Cell::Quarter`].
+pub const SMALL_CELLS: c_int = 0x100;
 
 /// [`sidestep_ring::Waking::Never`].
 pub const WAKE_NEVER: c_int = 0;

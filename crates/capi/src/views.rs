@@ -15,7 +15,7 @@ pub struct CFlow {
     pub messages: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Cells of 64 bytes, with words and padding.
+    /// Cells, with words and padding.
     pub cells: u64,
 }
 
@@ -65,6 +65,8 @@ pub struct CStat {
     pub writer: CHolder,
     /// The reading side (SPSC).
     pub reader: CHolder,
+    /// Bytes of a cell.
+    pub cell_bytes: u64,
 }
 
 /// What a handle knows of itself.
@@ -135,6 +137,7 @@ impl From<Stat> for CStat {
             lost: stat.lost,
             writer: stat.writer.into(),
             reader: stat.reader.into(),
+            cell_bytes: stat.cell_bytes as u64,
         }
     }
 }

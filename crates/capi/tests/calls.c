@@ -96,7 +96,7 @@ static void counters(const sidestep_segment *segment) {
     memset(&stat, 0xee, sizeof stat);
     CHECK(sidestep_segment_stat(segment, &stat, sizeof stat) == 0);
     CHECK(stat.kind == SIDESTEP_SPSC && stat.fault == 0);
-    CHECK(stat.capacity_bytes == 4096 && stat.message_bytes_max == 2040);
+    CHECK(stat.capacity_bytes == 4096 && stat.cell_bytes == 64 && stat.message_bytes_max == 2040);
     CHECK(stat.written.messages > 3 && stat.read.messages == stat.written.messages && stat.read.bytes > 104);
     CHECK(stat.dropped == 1 && stat.abandoned == 0 && stat.lost == stat.written.messages - 3);
     CHECK(stat.writer.pid == 0 && stat.writer.is_alive == 0 && stat.writer.is_closed == 1);
@@ -209,6 +209,34 @@ static void broadcast(void) {
     sidestep_segment_free(seen);
 }
 
+/* Four messages of eight bytes in a line. */
+static void small_cells(void) {
+    sidestep_segment *segment;
+    sidestep_producer *producer;
+    sidestep_consumer *consumer;
+    sidestep_ring_stat stat;
+    const void *bytes;
+    size_t length;
+    uint64_t number, found;
+
+    CHECK(sidestep_segment_memfd(SIDESTEP_SPSC | SIDESTEP_SMALL_CELLS, SIDESTEP_WAKE_FENCE, 4096, &segment) == 0);
+    CHECK(sidestep_producer_new(segment, &producer) == 0);
+    CHECK(sidestep_consumer_new(segment, SIDESTEP_FROM_UNREAD, &consumer) == 0);
+    for (number = 0; number < 100; number++) {
+        CHECK(sidestep_producer_send(producer, &number, sizeof number) == 0);
+    }
+    for (number = 0; number < 100; number++) {
+        CHECK(sidestep_consumer_try_read(consumer, &bytes, &length) == 0 && length == sizeof found);
+        memcpy(&found, bytes, sizeof found);
+        CHECK(found == number && sidestep_consumer_release(consumer) == 0);
+    }
+    CHECK(sidestep_segment_stat(segment, &stat, sizeof stat) == 0 && stat.kind == SIDESTEP_SPSC);
+    CHECK(stat.capacity_bytes == 4096 && stat.cell_bytes == 16 && stat.written.cells == 100);
+    sidestep_consumer_free(consumer);
+    sidestep_producer_free(producer);
+    sidestep_segment_free(segment);
+}
+
 static void refusals(const char *path, sidestep_segment *segment) {
     sidestep_segment *other = NULL;
     sidestep_producer *producer;
@@ -223,6 +251,7 @@ static void refusals(const char *path, sidestep_segment *segment) {
     SAYS("regular file");
     CHECK(sidestep_segment_from_fd(-1, SIDESTEP_READ_ONLY, &other) == SIDESTEP_EUSAGE);
     CHECK(sidestep_segment_from_fd(1000000, SIDESTEP_READ_ONLY, &other) == SIDESTEP_EFAILED);
+    CHECK(sidestep_segment_memfd(SIDESTEP_SMALL_CELLS, SIDESTEP_WAKE_BARRIER, 4096, &other) == SIDESTEP_EUSAGE);
     CHECK(sidestep_segment_memfd(3, SIDESTEP_WAKE_BARRIER, 4096, &other) == SIDESTEP_EUSAGE);
     CHECK(sidestep_segment_memfd(SIDESTEP_SPSC, -1, 4096, &other) == SIDESTEP_EUSAGE);
     CHECK(sidestep_segment_memfd(SIDESTEP_SPSC, SIDESTEP_WAKE_NEVER, SIZE_MAX, &other) == SIDESTEP_EUSAGE);
@@ -267,6 +296,7 @@ int main(int count, char **words) {
     refusals(path, segment);
     sidestep_segment_free(segment);
     broadcast();
+    small_cells();
     puts("good");
     return 0;
 }

@@ -51,6 +51,7 @@ fn ring_h() -> BTreeMap<String, u64> {
     let signed = [
         ("SPSC", codes::SPSC),
         ("BROADCAST", codes::BROADCAST),
+        ("SMALL_CELLS", codes::SMALL_CELLS),
         ("WAKE_NEVER", codes::WAKE_NEVER),
         ("WAKE_BARRIER", codes::WAKE_BARRIER),
         ("WAKE_FENCE", codes::WAKE_FENCE),
@@ -76,6 +77,7 @@ fn ring_h() -> BTreeMap<String, u64> {
     structure!(all, CHolder, "sidestep_ring_holder", start_ticks, beat_age_ns, pid, is_alive, sleeps, is_closed);
     structure!(all, CStat, "sidestep_ring_stat", kind, fault, capacity_bytes, message_bytes_max, written, read);
     structure!(all, CStat, "sidestep_ring_stat", published_cells, dropped, abandoned, lost, writer, reader);
+    structure!(all, CStat, "sidestep_ring_stat", cell_bytes);
     structure!(all, CInfo, "sidestep_ring_info", sequence, message_bytes_max, abandoned, lost_messages, lost_bytes);
     structure!(all, CInfo, "sidestep_ring_info", replaced_pid, reserved);
     structure!(all, CPeer, "sidestep_ring_peer", state, pid);

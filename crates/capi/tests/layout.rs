@@ -3,10 +3,11 @@
 mod support;
 
 use sidestep_ring::broadcast::Start;
-use sidestep_ring::{Fault, Kind, Options, Segment, Waking, layout};
+use sidestep_ring::{Cell, Fault, Kind, Options, Segment, Waking, layout};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use support::{C11, C99, CXX11, compile, differences, include, printed};
 
 const HEADER: &str = "ring_layout.h";
@@ -17,7 +18,9 @@ fn expected() -> BTreeMap<String, u64> {
         ("ABI_VERSION", layout::ABI_VERSION.into()),
         ("BYTE_ORDER_MARK", layout::BYTE_ORDER_MARK.into()),
         ("LAYOUT_HASH", layout::LAYOUT_HASH),
+        ("SMALL_LAYOUT_HASH", layout::SMALL_LAYOUT_HASH),
         ("CELL_BYTES", layout::CELL_BYTES as u64),
+        ("SMALL_CELL_BYTES", layout::SMALL_CELL_BYTES as u64),
         ("WORD_BYTES", layout::WORD_BYTES as u64),
         ("ONE_LINE_BYTES", layout::ONE_LINE_BYTES as u64),
         ("HEADER_BYTES", layout::HEADER_BYTES as u64),
@@ -123,7 +126,7 @@ fn a_ring_is_read_with_the_header_alone() {
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/follow.c"), folder.path().join("follow"));
     compile(&C99, &source, &["-I".as_ref(), include().as_os_str()], &program).unwrap();
     let ring = folder.path().join("ring");
-    let options = Options { kind: Kind::Broadcast, bytes: 4096, waking: Waking::Never };
+    let options = Options { kind: Kind::Broadcast, cell: Cell::Line, bytes: 4096, waking: Waking::Never };
     let segment = Segment::create(&ring, &options).unwrap();
     let mut publisher = segment.publisher().unwrap();
     for number in 0..100_usize {
@@ -138,4 +141,8 @@ fn a_ring_is_read_with_the_header_alone() {
     }
     assert!(expected.lines().count() > 5 && expected.lines().count() < 50, "{expected}");
     assert_eq!(printed(&program, &[ring.as_os_str()]), expected + "closed\n");
+    // This one knows cells of a line only: it refuses small ones by the layout hash.
+    let small = folder.path().join("small");
+    drop(Segment::create(&small, &Options { cell: Cell::Quarter, ..options }).unwrap());
+    assert_eq!(Command::new(&program).arg(&small).status().unwrap().code(), Some(3));
 }

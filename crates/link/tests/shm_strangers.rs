@@ -5,7 +5,7 @@
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sidestep_link::shm::{self, Kind, RING_BYTES_MIN, Settings, Users};
 use sidestep_link::{Address, Listener, Options, Waiting, is_retry};
-use sidestep_ring::{Segment, Waking};
+use sidestep_ring::{Cell, Kind as RingKind, Options as RingOptions, Segment, Waking};
 use sidestep_sys::memory;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, File};
@@ -80,7 +80,7 @@ fn turned_away(listener: &Listener) -> String {
 
 fn ring() -> Segment {
     let options =
-        sidestep_ring::Options { kind: sidestep_ring::Kind::Spsc, bytes: RING_BYTES_MIN, waking: Waking::Barrier };
+        RingOptions { kind: RingKind::Spsc, cell: Cell::Line, bytes: RING_BYTES_MIN, waking: Waking::Barrier };
     Segment::memfd(&options).expect("memory")
 }
 
@@ -170,9 +170,9 @@ fn memory_that_cannot_be_trusted_is_refused() {
     let unsealed = memory::memfd("stranger", false).expect("a memfd");
     memory::allocate(unsealed.as_fd(), length).expect("memory");
     let broadcast =
-        sidestep_ring::Options { kind: sidestep_ring::Kind::Broadcast, bytes: RING_BYTES_MIN, waking: Waking::Barrier };
+        RingOptions { kind: RingKind::Broadcast, cell: Cell::Line, bytes: RING_BYTES_MIN, waking: Waking::Barrier };
     let broadcast = Segment::memfd(&broadcast).expect("memory");
-    let mute = sidestep_ring::Options { waking: Waking::Never, kind: sidestep_ring::Kind::Spsc, bytes: RING_BYTES_MIN };
+    let mute = RingOptions { waking: Waking::Never, kind: RingKind::Spsc, cell: Cell::Line, bytes: RING_BYTES_MIN };
     let mute = Segment::memfd(&mute).expect("memory");
     let held = ring();
     let _holder = held.producer().expect("it is fresh");

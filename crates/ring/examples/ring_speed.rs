@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p sidestep-ring --example ring_speed [ring KiB]`. Needs two CPUs that nobody else uses.
 
-use sidestep_ring::Waking;
-use sidestep_ring::spsc::{Consumer, Producer, pair};
+use sidestep_ring::layout::CELL_BYTES;
+use sidestep_ring::spsc::{Consumer, Producer, pair, pair_of};
+use sidestep_ring::{Cell, Waking};
 use sidestep_sys::clock::{Choice, Clock};
 use sidestep_sys::cpu;
 use std::hint::{black_box, spin_loop};
@@ -24,11 +25,17 @@ fn main() {
     let clock = Clock::calibrate(Choice::Auto);
     show_round_trips(first, second, &clock, ring_bytes);
     println!("throughput, ring of {} KiB, median of {ROUNDS} runs", ring_bytes >> 10);
-    for size in [8, 64, 256, 1024] {
+    for (cell, size) in [(Cell::Quarter, 8), (Cell::Quarter, 16), (Cell::Quarter, 24)]
+        .into_iter()
+        .chain([8, 16, 24, 64, 256, 1024].map(|size| (Cell::Line, size)))
+    {
+        // As many messages have room, whatever the cells.
+        let room = ring_bytes / CELL_BYTES * cell.bytes();
         for (name, batch) in [("single", 1), ("batches of 16", 16)] {
             let rate =
-                median((0..ROUNDS).map(|_| throughput(first, second, &clock, size, ring_bytes, batch)).collect());
-            println!("{size:5} B  {name:14} {rate:6.1} M/s {:6.2} GB/s", rate * size as f64 / 1e3);
+                median((0..ROUNDS).map(|_| throughput((first, second), &clock, cell, size, room, batch)).collect());
+            let cell = cell.bytes();
+            println!("{size:5} B  cells of {cell}  {name:14} {rate:6.1} M/s {:6.2} GB/s", rate * size as f64 / 1e3);
         }
     }
 }
@@ -175,8 +182,15 @@ fn receive(consumer: &mut Consumer, each: impl FnOnce(&[u8])) {
 }
 
 /// Millions of messages per second, each one written and checked whole.
-fn throughput(first: u32, second: u32, clock: &Clock, size: usize, ring_bytes: usize, batch: usize) -> f64 {
-    let (mut producer, mut consumer) = pair(ring_bytes, Waking::default()).expect("memory for a ring");
+fn throughput(
+    (first, second): (u32, u32),
+    clock: &Clock,
+    cell: Cell,
+    size: usize,
+    ring_bytes: usize,
+    batch: usize,
+) -> f64 {
+    let (mut producer, mut consumer) = pair_of(cell, ring_bytes, Waking::default()).expect("memory for a ring");
     let produce = move || {
         let message = vec![7_u8; size];
         let mut sent = 0;

@@ -9,7 +9,7 @@ mod messages;
 use crate::broadcast::Start;
 use crate::spsc::{Consumer, Producer, Resume};
 use crate::sync::counted;
-use crate::{Access, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use crate::{Access, Cell, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
 use messages::{message, number};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -25,8 +25,8 @@ const LONGEST: usize = 200;
 /// A watchdog, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn segment(kind: Kind) -> Segment {
-    Segment::memfd(&Options { kind, bytes: 16 * 64, waking: Waking::Barrier }).unwrap()
+fn segment(kind: Kind, cell: Cell) -> Segment {
+    Segment::memfd(&Options { kind, cell, bytes: 16 * 64, waking: Waking::Barrier }).unwrap()
 }
 
 fn spawn(role: &str, segment: &Segment, step: i64) -> Child {
@@ -126,20 +126,22 @@ fn read_until(consumer: &mut Consumer, end: u64) {
     }
 }
 
-/// Runs `scenario` for step 0, 1, 2, ... until a child comes to its end alive.
-fn at_every_step(mut scenario: impl FnMut(i64) -> bool) {
-    let mut step = 0;
-    while scenario(step) {
-        step += 1;
+/// Runs `scenario` for step 0, 1, 2, ... until a child comes to its end alive, with cells of either size.
+fn at_every_step(mut scenario: impl FnMut(Cell, i64) -> bool) {
+    for cell in Cell::ALL {
+        let mut step = 0;
+        while scenario(cell, step) {
+            step += 1;
+        }
+        assert!(step > 50, "the script has more stores than {step}");
     }
-    assert!(step > 50, "the script has more stores than {step}");
 }
 
 #[test]
 fn a_producer_killed_at_any_store_is_replaced_without_loss() {
     let mut abandoned = 0;
-    at_every_step(|step| {
-        let segment = segment(Kind::Spsc);
+    at_every_step(|cell, step| {
+        let segment = segment(Kind::Spsc, cell);
         let mut child = spawn("producer", &segment, step);
         let (mut consumer, mut next) = (segment.consumer(Resume::Unread).unwrap(), 0);
         let killed = std::thread::spawn(move || !child.wait().unwrap().success());
@@ -179,8 +181,8 @@ fn a_producer_killed_at_any_store_is_replaced_without_loss() {
 
 #[test]
 fn a_consumer_killed_at_any_store_is_replaced_without_loss() {
-    at_every_step(|step| {
-        let segment = segment(Kind::Spsc);
+    at_every_step(|cell, step| {
+        let segment = segment(Kind::Spsc, cell);
         let mut producer = segment.producer().unwrap();
         let mut child = spawn("consumer", &segment, step);
         let was_killed = std::thread::scope(|threads| {
@@ -201,8 +203,8 @@ fn a_consumer_killed_at_any_store_is_replaced_without_loss() {
 
 #[test]
 fn a_publisher_killed_at_any_store_is_replaced_and_losses_stay_exact() {
-    at_every_step(|step| {
-        let segment = segment(Kind::Broadcast);
+    at_every_step(|cell, step| {
+        let segment = segment(Kind::Broadcast, cell);
         let mut subscriber = segment.subscriber(Start::Oldest).unwrap();
         let was_killed = !spawn("publisher", &segment, step).wait().unwrap().success();
         let mut successor = segment.publisher().unwrap();
@@ -227,7 +229,7 @@ fn a_publisher_killed_at_any_store_is_replaced_and_losses_stay_exact() {
 
 #[test]
 fn both_sides_killed_at_random_moments_lose_nothing() {
-    let segment = segment(Kind::Spsc);
+    let segment = segment(Kind::Spsc, Cell::Quarter);
     let (mut producer, mut consumer) =
         (spawn("endless producer", &segment, -1), spawn("endless consumer", &segment, -1));
     let mut random = fastrand::Rng::with_seed(7);

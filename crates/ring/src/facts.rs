@@ -1,11 +1,11 @@
 //! The facts in a ring's header: written once by who makes the ring, checked once by who attaches.
 
 use crate::layout::{
-    ABI_AND_KIND_AT, ABI_VERSION, BYTE_ORDER_MARK, CELL_BYTES, CELLS_AT, CELLS_MAX, CELLS_MIN, HEADER_BYTES,
-    LAYOUT_HASH, LAYOUT_HASH_AT, MAGIC, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
+    ABI_AND_KIND_AT, ABI_VERSION, BYTE_ORDER_MARK, CELLS_AT, CELLS_MAX, CELLS_MIN, HEADER_BYTES, LAYOUT_HASH_AT, MAGIC,
+    MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
 };
 use crate::memory::Memory;
-use crate::ring::Kind;
+use crate::ring::{Cell, Kind};
 use crate::sync::{Acquire, Relaxed, Release};
 use crate::waking::Waking;
 use sidestep_sys::Problem;
@@ -17,6 +17,7 @@ use std::os::unix::fs::MetadataExt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) kind: Kind,
+    pub(crate) cell: Cell,
     pub(crate) cells: u64,
     pub(crate) waking: Waking,
     pub(crate) pid_namespace: u64,
@@ -44,7 +45,10 @@ impl fmt::Display for Mismatch {
             Self::ByteOrder => f.write_str("it was made by a machine of the other byte order"),
             Self::Abi(found) => write!(f, "its ABI version is {found}, this program's is {ABI_VERSION}"),
             Self::Header(found) => write!(f, "its header has {found} bytes, this program's {HEADER_BYTES}"),
-            Self::Layout(found) => write!(f, "its layout hash is {found:016x}, this program's {LAYOUT_HASH:016x}"),
+            Self::Layout(found) => {
+                let [line, quarter] = Cell::ALL.map(Cell::layout_hash);
+                write!(f, "its layout hash is {found:016x}, this program's {line:016x} or {quarter:016x} (small cells)")
+            }
             Self::Kind(found) => write!(f, "its kind is {found}, which is neither spsc (1) nor broadcast (2)"),
             Self::Cells(found) => {
                 write!(f, "its capacity is {found} cells: no power of two from {CELLS_MIN} to {CELLS_MAX}")
@@ -57,17 +61,19 @@ impl fmt::Display for Mismatch {
 }
 
 /// Bytes of a ring of so many cells.
-pub(crate) fn ring_bytes(cells: u64) -> usize {
-    HEADER_BYTES + cells as usize * CELL_BYTES
+pub(crate) fn ring_bytes(cell: Cell, cells: u64) -> usize {
+    HEADER_BYTES + cells as usize * cell.bytes()
 }
 
 /// The cells of a ring that holds at least `bytes`.
-pub(crate) fn cells_for(bytes: usize) -> Result<u64, Problem> {
-    let cells = (bytes as u64).div_ceil(CELL_BYTES as u64).clamp(CELLS_MIN, CELLS_MAX + 1).next_power_of_two();
+pub(crate) fn cells_for(cell: Cell, bytes: usize) -> Result<u64, Problem> {
+    let cells = (bytes as u64).div_ceil(cell.bytes() as u64).clamp(CELLS_MIN, CELLS_MAX + 1).next_power_of_two();
     if cells <= CELLS_MAX {
         return Ok(cells);
     }
-    Err(Problem::usage(format!("cannot make a ring of {bytes} bytes"), "a ring has at most 4 GiB"))
+    let most = (CELLS_MAX * cell.bytes() as u64) >> 30;
+    let why = format!("a ring of cells of {} bytes has at most {most} GiB", cell.bytes());
+    Err(Problem::usage(format!("cannot make a ring of {bytes} bytes"), why))
 }
 
 /// The pid namespace of this process, by inode; 0 where /proc does not tell.
@@ -81,7 +87,7 @@ impl Facts {
         let put = |at, value| memory.word(at).store(value, Relaxed);
         put(ABI_AND_KIND_AT, u64::from(ABI_VERSION) | (self.kind as u64) << 32);
         put(ORDER_AND_HEADER_AT, u64::from(BYTE_ORDER_MARK) | (HEADER_BYTES as u64) << 32);
-        put(LAYOUT_HASH_AT, LAYOUT_HASH);
+        put(LAYOUT_HASH_AT, self.cell.layout_hash());
         put(CELLS_AT, self.cells);
         put(WAKING_AT, self.waking as u64);
         put(PID_NAMESPACE_AT, self.pid_namespace);
@@ -103,7 +109,10 @@ impl Facts {
             () if order != BYTE_ORDER_MARK => return Err(Mismatch::ByteOrder),
             () if abi != ABI_VERSION => return Err(Mismatch::Abi(abi)),
             () if header as usize != HEADER_BYTES => return Err(Mismatch::Header(header)),
-            () if layout != LAYOUT_HASH => return Err(Mismatch::Layout(layout)),
+            () => {}
+        }
+        let cell = Cell::ALL.into_iter().find(|cell| cell.layout_hash() == layout).ok_or(Mismatch::Layout(layout))?;
+        match () {
             () if !cells.is_power_of_two() || !(CELLS_MIN..=CELLS_MAX).contains(&cells) => {
                 return Err(Mismatch::Cells(cells));
             }
@@ -113,12 +122,12 @@ impl Facts {
         let kind = [Kind::Spsc, Kind::Broadcast].into_iter().find(|known| *known as u32 == kind);
         let kind = kind.ok_or(Mismatch::Kind(halves(memory, ABI_AND_KIND_AT)[1]))?;
         let waking = Waking::of_code(waking).ok_or(Mismatch::Waking(waking))?;
-        let needs = ring_bytes(cells) as u64;
+        let needs = ring_bytes(cell, cells) as u64;
         // On huge pages the file ends with a whole one. More is not mapped and locked on a stranger's word.
         if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
             return Err(Mismatch::FileLength { has: file_bytes, needs });
         }
-        Ok(Self { kind, cells, waking, pid_namespace })
+        Ok(Self { kind, cell, cells, waking, pid_namespace })
     }
 }
 

@@ -14,7 +14,7 @@
 //!   1024 0x400 | u32: bit 0 a reader sleeps, bit 1 it has asked for the bell, above: wake-ups  |  reader, before sleep
 //!   1152 0x480 | u32: bit 0 the writer sleeps, above: wake-ups                                 |  writer, before sleep
 //!   1280 0x500 | fault   |                                                                        whoever finds one
-//!   4096 0x1000  cells of 64 bytes: a power of two of them
+//!   4096 0x1000  cells of 64 bytes, or of 16 (the layout hash says which): a power of two of them
 //! ```
 //!
 //! What different sides write, and what is written at different rates, lies 128 bytes apart: the CPU fetches lines in
@@ -29,6 +29,8 @@ pub const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 
 /// A cell: one cache line.
 pub const CELL_BYTES: usize = 64;
+/// A cell of a ring for small messages ([`crate::Cell::Quarter`]): a quarter of a cache line.
+pub const SMALL_CELL_BYTES: usize = 16;
 /// The word before each message.
 pub const WORD_BYTES: usize = 8;
 /// A word's lowest bits: the length of the message, bytes.
@@ -47,7 +49,7 @@ pub const KIND_CLOSE: u64 = 2;
 pub const ONE_LINE_BYTES: usize = CELL_BYTES - WORD_BYTES;
 /// The fewest cells of a ring.
 pub const CELLS_MIN: u64 = 4;
-/// The most cells of a ring: 4 GiB. Far below 2^32, so that the low half of a position names a cell in one lap only.
+/// The most cells of a ring: 4 GiB, 1 GiB of small ones. Far below 2^32, so that the low half of a position names a cell in one lap only.
 pub const CELLS_MAX: u64 = 1 << 26;
 
 /// Distance between what may not share a cache line. loom has no cache, but counts atomics.
@@ -110,29 +112,35 @@ pub const FAULT_AT: usize = 10 * APART;
 pub const HEADER_BYTES: usize = if cfg!(loom) { 11 * APART } else { 4096 };
 
 /// FNV-1a over everything that both sides must agree on: two builds with the same hash have the same layout.
-pub const LAYOUT_HASH: u64 = hash(&[
-    CELL_BYTES,
-    WORD_BYTES,
-    WRITER_ROLE_AT,
-    READER_ROLE_AT,
-    BEAT,
-    WRITTEN_AT,
-    INTENT_AT,
-    DROPPED_AT,
-    HORIZON_AT,
-    ABANDONED_AT,
-    MARK_AT,
-    READ_AT,
-    LOST_AT,
-    PUBLISHED_AT,
-    READER_CLOSED_AT,
-    READER_SLEEPS_AT,
-    WRITER_SLEEPS_AT,
-    FAULT_AT,
-    HEADER_BYTES,
-    LENGTH_BITS as usize,
-    KIND_BITS as usize,
-]);
+pub const LAYOUT_HASH: u64 = layout_hash(CELL_BYTES);
+/// The same of a ring of small cells: a program that knows only [`LAYOUT_HASH`] refuses it by name.
+pub const SMALL_LAYOUT_HASH: u64 = layout_hash(SMALL_CELL_BYTES);
+
+const fn layout_hash(cell_bytes: usize) -> u64 {
+    hash(&[
+        cell_bytes,
+        WORD_BYTES,
+        WRITER_ROLE_AT,
+        READER_ROLE_AT,
+        BEAT,
+        WRITTEN_AT,
+        INTENT_AT,
+        DROPPED_AT,
+        HORIZON_AT,
+        ABANDONED_AT,
+        MARK_AT,
+        READ_AT,
+        LOST_AT,
+        PUBLISHED_AT,
+        READER_CLOSED_AT,
+        READER_SLEEPS_AT,
+        WRITER_SLEEPS_AT,
+        FAULT_AT,
+        HEADER_BYTES,
+        LENGTH_BITS as usize,
+        KIND_BITS as usize,
+    ])
+}
 
 const fn hash(facts: &[usize]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

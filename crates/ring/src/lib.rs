@@ -6,7 +6,8 @@
 //! either side: what was published stays, what was only begun is gone and counted, a successor takes the place.
 //!
 //! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, with the word that says it is there;
-//! nothing else moves between the two CPUs until a quarter of the ring is read.
+//! nothing else moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages gives
+//! out quarters of lines instead ([`Cell`]).
 //!
 //! Whoever shares the memory can write anything to it at any time. Every position, length and kind that comes from there
 //! is checked before it is used; what cannot be true is a [`Fault`] and ends the use of the ring. The bytes of a message
@@ -48,7 +49,7 @@ mod models;
 pub use fault::{ClaimError, Fault, Loss, ReadError};
 #[cfg(not(loom))]
 pub use observe::{Flow, Holder, Stat};
-pub use ring::Kind;
+pub use ring::{Cell, Kind};
 pub use role::{Peer, Side};
 #[cfg(not(loom))]
 pub use segment::{Backing, Options, Segment};

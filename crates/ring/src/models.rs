@@ -6,7 +6,7 @@ use crate::checkpoint::{self, Checkpoint, Recorder};
 use crate::fault::{ClaimError, ReadError};
 use crate::layout::{CELL_BYTES, HEADER_BYTES, READ_AT, READER_SLEEPS_AT, WRITTEN_AT};
 use crate::memory::Memory;
-use crate::ring::{Kind, Ring};
+use crate::ring::{Cell, Kind, Ring};
 use crate::sync::{Acquire, Arc, Release, pause};
 use crate::wait::Waiting;
 use crate::waking::{Sleeper, Waking, wake};
@@ -23,7 +23,11 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn ring(kind: Kind, cells: u64, waking: Waking) -> Ring {
-    Ring::new(Memory::new(HEADER_BYTES + cells as usize * CELL_BYTES), kind, cells, waking, false)
+    ring_of(Cell::Line, kind, cells, waking)
+}
+
+fn ring_of(cell: Cell, kind: Kind, cells: u64, waking: Waking) -> Ring {
+    Ring::new(Memory::new(HEADER_BYTES + cells as usize * cell.bytes()), kind, cell, cells, waking, false)
 }
 
 fn send(producer: &mut spsc::Producer, words: usize, value: u64) {
@@ -51,34 +55,39 @@ fn receive(consumer: &mut spsc::Consumer) -> Vec<u64> {
 
 #[test]
 fn loom_spsc_messages_come_whole_and_in_order() {
-    explore(3, || {
-        let (mut producer, mut consumer) = spsc::over(ring(Kind::Spsc, 4, Waking::Never));
-        let writer = thread::spawn(move || (1..=5).for_each(|value| send(&mut producer, 1, value)));
-        for value in 1..=5 {
-            assert_eq!(receive(&mut consumer), [value]);
-        }
-        writer.join().unwrap();
-    });
+    for cell in Cell::ALL {
+        explore(3, move || {
+            let (mut producer, mut consumer) = spsc::over(ring_of(cell, Kind::Spsc, 4, Waking::Never));
+            let writer = thread::spawn(move || (1..=5).for_each(|value| send(&mut producer, 1, value)));
+            for value in 1..=5 {
+                assert_eq!(receive(&mut consumer), [value]);
+            }
+            writer.join().unwrap();
+        });
+    }
 }
 
 /// Records of two cells, padding, and old message words that look like committed records.
 #[test]
 fn loom_spsc_long_records_wrap() {
-    explore(3, || {
-        let (mut producer, mut consumer) = spsc::over(ring(Kind::Spsc, 4, Waking::Never));
-        let forged = |position: u64| position << 32 | 1 << 31;
-        let writer = thread::spawn(move || {
-            send(&mut producer, 1, 1);
-            send(&mut producer, 8, forged(6));
-            send(&mut producer, 8, forged(5));
-            send(&mut producer, 1, 4);
+    for cell in Cell::ALL {
+        explore(3, move || {
+            let (mut producer, mut consumer) = spsc::over(ring_of(cell, Kind::Spsc, 4, Waking::Never));
+            let forged = |position: u64| position << 32 | 1 << 31;
+            let two_cells = cell.bytes() / 8;
+            let writer = thread::spawn(move || {
+                send(&mut producer, 1, 1);
+                send(&mut producer, two_cells, forged(6));
+                send(&mut producer, two_cells, forged(5));
+                send(&mut producer, 1, 4);
+            });
+            assert_eq!(receive(&mut consumer), [1]);
+            assert_eq!(receive(&mut consumer), vec![forged(6); two_cells]);
+            assert_eq!(receive(&mut consumer), vec![forged(5); two_cells]);
+            assert_eq!(receive(&mut consumer), [4]);
+            writer.join().unwrap();
         });
-        assert_eq!(receive(&mut consumer), [1]);
-        assert_eq!(receive(&mut consumer), [forged(6); 8]);
-        assert_eq!(receive(&mut consumer), [forged(5); 8]);
-        assert_eq!(receive(&mut consumer), [4]);
-        writer.join().unwrap();
-    });
+    }
 }
 
 #[test]

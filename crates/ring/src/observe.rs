@@ -3,8 +3,8 @@
 use crate::checkpoint;
 use crate::fault::Fault;
 use crate::layout::{
-    ABANDONED_AT, BEAT, CELL_BYTES, DROPPED_AT, FAULT_AT, LOST_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT,
-    READER_ROLE_AT, READER_SLEEPS_AT, WRITER_ROLE_AT, WRITER_SLEEPS_AT, WRITTEN_AT,
+    ABANDONED_AT, BEAT, DROPPED_AT, FAULT_AT, LOST_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, READER_ROLE_AT,
+    READER_SLEEPS_AT, WRITER_ROLE_AT, WRITER_SLEEPS_AT, WRITTEN_AT,
 };
 use crate::record::{self, Record};
 use crate::ring::{Kind, Ring};
@@ -22,7 +22,7 @@ pub struct Flow {
     pub messages: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Position: cells of 64 bytes, with words and padding.
+    /// Position: cells ([`Stat::cell_bytes`]), with words and padding.
     pub cells: u64,
 }
 
@@ -48,6 +48,8 @@ pub struct Stat {
     pub kind: Kind,
     /// Room, bytes, with words and padding.
     pub capacity_bytes: u64,
+    /// Bytes of a cell: 64, or 16 in a ring for small messages.
+    pub cell_bytes: usize,
     /// The longest message, bytes.
     pub message_bytes_max: usize,
     /// What was published.
@@ -75,7 +77,8 @@ impl Stat {
         let word = |at| ring.memory.word(at).load(Acquire);
         Self {
             kind,
-            capacity_bytes: ring.cells() * CELL_BYTES as u64,
+            capacity_bytes: ring.cells() * ring.cell_bytes() as u64,
+            cell_bytes: ring.cell_bytes(),
             message_bytes_max: ring.message_bytes_max(),
             written: flow(ring, WRITTEN_AT),
             read: flow(ring, READ_AT),

@@ -10,7 +10,7 @@
 //! last record, which may be bytes of an old message, cannot be taken for one (`Writer::publish`), so the reader need
 //! not clear what it has read, and word and message travel in one cache line.
 
-use crate::layout::{CELL_BYTES, COMMITTED, KIND_CLOSE, KIND_MESSAGE, KIND_PADDING, LENGTH_BITS, WORD_BYTES};
+use crate::layout::{COMMITTED, KIND_CLOSE, KIND_MESSAGE, KIND_PADDING, LENGTH_BITS};
 
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
@@ -53,13 +53,6 @@ pub(crate) fn decode(word: u64) -> Option<Record> {
     }
 }
 
-/// Cells that a message of `length` bytes takes. A length that no address space holds wraps round: who claims compares
-/// the length itself with the longest, too.
-#[inline(always)]
-pub(crate) fn cells(length: usize) -> u64 {
-    (WORD_BYTES.wrapping_add(length).div_ceil(CELL_BYTES)) as u64
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -76,10 +69,5 @@ mod tests {
             assert!(!is_at(0, position) && !is_at(position << 32, position));
         }
         assert_eq!(decode(COMMITTED | 3 << LENGTH_BITS), None);
-    }
-
-    #[test]
-    fn fifty_six_bytes_fit_one_line() {
-        assert_eq!([cells(0), cells(56), cells(57), cells(120), cells(121)], [1, 1, 2, 2, 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! A ring as both sides see it: memory, the facts that never change, and what a record may look like.
 
 use crate::fault::Fault;
-use crate::layout::{CELL_BYTES, FAULT_AT, HEADER_BYTES};
+use crate::layout::{CELL_BYTES, FAULT_AT, HEADER_BYTES, LAYOUT_HASH, SMALL_CELL_BYTES, SMALL_LAYOUT_HASH, WORD_BYTES};
 use crate::memory::Memory;
 use crate::record::{self, Record};
 use crate::sync::Relaxed;
@@ -27,11 +27,44 @@ impl fmt::Display for Kind {
     }
 }
 
+/// The unit in which a ring gives out its room; fixed when the ring is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cell {
+    /// 64 bytes, a cache line: a message of up to 56 bytes is one line and shares it with no other.
+    #[default]
+    Line,
+    /// 16 bytes: up to four messages travel in a line. For streams of messages of up to 24 bytes.
+    Quarter,
+}
+
+impl Cell {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Line, Self::Quarter];
+
+    /// Bytes of a cell, a power of two.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Line => CELL_BYTES,
+            Self::Quarter => SMALL_CELL_BYTES,
+        }
+    }
+
+    /// What a header says of a ring of such cells.
+    pub(crate) const fn layout_hash(self) -> u64 {
+        match self {
+            Self::Line => LAYOUT_HASH,
+            Self::Quarter => SMALL_LAYOUT_HASH,
+        }
+    }
+}
+
 /// Memory and facts. The facts are copies made once: what a peer writes over the header later is not believed.
 pub(crate) struct Ring {
     pub(crate) memory: Memory,
     pub(crate) kind: Kind,
     cells: u64,
+    /// Logarithm of the bytes of a cell.
+    cell_shift: u32,
     record_cells_max: u64,
     pub(crate) waking: Waking,
     /// Whether processes share the memory.
@@ -50,7 +83,7 @@ pub(crate) enum Step {
 }
 
 impl Ring {
-    pub(crate) fn new(memory: Memory, kind: Kind, cells: u64, waking: Waking, is_shared: bool) -> Self {
+    pub(crate) fn new(memory: Memory, kind: Kind, cell: Cell, cells: u64, waking: Waking, is_shared: bool) -> Self {
         debug_assert!(cells.is_power_of_two());
         let record_cells_max = match kind {
             // With the padding before it, it fits an empty ring at any position.
@@ -58,7 +91,7 @@ impl Ring {
             // With padding and horizon it leaves intact what stands before it, and it can itself be read.
             Kind::Broadcast => cells / 4,
         };
-        Self { memory, kind, cells, record_cells_max, waking, is_shared }
+        Self { memory, kind, cells, cell_shift: cell.bytes().ilog2(), record_cells_max, waking, is_shared }
     }
 
     /// The number of cells.
@@ -75,14 +108,33 @@ impl Ring {
 
     /// The longest message, bytes.
     pub(crate) fn message_bytes_max(&self) -> usize {
-        let by_cells = self.record_cells_max() as usize * CELL_BYTES - crate::layout::WORD_BYTES;
+        let by_cells = self.record_cells_max() as usize * self.cell_bytes() - WORD_BYTES;
         by_cells.min((1 << crate::layout::LENGTH_BITS) - 1)
     }
 
     /// The offset of the cell at `position`.
     #[inline(always)]
     pub(crate) fn cell(&self, position: u64) -> usize {
-        HEADER_BYTES + (position & (self.cells - 1)) as usize * CELL_BYTES
+        HEADER_BYTES + (((position & (self.cells - 1)) as usize) << self.cell_shift)
+    }
+
+    /// Bytes of a cell.
+    #[inline(always)]
+    pub(crate) fn cell_bytes(&self) -> usize {
+        1 << self.cell_shift
+    }
+
+    /// Cells that a message of `length` bytes takes. A length that no address space holds wraps round: who claims compares
+    /// the length itself with the longest, too.
+    #[inline(always)]
+    pub(crate) fn cells_of(&self, length: usize) -> u64 {
+        (length.wrapping_add(WORD_BYTES + self.cell_bytes() - 1) >> self.cell_shift) as u64
+    }
+
+    /// Logarithm of the cells of a cache line: positions shifted right by this count lines.
+    #[inline(always)]
+    pub(crate) fn line_shift(&self) -> u32 {
+        CELL_BYTES.ilog2() - self.cell_shift
     }
 
     /// Cells from `position` to the ring's end.
@@ -96,7 +148,7 @@ impl Ring {
     pub(crate) fn step(&self, word: u64, position: u64) -> Result<Step, Fault> {
         match record::decode(word) {
             Some(Record::Message(length)) => {
-                let cells = record::cells(length);
+                let cells = self.cells_of(length);
                 let fits = cells <= self.record_cells_max() && cells <= self.cells_to_end(position);
                 if fits { Ok(Step::Message { length, cells }) } else { Err(Fault::RecordLength) }
             }
@@ -116,5 +168,22 @@ impl Ring {
     pub(crate) fn poison(&self, fault: Fault) -> Fault {
         self.memory.word(FAULT_AT).store(fault as u64, Relaxed);
         fault
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Options, segment::private};
+
+    #[test]
+    fn a_line_holds_one_message_or_four() {
+        let ring = |cell| private(&Options { kind: Kind::Spsc, cell, bytes: 4096, waking: Waking::Never }).unwrap();
+        let (lines, quarters) = (ring(Cell::Line), ring(Cell::Quarter));
+        assert_eq!([0, 56, 57, 120, 121].map(|length| lines.cells_of(length)), [1, 1, 2, 2, 3]);
+        assert_eq!([0, 8, 9, 24, 25, 56].map(|length| quarters.cells_of(length)), [1, 1, 2, 2, 3, 4]);
+        assert_eq!([lines.cells(), quarters.cells()], [64, 256]);
+        assert_eq!([lines.cell(64 + 3), quarters.cell(256 + 3)], [HEADER_BYTES + 192, HEADER_BYTES + 48]);
+        assert_eq!([lines.message_bytes_max(), quarters.message_bytes_max()], [2040; 2]);
     }
 }

@@ -181,7 +181,7 @@ pub(crate) fn now_ns() -> u64 {
 mod tests {
     use crate::fault::{ClaimError, ReadError};
     use crate::segment::{Options, Segment};
-    use crate::{Kind, Waking};
+    use crate::{Cell, Kind, Waking};
 
     /// The exit code of a forked child that runs `work`, which may neither allocate nor take a lock.
     fn in_a_child(work: impl FnOnce() -> bool) -> i32 {
@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_forked_child_neither_uses_nor_frees_the_side_of_its_parent() {
-        let make = |kind| Segment::memfd(&Options { kind, bytes: 4096, waking: Waking::Never }).unwrap();
+        let make =
+            |kind| Segment::memfd(&Options { kind, cell: Cell::Line, bytes: 4096, waking: Waking::Never }).unwrap();
         let segment = make(Kind::Spsc);
         let mut producer = Some(segment.producer().unwrap());
         let mut consumer = Some(segment.consumer(Default::default()).unwrap());

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::layout::{FAULT_AT, HEADER_BYTES};
 use crate::memory::Memory;
 use crate::observe::Stat;
-use crate::ring::{Kind, Ring};
+use crate::ring::{Cell, Kind, Ring};
 use crate::role::{Side, TakeError};
 use crate::spsc::{Consumer, Producer, Resume};
 use crate::sync::{Arc, Relaxed};
@@ -29,6 +29,8 @@ const UNFINISHED_MAX: u32 = 1000;
 pub struct Options {
     /// What happens when the reader is slow.
     pub kind: Kind,
+    /// How finely the room is given out.
+    pub cell: Cell,
     /// Room for messages, bytes; rounded up to a power of two of cells.
     pub bytes: usize,
     /// How sleepers are noticed. [`Waking::Barrier`] becomes [`Waking::Fence`] where membarrier(2) is refused.
@@ -56,16 +58,16 @@ pub struct Segment {
 impl Segment {
     /// Makes a ring without a name, in a memfd whose size is sealed. Hand its descriptor to the other process.
     pub fn memfd(options: &Options) -> Result<Self, Problem> {
-        let cells = cells_for(options.bytes)?;
+        let cells = cells_for(options.cell, options.bytes)?;
         let make = |huge: bool| -> io::Result<(OwnedFd, Mapping)> {
             let file = memory::memfd("sidestep-ring", huge)?;
-            let len = mapped_bytes(cells, huge);
+            let len = mapped_bytes(ring_bytes(options.cell, cells), huge);
             memory::allocate(file.as_fd(), len)?;
             memory::seal_size(file.as_fd())?;
             let mapping = Mapping::shared(file.as_fd(), len, Access::ReadWrite)?;
             Ok((file, mapping))
         };
-        let huge = match ring_bytes(cells) {
+        let huge = match ring_bytes(options.cell, cells) {
             bytes if bytes < HUGE_PAGE_BYTES => Err(format!("{bytes} bytes are less than a huge page")),
             _ => make(true).map_err(|error| format!("no huge page is free ({error}); reserve some: vm.nr_hugepages")),
         };
@@ -78,12 +80,12 @@ impl Segment {
 
     /// Makes a ring in a new file. The name appears when the ring is finished; a name that exists is refused.
     pub fn create(path: &Path, options: &Options) -> Result<Self, Problem> {
-        let cells = cells_for(options.bytes)?;
+        let cells = cells_for(options.cell, options.bytes)?;
         let name = path.display().to_string();
         let (unfinished, file) = unfinished(&name).map_err(|error| cannot_make(&name, error))?;
         let make = || -> io::Result<Self> {
             let huge = memory::is_hugetlbfs(file.as_fd());
-            let len = mapped_bytes(cells, huge);
+            let len = mapped_bytes(ring_bytes(options.cell, cells), huge);
             memory::allocate(file.as_fd(), len)?;
             let mapping = Mapping::shared(file.as_fd(), len, Access::ReadWrite)?;
             let huge_pages = if huge { Ok(()) } else { Err("the file is not on a hugetlbfs".into()) };
@@ -138,7 +140,7 @@ impl Segment {
         let huge = memory::is_hugetlbfs(file.as_fd());
         let huge_pages = if huge { Ok(()) } else { Err("whoever made it did not get any".into()) };
         let backing = Backing { huge_pages, locked: prepare(memory.mapping()) };
-        let ring = Arc::new(Ring::new(memory, known.kind, known.cells, waking, true));
+        let ring = Arc::new(Ring::new(memory, known.kind, known.cell, known.cells, waking, true));
         Ok(Self { name, file: file.into(), kind: known.kind, ring, backing })
     }
 
@@ -153,10 +155,10 @@ impl Segment {
         let backing = Backing { huge_pages, locked: prepare(&mapping) };
         let memory = Memory::new(mapping);
         let waking = available(options.waking, Scope::Shared);
-        let facts = Facts { kind: options.kind, cells, waking, pid_namespace: facts::pid_namespace() };
-        facts.write(&memory);
-        let ring = Arc::new(Ring::new(memory, options.kind, cells, waking, true));
-        Self { name, file, kind: options.kind, ring, backing }
+        let (kind, cell) = (options.kind, options.cell);
+        Facts { kind, cell, cells, waking, pid_namespace: facts::pid_namespace() }.write(&memory);
+        let ring = Arc::new(Ring::new(memory, kind, cell, cells, waking, true));
+        Self { name, file, kind, ring, backing }
     }
 
     /// Takes the writing side of an SPSC ring, from nobody or from a process that has ended.
@@ -231,12 +233,13 @@ impl Segment {
 }
 
 /// A ring's memory inside this process.
-pub(crate) fn private(kind: Kind, bytes: usize, waking: Waking) -> Result<Ring, Problem> {
-    let cells = cells_for(bytes)?;
-    let mapping = Mapping::private(ring_bytes(cells)).map_err(|error| cannot_make("in memory", error))?;
+pub(crate) fn private(options: &Options) -> Result<Ring, Problem> {
+    let &Options { kind, cell, bytes, waking } = options;
+    let cells = cells_for(cell, bytes)?;
+    let mapping = Mapping::private(ring_bytes(cell, cells)).map_err(|error| cannot_make("in memory", error))?;
     // Pages that are not there yet come at the first touch instead.
     let _ = mapping.prefault();
-    Ok(Ring::new(Memory::new(mapping), kind, cells, available(waking, Scope::Private), false))
+    Ok(Ring::new(Memory::new(mapping), kind, cell, cells, available(waking, Scope::Private), false))
 }
 
 /// A new file beside what is to be `name`. One that a killed process has left, or that another one is at, is passed over.
@@ -264,8 +267,7 @@ fn prepare(mapping: &Mapping) -> Result<(), String> {
     mapping.lock().map_err(|error| format!("mlock: {error}; raise RLIMIT_MEMLOCK"))
 }
 
-fn mapped_bytes(cells: u64, huge: bool) -> usize {
-    let bytes = ring_bytes(cells);
+fn mapped_bytes(bytes: usize, huge: bool) -> usize {
     if huge { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
 }
 

@@ -69,6 +69,11 @@ const WAKE_UP: u32 = 4;
 #[cfg(not(loom))]
 const UNCERTAIN_NAP: Duration = Duration::from_millis(5);
 
+/// Far longer than a CPU keeps a store to itself: when this is over, what the other side has stored without seeing the flag
+/// is there. Who asks for the bell waits so long where there is no barrier, as its sleep has no end of ours.
+#[cfg(not(loom))]
+const SETTLING: Duration = Duration::from_micros(100);
+
 /// Wakes those who sleep on the flag at `at`, if any; true when the caller has to ring its bell for them. To be called
 /// after what they wait for is stored. One side alone wakes on a flag.
 #[inline(always)]
@@ -157,6 +162,10 @@ impl Sleeper {
         let word = flag.fetch_or(how, Relaxed) | how;
         self.announcements += 1;
         self.announced = ring.waking.before_sleep(ring.is_shared).then_some(word);
+        #[cfg(not(loom))]
+        if self.announced.is_none() && how == ASKED_FOR_BELL {
+            std::thread::sleep(SETTLING);
+        }
         if !is_ready() {
             return Some(word);
         }
@@ -194,10 +203,12 @@ pub(crate) fn says_asleep(flag: u32) -> bool {
 mod tests {
     use super::*;
     use crate::layout::READER_SLEEPS_AT;
+    use crate::{Cell, Options};
     use std::sync::mpsc::channel;
+    use std::time::Instant;
 
     fn ring(kind: Kind) -> Ring {
-        crate::segment::private(kind, 4096, Waking::Barrier).unwrap()
+        crate::segment::private(&Options { kind, cell: Cell::Line, bytes: 4096, waking: Waking::Barrier }).unwrap()
     }
 
     /// The window between the last look and the futex: the message comes, and another reader, which has had it, is asleep
@@ -232,6 +243,45 @@ mod tests {
             assert!(!wake(&ring, READER_SLEEPS_AT) && !is_asleep(&ring, READER_SLEEPS_AT));
             sleeper.sleep(&ring, READER_SLEEPS_AT, Duration::from_millis(1), || false);
             assert_eq!(sleeper.announcements(), 2);
+        }
+    }
+
+    /// In a thread whose sandbox refuses membarrier(2), the last look is not taken before the other side's stores are there:
+    /// who asks for the bell sleeps for as long as it likes.
+    #[test]
+    fn without_a_barrier_the_last_look_is_late_enough() {
+        std::thread::spawn(|| {
+            let ring = ring(Kind::Spsc);
+            refuse(libc::SYS_membarrier);
+            let begin = Instant::now();
+            let mut looked_after = Duration::ZERO;
+            let asked = Sleeper::default().ask_for_bell(&ring, READER_SLEEPS_AT, || {
+                looked_after = begin.elapsed();
+                false
+            });
+            assert!(asked && looked_after >= SETTLING, "{looked_after:?}");
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// Has the kernel answer EPERM to this call of this thread.
+    fn refuse(call: i64) {
+        let code = |code: u32| u16::try_from(code).unwrap();
+        let filter = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+        let end = |verdict| filter(code(libc::BPF_RET | libc::BPF_K), 0, 0, verdict);
+        let mut filters = [
+            // The number of the call stands first in struct seccomp_data.
+            filter(code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS), 0, 0, 0),
+            filter(code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K), 0, 1, u32::try_from(call).unwrap()),
+            end(libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+            end(libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: filters.as_mut_ptr() };
+        // SAFETY: prctl reads a program of four instructions, which lives until it returns.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
         }
     }
 

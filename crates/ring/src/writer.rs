@@ -100,7 +100,7 @@ impl Writer {
     /// Ends the record that was begun.
     #[inline(always)]
     pub(crate) fn end(&mut self, length: usize) {
-        self.append(Record::Message(length), record::cells(length));
+        self.append(Record::Message(length), self.ring.cells_of(length));
         self.open_messages += 1;
         self.open_bytes += length as u64;
     }
@@ -128,8 +128,8 @@ impl Writer {
         }
         // Everything before this is visible to who sees this: partner of the Acquire in the readers' look.
         memory.word(self.ring.cell(self.written.position)).store(self.first, Release);
-        let cells = self.next - self.written.position;
-        let crosses_half = (self.written.position ^ self.next) & (self.ring.cells() / 2) != 0;
+        let begin = self.written.position;
+        let crosses_half = (begin ^ self.next) & (self.ring.cells() / 2) != 0;
         self.written.position = self.next;
         self.written.sequence += self.open_messages;
         self.written.bytes += self.open_bytes;
@@ -139,17 +139,20 @@ impl Writer {
             self.mark.store(memory, self.written);
         }
         self.wake_reader();
-        self.fetch_behind(cells);
+        self.fetch_behind(begin);
     }
 
-    /// Fetches the lines of the message after the next one, if both are as long as what was published: the reader has
-    /// had them since it read them a lap ago, and getting the right to write them back takes as long as a message. Not
-    /// those of the next message: the reader looks at the first of them all the time. Half the time per message at
+    /// Fetches the lines of the message after the next one, if both are as long as what was published from `begin` on: the
+    /// reader has had them since it read them a lap ago, and getting the right to write them back takes as long as a message.
+    /// Not those of the next message: the reader looks at the first of them all the time. Half the time per message at
     /// 256 bytes, four fifths at 64 (SPEC.md).
     #[inline(always)]
-    fn fetch_behind(&self, cells: u64) {
-        for ahead in 1..=cells.min(FETCHED_MAX) {
-            self.ring.memory.fetch_to_write(self.ring.cell(self.next + cells + ahead));
+    fn fetch_behind(&self, begin: u64) {
+        let shift = self.ring.line_shift();
+        let line = self.next >> shift;
+        let lines = line - (begin >> shift);
+        for ahead in 1..=lines.min(FETCHED_MAX) {
+            self.ring.memory.fetch_to_write(self.ring.cell((line + lines + ahead) << shift));
         }
     }
 
@@ -169,6 +172,7 @@ impl Writer {
     pub(crate) fn close(&mut self) {
         self.discard();
         self.mark_tail(record::word(self.next, Record::Close));
+        self.wake_reader();
     }
 
     /// Counts what the writer before this one had begun and not published; once, for whoever takes its place.
@@ -184,7 +188,8 @@ impl Writer {
         Ok(begun)
     }
 
-    /// Takes back what a writer before this one said at the end of its life.
+    /// Takes back what a writer before this one said at the end of its life. Wakes nobody: nothing is there to be read, and
+    /// what is asked for the bell must wait until there is one.
     pub(crate) fn reopen(&mut self) {
         self.mark_tail(0);
         self.abort();
@@ -196,11 +201,11 @@ impl Writer {
         }
         // Partner: the Acquire in the readers' look.
         self.ring.memory.word(self.ring.cell(self.next)).store(word, Release);
-        self.wake_reader();
     }
 
+    /// To be called after what a sleeper waits for is stored.
     #[inline(always)]
-    fn wake_reader(&self) {
+    pub(crate) fn wake_reader(&self) {
         if waking::wake(&self.ring, READER_SLEEPS_AT) {
             self.bell.iter().for_each(|bell| bell());
         }

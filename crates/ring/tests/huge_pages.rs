@@ -2,7 +2,7 @@
 //! there is, as root, and gives it back; a process of its own, because nothing else may want them meanwhile.
 
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Kind, Options, Segment, Waking};
+use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waking};
 use std::fs;
 
 /// How many huge pages the host has set aside.
@@ -56,7 +56,7 @@ fn a_ring_lies_on_reserved_huge_pages_and_the_reservation_is_put_back() {
 }
 
 fn pass_messages() {
-    let options = Options { kind: Kind::Spsc, bytes: 2 << 20, waking: Waking::default() };
+    let options = Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 2 << 20, waking: Waking::default() };
     let segment = Segment::memfd(&options).unwrap();
     assert_eq!(segment.backing().huge_pages, Ok(()));
     let other = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap(), Access::ReadWrite).unwrap();

@@ -1,8 +1,8 @@
 //! The rings against a plain queue: every sequence of operations gives what a `VecDeque` gives.
 
 use proptest::prelude::*;
-use sidestep_ring::spsc::pair;
-use sidestep_ring::{ClaimError, ReadError, WaitError, Waiting, Waking, broadcast};
+use sidestep_ring::spsc::{pair, pair_of};
+use sidestep_ring::{Cell, ClaimError, ReadError, WaitError, Waiting, Waking, broadcast};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -34,16 +34,19 @@ fn step(longest: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
+fn any_cell() -> impl Strategy<Value = Cell> {
+    prop_oneof![Just(Cell::Line), Just(Cell::Quarter)]
+}
+
 /// Bytes that look like the words of committed records at the positions around `near`: the worst that a message can do to
 /// the message behind it.
-fn forged(near: u64, length: usize) -> Vec<u8> {
+fn forged(cell: Cell, near: u64, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut cell = 0;
+    let mut position = near;
     while bytes.len() < length + 8 {
-        let position = near + cell;
         bytes.extend_from_slice(&(position << 32 | 1 << 31 | 8).to_le_bytes());
         // A word is looked for at each cell's first eight bytes; the message begins eight bytes into its first cell.
-        cell += u64::from(bytes.len() % 64 == 56);
+        position += u64::from((bytes.len() + 8).is_multiple_of(cell.bytes()));
     }
     bytes.truncate(length);
     bytes
@@ -54,13 +57,14 @@ proptest! {
 
     #[test]
     fn spsc_is_a_queue(
-        (cells, steps) in (2_u32..7).prop_map(|bits| 1_usize << bits)
-            .prop_flat_map(|cells| (Just(cells), prop::collection::vec(step(cells * 32 - 8), 1..200))),
+        (cell, cells, steps) in (any_cell(), (2_u32..7).prop_map(|bits| 1_usize << bits)).prop_flat_map(|(cell, cells)| {
+            (Just(cell), Just(cells), prop::collection::vec(step(cells * cell.bytes() / 2 - 8), 1..200))
+        }),
         waking in prop_oneof![Just(Waking::Never), Just(Waking::Barrier), Just(Waking::Fence)],
     ) {
-        let (mut producer, mut consumer) = pair(cells * 64, waking).unwrap();
+        let (mut producer, mut consumer) = pair_of(cell, cells * cell.bytes(), waking).unwrap();
         let longest = producer.message_bytes_max();
-        prop_assert_eq!(longest, cells * 32 - 8);
+        prop_assert_eq!(longest, cells * cell.bytes() / 2 - 8);
         let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
         let mut position = 0_u64;
         let mut on_loan = false;
@@ -68,7 +72,7 @@ proptest! {
             let (reads, peeks) = (matches!(step, Step::Read | Step::Release | Step::Drain(_)), matches!(step, Step::Peek));
             match step {
                 Step::Send(length) => {
-                    let message = forged(position + cells as u64, length);
+                    let message = forged(cell, position + cells as u64, length);
                     match producer.try_send(&message) {
                         Ok(()) => queue.push_back(message),
                         Err(ClaimError::TooLong) => prop_assert!(length > longest),
@@ -79,14 +83,14 @@ proptest! {
                             prop_assert!(room.is_ok() || !queue.is_empty(), "an empty ring has room for the longest");
                         }
                     }
-                    position += (8 + length as u64).div_ceil(64);
+                    position += (8 + length).div_ceil(cell.bytes()) as u64;
                 }
                 Step::Abort(length) => if let Ok(mut claim) = producer.try_claim(length) {
                     claim.fill(0xff);
                     claim.abort();
                 },
                 Step::Prefix(length, used) => if let Ok(mut claim) = producer.try_claim(length) {
-                    let message = forged(position, length);
+                    let message = forged(cell, position, length);
                     claim.copy_from_slice(&message);
                     claim.commit_prefix(used);
                     queue.push_back(message[..used.min(length)].to_vec());
@@ -95,7 +99,7 @@ proptest! {
                     let mut batch = producer.batch();
                     let mut pushed = Vec::new();
                     for length in lengths {
-                        let message = forged(position + 1, length);
+                        let message = forged(cell, position + 1, length);
                         if batch.try_push(&message).is_ok() {
                             pushed.push(message);
                         }
@@ -144,14 +148,15 @@ proptest! {
 
     #[test]
     fn broadcast_loses_only_what_it_says(
+        cell in any_cell(),
         cells in (2_u32..7).prop_map(|bits| 1_usize << bits),
         steps in prop::collection::vec((any::<bool>(), 0_usize..600), 1..400),
     ) {
-        let (mut publisher, mut subscriber) = broadcast::pair(cells * 64, Waking::Never).unwrap();
+        let (mut publisher, mut subscriber) = broadcast::pair_of(cell, cells * cell.bytes(), Waking::Never).unwrap();
         let (mut sent, mut next, mut bytes, mut buffer) = (Vec::new(), 0_usize, 0_u64, vec![0; 4096]);
         for (writes, length) in steps {
             if writes {
-                let message = forged(sent.len() as u64, length % (publisher.message_bytes_max() + 1));
+                let message = forged(cell, sent.len() as u64, length % (publisher.message_bytes_max() + 1));
                 publisher.publish(&message).unwrap();
                 sent.push(message);
                 continue;

@@ -2,10 +2,11 @@
 
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::layout::{
-    ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
+    ABI_AND_KIND_AT, CELLS_AT, LAYOUT_HASH_AT, MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, READER_SLEEPS_AT,
+    SMALL_LAYOUT_HASH, WAKING_AT,
 };
-use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use sidestep_ring::spsc::{Producer, Resume};
+use sidestep_ring::{Access, Cell, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn options(kind: Kind) -> Options {
-    Options { kind, bytes: 4096, waking: Waking::Barrier }
+    Options { kind, cell: Cell::Line, bytes: 4096, waking: Waking::Barrier }
 }
 
 fn refusal<T>(attempt: Result<T, sidestep_sys::Problem>) -> String {
@@ -52,6 +53,35 @@ fn a_named_ring_outlives_its_holders_and_is_taken_over() {
     let stat = attached.stat();
     assert_eq!((stat.written.messages, stat.written.bytes, stat.read.messages, stat.lost), (3, 11, 3, 1));
     assert!(stat.writer.is_alive && stat.reader.is_alive && !stat.writer.is_closed);
+}
+
+#[test]
+fn a_ring_of_small_cells_is_known_by_its_layout_and_puts_four_messages_into_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in [Kind::Spsc, Kind::Broadcast] {
+        let path = folder.path().join(kind.to_string());
+        drop(Segment::create(&path, &Options { cell: Cell::Quarter, ..options(kind) }).unwrap());
+        let mut hash = [0; 8];
+        File::open(&path).unwrap().read_exact_at(&mut hash, LAYOUT_HASH_AT as u64).unwrap();
+        // Whoever knows only cells of a line finds a layout that is not its own.
+        assert_eq!(u64::from_ne_bytes(hash), SMALL_LAYOUT_HASH);
+        let ring = Segment::open(&path, Access::ReadWrite).unwrap();
+        let mut tail = ring.subscriber(Start::Latest).unwrap();
+        let numbers = || (0..10_u64).map(u64::to_le_bytes);
+        if kind == Kind::Spsc {
+            let (mut producer, mut consumer) = (ring.producer().unwrap(), ring.consumer(Resume::Unread).unwrap());
+            numbers().for_each(|number| producer.try_send(&number).unwrap());
+            numbers().for_each(|number| assert_eq!(*consumer.try_read().unwrap(), number));
+        } else {
+            let mut publisher = ring.publisher().unwrap();
+            numbers().for_each(|number| publisher.publish(&number).unwrap());
+        }
+        let mut buffer = [0; 8];
+        numbers().for_each(|number| assert_eq!((tail.try_read(&mut buffer), buffer), (Ok(8), number)));
+        let stat = ring.stat();
+        assert_eq!((stat.capacity_bytes, stat.cell_bytes), (4096, 16));
+        assert_eq!((stat.written.messages, stat.written.bytes, stat.written.cells), (10, 80, 10));
+    }
 }
 
 #[test]
@@ -152,6 +182,37 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
     assert_eq!(rung.load(Ordering::Relaxed), 1);
 }
 
+/// The reader asks, and sleeps elsewhere, before there is a writer; and again when a writer has died before it rang.
+#[test]
+fn a_bell_that_was_asked_for_before_the_writer_came_rings() {
+    let made = Segment::memfd(&options(Kind::Spsc)).unwrap();
+    let mut consumer = made.consumer(Resume::Unread).unwrap();
+    let rung = Arc::new(AtomicUsize::new(0));
+    let bell = |producer: &mut Producer| {
+        let rung = Arc::clone(&rung);
+        producer.set_bell(move || {
+            rung.fetch_add(1, Ordering::Relaxed);
+        });
+    };
+    assert!(consumer.ask_for_bell());
+    let mut producer = made.producer().unwrap();
+    bell(&mut producer);
+    assert_eq!(rung.load(Ordering::Relaxed), 0, "nothing is there yet");
+    producer.try_send(b"tick").unwrap();
+    assert_eq!(rung.load(Ordering::Relaxed), 1);
+    consumer.try_read().unwrap();
+    drop(producer);
+
+    assert_eq!(rung.load(Ordering::Relaxed), 1, "nobody has asked");
+    let mut producer = made.producer().unwrap();
+    producer.try_send(b"tock").unwrap();
+    // As if its writer had died between the message and the bell.
+    let flag = u32::to_ne_bytes(2);
+    File::from(made.fd().try_clone_to_owned().unwrap()).write_all_at(&flag, READER_SLEEPS_AT as u64).unwrap();
+    bell(&mut producer);
+    assert_eq!(rung.load(Ordering::Relaxed), 2, "a message is there, and whoever asked sleeps");
+}
+
 #[test]
 fn of_many_who_make_the_same_ring_one_succeeds() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,8 +230,10 @@ fn of_many_who_make_the_same_ring_one_succeeds() {
 
 #[test]
 fn absurd_sizes_are_refused() {
-    let huge = Options { bytes: usize::MAX, ..options(Kind::Spsc) };
-    assert!(refusal(Segment::memfd(&huge)).contains("at most 4 GiB"));
+    for (cell, most) in [(Cell::Line, "at most 4 GiB"), (Cell::Quarter, "at most 1 GiB")] {
+        let huge = Options { cell, bytes: usize::MAX, ..options(Kind::Spsc) };
+        assert!(refusal(Segment::memfd(&huge)).contains(most));
+    }
     let tiny = Segment::memfd(&Options { bytes: 0, ..options(Kind::Spsc) }).unwrap();
     assert_eq!(tiny.stat().capacity_bytes, 256);
     let mut producer = tiny.producer().unwrap();

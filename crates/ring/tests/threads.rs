@@ -5,8 +5,8 @@
 mod messages;
 
 use messages::{message, number};
-use sidestep_ring::spsc::pair;
-use sidestep_ring::{ReadError, WaitError, Waiting, Waking, broadcast};
+use sidestep_ring::spsc::{pair, pair_of};
+use sidestep_ring::{Cell, ReadError, WaitError, Waiting, Waking, broadcast};
 use std::time::{Duration, Instant};
 
 const MESSAGES: u64 = 200_000;
@@ -35,6 +35,46 @@ fn every_message_comes_once_and_in_order() {
                 assert_eq!(number(&consumer.try_read().unwrap()), sequence);
             }
             assert_eq!(consumer.wait(waiting, None), Err(WaitError::Closed));
+        });
+    }
+}
+
+/// Several messages in a line that both sides use at the same time; singles and batches, one by one and drained.
+#[test]
+fn small_messages_come_once_and_in_order() {
+    for room in [4 * 16, 64 * 16] {
+        let (mut producer, mut consumer) = pair_of(Cell::Quarter, room, Waking::Barrier).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                let mut next = 0_u64;
+                while next < MESSAGES {
+                    if next % 7 < 3 {
+                        next += u64::from(producer.try_send(&next.to_le_bytes()).is_ok());
+                    } else {
+                        let mut batch = producer.batch();
+                        let before = next;
+                        while next < before + before % 7 && batch.try_push(&next.to_le_bytes()).is_ok() {
+                            next += 1;
+                        }
+                        batch.commit();
+                    }
+                    producer.wait(8, Waiting::Yield, None).unwrap();
+                }
+            });
+            let mut next = 0_u64;
+            while consumer.wait(Waiting::Yield, None).is_ok() {
+                if next.is_multiple_of(3) {
+                    let each = |bytes: &[u8]| {
+                        assert_eq!(bytes, next.to_le_bytes());
+                        next += 1;
+                    };
+                    consumer.drain(5, each).unwrap();
+                } else {
+                    assert_eq!(*consumer.try_read().unwrap(), next.to_le_bytes());
+                    next += 1;
+                }
+            }
+            assert!(next >= MESSAGES);
         });
     }
 }

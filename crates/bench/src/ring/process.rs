@@ -3,7 +3,7 @@
 use super::channels::ring::{RingEnd, bytes_for};
 use super::{Contestant, Job, Load, Near, Shape, cannot_open, far, lost};
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Kind, Options, Segment, Waking};
+use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waking};
 use sidestep_sys::{Problem, cpu, process};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ impl Contestant for SharedRing {
     }
 
     fn run(&self, job: &Job, near: &mut Near) -> Result<(), Problem> {
-        let options = Options { kind: Kind::Spsc, bytes: bytes_for(job.shape), waking: Waking::Never };
+        let cell = Cell::Line;
+        let options = Options { kind: Kind::Spsc, cell, bytes: bytes_for(job.shape, cell), waking: Waking::Never };
         let (there, back) = (Segment::memfd(&options)?, Segment::memfd(&options)?);
         let mut end = RingEnd::of(there.producer()?, back.consumer(Resume::Unread)?);
         let mut far = self.start(job, &there, &back)?;

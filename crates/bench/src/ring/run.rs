@@ -9,6 +9,7 @@ use crate::run::{Outcome, check_duration, choose_cpus};
 use crate::scenario::{Findings, Pace, Progress};
 use crate::surroundings::Surroundings;
 use sidestep_report::schema::{PathInfo, Setup};
+use sidestep_ring::Cell;
 use sidestep_sys::clock::Choice;
 use sidestep_sys::{Problem, cpu};
 use std::collections::HashSet;
@@ -78,7 +79,7 @@ impl Request {
 
     fn shape(&self, size: u32) -> Shape {
         let size = size as usize;
-        let one = bytes_for(Shape { size, messages: 1 });
+        let one = bytes_for(Shape { size, messages: 1 }, Cell::Line);
         Shape { size, messages: (self.ring_bytes / one).max(MESSAGES_MIN) }
     }
 

@@ -230,8 +230,8 @@ pub(crate) struct BenchRing {
     /// Do not measure throughput
     #[arg(long)]
     pub(crate) no_throughput: bool,
-    /// Only these, separated by commas, of: floor, floor-each-way, ring, ring-shm, ring-broadcast, ring-park, eventfd,
-    /// pipe, uds
+    /// Only these, separated by commas, of: floor, floor-each-way, ring, ring-small, ring-shm, ring-broadcast, ring-park,
+    /// eventfd, pipe, uds
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) paths: Vec<String>,
     /// Time for each path at each size and pace

@@ -12,7 +12,7 @@ use rustix::net::{
     SendFlags, recvmsg, send, sendmsg,
 };
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Segment, Waking, layout};
+use sidestep_ring::{Access, Cell, Segment, Waking, layout};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::memory;
@@ -84,7 +84,7 @@ pub fn connect(path: &Path, settings: &Settings, options: &Options) -> Result<Bo
 
 fn make(settings: &Settings) -> Result<Segment, Problem> {
     let (kind, bytes) = (sidestep_ring::Kind::Spsc, settings.ring_bytes);
-    Segment::memfd(&sidestep_ring::Options { kind, bytes, waking: Waking::Barrier })
+    Segment::memfd(&sidestep_ring::Options { kind, cell: Cell::Line, bytes, waking: Waking::Barrier })
 }
 
 /// Connects as long as a full backlog is all that is in the way. Without O_NONBLOCK, connect(2) would wait there for ever.

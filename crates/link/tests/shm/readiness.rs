@@ -62,6 +62,20 @@ fn what_comes_before_the_accept_is_told() {
     assert_eq!(server.recv(&mut [0; 8]).expect("it was sent"), 5);
 }
 
+/// The connector sleeps before the listener takes it.
+#[test]
+fn what_comes_after_the_accept_is_told() {
+    let path = crate::support::path();
+    let options = event_loop();
+    let listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
+    let mut client = shm::connect(&path, &Settings::default(), &options).expect("it listens");
+    drain(client.as_mut(), 8);
+    let mut server = listener.accept(WATCHDOG).expect("it was connected to").link;
+    server.send(b"hello").expect("there is room");
+    assert!(is_readable(client.as_ref(), WATCHDOG));
+    assert_eq!(drain(client.as_mut(), 8), 5);
+}
+
 #[test]
 fn an_end_is_readable() {
     for leaves in [true, false] {

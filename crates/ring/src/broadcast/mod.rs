@@ -23,7 +23,17 @@ use crate::sync::Arc;
 /// A broadcast ring inside this process. Clone the subscriber for more readers.
 #[cfg(not(loom))]
 pub fn pair(bytes: usize, waking: crate::Waking) -> Result<(Publisher, Subscriber), sidestep_sys::Problem> {
-    Ok(over(crate::segment::private(crate::Kind::Broadcast, bytes, waking)?))
+    pair_of(crate::Cell::Line, bytes, waking)
+}
+
+/// As [`pair`], of cells of this size.
+#[cfg(not(loom))]
+pub fn pair_of(
+    cell: crate::Cell,
+    bytes: usize,
+    waking: crate::Waking,
+) -> Result<(Publisher, Subscriber), sidestep_sys::Problem> {
+    Ok(over(crate::segment::private(&crate::Options { kind: crate::Kind::Broadcast, cell, bytes, waking })?))
 }
 
 /// Writer and first reader of a fresh ring.

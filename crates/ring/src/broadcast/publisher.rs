@@ -2,7 +2,6 @@
 
 use crate::fault::{ClaimError, Fault};
 use crate::layout::WORD_BYTES;
-use crate::record;
 use crate::ring::Ring;
 use crate::role::Side;
 use crate::sync::Arc;
@@ -29,7 +28,7 @@ impl Publisher {
     /// forked from the process of this handle, [`ClaimError::Forked`].
     #[inline]
     pub fn publish(&mut self, message: &[u8]) -> Result<(), ClaimError> {
-        let cells = record::cells(message.len());
+        let cells = self.writer.ring().cells_of(message.len());
         if cells > self.writer.ring().record_cells_max() || message.len() > self.message_bytes_max() {
             return Err(ClaimError::TooLong);
         }

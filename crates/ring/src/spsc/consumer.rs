@@ -217,10 +217,11 @@ impl Consumer {
             return ReadError::Faulty(fault);
         }
         self.publish();
-        if self.expected > 1 {
+        let line = 1 << self.ring.line_shift();
+        if self.expected > line {
             // Its second line, while the first is waited for: one transfer less behind the other. More of them would be
             // taken from under the writer (7 % of a round trip at 64 bytes; all lines cost 10 % at 256).
-            self.ring.memory.fetch_to_read(self.ring.cell(self.read.position + 1));
+            self.ring.memory.fetch_to_read(self.ring.cell(self.read.position + line));
         }
         ReadError::Empty
     }

@@ -24,8 +24,17 @@ use crate::sync::Arc;
 /// A ring inside this process: at least `bytes` of cells, rounded up to a power of two.
 #[cfg(not(loom))]
 pub fn pair(bytes: usize, waking: crate::Waking) -> Result<(Producer, Consumer), sidestep_sys::Problem> {
-    let ring = crate::segment::private(crate::Kind::Spsc, bytes, waking)?;
-    Ok(over(ring))
+    pair_of(crate::Cell::Line, bytes, waking)
+}
+
+/// As [`pair`], of cells of this size.
+#[cfg(not(loom))]
+pub fn pair_of(
+    cell: crate::Cell,
+    bytes: usize,
+    waking: crate::Waking,
+) -> Result<(Producer, Consumer), sidestep_sys::Problem> {
+    Ok(over(crate::segment::private(&crate::Options { kind: crate::Kind::Spsc, cell, bytes, waking })?))
 }
 
 /// Both sides of a fresh ring.

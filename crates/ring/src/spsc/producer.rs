@@ -4,7 +4,6 @@ use super::Batch;
 use crate::checkpoint;
 use crate::fault::{ClaimError, Fault};
 use crate::layout::{DROPPED_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, WORD_BYTES, WRITER_SLEEPS_AT};
-use crate::record;
 use crate::ring::Ring;
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed};
@@ -99,7 +98,7 @@ impl Producer {
             other => return other.map(|()| true),
         }
         // A drop is for good: look once at where the reader really is.
-        if self.has_room(record::cells(message.len()))? {
+        if self.has_room(self.writer.ring().cells_of(message.len()))? {
             return self.try_send(message).map(|()| true);
         }
         let dropped = self.writer.ring().memory.word(DROPPED_AT);
@@ -126,7 +125,7 @@ impl Producer {
                 Err(ClaimError::Forked) => return Err(WaitError::Forked),
             }
             let ring = &**self.writer.ring();
-            let needs = self.writer.needs(record::cells(length));
+            let needs = self.writer.needs(ring.cells_of(length));
             let is_ready = || {
                 let read = checkpoint::load(&ring.memory, READ_AT);
                 read.is_none_or(|read| needs <= read.position.saturating_add(ring.cells()))
@@ -148,6 +147,11 @@ impl Producer {
     /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know.
     pub fn set_bell(&mut self, bell: impl Fn() + Send + Sync + 'static) {
         self.writer.set_bell(Box::new(bell));
+        // A writer before this one may have ended between a message and its bell.
+        let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
+        if self.side.is_ours() && read.is_some_and(|read| read.position < self.writer.written().position) {
+            self.writer.wake_reader();
+        }
     }
 
     /// Who reads.
@@ -181,14 +185,14 @@ impl Producer {
     #[inline(always)]
     pub(super) fn open(&mut self, length: usize) -> Result<(), ClaimError> {
         self.make_room(length)?;
-        let position = self.writer.begin(record::cells(length), self.limit);
+        let position = self.writer.begin(self.writer.ring().cells_of(length), self.limit);
         self.claimed = Some((self.writer.ring().cell(position) + WORD_BYTES, length));
         Ok(())
     }
 
     #[inline(always)]
     fn make_room(&mut self, length: usize) -> Result<(), ClaimError> {
-        let cells = record::cells(length);
+        let cells = self.writer.ring().cells_of(length);
         if cells > self.writer.ring().record_cells_max() || length > self.message_bytes_max() {
             return Err(ClaimError::TooLong);
         }

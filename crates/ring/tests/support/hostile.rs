@@ -3,14 +3,15 @@
 //! The fuzz target and a unit test run the same [`play`]. Nothing is expected but that every call returns.
 
 use sidestep_ring::broadcast::{Start, Subscriber};
-use sidestep_ring::layout::{CELL_BYTES, HEADER_BYTES};
+use sidestep_ring::layout::HEADER_BYTES;
 use sidestep_ring::spsc::{Consumer, Producer, Resume};
-use sidestep_ring::{Access, Kind, Options, Segment, Waiting, Waking};
+use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waiting, Waking};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-const CELLS: usize = 16;
+/// Room of the ring: cells of either size.
+const ROOM: usize = 1024;
 
 /// The honest handles, as far as the scribbled ring still gives any.
 struct Honest {
@@ -22,7 +23,8 @@ struct Honest {
 /// Each step of the script is an operation or a scribble; the script's bytes decide.
 pub(crate) fn play(script: &[u8]) {
     let kind = if script.len().is_multiple_of(2) { Kind::Spsc } else { Kind::Broadcast };
-    let segment = Segment::memfd(&Options { kind, bytes: CELLS * CELL_BYTES, waking: Waking::Fence }).expect("memory");
+    let cell = if script.len() & 2 == 0 { Cell::Line } else { Cell::Quarter };
+    let segment = Segment::memfd(&Options { kind, cell, bytes: ROOM, waking: Waking::Fence }).expect("memory");
     let hostile = File::from(segment.fd().try_clone_to_owned().expect("a descriptor"));
     let mut honest = Honest {
         producer: segment.producer().ok(),
@@ -35,7 +37,7 @@ pub(crate) fn play(script: &[u8]) {
         rest = tail;
         let length = usize::from(first) * 3;
         match operation % 12 {
-            0..4 => rest = scribble(&hostile, operation, first, second, third, rest),
+            0..4 => rest = scribble(&hostile, cell, [operation, first, second, third], rest),
             4 => honest.write(length, third),
             5 => honest.read(usize::from(first)),
             6 => {
@@ -65,16 +67,17 @@ fn drop_and<T>(old: Option<T>, new: impl FnOnce() -> Option<T>) -> Option<T> {
 }
 
 /// Overwrites a word of the header, or some bytes anywhere; small values are likely, being the dangerous ones.
-fn scribble<'a>(file: &File, how: u8, first: u8, second: u8, third: u8, rest: &'a [u8]) -> &'a [u8] {
-    let all = HEADER_BYTES + CELLS * CELL_BYTES;
+fn scribble<'a>(file: &File, cell: Cell, how: [u8; 4], rest: &'a [u8]) -> &'a [u8] {
+    let [how, first, second, third] = how;
+    let (all, cells) = (HEADER_BYTES + ROOM, ROOM / cell.bytes());
     let (at, bytes, rest) = match how % 12 {
         0 => (usize::from(first) * 8, u64::from(second).to_ne_bytes().to_vec(), rest),
         1 => {
             // A word of a record: committed, at some lap, of some kind and length.
-            let cell = usize::from(first) % CELLS;
-            let position = u64::from(second) / 16 * CELLS as u64 + cell as u64;
+            let index = usize::from(first) % cells;
+            let position = u64::from(second) / 16 * cells as u64 + index as u64;
             let word = position << 32 | 1 << 31 | u64::from(third % 4) << 29 | (u64::from(third) * 7);
-            (HEADER_BYTES + cell * CELL_BYTES, word.to_ne_bytes().to_vec(), rest)
+            (HEADER_BYTES + index * cell.bytes(), word.to_ne_bytes().to_vec(), rest)
         }
         _ => {
             let (bytes, rest) = rest.split_at(rest.len().min(usize::from(third)));

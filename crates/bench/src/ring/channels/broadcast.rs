@@ -4,7 +4,7 @@ use super::ring::bytes_for;
 use super::threads;
 use crate::ring::{Channel, Contestant, End, Shape, Step};
 use sidestep_ring::broadcast::{Publisher, Subscriber, pair};
-use sidestep_ring::{ReadError, Waking};
+use sidestep_ring::{Cell, ReadError, Waking};
 use sidestep_sys::Problem;
 
 pub(super) fn all() -> Vec<Box<dyn Contestant>> {
@@ -31,8 +31,8 @@ impl Channel for Broadcast {
     type Ticket = BroadcastEnd;
 
     fn open(&self, shape: Shape) -> Result<(BroadcastEnd, BroadcastEnd), Problem> {
-        let (out, far_back) = pair(bytes_for(shape), Waking::Never)?;
-        let (far_out, back) = pair(bytes_for(shape), Waking::Never)?;
+        let (out, far_back) = pair(bytes_for(shape, Cell::Line), Waking::Never)?;
+        let (far_out, back) = pair(bytes_for(shape, Cell::Line), Waking::Never)?;
         let end = |out, back| BroadcastEnd { out, back, buffer: vec![0; shape.size], lost: 0 };
         Ok((end(out, back), end(far_out, far_back)))
     }

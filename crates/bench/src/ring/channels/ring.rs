@@ -2,9 +2,9 @@
 
 use super::threads;
 use crate::ring::{Channel, Contestant, End, Shape, Step};
-use sidestep_ring::layout::{CELL_BYTES, WORD_BYTES};
-use sidestep_ring::spsc::{Consumer, Producer, pair};
-use sidestep_ring::{ClaimError, ReadError, Waiting, Waking};
+use sidestep_ring::layout::WORD_BYTES;
+use sidestep_ring::spsc::{Consumer, Producer, pair_of};
+use sidestep_ring::{Cell, ClaimError, ReadError, Waiting, Waking};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,20 @@ use std::time::{Duration, Instant};
 const NAP: Duration = Duration::from_millis(50);
 
 pub(super) fn spinning() -> Vec<Box<dyn Contestant>> {
-    vec![Box::new(threads(
-        Spinning,
-        super::RING,
-        false,
-        "sidestep's single-producer ring between two threads, both ends spinning.",
-    ))]
+    vec![
+        Box::new(threads(
+            Spinning(Cell::Line),
+            super::RING,
+            false,
+            "sidestep's single-producer ring between two threads, both ends spinning.",
+        )),
+        Box::new(threads(
+            Spinning(Cell::Quarter),
+            "ring-small",
+            false,
+            "The same ring made for small messages: up to four of them in a cache line.",
+        )),
+    ]
 }
 
 pub(super) fn parking() -> Vec<Box<dyn Contestant>> {
@@ -30,11 +38,11 @@ pub(super) fn parking() -> Vec<Box<dyn Contestant>> {
 }
 
 /// Bytes of a ring that has room for the messages of `shape`.
-pub(in crate::ring) fn bytes_for(shape: Shape) -> usize {
-    shape.messages * (WORD_BYTES + shape.size).next_multiple_of(CELL_BYTES)
+pub(in crate::ring) fn bytes_for(shape: Shape, cell: Cell) -> usize {
+    shape.messages * (WORD_BYTES + shape.size).next_multiple_of(cell.bytes())
 }
 
-struct Spinning;
+struct Spinning(Cell);
 
 /// A producer and a consumer that never wait.
 pub(in crate::ring) struct RingEnd {
@@ -56,12 +64,12 @@ impl RingEnd {
 
 /// Both ends of a pair of rings that wake nobody.
 pub(super) fn open_spinning(shape: Shape) -> Result<(RingEnd, RingEnd), Problem> {
-    open(shape, Waking::Never)
+    open(shape, Cell::Line, Waking::Never)
 }
 
-fn open(shape: Shape, waking: Waking) -> Result<(RingEnd, RingEnd), Problem> {
-    let (out, far_back) = pair(bytes_for(shape), waking)?;
-    let (far_out, back) = pair(bytes_for(shape), waking)?;
+fn open(shape: Shape, cell: Cell, waking: Waking) -> Result<(RingEnd, RingEnd), Problem> {
+    let (out, far_back) = pair_of(cell, bytes_for(shape, cell), waking)?;
+    let (far_out, back) = pair_of(cell, bytes_for(shape, cell), waking)?;
     Ok((RingEnd { out, back }, RingEnd { out: far_out, back: far_back }))
 }
 
@@ -70,7 +78,7 @@ impl Channel for Spinning {
     type Ticket = RingEnd;
 
     fn open(&self, shape: Shape) -> Result<(RingEnd, RingEnd), Problem> {
-        open_spinning(shape)
+        open(shape, self.0, Waking::Never)
     }
 
     fn join(&self, ticket: RingEnd) -> Result<RingEnd, Problem> {
@@ -110,7 +118,7 @@ impl Channel for Parking {
     type Ticket = ParkingEnd;
 
     fn open(&self, shape: Shape) -> Result<(ParkingEnd, ParkingEnd), Problem> {
-        let (near, far) = open(shape, Waking::default())?;
+        let (near, far) = open(shape, Cell::Line, Waking::default())?;
         Ok((ParkingEnd(near), ParkingEnd(far)))
     }
 

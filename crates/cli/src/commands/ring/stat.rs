@@ -22,6 +22,7 @@ fn as_json(file: &Path, stat: &Stat) -> Value {
         "file": file.display().to_string(),
         "kind": stat.kind.to_string(),
         "capacity_bytes": stat.capacity_bytes,
+        "cell_bytes": stat.cell_bytes,
         "message_bytes_max": stat.message_bytes_max,
         "written": flow_json(stat.written),
         "read": is_spsc.then(|| flow_json(stat.read)),
@@ -52,10 +53,11 @@ fn as_text(file: &Path, stat: &Stat) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{}: {} ring of {} bytes, messages up to {} bytes",
+        "{}: {} ring of {} bytes in cells of {}, messages up to {} bytes",
         file.display(),
         stat.kind,
         stat.capacity_bytes,
+        stat.cell_bytes,
         stat.message_bytes_max
     );
     let _ = writeln!(text, "written    {}", flow(stat.written));
