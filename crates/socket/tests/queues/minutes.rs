@@ -47,9 +47,9 @@ fn connects(queues: u32, length: Duration) {
     while begun.elapsed() < length {
         let to = there[past as usize % 2];
         if is_answered_past_kernel(a, &mut engine, to, past) {
-            past += 1
+            past += 1;
         } else {
-            by_kernel += 1
+            by_kernel += 1;
         }
         if told_at.elapsed() > REPORT {
             told_at = Instant::now();
@@ -62,7 +62,8 @@ fn connects(queues: u32, length: Duration) {
         }
     }
     for (echo, at) in echoes.into_iter().zip(there) {
-        b.within(|| Ok(TcpStream::connect(at).unwrap().write_all(END).unwrap())).unwrap();
+        let mut last = b.within(|| Ok(TcpStream::connect(at).unwrap())).unwrap();
+        last.write_all(END).unwrap();
         echo.join().unwrap();
     }
     let counters = told(a).counters;
