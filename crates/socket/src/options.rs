@@ -47,7 +47,7 @@ pub struct EngineOptions {
     /// Poll the device by this thread's calls.
     pub busy_poll: Option<BusyPoll>,
     /// Frames longer than one of ours past the kernel, too, where the interface's MTU has such, and kernel and driver can have them
-    /// (Linux 6.6), and the owner itself makes frames leave ([`Kick::Caller`]). They are copied once more, and take 4 MiB.
+    /// (Linux 6.6). They are copied once more, and take 4 MiB.
     pub jumbo_frames: bool,
     /// Where control listens; the place of this network namespace if none is given.
     pub control: Option<PathBuf>,

@@ -1,11 +1,15 @@
 //! Ethernet and IP header of a way, built once and patched with each packet's length.
 
+use crate::MTU_MIN_V6;
 use crate::route::Resolved;
 use crate::udp::HOP_LIMIT_DEFAULT;
 use sidestep_wire::checksum::Sum;
 use sidestep_wire::ethernet::{self, EtherType};
 use sidestep_wire::vlan::{Tag, Tags};
 use sidestep_wire::{Addresses, BuildError, ipv4, ipv6};
+
+/// RFC 1122 section 3.3.3
+const MTU_TAKEN_V4: u32 = 576;
 
 /// The longest header: Ethernet with two tags, IPv6.
 const HEADER_BYTES_MAX: usize = ethernet::HEADER_BYTES_MAX + ipv6::HEADER_BYTES;
@@ -53,6 +57,14 @@ impl PacketHeader {
     /// The largest IP packet of the way, bytes.
     pub fn mtu(&self) -> u32 {
         self.mtu
+    }
+
+    /// Whether the way takes a packet with so many bytes behind the IP header. What every host takes (RFC 1122 section 3.3.3,
+    /// RFC 8200 section 5) is never too long.
+    #[inline]
+    pub fn takes(&self, transport_bytes: usize) -> bool {
+        let least = if self.is_v6 { MTU_MIN_V6 } else { MTU_TAKEN_V4 };
+        self.bytes - self.ip_at + transport_bytes <= self.mtu.max(least) as usize
     }
 
     /// Writes the header in front of `transport_bytes` that stand in `frame` from [`PacketHeader::bytes`] on; gives the

@@ -1,6 +1,6 @@
 //! Frames of several buffers (Linux 6.6): gathered, cut, accounted for.
 
-use crate::support::{FRAMES, Feed, lab, link_with, options, receive, send, wait};
+use crate::support::{FRAMES, Feed, KICKS, lab, link_with, options, receive, send, wait};
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink};
 use sidestep_sys::xdp::XskOptions;
@@ -17,11 +17,11 @@ fn ip(host: &Host, words: &str) {
 }
 
 /// Both ends of a wire with that MTU.
-fn links(lab: &Lab, mtu: u32) -> [(XdpLink, Feed); 2] {
+fn links(lab: &Lab, mtu: u32, kick: Kick) -> [(XdpLink, Feed); 2] {
     let hosts = [lab.host(Side::A), lab.host(Side::B)];
     hosts.into_iter().for_each(|host| ip(host, &format!("link set {} mtu {mtu}", host.interface)));
     hosts.map(|host| {
-        let (link, feed) = link_with(host, Kick::Caller, &XskOptions { multi_buffer: true, ..options() });
+        let (link, feed) = link_with(host, kick, &XskOptions { multi_buffer: true, ..options() });
         assert!(link.facts().xsks[0].multi_buffer);
         assert_eq!((link.facts().receive_bytes_max, link.facts().send_bytes_max), (16_384, 16_384));
         (link, feed)
@@ -78,7 +78,7 @@ fn of_every_length_they_come_back_whole_and_in_order() {
     let Some(lab) = lab() else { return };
     for mtu in [1500, 1800, 3000, 9000, 16_370] {
         eprintln!("an MTU of {mtu}");
-        let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, mtu);
+        let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, mtu, Kick::Caller);
         there_and_back(&mut near, &mut far, 20_000, u64::from(mtu) + 14);
         for link in [&mut near, &mut far] {
             check_accounts(link);
@@ -87,11 +87,55 @@ fn of_every_length_they_come_back_whole_and_in_order() {
     }
 }
 
+#[test]
+fn every_sender_delivers_them() {
+    let Some(lab) = lab() else { return };
+    for kick in KICKS {
+        eprintln!("{kick:?}");
+        let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, 9000, kick);
+        there_and_back(&mut near, &mut far, 5_000, 9014);
+        [near, far].iter_mut().for_each(check_accounts);
+    }
+}
+
+/// Nearly three times what a call sends, whose end is inside of a frame: all of it leaves with the one flush, without another
+/// word of the owner's.
+#[test]
+fn a_burst_leaves_whole_with_one_flush() {
+    /// 6 descriptors of 1792 bytes each where they are received, of the 128 frames that are lent for that.
+    const BURST: u64 = 18;
+    let Some(lab) = lab() else { return };
+    for kick in KICKS {
+        eprintln!("{kick:?}");
+        let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, 9000, kick);
+        for round in 0..200 {
+            let (first, last) = (round * BURST, (round + 1) * BURST);
+            assert!((first..last).all(|number| send(&mut near, number, 9014)));
+            near.flush().expect("the wire is up");
+            let mut next = first;
+            wait("the last of a burst", || {
+                far.poll().expect("the wire is up");
+                while let Some((frame, number)) = receive(&mut far) {
+                    assert_eq!(number, next);
+                    next += 1;
+                    far.release(frame);
+                }
+                (next == last).then_some(())
+            });
+            wait("the return of the burst", || {
+                near.poll().expect("the wire is up");
+                (near.counters().tally.sent == 0).then_some(())
+            });
+        }
+        [near, far].iter_mut().for_each(check_accounts);
+    }
+}
+
 /// Longer than any that is taken, and more of them than there is memory for: dropped, counted, and all goes on.
 #[test]
 fn what_cannot_be_gathered_is_dropped_whole() {
     let Some(lab) = lab() else { return };
-    let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, 60_000);
+    let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, 60_000, Kick::Caller);
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     // The frames of B go to its link, so nobody there answers a question for its address.
     ip(a, &format!("neigh replace {} lladdr 02:00:00:00:00:02 dev {} nud permanent", b.ipv4, a.interface));

@@ -51,6 +51,9 @@ impl Engine {
             if let Some(host) = fast.ways.changed_host(fast.device) {
                 has_news = fast.lost.is_none();
                 is_up_again = fast.ways.has_come_up(fast.device);
+                if let Some(mtu) = fast.ways.mtu_of(fast.device) {
+                    fast.segments.follow_mtu(mtu);
+                }
                 if host != *fast.stack.host() {
                     fast.stack.set_host(host);
                     has_moved = has_news;

@@ -24,6 +24,7 @@ use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Lost, Segments, Streams};
 pub(crate) use queues::OurQueues;
+pub(crate) use receive::FRAMES_PER_CALL;
 use reopen::Remains;
 use share::Rooms;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};

@@ -12,7 +12,7 @@ use crate::released::Released;
 use crate::routes::Ways;
 use crate::tcp::{Segments, Streams};
 use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{Kick, XdpLink, XdpOptions, XdpQueue};
+use sidestep_link::frame::xdp::{XdpLink, XdpOptions, XdpQueue};
 use sidestep_plane::client::{Client, Stack as Opened};
 use sidestep_plane::counters::Counters;
 use sidestep_plane::message::OpenStack;
@@ -117,8 +117,7 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
         mode: options.mode,
         tx_budget: options.tx_budget,
         busy_poll: options.busy_poll,
-        // A thread that sends beside us was seen to stop between long frames.
-        multi_buffer: options.jumbo_frames && options.kick == Kick::Caller,
+        multi_buffer: options.jumbo_frames,
         ..OpenStack::on(options.interface.clone())
     }
 }

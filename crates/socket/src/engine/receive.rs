@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 /// Frames taken from the ring in one call: about as many microseconds, so that a flood for one socket does not keep the
 /// program from its other work.
-const FRAMES_PER_CALL: usize = 64;
+pub(crate) const FRAMES_PER_CALL: usize = 64;
 
 /// What became of a frame: its bytes stay with a socket, or it goes back.
 enum Outcome {

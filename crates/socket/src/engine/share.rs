@@ -96,11 +96,12 @@ mod tests {
 
     /// Datagrams that each socket has when all of them are sent more than there is room for, in turn.
     fn flooded(room: Room, sockets: usize) -> Vec<usize> {
-        let mut unread = vec![0; sockets];
+        let (mut unread, mut used) = (vec![0; sockets], 0);
         for _ in 0..2 * QUEUE_MAX {
-            for socket in 0..sockets {
-                let used = unread.iter().sum::<usize>() as u32 + 1;
-                unread[socket] += usize::from(room.has_place(used, unread[socket]));
+            for unread in &mut unread {
+                let is_kept = room.has_place(used + 1, *unread);
+                *unread += usize::from(is_kept);
+                used += u32::from(is_kept);
             }
         }
         unread

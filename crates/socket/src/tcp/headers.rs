@@ -250,6 +250,16 @@ impl Sink<'_> {
     }
 }
 
+impl Sink<'_> {
+    /// Made before its way got a smaller MTU: as good as lost, and sent anew in smaller ones once the connection knows.
+    #[cold]
+    fn refuse(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
+        self.headers.other_mtu.extend(segment.connection);
+        self.counters.add(Counter::SendTooLong, 1);
+        Ok(())
+    }
+}
+
 impl Output for Sink<'_> {
     #[inline]
     fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
@@ -262,6 +272,9 @@ impl Output for Sink<'_> {
                 return Ok(());
             }
         };
+        if !header.takes(segment.bytes()) {
+            return self.refuse(segment);
+        }
         let Some(frame) = self.sending.allocate_for(header.bytes() + segment.bytes()) else {
             self.counters.add(Counter::SendNoFrame, 1);
             self.flush();

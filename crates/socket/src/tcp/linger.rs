@@ -4,7 +4,8 @@
 //! engine stays for a while (SO_LINGER), and says what it could not deliver.
 
 use super::table::Way;
-use crate::engine::Engine;
+use crate::engine::{Engine, FRAMES_PER_CALL};
+use sidestep_link::frame::FrameLink;
 use sidestep_stack::tcp::{ConnectionId, Counter};
 use std::fmt;
 use std::thread::sleep;
@@ -39,6 +40,7 @@ impl Engine {
 
     /// Also for who drops the engine.
     pub(crate) fn end_streams(&mut self, linger: Duration) -> Lost {
+        self.take_what_has_come();
         let before = self.lost_after_close();
         let aborted = if linger.is_zero() { self.abort_streams() } else { Lost::default() };
         self.close_streams();
@@ -58,6 +60,19 @@ impl Engine {
         Lost {
             streams: aborted.streams + (after.streams - before.streams.min(after.streams)),
             bytes: aborted.bytes + (after.bytes - before.bytes.min(after.bytes)),
+        }
+    }
+
+    /// What is in the ring: whether something is unread decides how a stream ends.
+    fn take_what_has_come(&mut self) {
+        if self.held_streams().is_empty() {
+            return;
+        }
+        let frames = self.fast.as_ref().map_or(0, |fast| fast.link.facts().frames as usize);
+        for _ in 0..frames.div_ceil(FRAMES_PER_CALL) {
+            if self.poll().is_ok_and(|unread| unread > 0) {
+                self.drop_unread();
+            }
         }
     }
 

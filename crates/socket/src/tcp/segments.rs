@@ -22,8 +22,13 @@ pub(crate) struct Arrived<'a> {
     pub(crate) frame: &'a [u8],
 }
 
+/// The least MTU that TCP is told of ([`Config::mtu_bytes`]).
+const MTU_LEAST: u32 = 576;
+
 /// Everything of TCP that goes past the kernel.
 pub(crate) struct Segments {
+    /// The longest IP packet that a frame holds.
+    room: u16,
     pub(super) tcp: Tcp,
     pub(super) headers: Headers,
     /// By the connection's index: the handle of its holder.
@@ -37,12 +42,17 @@ pub(crate) struct Segments {
 impl Segments {
     /// An empty one; frames and interface limit the packets, the settings those of an interface of which nothing is known.
     pub(crate) fn new(config: &Config, mtu: Option<u32>, frame_bytes: u32) -> Result<Self, Problem> {
-        let room = frame_bytes.saturating_sub(ETHERNET_BYTES_MAX as u32);
-        let mtu_bytes = mtu.unwrap_or(config.mtu_bytes).min(room).max(576);
+        let room = u16::try_from(frame_bytes.saturating_sub(ETHERNET_BYTES_MAX as u32)).unwrap_or(u16::MAX);
+        let mtu_bytes = u32::from(fitting(mtu.unwrap_or(config.mtu_bytes), room));
         let secret = secret().map_err(|error| Problem::failed("cannot begin TCP without random numbers", error))?;
         let tcp = Tcp::new(Config { mtu_bytes, ..config.clone() }, secret, now());
         let (owners, listeners) = (Vec::new(), Vec::new());
-        Ok(Self { tcp, headers: Headers::default(), owners, listeners, listening: 0 })
+        Ok(Self { room, tcp, headers: Headers::default(), owners, listeners, listening: 0 })
+    }
+
+    /// The interface has this MTU now: what is begun from here on asks for it, as far as the frames hold it.
+    pub(crate) fn follow_mtu(&mut self, mtu: u32) {
+        self.tcp.set_interface_mtu(fitting(mtu, self.room));
     }
 
     /// Whether TCP has to be polled: for what waits to leave at once, for its timers when the time has been looked at.
@@ -105,6 +115,10 @@ impl Segments {
     pub(super) fn listener(&self, id: ListenerId) -> Option<TcpListener> {
         self.listeners.get(id.index()).copied().flatten()
     }
+}
+
+fn fitting(mtu: u32, room: u16) -> u16 {
+    mtu.min(room.into()).max(MTU_LEAST) as u16
 }
 
 fn put<T: Clone>(places: &mut Vec<Option<T>>, index: usize, value: T) {

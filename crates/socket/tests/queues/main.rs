@@ -17,6 +17,7 @@ mod changes;
 mod elsewhere;
 mod every;
 mod many;
+mod minutes;
 mod partly;
 
 use crate::support::is_root_or_say;

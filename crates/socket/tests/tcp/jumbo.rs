@@ -3,7 +3,7 @@
 use crate::peer::{
     OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
 };
-use crate::support::{Control, address, engine, lab, set_mtu};
+use crate::support::{Control, SENDERS, address, engine, engine_with, lab, set_mtu};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
@@ -42,5 +42,28 @@ fn of_every_mtu_every_byte_is_carried_both_ways() {
             }
             engine.tcp().close_listener(listener).unwrap();
         }
+    }
+}
+
+/// Whoever makes the frames leave.
+#[test]
+fn every_sender_carries_every_byte_both_ways() {
+    const BYTES: usize = 16 << 20;
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    [a, b].into_iter().for_each(|host| set_mtu(host, 9000));
+    let _control = Control::start(b);
+    for sender in SENDERS {
+        let mut engine = engine_with(b, sender);
+        eprintln!("sent by {:?}", engine.link().unwrap().sender);
+        let server = kernel_listen(a, SocketAddr::new(address(a, false), 0));
+        let stream = connect(b, &mut engine, server.local_addr().unwrap());
+        let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
+        let ours = exchange(&mut engine, stream, OURS, BYTES);
+        let theirs = poll_until(&mut engine, theirs);
+        assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
+        let facts = engine.tcp().facts(stream).unwrap().expect("it is past the kernel");
+        assert_eq!(facts.segment_bytes, 8960);
+        engine.tcp().close(stream).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::peer::{OURS, accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
 use crate::roles::start;
-use crate::support::{Control, WATCHDOG, address, ip, lab, wait};
+use crate::support::{Control, WATCHDOG, address, ip, lab, reach, seconds, wait};
 use sidestep_socket::tcp::{Counter, Lost, Options, TcpError, TcpStream};
 use sidestep_socket::{Engine, EngineOptions};
 use sidestep_stack::tcp::{Error, KeepAlive};
@@ -11,6 +11,8 @@ use sidestep_testkit::{Host, Lab};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::os::fd::AsRawFd;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What is handed over before an end: more than the peer's window, less than our buffer.
@@ -112,12 +114,15 @@ fn a_program_that_returns_from_main_has_said_everything() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(a);
-    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
-    let mut program = start(a, "last_words", Some(server.local_addr().unwrap()), None);
-    let peer = server.accept().unwrap().0;
-    peer.set_read_timeout(Some(WATCHDOG)).unwrap();
-    assert_eq!(count(peer).unwrap(), HANDED_OVER);
-    assert!(program.0.wait().unwrap().success());
+    for is_v6 in [false, true] {
+        reach(a, address(b, is_v6));
+        let server = kernel_listen(b, SocketAddr::new(address(b, is_v6), 0));
+        let mut program = start(a, "last_words", Some(server.local_addr().unwrap()), None);
+        let peer = server.accept().unwrap().0;
+        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
+        assert_eq!(count(peer).unwrap(), HANDED_OVER);
+        assert!(program.0.wait().unwrap().success());
+    }
 }
 
 /// An outage after close that is longer than eight retransmissions from 5 ms on: nothing is lost.
@@ -181,35 +186,86 @@ fn a_half_that_is_left_is_found() {
     }
 }
 
-/// The wire goes with the peer's namespace: the stream has ended and says so, the engine goes on.
+/// The wire goes with the peer's namespace: the stream has ended and says so, and the engine goes on.
 #[test]
 fn a_peer_whose_namespace_is_deleted_in_mid_stream() {
     let Some(lab) = lab() else { return };
-    let b = lab.host(Side::B);
-    let (_control, mut engine, stream, peer) = pair(&lab, false, Duration::from_millis(200));
-    let mut theirs = peer.try_clone().unwrap();
-    let sending = std::thread::spawn(move || while theirs.write_all(&[3; 10_000]).is_ok() {});
-    let mut buffer = vec![0; 100_000];
-    wait("some of the stream", || {
-        engine.poll().unwrap();
-        engine.tcp().read(stream, &mut buffer).ok()
-    });
-    remove_wire(b);
-    let error = wait("the end", || {
-        engine.poll().unwrap();
-        // What came before is read first.
-        engine.tcp().read(stream, &mut buffer).err().filter(|error| !error.is_would_block())
-    });
-    assert!(matches!(error, TcpError::Lost(_)), "{error}");
-    engine.tcp().close(stream).unwrap();
-    drop(engine);
-    peer.shutdown(std::net::Shutdown::Both).unwrap();
-    sending.join().unwrap();
+    let a = lab.host(Side::A);
+    let _control = Control::start(a);
+    for (is_v6, place) in [(false, Place::new(a)), (true, Place::new(a))] {
+        place.wire(a);
+        let options = EngineOptions { ring_entries: 512, frames: 1024, ..EngineOptions::on("near0") };
+        let mut engine = a.within(|| Engine::open(&options)).unwrap();
+        assert_eq!(engine.refusal(), None);
+        let at: SocketAddr = if is_v6 { "[2001:2:0:10::1]:7000" } else { "198.19.10.1:7000" }.parse().unwrap();
+        let listener = listen(a, &mut engine, at);
+        let mut peer = place.send_without_end(at);
+        let stream = accept(&mut engine, listener);
+        assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+        // Nobody reads: what the peer still has to say, and its FIN, wait there when it goes.
+        wait("a closed window", || {
+            engine.poll().unwrap();
+            (engine.tcp().facts(stream).unwrap().unwrap().receive_window < 2000).then_some(())
+        });
+        drop(place);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        let mut buffer = vec![0; 100_000];
+        let error = wait("the end", || {
+            engine.poll().unwrap();
+            // What came before is read first.
+            engine.tcp().read(stream, &mut buffer).err().filter(|error| !error.is_would_block())
+        });
+        assert!(matches!(error, TcpError::Lost(_)), "{error}");
+        engine.tcp().close(stream).unwrap();
+    }
 }
 
-/// As the deletion of a namespace does with the devices in it.
-fn remove_wire(host: &Host) {
-    ip(host, &format!("link delete {}", host.interface));
+/// A namespace with a wire to another one.
+struct Place(String);
+
+impl Place {
+    fn new(beside: &Host) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{}-{}", beside.namespace, NUMBER.fetch_add(1, Ordering::Relaxed));
+        assert!(Command::new("ip").args(["netns", "add", &name]).status().unwrap().success());
+        Self(name)
+    }
+
+    fn wire(&self, to: &Host) {
+        ip(to, &format!("link add near0 type veth peer name far0 netns {}", self.0));
+        for (number, device) in [(1, "near0"), (2, "far0")] {
+            for words in [
+                format!("address add 198.19.10.{number}/24 dev {device}"),
+                format!("address add 2001:2:0:10::{number}/64 dev {device} nodad"),
+                format!("link set {device} up"),
+            ] {
+                let command = &mut Command::new("ip");
+                let words = words.split(' ');
+                match number {
+                    1 => assert!(to.spawn(command.args(words)).unwrap().wait().unwrap().success()),
+                    _ => assert!(command.args(["-n", &self.0]).args(words).status().unwrap().success()),
+                }
+            }
+        }
+    }
+
+    /// A process that connects from there, and sends.
+    fn send_without_end(&self, to: SocketAddr) -> Child {
+        let mut command = Command::new("ip");
+        let script = format!("exec 3<>/dev/tcp/{}/{}; exec cat /dev/zero >&3", to.ip(), to.port());
+        command.args(["netns", "exec", &self.0, "bash", "-c", &script]);
+        sidestep_sys::process::die_with_parent(&mut command);
+        command.spawn().unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The namespace goes with the last process in it.
+        let done = Command::new("ip").args(["netns", "del", &self.0]).status();
+        assert!(done.is_ok_and(|done| done.success()) || std::thread::panicking());
+    }
 }
 
 /// Longer than the second after which an owner counts as stopped, in the middle of transfers in both directions.
@@ -271,13 +327,13 @@ fn a_simultaneous_close_with_linux() {
 }
 
 /// Strangers of Linux's that connect, ask, and never read what they get, while this end closes: what they hold is bounded.
-fn strangers(lab: &Lab, number: usize, seconds: u64, is_told: bool) {
+fn strangers(lab: &Lab, is_v6: bool, number: usize, seconds: u64) {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(b);
     let mut options = EngineOptions { linger: Duration::ZERO, ..EngineOptions::on(&b.interface) };
     options.tcp.orphan_bytes_max = 32 << 20;
     let mut engine = b.within(|| Engine::open(&options)).unwrap();
-    let at = SocketAddr::new(address(b, false), 7000);
+    let at = SocketAddr::new(address(b, is_v6), 7000);
     let listener = listen(b, &mut engine, at);
     let (mut held, begun) = (Vec::new(), std::time::Instant::now());
     let mut attacks = 0;
@@ -293,7 +349,7 @@ fn strangers(lab: &Lab, number: usize, seconds: u64, is_told: bool) {
         attacks += 1;
         let (orphans, bytes) = engine.tcp().orphans();
         assert!(bytes <= 32 << 20 && taken > 0, "{orphans} orphans hold {bytes} bytes");
-        if is_told && attacks % 50 == 0 {
+        if seconds != 0 && attacks % 50 == 0 {
             let (dropped, lost) = (engine.tcp().count(Counter::OrphansDropped), engine.tcp().count(Counter::LostBytes));
             let memory = std::fs::read_to_string("/proc/self/statm").unwrap();
             let pages: u64 = memory.split(' ').nth(1).unwrap().parse().unwrap();
@@ -318,7 +374,9 @@ fn strangers(lab: &Lab, number: usize, seconds: u64, is_told: bool) {
 #[test]
 fn strangers_that_never_read_do_not_fill_the_memory() {
     let Some(lab) = lab() else { return };
-    strangers(&lab, 40, 0, false);
+    for is_v6 in [false, true] {
+        strangers(&lab, is_v6, 40, 0);
+    }
 }
 
 /// By hand: `SIDESTEP_SECONDS=600 cargo test -p sidestep-socket --test tcp strangers_for_minutes -- --ignored --nocapture`.
@@ -326,6 +384,7 @@ fn strangers_that_never_read_do_not_fill_the_memory() {
 #[ignore = "takes minutes"]
 fn strangers_for_minutes() {
     let Some(lab) = lab() else { return };
-    let seconds = std::env::var("SIDESTEP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(120);
-    strangers(&lab, 400, seconds, true);
+    for is_v6 in [false, true] {
+        strangers(&lab, is_v6, 400, seconds() / 2);
+    }
 }

@@ -3,12 +3,11 @@
 use crate::peer::{
     OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
 };
-use crate::support::{Control, address, engine, is_root_or_say, wait};
+use crate::support::{Control, address, engine, is_root_or_say, reach};
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::wire::{Directions, Impairment};
 use sidestep_testkit::{Lab, Options};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 
 const BYTES: usize = 8 << 20;
 
@@ -29,13 +28,8 @@ fn every_byte_arrives_over_a_bad_wire_that_we_connected_over() {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(a);
     let mut engine = engine(a);
-    // The kernel asks for a neighbour once a second, the engine waits a fifth of one: what the wire loses of that is not what
-    // this test is about.
-    wait("the neighbour", || {
-        let mut ping = Command::new("ping");
-        ping.args(["-n", "-q", "-c", "1", "-W", "1", &b.ipv4.to_string()]).stdout(Stdio::null());
-        a.spawn(&mut ping).unwrap().wait().unwrap().success().then_some(())
-    });
+    // What the wire loses of the questions for a neighbour is not what this test is about.
+    reach(a, address(b, false));
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
     assert!(engine.tcp().path(stream).unwrap().is_accelerated());

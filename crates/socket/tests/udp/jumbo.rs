@@ -1,9 +1,10 @@
 //! Datagrams longer than a frame of ours, past the kernel (Linux 6.6).
 
 use crate::support::{
-    Control, address, bind, engine, engine_with, heard, kernel, lab, message, receive, set_mtu, wait,
+    Control, SENDERS, address, bind, engine, engine_with, heard, kernel, lab, message, receive, set_mtu, wait,
 };
 use sidestep_socket::{Engine, EngineOptions, Handle};
+use sidestep_sys::xdp::Mode;
 use sidestep_testkit::Host;
 use sidestep_testkit::lab::Side;
 use std::net::{SocketAddr, UdpSocket};
@@ -32,10 +33,11 @@ fn of_every_size_both_ways_in_both_families() {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     [a, b].into_iter().for_each(|host| set_mtu(host, 9000));
     let _control = Control::start(b);
-    let mut engine = engine(b);
-    let facts = engine.link().unwrap();
-    assert!(facts.xsks.iter().all(|xsk| xsk.multi_buffer && xsk.mode == sidestep_sys::xdp::Mode::Copy), "{facts:?}");
-    for is_v6 in [false, true] {
+    for (sender, is_v6) in SENDERS.into_iter().flat_map(|sender| [(sender, false), (sender, true)]) {
+        let mut engine = engine_with(b, sender);
+        let facts = engine.link().unwrap();
+        eprintln!("sent by {:?}", facts.sender);
+        assert!(facts.xsks.iter().all(|xsk| xsk.multi_buffer && xsk.mode == Mode::Copy), "{facts:?}");
         let (ours, at, theirs, to) = pair(a, b, &mut engine, is_v6);
         let before = engine.statistics(ours).unwrap();
         let longest = if is_v6 { 8952 } else { 8972 };
@@ -64,6 +66,36 @@ fn of_every_size_both_ways_in_both_families() {
         assert_eq!(after.received - before.received, count, "all of them past the kernel");
         assert_eq!((after.sent - before.sent, after.received_by_kernel), (3 * count, before.received_by_kernel));
         assert_eq!(after.sent_by_kernel, before.sent_by_kernel);
+    }
+}
+
+/// Handed over together, more than twice what a call sends: they leave in order with the one flush.
+#[test]
+fn bursts_of_them_leave_with_one_flush() {
+    const BURST: u32 = 14;
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    [a, b].into_iter().for_each(|host| set_mtu(host, 9000));
+    let _control = Control::start(b);
+    for sender in SENDERS {
+        let mut engine = engine_with(b, sender);
+        let (ours, _, theirs, to) = pair(a, b, &mut engine, false);
+        socket2::SockRef::from(&theirs).set_recv_buffer_size(1 << 20).unwrap();
+        let before = engine.statistics(ours).unwrap();
+        for round in 0..50 {
+            let sent: Vec<_> = (0..BURST).map(|number| message(round * BURST + number, 8972)).collect();
+            sent.iter().for_each(|payload| engine.put(ours, payload, Some(to)).unwrap());
+            engine.flush().unwrap();
+            let mut buffer = vec![0; 10_000];
+            for payload in sent {
+                // No poll: nothing is left for one.
+                let (len, _) = theirs.recv_from(&mut buffer).unwrap();
+                assert!(buffer[..len] == payload, "round {round}");
+            }
+            engine.poll().unwrap();
+        }
+        let after = engine.statistics(ours).unwrap();
+        assert_eq!(after.sent - before.sent, u64::from(50 * BURST));
     }
 }
 

@@ -7,5 +7,6 @@ mod lifetimes;
 mod multicast;
 mod roles;
 mod silent;
+#[allow(dead_code)] // Shared with the tests of TCP.
 mod support;
 mod two;

@@ -2,13 +2,14 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
+use sidestep_link::frame::xdp::{Idle, Kick};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
 use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
 use sidestep_sys::process::is_root;
 use sidestep_testkit::{Host, Lab};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -87,6 +88,14 @@ pub(crate) fn engine_with(host: &Host, change: fn(EngineOptions) -> EngineOption
     engine
 }
 
+/// Every way to make frames leave.
+pub(crate) const SENDERS: [fn(EngineOptions) -> EngineOptions; 4] = [
+    |options| options,
+    |options| EngineOptions { kick: Kick::Thread { idle: Idle::Spin, cpu: None }, ..options },
+    |options| EngineOptions { kick: Kick::Thread { idle: Idle::Park, cpu: None }, ..options },
+    |options| EngineOptions { kick: Kick::Sqpoll { cpu: None, idle_ms: 1000 }, ..options },
+];
+
 /// Sets the MTU of an interface.
 pub(crate) fn set_mtu(host: &Host, mtu: u32) {
     ip(host, &format!("link set {} mtu {mtu}", host.interface));
@@ -134,6 +143,11 @@ pub(crate) fn wait_at_most<T>(limit: Duration, what: &str, mut attempt: impl FnM
     }
 }
 
+/// How long a test that is started by hand goes on.
+pub(crate) fn seconds() -> u64 {
+    std::env::var("SIDESTEP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(120)
+}
+
 /// The next datagram of a socket.
 pub(crate) fn receive(engine: &mut Engine, socket: Handle) -> Datagram {
     wait("a datagram", || engine.receive(socket).expect("it is open"))
@@ -149,6 +163,15 @@ pub(crate) fn ip(host: &Host, words: &str) {
     let mut command = Command::new("ip");
     let done = host.spawn(command.args(words.split(' '))).expect("ip is there").wait().expect("it ends");
     assert!(done.success(), "ip {words}");
+}
+
+/// Waits until a host has an answer of another: the kernel asks for a neighbour once a second, engines wait a fifth of one.
+pub(crate) fn reach(host: &Host, address: IpAddr) {
+    wait("the neighbour", || {
+        let mut ping = Command::new("ping");
+        ping.args(["-n", "-q", "-c", "1", "-W", "1", &address.to_string()]).stdout(Stdio::null());
+        host.spawn(&mut ping).expect("ping is there").wait().expect("it ends").success().then_some(())
+    });
 }
 
 /// Takes the wire between two hosts away, looks what that does, and makes another one with the same names and addresses.

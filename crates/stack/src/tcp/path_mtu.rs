@@ -18,14 +18,17 @@ impl Connection {
         self.send.una.is_at_or_before(sequence) && sequence.is_before(self.send.nxt)
     }
 
-    /// A router says that packets must be no larger than `mtu`. True if the limit is lower than it was.
-    pub(super) fn lower_path_mtu(&mut self, cx: &mut Context<'_>, mtu: u16) -> bool {
-        let least = match self.flow.addresses {
-            Addresses::V4 { .. } => cx.config.mtu_min_bytes as u16,
+    /// What is believed of a router that says that packets must be no larger than `mtu`.
+    pub(super) fn believed_mtu(&self, cx: &Context<'_>, mtu: u16) -> u16 {
+        match self.flow.addresses {
+            Addresses::V4 { .. } => mtu.max(cx.config.mtu_min_bytes as u16),
             // RFC 8201 section 4: never below the least MTU of IPv6.
-            Addresses::V6 { .. } => LEAST_V6,
-        };
-        let mtu = mtu.max(least);
+            Addresses::V6 { .. } => mtu.max(LEAST_V6),
+        }
+    }
+
+    /// Packets must be no larger than `mtu` from now on. True if the limit is lower than it was.
+    pub(super) fn lower_path_mtu(&mut self, cx: &mut Context<'_>, mtu: u16) -> bool {
         if mtu >= self.path_mtu {
             return false;
         }

@@ -42,23 +42,44 @@ pub enum Idle {
 /// The one who kicks.
 #[derive(Debug)]
 pub(super) enum Kicker {
-    Caller,
+    Caller { budget: Budget },
     Thread(Thread, Kick),
     Sqpoll(Box<Sqpoll>),
 }
 
+/// Descriptors that a call sends in copy mode; a frame of several buffers has several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget(u32);
+
+impl Budget {
+    pub(super) fn new(descriptors: u32) -> Self {
+        Self(descriptors.max(1))
+    }
+
+    /// Calls that send so many.
+    #[inline]
+    pub(super) fn calls(self, descriptors: u32) -> u32 {
+        descriptors.div_ceil(self.0)
+    }
+}
+
 impl Kicker {
-    pub(super) fn start(kick: Kick, socket: BorrowedFd<'_>, tx: &Producer<Descriptor>) -> Result<Self, Problem> {
+    pub(super) fn start(
+        kick: Kick,
+        socket: BorrowedFd<'_>,
+        tx: &Producer<Descriptor>,
+        budget: Budget,
+    ) -> Result<Self, Problem> {
         match kick {
-            Kick::Caller => Ok(Self::Caller),
+            Kick::Caller => Ok(Self::Caller { budget }),
             Kick::Thread { idle, cpu } => Ok(Self::Thread(Thread::start(idle, cpu, socket, tx.probe())?, kick)),
-            Kick::Sqpoll { cpu, idle_ms } => Ok(Self::Sqpoll(Box::new(Sqpoll::start(cpu, idle_ms)?))),
+            Kick::Sqpoll { cpu, idle_ms } => Ok(Self::Sqpoll(Box::new(Sqpoll::start(cpu, idle_ms, budget)?))),
         }
     }
 
     pub(super) fn sender(&self) -> Sender {
         match self {
-            Self::Caller => Sender::Caller,
+            Self::Caller { .. } => Sender::Caller,
             Self::Thread(_, kick) => (*kick).into(),
             Self::Sqpoll(_) => Sender::Sqpoll,
         }
@@ -73,7 +94,7 @@ impl Kicker {
         calls: &mut u64,
     ) -> io::Result<()> {
         match self {
-            Self::Caller => by_caller(socket, tx, calls),
+            Self::Caller { budget } => by_caller(socket, tx, *budget, calls),
             Self::Thread(thread, _) => thread.kick(calls),
             Self::Sqpoll(sqpoll) if tx.needs_wakeup() => sqpoll.kick(socket, tx.pending(), calls),
             Self::Sqpoll(sqpoll) => sqpoll.report(),
@@ -84,30 +105,28 @@ impl Kicker {
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         match self {
-            Self::Caller => Ok(()),
+            Self::Caller { .. } => Ok(()),
             Self::Thread(thread, _) => thread.report(),
             Self::Sqpoll(sqpoll) => sqpoll.report(),
         }
     }
 }
 
-/// A call in copy mode sends 32 frames unless told otherwise, so a full ring takes several. They end when one of them moves
-/// nothing: the rest is for a later poll.
+/// A call in copy mode sends 32 descriptors unless told otherwise (EAGAIN), so a full ring takes several: as many as it would
+/// take. Whether one has moved anything is not to be seen before Linux 6.17, which publishes the index then. What is left after
+/// them, or when the device has no room, is for a later poll.
 #[inline]
-fn by_caller(socket: BorrowedFd<'_>, tx: &Producer<Descriptor>, calls: &mut u64) -> io::Result<()> {
-    let mut pending = tx.pending();
-    while pending != 0 && tx.needs_wakeup() {
-        *calls += 1;
-        match call::transmit(socket) {
-            Ok(()) => return Ok(()),
-            Err(error) if call::is_retry(&error) => {}
-            Err(error) => return Err(error),
-        }
-        let left = tx.pending();
-        if left >= pending {
+fn by_caller(socket: BorrowedFd<'_>, tx: &Producer<Descriptor>, budget: Budget, calls: &mut u64) -> io::Result<()> {
+    for _ in 0..budget.calls(tx.pending()) {
+        if !tx.needs_wakeup() {
             break;
         }
-        pending = left;
+        *calls += 1;
+        match call::transmit(socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if !call::is_retry(&error) => return Err(error),
+            _ => break,
+        }
     }
     Ok(())
 }

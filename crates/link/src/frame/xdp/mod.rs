@@ -19,7 +19,7 @@ pub use sending::Sending;
 
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
-use kick::Kicker;
+use kick::{Budget, Kicker};
 use long::Long;
 use queue::{Queue, Turns};
 use rustix::event::epoll;
@@ -108,7 +108,7 @@ impl XdpLink {
         let Some(sender) = lowest else { return Err(refused("there is none")) };
         let (xsk, queue) = (&facts[sender], &queues[sender]);
         let queue::Sender { tx, completion } = senders.swap_remove(sender);
-        let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx)?;
+        let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx, Budget::new(xsk.tx_budget))?;
         let geometry = xsk.geometry;
         let reap_at = (xsk.rings.completion / 2).max(1);
         let numbers = channels::ranges(facts.iter().map(|facts| facts.queue));

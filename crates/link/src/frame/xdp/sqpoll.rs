@@ -1,18 +1,20 @@
 //! Sending by a thread of the kernel's: an io_uring that it polls (IORING_SETUP_SQPOLL), and a send of nothing put into it
 //! per flush. The caller makes a system call only to wake that thread.
 
+use super::kick::Budget;
 use io_uring::{IoUring, opcode, types};
 use sidestep_sys::Problem;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null;
 
-/// Kicks under way. More say nothing new: each sends what it finds in the TX ring.
-const ENTRIES: u32 = 8;
+/// Kicks under way at the most: each sends as much of what it finds in the TX ring as a call may.
+const ENTRIES: u32 = 64;
 
 pub(super) struct Sqpoll {
     ring: IoUring,
     underway: u32,
+    budget: Budget,
     error: Option<i32>,
 }
 
@@ -36,7 +38,7 @@ fn why(error: &io::Error) -> String {
 }
 
 impl Sqpoll {
-    pub(super) fn start(cpu: Option<u32>, idle_ms: u32) -> Result<Self, Problem> {
+    pub(super) fn start(cpu: Option<u32>, idle_ms: u32, budget: Budget) -> Result<Self, Problem> {
         let mut builder = IoUring::builder();
         builder.setup_sqpoll(idle_ms).dontfork();
         if let Some(cpu) = cpu {
@@ -47,24 +49,26 @@ impl Sqpoll {
                 "it needs kernel.io_uring_disabled = 0 and, to be pinned, a CPU that exists; or let the caller kick",
             )
         })?;
-        Ok(Self { ring, underway: 0, error: None })
+        Ok(Self { ring, underway: 0, budget, error: None })
     }
 
-    /// Asks for `pending` frames to be sent. A kick that finds all entries under way is dropped: the completions of those
-    /// are looked at by the next poll, which kicks again for what is left.
+    /// Asks for `pending` descriptors to be sent, by as many calls as that takes. What finds all entries under way is dropped:
+    /// the completions of those are looked at by the next poll, which kicks again for what is left.
     #[inline]
     pub(super) fn kick(&mut self, socket: BorrowedFd<'_>, pending: u32, calls: &mut u64) -> io::Result<()> {
         self.reap();
-        if pending != 0 && self.underway < ENTRIES {
-            let send = opcode::Send::new(types::Fd(socket.as_raw_fd()), null(), 0).flags(libc::MSG_DONTWAIT).build();
+        let send = opcode::Send::new(types::Fd(socket.as_raw_fd()), null(), 0).flags(libc::MSG_DONTWAIT).build();
+        let before = self.underway;
+        while self.underway < ENTRIES && self.underway - before < self.budget.calls(pending) {
             // SAFETY: the entry has no buffer, and the link closes the socket only after the ring.
-            if unsafe { self.ring.submission().push(&send) }.is_ok() {
-                self.underway += 1;
-                if self.ring.submission().need_wakeup() {
-                    *calls += 1;
-                    self.ring.submit()?;
-                }
+            if unsafe { self.ring.submission().push(&send) }.is_err() {
+                break;
             }
+            self.underway += 1;
+        }
+        if self.underway != before && self.ring.submission().need_wakeup() {
+            *calls += 1;
+            self.ring.submit()?;
         }
         self.take_error()
     }

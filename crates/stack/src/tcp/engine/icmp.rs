@@ -22,7 +22,11 @@ impl Tcp {
         output: &mut dyn Output,
     ) -> bool {
         let Some(index) = self.under_way(flow, sequence) else { return false };
-        self.step(now, index, output, |connection, cx| connection.lower_path_mtu(cx, mtu)).unwrap_or(false)
+        self.step(now, index, output, |connection, cx| {
+            let mtu = connection.believed_mtu(cx, mtu);
+            connection.lower_path_mtu(cx, mtu)
+        })
+        .unwrap_or(false)
     }
 
     /// The peer of `flow` cannot be reached, says the answer to a segment that began with `sequence`. Ends a connection only
@@ -63,7 +67,8 @@ impl Tcp {
         index
     }
 
-    /// The caller's routes have another limit for the connection's path now: lower or higher.
+    /// The caller's routes have another limit for the connection's path now: lower or higher. Also of one that is closed and still
+    /// has something to say.
     pub fn set_path_mtu(
         &mut self,
         now: Instant,
@@ -71,7 +76,7 @@ impl Tcp {
         mtu: u16,
         output: &mut dyn Output,
     ) -> Result<(), Error> {
-        self.slots.held(id).ok_or(Error::NotFound)?;
+        self.slots.any(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection, cx| {
             if !connection.lower_path_mtu(cx, mtu) && mtu > connection.path_mtu {
                 connection.path_mtu = mtu;
@@ -79,5 +84,11 @@ impl Tcp {
             }
         });
         Ok(())
+    }
+
+    /// The interface takes packets of another length now: what is begun from here on asks for that
+    /// ([`crate::tcp::Config::mtu_bytes`]).
+    pub fn set_interface_mtu(&mut self, mtu: u16) {
+        self.config.mtu_bytes = mtu.into();
     }
 }
