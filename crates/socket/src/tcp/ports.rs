@@ -101,11 +101,6 @@ impl Ports {
         }
     }
 
-    /// Somebody else has these.
-    pub(crate) fn lost(&mut self, block: &PortBlock) {
-        self.ports.retain(|port| !block.has(*port));
-    }
-
     /// How the device spreads, as it was just read.
     pub(crate) fn learn(&mut self, spread: Box<Spread>) {
         self.spread = Some(spread);
@@ -296,15 +291,5 @@ mod tests {
         assert_eq!(seen(&mut ports, |_| true, Tuple::Waiting), (true, true));
         assert_eq!(seen(&mut ports, |_| false, Tuple::Free), (false, false));
         assert_eq!(seen(&mut Ports::default(), |_| true, Tuple::Free), (false, false));
-    }
-
-    #[test]
-    fn what_is_lost_is_not_taken() {
-        let mut ports = ports(2);
-        let [one, two] = [ports.ports[0], ports.ports[1]];
-        let mut gone = PortBlock::around(one);
-        gone.insert(one);
-        ports.lost(&gone);
-        assert!((0..10).all(|_| ports.search(ENDS, |_| true, |_| Tuple::Free).ok() == Some(two)));
     }
 }

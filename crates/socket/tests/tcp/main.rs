@@ -18,6 +18,7 @@ mod peer;
 mod pieces;
 mod pool;
 mod router;
+mod strangers;
 mod transfer;
 mod unread;
 mod ways;
