@@ -23,6 +23,12 @@
 #define NET32(value) ((__be32)(value))
 #endif
 
+/* Of the TCP header (RFC 9293, 3.1). */
+#define TCP_FLAGS_AT 13
+#define TCP_FLAG_SYN 0x02
+#define TCP_FLAG_RST 0x04
+#define TCP_FLAG_ACK 0x10
+
 struct vlan_tag {
 	__be16 control;
 	__be16 type;
@@ -35,7 +41,8 @@ struct frame {
 	__u32 beyond;    /* bytes of the frame behind it */
 	const __u8 *destination;
 	__be16 type;
-	__u16 is_fragment; /* the first of several, of TCP: its ports are there, its segment is not */
+	__u8 is_fragment; /* the first of several, of TCP: its ports are there, its segment is not */
+	__u8 tcp_flags;   /* 0 in a fragment */
 	struct flow_key key;
 };
 
@@ -131,6 +138,7 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 			return not_whole(frame, PASS_BAD_TRANSPORT);
 		if (tcp->doff < 5 || tcp->doff * 4 > payload_bytes)
 			return PASS_BAD_TRANSPORT;
+		frame->tcp_flags = frame->at[TCP_FLAGS_AT];
 		frame->key.remote_port = tcp->source;
 		frame->key.local_port = tcp->dest;
 		return GO_ON;

@@ -23,6 +23,10 @@ static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUN
 static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_coarse_ns;
 static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
 	(void *)BPF_FUNC_fib_lookup;
+/* The kernel's sockets by their state, those that begin and those in TIME-WAIT, too; of the device's network namespace. */
+static struct bpf_sock *(*const find_socket)(void *context, struct bpf_sock_tuple *tuple, __u32 bytes, __u64 netns,
+					     __u64 flags) = (void *)BPF_FUNC_skc_lookup_tcp;
+static long (*const release_socket)(void *socket) = (void *)BPF_FUNC_sk_release;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
 
 /* Bytes of the frame behind the first buffer, the only one that the program reads. */
@@ -165,20 +169,63 @@ INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 	return lookup(&groups, &key);
 }
 
-/* Whether the port is one that control has reserved for a stack. A tag's device may be in another namespace, where the
- * port is somebody else's: connections of VLANs have flows. */
-INLINE int find_port(const struct flow_key *flow, struct owner *owner)
+/* Whether the kernel has a socket that the segment is for. With a stack's connections upon the same port: a listener gets what
+ * begins a connection, and one that is connecting what ends that, as the kernel would reset the sender of anything else. */
+INLINE int is_kernels(struct xdp_md *context, const struct frame *frame)
 {
+	const struct flow_key *flow = &frame->key;
+	struct bpf_sock_tuple tuple = { 0 };
+	struct bpf_sock *socket;
+	__u32 state;
+
+	if (flow->family == FAMILY_IPV4) {
+		__builtin_memcpy(&tuple.ipv4.saddr, flow->remote, 4);
+		__builtin_memcpy(&tuple.ipv4.daddr, flow->local, 4);
+		tuple.ipv4.sport = flow->remote_port;
+		tuple.ipv4.dport = flow->local_port;
+		socket = find_socket(context, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, flow->remote, ADDRESS_BYTES);
+		__builtin_memcpy(tuple.ipv6.daddr, flow->local, ADDRESS_BYTES);
+		tuple.ipv6.sport = flow->remote_port;
+		tuple.ipv6.dport = flow->local_port;
+		socket = find_socket(context, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (!socket)
+		return 0;
+	state = socket->state;
+	release_socket(socket);
+	if (state == BPF_TCP_LISTEN)
+		return (frame->tcp_flags & (TCP_FLAG_SYN | TCP_FLAG_RST | TCP_FLAG_ACK)) == TCP_FLAG_SYN;
+	if (state == BPF_TCP_SYN_SENT)
+		return (frame->tcp_flags & (TCP_FLAG_SYN | TCP_FLAG_RST)) != 0;
+	return 1;
+}
+
+/* Who has the port, if control has reserved it for a stack. A tag's device may be in another namespace, where the port is
+ * somebody else's: connections of VLANs have flows.
+ *
+ * Control's socket keeps such a port from everybody. When control is killed the kernel gives it to others: none of their
+ * connections begins without a SYN or ends without an answer to one, so these are looked at, and upon a port where one was the
+ * kernel's, all. */
+INLINE int find_port(struct xdp_md *context, const struct frame *frame, struct owner *owner)
+{
+	const struct flow_key *flow = &frame->key;
 	__u32 port = NET16(flow->local_port);
-	const struct port_owner *row;
+	struct port_owner *row;
 
 	if (flow->protocol != IPPROTO_TCP || flow->outer_vlan)
-		return 0;
+		return PASS_NO_ENTRY;
 	row = lookup(&ports, &port);
 	if (!row || !row->stack_plus_one)
-		return 0;
+		return PASS_NO_ENTRY;
+	if (UNLIKELY(row->is_shared || frame->tcp_flags & (TCP_FLAG_SYN | TCP_FLAG_RST)) &&
+	    is_kernels(context, frame)) {
+		row->is_shared = 1;
+		return PASS_KERNEL_SOCKET;
+	}
 	owner->stack = row->stack_plus_one - 1;
-	return 1;
+	return is_forwarded(context, flow) ? PASS_FORWARDED : REDIRECT_PORT;
 }
 
 INLINE int is_redirect(int reason)
@@ -196,7 +243,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 		      struct owner *owner)
 {
 	const struct owner *found;
-	int any_address = 0;
+	int reason, any_address = 0;
 
 	if (is_multicast(&frame->key)) {
 		if (!is_mac_of_group(frame->destination, &frame->key))
@@ -213,8 +260,9 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 	if (!is_mac_of_host(frame->destination, settings))
 		return PASS_FOREIGN_MAC;
 	/* Control holds such a port, so nobody has a flow or a listener of it. */
-	if (find_port(&frame->key, owner))
-		return is_forwarded(context, &frame->key) ? PASS_FORWARDED : REDIRECT_PORT;
+	reason = find_port(context, frame, owner);
+	if (reason != PASS_NO_ENTRY)
+		return reason;
 	found = lookup(&flows, &frame->key);
 	if (found) {
 		*owner = *found;

@@ -16,7 +16,7 @@
 #include <linux/types.h>
 
 #define STEER_MAGIC 0x50455453 /* "STEP" in memory of a little-endian machine */
-#define LAYOUT_VERSION 2
+#define LAYOUT_VERSION 3
 
 #define ADDRESS_BYTES 16
 #define LABEL_BYTES 48
@@ -72,9 +72,11 @@ struct owner {
 	__u32 stack;
 };
 
-/* A TCP port that control has reserved for a stack, in the array of ports: the stack's number and one; 0 is nobody's. */
+/* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program the second
+ * word alone. */
 struct port_owner {
-	__u64 stack_plus_one;
+	__u32 stack_plus_one; /* 0 is nobody's */
+	__u32 is_shared;      /* the kernel has had a socket upon it: it is asked about each segment */
 };
 
 /* A row of the table of stacks. The program reads the first four words. */
@@ -139,6 +141,7 @@ enum reason {
 	DROP_QUEUE,
 	PASS_SPLIT_HEADER,
 	DROP_TOO_LONG,
+	PASS_KERNEL_SOCKET,
 	REASONS, /* how many there are: at most COUNTERS_MAX */
 };
 

@@ -76,11 +76,8 @@ pub(crate) trait Dataplane {
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
 
-    /// Sends all TCP to these ports to a stack; again changes nothing.
+    /// Sends all TCP to these ports, which control holds, to a stack; again if the kernel had sockets upon them meanwhile.
     fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal>;
-
-    /// Gives ports back to the kernel.
-    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]);
 
     /// The ports whose TCP goes to a stack, in order.
     fn ports(&self, stack: u32) -> Vec<u16>;

@@ -153,10 +153,6 @@ impl Dataplane for Fake {
         Ok(())
     }
 
-    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
-        self.ports.retain(|port, owner| *owner != stack || !ports.contains(port));
-    }
-
     fn ports(&self, stack: u32) -> Vec<u16> {
         self.ports.iter().filter(|(_, owner)| **owner == stack).map(|(port, _)| *port).collect()
     }

@@ -102,13 +102,6 @@ pub enum Notice {
     },
     /// ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
-    /// Reserved ports are somebody else's by now: no control was there to hold them.
-    PortsLost {
-        /// The stack.
-        stack: u32,
-        /// Which ports.
-        ports: PortBlock,
-    },
 }
 
 /// A connection to control.
@@ -414,10 +407,6 @@ impl Client {
             }
             (0, Reply::Trouble(trouble)) => {
                 self.put_aside(Notice::Trouble(trouble));
-                Ok(None)
-            }
-            (0, Reply::PortsLost { stack, ports }) => {
-                self.put_aside(Notice::PortsLost { stack, ports });
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

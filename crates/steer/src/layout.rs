@@ -3,7 +3,7 @@
 /// `STEER_MAGIC`.
 pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
 pub const STACKS_MAX: u32 = 64;
@@ -69,8 +69,12 @@ pub(crate) mod group_key {
 /// `struct owner`.
 pub(crate) const OWNER_BYTES: usize = 4;
 
-/// `struct port_owner`.
-pub(crate) const PORT_OWNER_BYTES: usize = 8;
+/// `struct port_owner`, a word of 64 bits.
+pub(crate) mod port_owner {
+    pub(crate) const BYTES: usize = 8;
+    pub(crate) const STACK_PLUS_ONE: usize = 0;
+    pub(crate) const IS_SHARED: usize = 4;
+}
 
 /// `struct stack`.
 pub(crate) mod stack_row {
@@ -186,7 +190,8 @@ mod tests {
     #[test]
     fn values_are_laid_out_as_compiled() {
         assert_layout("owner", OWNER_BYTES, &[("stack", 0)]);
-        assert_layout("port_owner", PORT_OWNER_BYTES, &[("stack_plus_one", 0)]);
+        let port = [("stack_plus_one", port_owner::STACK_PLUS_ONE), ("is_shared", port_owner::IS_SHARED)];
+        assert_layout("port_owner", port_owner::BYTES, &port);
         assert_layout(
             "stack",
             stack_row::BYTES,

@@ -10,8 +10,8 @@ use sidestep_sys::{Problem, bpf};
 
 use crate::entry::Table;
 use crate::layout::{
-    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, PORT_OWNER_BYTES, PORTS, QUEUES_MAX, STACKS_MAX,
-    config, flow_key, group_key, listener_key, stack_row,
+    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, PORTS, QUEUES_MAX, STACKS_MAX, config, flow_key,
+    group_key, listener_key, port_owner, stack_row,
 };
 
 /// Handles of all maps. The kernel keeps a map as long as one handle, pin or program has it.
@@ -44,7 +44,7 @@ fn shape(name: &str) -> Shape {
         "flows" => (MapType::Hash, flow_key::BYTES, OWNER_BYTES, FLOWS_MAX as usize),
         "listeners" => (MapType::Hash, listener_key::BYTES, OWNER_BYTES, LISTENERS_MAX as usize),
         "groups" => (MapType::Hash, group_key::BYTES, OWNER_BYTES, GROUPS_MAX as usize),
-        "ports" => (MapType::Array, 4, PORT_OWNER_BYTES, PORTS as usize),
+        "ports" => (MapType::Array, 4, port_owner::BYTES, PORTS as usize),
         "stacks" => (MapType::Array, 4, stack_row::BYTES, stacks),
         "heartbeats" => (MapType::ArrayOfMaps, 4, 4, stacks),
         "sockets" => (MapType::Xskmap, 4, 4, stacks * QUEUES_MAX as usize),
@@ -80,7 +80,7 @@ impl Maps {
         };
         let (config, flows, listeners) = (checked("config")?, checked("flows")?, checked("listeners")?);
         let (groups, ports) = (checked("groups")?, checked("ports")?);
-        let port_words = Mapping::shared(ports.as_fd(), PORTS as usize * PORT_OWNER_BYTES, Access::ReadWrite);
+        let port_words = Mapping::shared(ports.as_fd(), PORTS as usize * port_owner::BYTES, Access::ReadWrite);
         Ok(Self {
             config,
             flows,

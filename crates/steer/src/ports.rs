@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sidestep_sys::Problem;
 
-use crate::layout::PORTS;
+use crate::layout::{PORTS, port_owner, put, take};
 use crate::stack::StackId;
 use crate::tables::Tables;
 
 impl Tables {
-    /// Gives ports to a stack. To give one again changes nothing; what another stack has is refused by that stack's name, and
-    /// nothing has changed then.
+    /// Gives ports to a stack, which the kernel has no sockets upon. To give one again only says that it has none any more; what
+    /// another stack has is refused by that stack's name, and nothing has changed then.
     pub fn add_ports(&self, stack: StackId, ports: &[u16]) -> Result<(), Problem> {
         self.stack(stack)?;
         for port in ports {
@@ -46,14 +46,23 @@ impl Tables {
         doomed.map(|port| self.set_port(port, None)).count() as u32
     }
 
+    /// Whether the kernel has had a socket upon a port since it was given: the program has seen a segment for one.
+    pub fn is_shared(&self, port: u16) -> bool {
+        take::<4>(&self.row(port), port_owner::IS_SHARED) != [0; 4]
+    }
+
     fn owner_number(&self, port: u16) -> Option<u32> {
-        let word = self.maps.port_words.word(usize::from(port)).load(Relaxed);
-        word.checked_sub(1).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+        u32::from_ne_bytes(take(&self.row(port), port_owner::STACK_PLUS_ONE)).checked_sub(1)
+    }
+
+    fn row(&self, port: u16) -> [u8; port_owner::BYTES] {
+        self.maps.port_words.word(usize::from(port)).load(Relaxed).to_ne_bytes()
     }
 
     fn set_port(&self, port: u16, owner: Option<StackId>) {
-        let word = owner.map_or(0, |stack| u64::from(stack.number()) + 1);
-        self.maps.port_words.word(usize::from(port)).store(word, Relaxed);
+        let mut row = [0; port_owner::BYTES];
+        put(&mut row, port_owner::STACK_PLUS_ONE, &owner.map_or(0, |stack| stack.number() + 1).to_ne_bytes());
+        self.maps.port_words.word(usize::from(port)).store(u64::from_ne_bytes(row), Relaxed);
     }
 }
 

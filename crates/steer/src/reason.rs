@@ -112,6 +112,8 @@ reasons! {
         "The device has cut the frame inside of its headers: no driver is known to.";
     DropTooLong "DROP_TOO_LONG" "drop-too-long" Drop true
         "TCP for a stack that lives, longer than its socket takes: the kernel would reset the connection. Switch GRO off.";
+    KernelSocket "PASS_KERNEL_SOCKET" "pass-kernel-socket" Pass false
+        "A segment of the kernel's own to a port that is reserved for a stack: a program took it while no control plane held it.";
 }
 
 impl Reason {

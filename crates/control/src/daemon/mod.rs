@@ -134,8 +134,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
             self.notify(notices);
-            let notices = self.registry.lost_ports();
-            self.notify(notices);
+            self.registry.hold_ports();
             self.confirm_neighbours();
         }
         self.drop_silent(now);

@@ -8,6 +8,7 @@ use super::{Answer, Keeper, Registry};
 use crate::dataplane::Dataplane;
 use crate::ports::{KernelPorts, Ports};
 use sidestep_plane::message::{BLOCK_PORTS, Code, PortBlock, Refusal, Reply};
+use sidestep_sys::owner::Owner;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
@@ -23,9 +24,14 @@ const BLOCKS_OF_ROOT: usize = 4;
 /// How long ports are held when their stack has ended: the stack's TIME-WAIT (and Linux's).
 const COOLING: Duration = Duration::from_secs(60);
 
-/// Ports of one block, each with the socket that holds it.
+/// Ports that somebody had are tried again, so many at a look: each costs a few microseconds.
+const TRIES_PER_LOOK: usize = 512;
+
+/// Ports of one block, each with the socket that holds it; one that somebody took while no control was there has none.
 #[derive(Debug)]
 struct Block {
+    /// Whose stack it was given to.
+    owner: Owner,
     ports: PortBlock,
     held: BTreeMap<u16, OwnedFd>,
 }
@@ -39,8 +45,8 @@ pub(crate) struct Pool {
     cooling: VecDeque<(Instant, Block)>,
     /// Blocks there may be, those that cool included: each port costs a descriptor.
     blocks_max: usize,
-    /// Ports that somebody else had when control came back: to be told to their stacks.
-    lost: Vec<(u32, PortBlock)>,
+    /// Ports of stacks that somebody else had when control came back: to be held as soon as they are free.
+    unheld: VecDeque<(u32, u16)>,
 }
 
 impl Default for Pool {
@@ -50,7 +56,7 @@ impl Default for Pool {
             blocks: BTreeMap::new(),
             cooling: VecDeque::new(),
             blocks_max: usize::from(u16::MAX / BLOCK_PORTS),
-            lost: Vec::new(),
+            unheld: VecDeque::new(),
         }
     }
 }
@@ -62,9 +68,9 @@ impl Pool {
         self.blocks_max * usize::from(BLOCK_PORTS)
     }
 
-    /// How many ports a stack has.
+    /// How many ports are held for a stack.
     pub(super) fn count(&self, stack: u32) -> u32 {
-        self.blocks.get(&stack).into_iter().flatten().map(|block| block.ports.len()).sum()
+        self.blocks.get(&stack).into_iter().flatten().map(|block| block.held.len() as u32).sum()
     }
 
     /// The stack that has a port.
@@ -77,23 +83,26 @@ impl Pool {
         self.blocks.get(&stack).map_or(0, Vec::len)
     }
 
-    /// Holds another block for a stack, of those that nobody has.
-    fn take(&mut self, stack: u32) -> Option<PortBlock> {
+    /// Blocks that cool after stacks of a user.
+    fn cooling(&self, owner: Owner) -> usize {
+        self.cooling.iter().filter(|(_, block)| block.owner == owner).count()
+    }
+
+    /// Holds another block for a stack of a user: of those that nobody has, where there may be more.
+    pub(super) fn take(&mut self, stack: u32, owner: Owner, may_grow: bool) -> Option<PortBlock> {
         let range = self.kernel.range();
         let used: BTreeSet<u16> = self.all().map(|block| block.ports.first()).collect();
         let first = |port: u16| port - port % BLOCK_PORTS;
         let blocks = (first(*range.start())..=first(*range.end())).rev().step_by(usize::from(BLOCK_PORTS));
-        let is_full = used.len() >= self.blocks_max;
-        for first in blocks.filter(|first| !is_full && !used.contains(first)) {
-            let block = self.hold(first, &range);
-            if !block.ports.is_empty() {
-                let ports = block.ports;
-                self.blocks.entry(stack).or_default().push(block);
-                return Some(ports);
-            }
-        }
-        // The oldest of those that cool is better than none.
-        let (_, block) = self.cooling.pop_front()?;
+        let may_grow = may_grow && used.len() < self.blocks_max;
+        let fresh = blocks.filter(|first| may_grow && !used.contains(first));
+        let block = fresh.map(|first| self.hold(first, owner, &range)).find(|block| !block.ports.is_empty());
+        // The user's own that cools for the longest is better than none. What comes to another's is nobody else's to see.
+        let oldest = || self.cooling.iter().position(|(_, block)| block.owner == owner);
+        let block = match block {
+            Some(block) => block,
+            None => oldest().and_then(|oldest| self.cooling.remove(oldest))?.1,
+        };
         let ports = block.ports;
         self.blocks.entry(stack).or_default().push(block);
         Some(ports)
@@ -104,41 +113,49 @@ impl Pool {
     }
 
     /// What can be held of a block. What somebody has already, or is kept for somebody, is left out.
-    fn hold(&self, first: u16, range: &RangeInclusive<u16>) -> Block {
+    fn hold(&self, first: u16, owner: Owner, range: &RangeInclusive<u16>) -> Block {
         let kept = self.kernel.kept();
         let ports = (first..=first.saturating_add(BLOCK_PORTS - 1)).filter(|port| range.contains(port));
         let free = ports.filter(|port| !kept.iter().any(|kept| kept.contains(port)));
-        Block::of(PortBlock::around(first), free.filter_map(|port| Some((port, self.kernel.hold(port).ok()?))))
+        Block::of(first, owner, free.filter_map(|port| Some((port, self.kernel.hold(port).ok()?))).collect())
     }
 
-    /// Holds the ports again that an earlier control held for a stack; gives those that somebody has taken meanwhile.
-    fn adopt(&mut self, stack: u32, ports: &[u16]) -> Vec<u16> {
-        let mut lost = Vec::new();
+    /// Holds the ports again that an earlier control held for a stack; gives those that nobody has taken meanwhile.
+    pub(super) fn adopt(&mut self, stack: u32, owner: Owner, ports: &[u16]) -> Vec<u16> {
         for of_block in ports.chunk_by(|one, other| one / BLOCK_PORTS == other / BLOCK_PORTS) {
-            let held = of_block.iter().map(|port| (*port, self.kernel.hold(*port)));
-            let (mut kept, mut gone) = (Vec::new(), PortBlock::around(of_block[0]));
-            for (port, socket) in held {
-                match socket {
-                    Ok(socket) => kept.push((port, socket)),
-                    Err(_) => {
-                        gone.insert(port);
-                        lost.push(port);
-                    }
+            let mut block = Block::of(of_block[0], owner, BTreeMap::new());
+            of_block.iter().for_each(|port| block.ports.insert(*port));
+            self.blocks.entry(stack).or_default().push(block);
+        }
+        let had = self.unheld.len();
+        self.unheld.extend(ports.iter().map(|port| (stack, *port)));
+        self.unheld.rotate_left(had);
+        self.hold_again(ports.len()).into_iter().map(|(_, port)| port).collect()
+    }
+
+    /// Tries so many of the ports that somebody had; gives those that are held now.
+    pub(super) fn hold_again(&mut self, tries: usize) -> Vec<(u32, u16)> {
+        let tried: Vec<_> = self.unheld.drain(..tries.min(self.unheld.len())).collect();
+        let mut held = Vec::new();
+        for (stack, port) in tried {
+            let block = self.blocks.get_mut(&stack).into_iter().flatten().find(|block| block.ports.has(port));
+            match (block, self.kernel.hold(port)) {
+                (Some(block), Ok(socket)) => {
+                    block.held.insert(port, socket);
+                    held.push((stack, port));
                 }
-            }
-            self.blocks.entry(stack).or_default().push(Block::of(PortBlock::around(of_block[0]), kept.into_iter()));
-            if !gone.is_empty() {
-                self.lost.push((stack, gone));
+                _ => self.unheld.push_back((stack, port)),
             }
         }
-        lost
+        held
     }
 
     /// A stack has ended: its ports are held a little longer.
     pub(super) fn release(&mut self, stack: u32, now: Instant) {
-        let blocks = self.blocks.remove(&stack).into_iter().flatten();
-        self.cooling.extend(blocks.filter(|block| !block.held.is_empty()).map(|block| (now + COOLING, block)));
-        self.lost.retain(|(of, _)| *of != stack);
+        let blocks = self.blocks.remove(&stack).into_iter().flatten().filter(|block| !block.held.is_empty());
+        self.cooling
+            .extend(blocks.map(|block| (now + COOLING, Block::of(block.ports.first(), block.owner, block.held))));
+        self.unheld.retain(|(of, _)| *of != stack);
     }
 
     pub(super) fn expire(&mut self, now: Instant) {
@@ -147,10 +164,11 @@ impl Pool {
 }
 
 impl Block {
-    fn of(mut ports: PortBlock, held: impl Iterator<Item = (u16, OwnedFd)>) -> Self {
-        let held: BTreeMap<u16, OwnedFd> = held.collect();
+    /// Of the ports that are held of it.
+    fn of(first: u16, owner: Owner, held: BTreeMap<u16, OwnedFd>) -> Self {
+        let mut ports = PortBlock::around(first);
         held.keys().for_each(|port| ports.insert(*port));
-        Self { ports, held }
+        Self { owner, ports, held }
     }
 }
 
@@ -164,10 +182,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             return Err(Refusal::new(Code::Forwards, thing, reason)
                 .next(format!("where it need not, switch that off: sysctl net.ipv4.conf.{interface}.forwarding=0")));
         }
-        self.check_blocks(id, stack, &thing)?;
-        let Some(ports) = self.pool.take(stack) else {
-            return Err(Refusal::new(Code::Limit, thing, "all local ports that may be reserved are")
-                .next("widen the range (sysctl net.ipv4.ip_local_port_range), or control's limit of descriptors"));
+        let may_grow = self.check_blocks(id, stack, &thing)?;
+        let Some(ports) = self.pool.take(stack, self.owner(id), may_grow) else {
+            return Err(Refusal::new(
+                Code::Limit,
+                thing,
+                "all local ports that may be reserved are, or were a minute ago",
+            )
+            .next("widen the range (sysctl net.ipv4.ip_local_port_range), or control's limit of descriptors"));
         };
         let numbers: Vec<u16> = ports.ports().collect();
         if let Err(refusal) = self.dataplane.steer_ports(stack, &numbers) {
@@ -178,24 +200,29 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer::plain(Reply::Ports(ports)))
     }
 
-    /// A user gets half of all blocks at most, and root's last ones are nobody else's.
-    fn check_blocks(&self, id: u32, stack: u32, thing: &str) -> Result<(), Refusal> {
+    /// A user gets half of all blocks at most, and root's last ones are nobody else's. Whether there may be more of them than are
+    /// held already: those that cool count, too.
+    fn check_blocks(&self, id: u32, stack: u32, thing: &str) -> Result<bool, Refusal> {
         let owner = self.owner(id);
         let stacks = self.stacks.iter().filter(|(_, stack)| self.owner(stack.client) == owner);
         let of_user: usize = stacks.map(|(stack, _)| self.pool.of(*stack)).sum();
         let all: usize = self.pool.blocks.values().map(Vec::len).sum();
         let (of_stack, most) = (self.pool.of(stack), self.blocks_max());
         let share = most.div_ceil(2);
+        // Where there are few, root's are fewer.
+        let of_others = most - BLOCKS_OF_ROOT.min(most / 4);
         let ports = |blocks: usize| blocks * usize::from(BLOCK_PORTS);
         let reason = match () {
             () if of_stack >= BLOCKS_PER_STACK_MAX => {
                 format!("a stack has at most {} ports", ports(BLOCKS_PER_STACK_MAX))
             }
-            () if owner.is_root() => return Ok(()),
+            () if owner.is_root() => return Ok(true),
             () if of_user >= share => format!("a user has at most {} ports", ports(share)),
-            // Where there are few, root's are fewer.
-            () if all + BLOCKS_OF_ROOT.min(most / 4) >= most => "the last ones are root's".to_owned(),
-            () => return Ok(()),
+            () if all >= of_others => "the last ones are root's".to_owned(),
+            () => {
+                let with_cooling = (of_user + self.pool.cooling(owner), all + self.pool.cooling.len());
+                return Ok(with_cooling.0 < share && with_cooling.1 < of_others);
+            }
         };
         Err(Refusal::new(Code::Limit, thing, reason).next("close stacks that are not needed; sidestep ps lists them"))
     }
@@ -207,25 +234,28 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         ports.div_ceil(usize::from(BLOCK_PORTS)).min(self.pool.blocks_max)
     }
 
-    /// Holds the ports of a stack again that an earlier control held.
+    /// Holds the ports of a stack again that an earlier control held. What somebody has taken meanwhile is shared until it is free:
+    /// the program asks the kernel about each of its segments.
     pub(super) fn adopt_ports(&mut self, stack: u32) {
-        let lost = self.pool.adopt(stack, &self.dataplane.ports(stack));
-        if !lost.is_empty() {
-            sidestep_sys::problem::say(format!("{} ports of stack {stack} were taken meanwhile", lost.len()));
-            self.dataplane.unsteer_ports(stack, &lost);
+        let ports = self.dataplane.ports(stack);
+        let owner = self.stacks.get(&stack).map_or(Owner::Unknown, |stack| self.owner(stack.client));
+        let held = self.pool.adopt(stack, owner, &ports);
+        if held.len() < ports.len() {
+            let count = ports.len() - held.len();
+            sidestep_sys::problem::say(format!("{count} ports of stack {stack} are somebody else's, too, by now"));
+        }
+        self.unshare(stack, &held);
+    }
+
+    /// Holds ports that somebody had and that are free by now.
+    pub(crate) fn hold_ports(&mut self) {
+        for (stack, port) in self.pool.hold_again(TRIES_PER_LOOK) {
+            self.unshare(stack, &[port]);
         }
     }
 
-    /// Whom to tell of ports that are no longer theirs.
-    pub(crate) fn lost_ports(&mut self) -> Vec<(u32, Reply)> {
-        let Self { pool, stacks, clients, .. } = self;
-        let mut notices = Vec::new();
-        pool.lost.retain(|(stack, ports)| {
-            let client = stacks.get(stack).map(|stack| stack.client);
-            let there = client.filter(|id| clients.get(id).is_some_and(super::Client::is_connected));
-            notices.extend(there.map(|id| (id, Reply::PortsLost { stack: *stack, ports: *ports })));
-            there.is_none()
-        });
-        notices
+    fn unshare(&mut self, stack: u32, ports: &[u16]) {
+        // A stack that its interface was taken from has no row, either; one of merged frames stays as it is.
+        let _ = self.dataplane.steer_ports(stack, ports);
     }
 }

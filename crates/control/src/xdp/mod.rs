@@ -406,12 +406,6 @@ impl Dataplane for Xdp {
         added.map_err(|problem| Refusal::of(Code::Kernel, thing, &problem))
     }
 
-    fn unsteer_ports(&mut self, stack: u32, ports: &[u16]) {
-        if let Ok((interface, placed)) = self.placed(stack) {
-            interface.steering.tables().remove_ports(placed.id, ports);
-        }
-    }
-
     fn ports(&self, stack: u32) -> Vec<u16> {
         self.placed(stack)
             .map(|(interface, placed)| interface.steering.tables().ports_of(placed.id))

@@ -242,13 +242,6 @@ pub enum Reply {
     },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
     Trouble(Trouble),
-    /// Number 0: reserved ports that somebody else bound while no control was there to hold them. The kernel has them.
-    PortsLost {
-        /// The stack.
-        stack: u32,
-        /// Which ports.
-        ports: PortBlock,
-    },
 }
 
 /// A client in the list.

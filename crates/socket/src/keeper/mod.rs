@@ -54,8 +54,6 @@ pub(crate) enum Event {
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
     Ports(Result<PortBlock, Reason>),
-    /// Local ports that are somebody else's by now.
-    PortsLost(PortBlock),
     /// How the device spreads what it receives over its queues has been read, or has changed.
     Spread(Box<Spread>),
 }

@@ -346,12 +346,6 @@ impl<'a> Keeping<'a> {
                 self.prove_again(stack, entry);
                 true
             }
-            Ok(Some(Notice::PortsLost { stack, ports })) => {
-                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
-                    self.shared.post(Event::PortsLost(ports));
-                }
-                true
-            }
             Ok(Some(Notice::Trouble(trouble))) => {
                 self.shared.post(Event::Trouble(trouble));
                 true

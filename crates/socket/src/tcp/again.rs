@@ -9,7 +9,7 @@ use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::keeper::Answer;
 use crate::reason::Reason;
-use sidestep_plane::message::{Entry, PortBlock};
+use sidestep_plane::message::Entry;
 use sidestep_stack::tcp::ListenerId;
 
 /// Between a refusal for the kernel's connections and the next attempt, and later from one attempt to the next: twice as
@@ -149,13 +149,13 @@ impl Tcp<'_> {
                 self.stop_stack(id);
                 self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
             }
-            self.lose_streams(reason, |steered| steered.listener == Some(handle), |_| false);
+            self.lose_streams(reason, |steered| steered.listener == Some(handle));
         }
-        self.lose_streams(reason, |steered| steered.entry == Some(entry), |_| false);
+        self.lose_streams(reason, |steered| steered.entry == Some(entry));
     }
 
-    /// Ends streams by their rules, or, where they have none, by their ports.
-    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool, is_port_lost: impl Fn(u16) -> bool) {
+    /// Ends streams by their rules.
+    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
         let Engine { streams, fast: Some(fast), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
         for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
@@ -164,7 +164,6 @@ impl Tcp<'_> {
         for (key, stream) in streams.streams.iter_mut() {
             let lost = match &stream.way {
                 Way::Fast { id, steered: Some(steered) } if is_lost(steered) => *id,
-                Way::Fast { id, steered: None } if is_port_lost(stream.local.port()) => *id,
                 _ => continue,
             };
             fast.segments.disown(lost);
@@ -173,12 +172,6 @@ impl Tcp<'_> {
             stream.way = Way::Lost(reason);
             streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
         }
-    }
-
-    /// Reserved ports are somebody else's: the kernel resets the peers of the connections upon them.
-    pub(crate) fn go_without_ports(&mut self, block: &PortBlock) {
-        self.engine.streams.ports.lost(block);
-        self.lose_streams(Reason::Taken, |_| false, |port| block.has(port));
     }
 }
 

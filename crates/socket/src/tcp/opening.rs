@@ -1,7 +1,7 @@
 //! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
 
 use super::headers::query;
-use super::ports::{Choice, Ports};
+use super::ports::{BARREN_NS, Choice, Ports};
 use super::table::{Steered, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, TcpEvent, TcpStream};
@@ -24,9 +24,6 @@ const NEIGHBOUR_WAIT_NS: u64 = 200_000_000;
 
 /// How long a port may take: control's answer, or the second after which a tuple leaves TIME-WAIT.
 const PORT_WAIT_NS: u64 = 3_000_000_000;
-
-/// Between two looks for a port, where nothing has changed that is told.
-const PORT_LOOK_NS: u64 = 10_000_000;
 
 /// Looks in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
 const LOOKS_PER_TURN: usize = 32;
@@ -150,7 +147,7 @@ impl Tcp<'_> {
             Choice::Port(port) => self.begin(opening, SocketAddr::new(way.source, port), remote, way.mtu, None),
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
                 streams.ports.expect(keeper, now, streams.opening.len());
-                (opening.look_ns, opening.generation) = (now_ns + PORT_LOOK_NS, streams.ports.generation());
+                (opening.look_ns, opening.generation) = (now_ns + BARREN_NS, streams.ports.generation());
                 Ok(Progress::Waiting(opening))
             }
             Choice::ByRule => self.ask_for_rule(opening, remote, &way),
@@ -352,7 +349,11 @@ impl Tcp<'_> {
 impl Engine {
     /// Goes on with connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn tidy_openings(&mut self, now_ns: u64) {
+        self.streams.ports.begin_turn();
         for _ in 0..LOOKS_PER_TURN.min(self.streams.opening.len()) {
+            if self.streams.ports.is_spent() {
+                break;
+            }
             let Some(handle) = self.streams.opening.pop_front() else { break };
             if self.tcp().look_at(handle, now_ns) {
                 self.streams.opening.push_back(handle);

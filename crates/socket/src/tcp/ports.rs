@@ -24,6 +24,22 @@ const REFUSED_NS: u64 = 1_000_000_000;
 /// Counters of where to go on, each of the destinations that have its hash (RFC 6056 section 3.3.4).
 const COUNTERS: usize = 64;
 
+/// Looks into the table of connections in one turn of the engine, after which it begins no other search: there are other sockets
+/// to serve. A search has at most as many as there are ports.
+const LOOKS_PER_TURN: usize = 1024;
+
+/// How long a destination for which there was no port has none, unless there are others: tuples leave TIME-WAIT all the time.
+pub(super) const BARREN_NS: u64 = 10_000_000;
+
+/// A destination for which there was no port: what was seen, until when that stands (CLOCK_MONOTONIC), and for which ports.
+#[derive(Clone, Copy, Debug)]
+struct Barren {
+    ends: (IpAddr, SocketAddr),
+    seen: Seen,
+    until_ns: u64,
+    generation: u32,
+}
+
 /// Local ports, and how to choose one.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -39,6 +55,10 @@ pub(crate) struct Ports {
     generation: u32,
     secret: RandomState,
     counters: [u32; COUNTERS],
+    /// The last one of the destinations that have its hash.
+    barren: [Option<Barren>; COUNTERS],
+    /// Looks that this turn has had.
+    looks: usize,
 }
 
 impl Default for Ports {
@@ -52,6 +72,8 @@ impl Default for Ports {
             generation: 0,
             secret: RandomState::new(),
             counters: [0; COUNTERS],
+            barren: [None; COUNTERS],
+            looks: 0,
         }
     }
 }
@@ -71,13 +93,23 @@ pub(super) enum Choice {
 }
 
 /// What all ports toward one destination have to offer.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     is_ours: bool,
     is_waiting: bool,
 }
 
 impl Ports {
+    /// Another turn of the engine.
+    pub(super) fn begin_turn(&mut self) {
+        self.looks = 0;
+    }
+
+    /// Whether no other search begins in this turn.
+    pub(super) fn is_spent(&self) -> bool {
+        self.looks >= LOOKS_PER_TURN
+    }
+
     pub(super) fn generation(&self) -> u32 {
         self.generation
     }
@@ -99,11 +131,6 @@ impl Ports {
             }
             Err(reason) => self.refused = Some((reason, now_ns.saturating_add(REFUSED_NS))),
         }
-    }
-
-    /// Somebody else has these.
-    pub(crate) fn lost(&mut self, block: &PortBlock) {
-        self.ports.retain(|port| !block.has(*port));
     }
 
     /// How the device spreads, as it was just read.
@@ -164,7 +191,8 @@ impl Ports {
         now: Instant,
     ) -> Choice {
         let tuple = |port| fast.segments.tcp.tuple(now, SocketAddr::new(ends.0, port), ends.1);
-        let found = self.search(ends, |port| is_ours(&fast.queues, toward, port), tuple);
+        let found = self.find(ends, now.as_nanos(), |port| is_ours(&fast.queues, toward, port), tuple);
+        let Some(found) = found else { return Choice::Later };
         let used = fast.segments.tcp.connections().0 as usize;
         match found {
             Ok(port) => {
@@ -186,6 +214,38 @@ impl Ports {
         }
     }
 
+    /// As [`Self::search`], but for a destination that has just been searched for in vain; `None` where the turn has no more looks.
+    fn find(
+        &mut self,
+        ends: (IpAddr, SocketAddr),
+        now_ns: u64,
+        is_ours: impl Fn(u16) -> bool,
+        tuple: impl Fn(u16) -> Tuple,
+    ) -> Option<Result<u16, Seen>> {
+        let place = self.place(ends);
+        let stands =
+            |barren: &Barren| barren.ends == ends && barren.generation == self.generation && now_ns < barren.until_ns;
+        if let Some(barren) = self.barren[place].filter(stands) {
+            return Some(Err(barren.seen));
+        }
+        if self.is_spent() {
+            return None;
+        }
+        let found = self.search(ends, is_ours, tuple);
+        if let Err(seen) = found {
+            let until_ns = now_ns.saturating_add(BARREN_NS);
+            // What was in use may be free by then: only who has just looked knows that nothing is to be waited for.
+            let seen = Seen { is_waiting: true, ..seen };
+            self.barren[place] = Some(Barren { ends, seen, until_ns, generation: self.generation });
+        }
+        Some(found)
+    }
+
+    /// That of all destinations with the same hash.
+    fn place(&self, ends: (IpAddr, SocketAddr)) -> usize {
+        self.secret.hash_one((ends, 1)) as usize % COUNTERS
+    }
+
     /// The next port whose tuple is free, from where the last search for such a destination ended (RFC 6056 section 3.3.4).
     /// So a tuple is used again as late as can be.
     fn search(
@@ -199,10 +259,12 @@ impl Ports {
         if count == 0 {
             return Err(seen);
         }
-        let counter = &mut self.counters[self.secret.hash_one((ends, 1)) as usize % COUNTERS];
+        let place = self.place(ends);
+        let counter = &mut self.counters[place];
         let start = (self.secret.hash_one(ends) as usize).wrapping_add(*counter as usize);
         for step in 0..count {
             let port = self.ports[start.wrapping_add(step) % count];
+            self.looks += 1;
             if !is_ours(port) {
                 continue;
             }
@@ -273,6 +335,47 @@ mod tests {
         assert!(used.contains(&ports.search(ENDS, |_| true, |_| Tuple::Free).ok().unwrap()));
     }
 
+    /// Thousands of connections that wait for a port look once, and one more destination is looked at in a turn at most.
+    #[test]
+    fn what_is_not_there_is_looked_for_once() {
+        let looks = std::cell::Cell::new(0);
+        let used = |_| {
+            looks.set(looks.get() + 1);
+            Tuple::Waiting
+        };
+        let mut ports = ports(256);
+        for _ in 0..15 {
+            let block = PortBlock::around(50_000 - 256 * ports.blocks as u16);
+            let mut whole = block;
+            (block.first()..=block.first() + (BLOCK_PORTS - 1)).for_each(|port| whole.insert(port));
+            ports.answered(Ok(whole), 0);
+        }
+        let waiting = Some(Err(Seen { is_ours: true, is_waiting: true }));
+        for _ in 0..8000 {
+            assert_eq!(ports.find(ENDS, 5, |_| true, used), waiting);
+        }
+        assert_eq!(looks.get(), 4096);
+        // Another destination has another turn.
+        let other = (ENDS.0, SocketAddr::new(ENDS.1.ip(), 8));
+        assert_eq!((ports.find(other, 5, |_| true, used), ports.is_spent()), (None, true));
+        ports.begin_turn();
+        assert_eq!(ports.find(other, 5, |_| true, used), waiting);
+        assert_eq!(looks.get(), 2 * 4096);
+        // Time, and other ports, make it worth another look.
+        ports.begin_turn();
+        assert_eq!(ports.find(ENDS, 5 + BARREN_NS, |_| true, used), waiting);
+        ports.begin_turn();
+        ports.answered(Err(Reason::TooManyEntries), 0);
+        assert_eq!(ports.find(ENDS, 6 + BARREN_NS, |_| true, used), waiting);
+        assert_eq!(looks.get(), 4 * 4096);
+        // That all are in use is believed of a search alone.
+        ports.begin_turn();
+        let third = (ENDS.0, SocketAddr::new(ENDS.1.ip(), 9));
+        let exhausted = Some(Err(Seen { is_ours: true, is_waiting: false }));
+        assert_eq!(ports.find(third, 5, |_| true, |_| Tuple::Used), exhausted);
+        assert_eq!(ports.find(third, 6, |_| true, |_| Tuple::Free), waiting);
+    }
+
     /// RFC 6056 section 3.1: nobody outside can tell which port comes next.
     #[test]
     fn two_engines_begin_at_ports_of_their_own() {
@@ -296,15 +399,5 @@ mod tests {
         assert_eq!(seen(&mut ports, |_| true, Tuple::Waiting), (true, true));
         assert_eq!(seen(&mut ports, |_| false, Tuple::Free), (false, false));
         assert_eq!(seen(&mut Ports::default(), |_| true, Tuple::Free), (false, false));
-    }
-
-    #[test]
-    fn what_is_lost_is_not_taken() {
-        let mut ports = ports(2);
-        let [one, two] = [ports.ports[0], ports.ports[1]];
-        let mut gone = PortBlock::around(one);
-        gone.insert(one);
-        ports.lost(&gone);
-        assert!((0..10).all(|_| ports.search(ENDS, |_| true, |_| Tuple::Free).ok() == Some(two)));
     }
 }

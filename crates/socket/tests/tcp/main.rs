@@ -20,6 +20,7 @@ mod pieces;
 mod pool;
 mod router;
 mod seldom;
+mod strangers;
 mod transfer;
 mod unread;
 mod ways;

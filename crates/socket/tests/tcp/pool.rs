@@ -21,7 +21,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(300);
 
 /// No test of the wire's other end: a small range, or none that is forwarded to somebody.
-fn set(host: &Host, name: &str, value: &str) {
+pub(crate) fn set(host: &Host, name: &str, value: &str) {
     let write = || {
         fs::write(format!("/proc/sys/net/{name}"), value).expect("root can");
         Ok(())
@@ -30,7 +30,7 @@ fn set(host: &Host, name: &str, value: &str) {
 }
 
 /// The one stack that control serves on a host.
-fn stack_line(host: &Host) -> StackLine {
+pub(crate) fn stack_line(host: &Host) -> StackLine {
     let path = host.within(place::socket).expect("it has a place");
     let clients = Client::connect_to(&path, "test").unwrap().clients().unwrap();
     clients.into_iter().flat_map(|client| client.stacks).next().expect("it has a stack")
@@ -131,20 +131,20 @@ fn a_neighbour_that_never_answers_delays_nobody() {
 }
 
 /// Control is another process here, which can be stopped and killed.
-struct Apart {
-    engine: Engine,
-    control: Option<Process>,
+pub(crate) struct Apart {
+    pub(crate) engine: Engine,
+    pub(crate) control: Option<Process>,
 }
 
 impl Apart {
-    fn new(host: &Host) -> Self {
+    pub(crate) fn new(host: &Host) -> Self {
         let control = Some(start(host, "control", None, None));
         wait_for_control(host);
         Self { engine: engine(host), control }
     }
 }
 
-fn end(host: &Host, apart: Apart) {
+pub(crate) fn end(host: &Host, apart: Apart) {
     let Apart { engine, control } = apart;
     drop((engine, control));
     host.within(sidestep_control::cleanup).unwrap();
@@ -176,47 +176,6 @@ fn a_control_that_is_stopped_delays_nobody() {
     established(engine, asking);
     assert!(engine.tcp().path(asking).unwrap().is_accelerated());
     assert_eq!(server.accept().unwrap().1, named);
-    end(a, apart);
-}
-
-/// Streams that are open, and ports in TIME-WAIT, outlive a control that is killed; what a stranger binds meanwhile is the
-/// stranger's, and is said to be lost.
-#[test]
-fn a_control_that_is_killed_holds_the_ports_again() {
-    let Some(lab) = lab() else { return };
-    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let mut apart = Apart::new(a);
-    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
-    let at = server.local_addr().unwrap();
-    let [live, doomed, closed] = [(); 3].map(|()| connect(a, &mut apart.engine, at));
-    let [mut peer, _doomed_peer, closed_peer] = [(); 3].map(|()| server.accept().unwrap().0);
-    let port = |engine: &mut Engine, stream| engine.tcp().ends(stream).unwrap().0.port();
-    let [kept, taken] = [live, doomed].map(|stream| port(&mut apart.engine, stream));
-    apart.engine.tcp().close(closed).unwrap();
-    drop(closed_peer);
-    wait("TIME-WAIT", || {
-        apart.engine.poll().unwrap();
-        (apart.engine.tcp().connections().1 == 1).then_some(())
-    });
-    let ports = stack_line(a).ports;
-    let bind = |port| a.within(|| Ok(KernelListener::bind(("0.0.0.0", port)))).unwrap();
-    assert_eq!(bind(taken).unwrap_err().kind(), ErrorKind::AddrInUse, "control holds it");
-    apart.control.take().unwrap().kill();
-    let _stranger = wait("a port that nobody holds", || bind(taken).ok());
-    let again = start(a, "control", None, None);
-    wait_for_control(a);
-    apart.control = Some(again);
-    wait("the loss", || {
-        apart.engine.poll().unwrap();
-        apart.engine.tcp().read(doomed, &mut [0; 8]).is_err_and(|error| !error.is_would_block()).then_some(())
-    });
-    assert_eq!(apart.engine.tcp().take_error(doomed), Ok(Some(TcpError::Lost(Reason::Taken))));
-    assert_eq!(bind(kept).unwrap_err().kind(), ErrorKind::AddrInUse, "held again");
-    assert_eq!(stack_line(a).ports, ports - 1);
-    ask(&mut apart.engine, live, &mut peer, b"as if nothing had been");
-    let next = connect(a, &mut apart.engine, at);
-    assert!(apart.engine.tcp().path(next).unwrap().is_accelerated());
-    assert_eq!(apart.engine.tcp().connections().1, 1, "TIME-WAIT is ours");
     end(a, apart);
 }
 

@@ -298,7 +298,7 @@ fn ethernet(cases: &mut Vec<Case>) {
 
 /// Reasons that are not in the frame: each with a test of its own in `verdicts`, `jumbo` or `ports`, StackGone in the crate's unit
 /// tests.
-const ELSEWHERE: [Reason; 9] = [
+const ELSEWHERE: [Reason; 10] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
@@ -308,6 +308,7 @@ const ELSEWHERE: [Reason; 9] = [
     Reason::Port,
     Reason::DropQueue,
     Reason::SplitHeader,
+    Reason::KernelSocket,
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! Ports that are reserved for a stack: every segment to one is its own, and nothing else.
 
 use sidestep_steer::{Protocol, Reason, Vlan, VlanMatch};
+use std::net::{TcpListener, TcpStream};
 
 use crate::frames::{Frame, TCP, UDP};
 use crate::support::{Stage, can_run, flow, listener, set_forwarding, stack, without_forwarding};
@@ -124,5 +125,85 @@ fn what_is_forwarded_is_not_taken() {
         set_forwarding(true);
         assert_eq!(run(&there), Reason::Forwarded);
         assert_eq!(run(&ours), Reason::Port);
+    });
+}
+
+/// What the flags of a segment are.
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+const RST_ACK: u8 = 0x14;
+const ACK: u8 = 0x10;
+
+/// What becomes of a segment, and whether its port is one of the kernel's, too, from then on.
+fn run(stage: &mut Stage, remote: &str, local: &str, flags: u8) -> (Reason, bool) {
+    let frame = Frame::new(TCP, remote, local, Vlan::Untagged).transport(13, &[flags]);
+    let port = local.parse::<std::net::SocketAddr>().unwrap().port();
+    (reason(stage, &frame), stage.tables().is_shared(port))
+}
+
+/// Where no control holds a port the kernel gives it to others: what is for a socket of the kernel's goes there, and what is
+/// for none to the owner of the port.
+#[test]
+fn what_a_socket_of_the_kernels_has_to_get_is_not_taken() {
+    if !can_run() {
+        return;
+    }
+    without_forwarding(|| {
+        let mut stage = Stage::new();
+        stage.tables().beat(stage.stack).unwrap();
+        for (local, other) in [("198.18.0.1:61000", "198.18.0.2:9"), ("[2001:2::1]:61000", "[2001:2::2]:9")] {
+            stage.tables().add_ports(stage.stack, &[61000]).unwrap();
+            for flags in [SYN, SYN_ACK, RST_ACK, ACK] {
+                assert_eq!(run(&mut stage, other, local, flags), (Reason::Port, false));
+            }
+            // A listener gets what begins a connection; the stack has connections of the same port.
+            let listener = TcpListener::bind(local).unwrap();
+            assert_eq!(run(&mut stage, other, local, SYN_ACK), (Reason::Port, false));
+            assert_eq!(run(&mut stage, other, local, RST_ACK), (Reason::Port, false));
+            assert_eq!(run(&mut stage, other, local, SYN), (Reason::KernelSocket, true));
+            assert_eq!(run(&mut stage, other, local, ACK), (Reason::Port, true));
+            // A connection gets all that is its own.
+            let client = TcpStream::connect(local).unwrap();
+            let peer = client.local_addr().unwrap().to_string();
+            let accepted = listener.accept().unwrap().0;
+            for flags in [SYN, SYN_ACK, RST_ACK, ACK] {
+                assert_eq!(run(&mut stage, &peer, local, flags), (Reason::KernelSocket, true));
+            }
+            assert_eq!(run(&mut stage, other, local, ACK), (Reason::Port, true));
+            // In TIME-WAIT, too.
+            drop((accepted, listener));
+            drop(client);
+            assert_eq!(run(&mut stage, &peer, local, ACK), (Reason::KernelSocket, true));
+            // Given anew it is the stack's alone.
+            stage.tables().add_ports(stage.stack, &[61000]).unwrap();
+            assert_eq!(run(&mut stage, &peer, local, ACK), (Reason::Port, false));
+            stage.tables().remove_ports(stage.stack, &[61000]);
+        }
+    });
+}
+
+/// One that is connecting gets what answers its SYN. Anything else is of a connection of the stack's that it would reset.
+#[test]
+fn who_is_connecting_gets_the_answer() {
+    if !can_run() {
+        return;
+    }
+    without_forwarding(|| {
+        // Nobody answers there.
+        let neighbour = "neigh add 198.18.0.77 lladdr 02:00:00:00:00:77 dev lab0 nud permanent";
+        assert!(std::process::Command::new("ip").args(neighbour.split(' ')).status().unwrap().success());
+        let (local, remote) = ("198.18.0.1:61001", "198.18.0.77:9");
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.bind(&crate::support::address(local).into()).unwrap();
+        let begun = socket.connect(&crate::support::address(remote).into()).unwrap_err();
+        assert_eq!(begun.raw_os_error(), Some(libc::EINPROGRESS));
+        let mut stage = Stage::new();
+        stage.tables().beat(stage.stack).unwrap();
+        stage.tables().add_ports(stage.stack, &[61001]).unwrap();
+        assert_eq!(run(&mut stage, remote, local, ACK), (Reason::Port, false));
+        assert_eq!(run(&mut stage, remote, local, RST_ACK), (Reason::KernelSocket, true));
+        assert_eq!(run(&mut stage, remote, local, SYN_ACK), (Reason::KernelSocket, true));
+        assert_eq!(run(&mut stage, remote, local, ACK), (Reason::Port, true));
     });
 }

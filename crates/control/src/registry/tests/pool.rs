@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ports::Ports;
-use crate::registry::pool::BLOCKS_PER_STACK_MAX;
+use crate::registry::pool::{BLOCKS_PER_STACK_MAX, Pool};
 use sidestep_plane::message::PortBlock;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -162,15 +162,39 @@ fn ports_of_a_closed_stack_cool() {
     assert_eq!(case.reserve(id, stack).unwrap().first(), 60_672);
 }
 
-/// A control that comes back holds the ports again; what somebody took meanwhile is the kernel's, and its owner is told.
+/// What still comes to another user's connections is nobody else's, and cooling ones count with those that are had.
 #[test]
-fn a_restarted_control_holds_them_again_and_tells_of_what_is_lost() {
+fn ports_that_cool_are_their_users_alone() {
+    let mut case = case(FakePorts { range: Some(58_880..=60_927), ..FakePorts::default() });
+    let (one, two) = (case.client(7), case.client(8));
+    let stack = case.open(one);
+    let of_one: Vec<u16> = (0..4).map(|_| case.reserve(one, stack).unwrap().first()).collect();
+    assert_eq!(case.reserve(one, stack).unwrap_err().code, Code::Limit, "half of eight");
+    case.ask(one, Request::CloseStack { stack });
+    let other = case.open(two);
+    let of_two: Vec<u16> = std::iter::from_fn(|| case.reserve(two, other).ok()).map(|block| block.first()).collect();
+    assert_eq!(of_two.len(), 2, "two are root's, four cool");
+    assert!(of_two.iter().all(|first| !of_one.contains(first)));
+    let stack = case.open(one);
+    let again: Vec<u16> = std::iter::from_fn(|| case.reserve(one, stack).ok()).map(|block| block.first()).collect();
+    assert_eq!(again, of_one, "its own, the oldest first");
+    // Root has the rest, and none of those that cool.
+    case.ask(one, Request::CloseStack { stack });
+    let root = case.client(0);
+    let stack = case.open(root);
+    assert_eq!(std::iter::from_fn(|| case.reserve(root, stack).ok()).count(), 2);
+    case.registry.expire(Instant::now() + Duration::from_secs(61));
+    assert_eq!(std::iter::from_fn(|| case.reserve(root, stack).ok()).count(), 4);
+}
+
+/// A control that comes back holds the ports again; what somebody took meanwhile stays its stack's, and is held once it is free.
+#[test]
+fn a_restarted_control_holds_them_again_and_those_of_others_later() {
     let this = Process::this().unwrap();
-    let mut case = case(FakePorts::default());
+    let taken = Rc::new(RefCell::new(BTreeSet::from([60_901])));
+    let mut case = case(FakePorts { taken: Rc::clone(&taken), ..FakePorts::default() });
     case.registry.dataplane.adoptable.insert(3);
     case.registry.dataplane.ports.extend([(60_900, 3), (60_901, 3), (60_999, 3), (50_000, 9)]);
-    case.registry.pool.kernel =
-        Box::new(FakePorts { taken: Rc::new(RefCell::new(BTreeSet::from([60_901]))), ..FakePorts::default() });
     let record = Record {
         facts: stack_facts(3, "eth1", 0),
         name: "feed".into(),
@@ -181,15 +205,33 @@ fn a_restarted_control_holds_them_again_and_tells_of_what_is_lost() {
         owner: Owner::User(7),
     };
     case.registry.adopt(vec![record], case.now);
-    assert_eq!(case.registry.dataplane.ports.keys().copied().collect::<Vec<_>>(), [50_000, 60_900, 60_999]);
-    assert_eq!(case.registry.pool.count(3), 2);
-    assert_eq!(case.registry.lost_ports(), [], "nobody is there to be told");
+    let steered: Vec<_> = case.registry.dataplane.ports.keys().copied().collect();
+    assert_eq!(steered, [50_000, 60_900, 60_901, 60_999]);
+    assert_eq!((case.registry.pool.count(3), case.registry.pool.owner(60_901)), (2, Some(3)));
+    case.registry.hold_ports();
+    assert_eq!(case.registry.pool.count(3), 2, "somebody still has it");
+    taken.borrow_mut().clear();
+    case.registry.dataplane.ports.remove(&60_901);
+    case.registry.hold_ports();
+    assert_eq!(case.registry.pool.count(3), 3);
+    assert_eq!(case.registry.dataplane.ports.get(&60_901), Some(&3), "written anew: nobody shares it");
     let id = case.client(7);
     assert!(matches!(case.ask(id, Request::ResumeStack { stack: 3 }), Reply::Stack(_)));
-    let mut lost = PortBlock::around(60_901);
-    lost.insert(60_901);
-    assert_eq!(case.registry.lost_ports(), [(id, Reply::PortsLost { stack: 3, ports: lost })]);
-    assert_eq!(case.registry.lost_ports(), [], "once");
     // A new block is none of those.
     assert_eq!(case.reserve(id, 3).unwrap().first(), 60_416);
+}
+
+/// What a stack that has ended never had back is nobody's.
+#[test]
+fn ports_that_were_not_held_do_not_cool() {
+    let taken = Rc::new(RefCell::new(BTreeSet::from([60_901])));
+    let mut pool = Pool::default();
+    pool.kernel = Box::new(FakePorts { taken: Rc::clone(&taken), ..FakePorts::default() });
+    assert_eq!(pool.adopt(3, Owner::User(7), &[60_900, 60_901]), [60_900]);
+    let now = Instant::now();
+    pool.release(3, now);
+    taken.borrow_mut().clear();
+    assert_eq!(pool.hold_again(8), []);
+    let block = pool.take(4, Owner::User(7), false).unwrap();
+    assert_eq!(block.ports().collect::<Vec<_>>(), [60_900]);
 }
