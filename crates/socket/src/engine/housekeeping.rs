@@ -109,7 +109,7 @@ impl Engine {
                 Event::GivenBack(entry, reason) => self.go_without(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heart.now_ns()),
                 Event::PortsLost(ports) => self.tcp().go_without_ports(&ports),
-                Event::Spread(spread) => self.streams.ports.learn(spread),
+                Event::Spread(spread) => self.respread(spread),
             }
         }
     }

@@ -47,6 +47,7 @@
 mod again;
 mod connect;
 mod data;
+mod elsewhere;
 mod end;
 mod error;
 mod headers;
@@ -67,7 +68,6 @@ pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
-pub(crate) use ports::Ports;
 pub(crate) use segments::{Arrived, Segments};
 pub(crate) use table::{Streams, is_token};
 
