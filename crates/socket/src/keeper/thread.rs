@@ -137,6 +137,7 @@ impl<'a> Keeping<'a> {
             }
             Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
             Command::Close => {
+                self.spreading = None;
                 if let Some(held) = self.held.take() {
                     self.forget_entries();
                     let _ = self.with_client(|client| client.close_stack(held.stack));
