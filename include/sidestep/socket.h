@@ -125,7 +125,7 @@ typedef struct sidestep_engine_options {
     uint32_t timestamps;        /* 1: datagrams get their software_ns, some 25 ns each; off by default */
     uint32_t accelerate;        /* 0: the kernel's path alone */
     uint32_t reserved;
-    uint64_t queues;            /* bit i: queue i is wanted; 0: `queue` says. A port needs every queue of the interface */
+    uint64_t queues;            /* bit i: queue i is wanted; 0: `queue` says. A port needs every queue that may bring its packets */
 } sidestep_engine_options;
 
 /* What an engine is. */

@@ -16,7 +16,7 @@ use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
-use sidestep_sys::{Problem, channels, cpu};
+use sidestep_sys::{Problem, cpu, ethtool};
 use sidestep_testkit::lab::{Lab, MTU_USUAL, Options as LabOptions};
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
@@ -375,7 +375,7 @@ fn setup(bench: &Bench) -> Setup {
         client_cpu: Some(bench.cpus.client),
         server_cpu: bench.cpus.server,
         service_time_ns: bench.service_time_ns,
-        queues: channels::receive_queues(&ends.interface).ok().flatten().unwrap_or(0),
+        queues: ethtool::receive_queues(&ends.interface).unwrap_or(0),
         mtu: ends.mtus.here.unwrap_or(0),
     }
 }

@@ -73,6 +73,9 @@ pub(crate) trait Dataplane {
     /// Sends traffic to a stack; again changes nothing. `links` are the host's.
     fn steer(&mut self, stack: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal>;
 
+    /// Why ports and groups that are steered to a stack cannot stay: they may come by queues that are not its own by now.
+    fn elsewhere(&self, stack: u32) -> Option<String>;
+
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
 

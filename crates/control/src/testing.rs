@@ -24,6 +24,8 @@ pub(crate) struct Fake {
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
     pub(crate) ports: BTreeMap<u16, u32>,
+    /// Stacks whose device has come to use other queues, too.
+    pub(crate) elsewhere: BTreeSet<u32>,
     pub(crate) adoptable: BTreeSet<u32>,
     pub(crate) lost: Vec<u32>,
     pub(crate) close_fails: bool,
@@ -141,6 +143,10 @@ impl Dataplane for Fake {
                 Ok(())
             }
         }
+    }
+
+    fn elsewhere(&self, stack: u32) -> Option<String> {
+        self.elsewhere.contains(&stack).then(|| "packets may come by other queues".into())
     }
 
     fn unsteer(&mut self, _stack: u32, entry: &Entry) -> Result<(), Refusal> {

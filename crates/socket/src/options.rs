@@ -29,7 +29,7 @@ pub enum Checksums {
 pub struct EngineOptions {
     /// The interface.
     pub interface: String,
-    /// The queues. A port or a group is received past the kernel only by who has every queue of the interface.
+    /// The queues. A port or a group is received past the kernel only by who has every queue that may bring it.
     pub queues: Queues,
     /// Frames of 2 KiB for each queue (eight times as many at the most), a power of two: half are lent to the device, half hold
     /// what is unread or being sent.

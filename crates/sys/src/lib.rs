@@ -3,7 +3,6 @@
 //! Everything above this crate reaches the machine through these modules or through a safe library.
 
 pub mod bpf;
-pub mod channels;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;

@@ -19,6 +19,22 @@ pub fn printable(text: &str, bytes_max: usize) -> String {
     clean
 }
 
+/// Numbers, of queues for instance: "0-3, 7".
+pub fn ranges(queues: impl IntoIterator<Item = u32>) -> String {
+    let mut sorted: Vec<u32> = queues.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for queue in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == queue => *last = queue,
+            _ => ranges.push((queue, queue)),
+        }
+    }
+    let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +71,13 @@ mod tests {
     #[test]
     fn it_is_cut_at_a_character() {
         assert_eq!(printable(&"ä".repeat(100), 7), "äää");
+    }
+
+    #[test]
+    fn ranges_are_as_people_write_them() {
+        assert_eq!(ranges([]), "");
+        assert_eq!(ranges([3]), "3");
+        assert_eq!(ranges([7, 2, 0, 1, 2]), "0-2, 7");
+        assert_eq!(ranges([u32::MAX, 5]), "5, 4294967295");
     }
 }

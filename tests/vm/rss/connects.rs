@@ -18,17 +18,17 @@ use std::process::Child;
 const CONNECTIONS: usize = 250;
 const AT_ONCE: usize = 10;
 
-struct Control(Option<Child>);
+pub(super) struct Control(Option<Child>);
 
 impl Control {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let child = sidestep(&["control"]).spawn().unwrap();
         let path = place::socket().unwrap();
         wait("a control plane", || Client::connect_to(&path, "test").and_then(Client::bye).ok());
         Self(Some(child))
     }
 
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         let child = self.0.take().unwrap();
         send_signal(child.id(), "TERM");
         let ended = finish(child);
@@ -45,7 +45,7 @@ impl Drop for Control {
     }
 }
 
-fn open(queues: Queues) -> Engine {
+pub(super) fn open(queues: Queues) -> Engine {
     let options = EngineOptions { frames: 512, ring_entries: 256, queues, ..EngineOptions::on(INTERFACE) };
     let engine = Engine::open(&options).unwrap();
     assert_eq!(engine.refusal(), None);

@@ -3,10 +3,12 @@
 
 mod connects;
 mod flows;
+mod moves;
 
 use crate::bypass::wait;
 use connects::{connections_of_ours_reach_their_queue, where_no_key_is_told_all_queues_are_wanted};
 use flows::frames_come_by_the_queue_that_is_computed;
+use moves::a_table_that_moves_is_followed;
 use sidestep_testkit::vm::{self, MACHINE, PEER};
 use sidestep_testkit::vm_tests;
 use std::io::Read;
@@ -36,7 +38,11 @@ const PROGRAMS: &[&str] = &[env!("CARGO_BIN_EXE_sidestep"), "kill", "ethtool"];
 static PLAN: vm::Plan =
     vm::Plan { modules: &["virtio_pci", "virtio_net"], programs: PROGRAMS, cable: Some(&VIRTIO), ..vm::Plan::BARE };
 
-vm_tests!(PLAN: frames_come_by_the_queue_that_is_computed, connections_of_ours_reach_their_queue);
+vm_tests!(PLAN:
+    frames_come_by_the_queue_that_is_computed,
+    connections_of_ours_reach_their_queue,
+    a_table_that_moves_is_followed,
+);
 
 /// The same on a device whose driver tells no key.
 mod vmxnet3 {

@@ -134,6 +134,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
             self.notify(notices);
+            let notices = self.registry.check_queues();
+            self.notify(notices);
             self.registry.hold_ports();
             self.confirm_neighbours();
         }

@@ -105,6 +105,24 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             lost.extend(is_lost(stack, entry, twin).map(|reason| (id, *entry, reason)));
         }
         self.twins_seen = if from + seen >= count { 0 } else { from + seen };
+        self.give_back(lost)
+    }
+
+    /// Gives back ports and groups of stacks whose device has come to bring packets by queues that are not theirs. Returns whom to
+    /// tell.
+    pub(crate) fn check_queues(&mut self) -> Vec<(u32, Reply)> {
+        let is_whole = |entry: &&Entry| !matches!(entry, Entry::Flow { .. });
+        let mut lost = Vec::new();
+        for (id, stack) in self.stacks.iter().filter(|(_, stack)| stack.entries.keys().any(|entry| is_whole(&entry))) {
+            if let Some(reason) = self.dataplane.elsewhere(*id) {
+                lost.extend(stack.entries.keys().filter(is_whole).map(|entry| (*id, *entry, reason.clone())));
+            }
+        }
+        lost.truncate(TWINS_PER_TURN);
+        self.give_back(lost)
+    }
+
+    fn give_back(&mut self, lost: Vec<(u32, Entry, String)>) -> Vec<(u32, Reply)> {
         let mut notices = Vec::new();
         for (stack, entry, reason) in lost {
             sidestep_sys::problem::say(format!("{entry} goes back to the kernel: {reason}"));

@@ -4,6 +4,7 @@ mod entry;
 mod interface;
 mod known;
 mod pinned;
+mod placed;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -13,15 +14,17 @@ use entry::{ours, theirs};
 use interface::Interface;
 use known::Known;
 use pinned::{pinned, renewed};
+use placed::Placed;
 use sidestep_plane::message::{
     Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Refusal, StackFacts, ranges,
 };
+use sidestep_plane::rss::Spread;
 use sidestep_plane::table::Link;
 use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
 use sidestep_sys::printable::printable;
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp::{MULTI_BUFFER_BYTES_MAX, XskFacts};
-use sidestep_sys::{Problem, channels};
+use sidestep_sys::{Problem, ethtool};
 use socket::{Bound, Sockets, receiving};
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,17 +36,6 @@ use std::path::{Path, PathBuf};
 const TCP_DEADLINES: u32 = 60;
 /// The same in zero copy, where a full RX ring can stop the queue for the kernel's packets, too (decision 0023).
 const TCP_DEADLINES_ZERO_COPY: u32 = 5;
-
-/// Where a stack is.
-#[derive(Clone, Debug)]
-struct Placed {
-    interface: u32,
-    queues: Vec<u32>,
-    /// Queues that the interface received by when the stack was opened, and those that are not its own.
-    receiving: u32,
-    elsewhere: Vec<u32>,
-    id: StackId,
-}
 
 /// Programs and sockets of one network namespace.
 pub(crate) struct Xdp {
@@ -270,20 +262,6 @@ impl Xdp {
     }
 }
 
-impl Placed {
-    /// Refuses what may come by a queue without a socket of the stack. The flows of connections are the application's to
-    /// choose, so that they come by its queues.
-    fn refuse_elsewhere(&self, entry: &Entry, name: &str) -> Result<(), Refusal> {
-        if self.elsewhere.is_empty() || matches!(entry, Entry::Flow { .. }) {
-            return Ok(());
-        }
-        let elsewhere = ranges(self.elsewhere.iter().copied());
-        let reason = format!("packets may come by queues of {name} that are not this program's: {elsewhere}");
-        let next = format!("open it with every queue, or have {name} receive by fewer: ethtool -L {name}");
-        Err(Refusal::new(Code::QueueElsewhere, format!("cannot steer {entry}"), reason).next(next))
-    }
-}
-
 impl Dataplane for Xdp {
     type Kept = Sockets;
 
@@ -352,7 +330,7 @@ impl Dataplane for Xdp {
         let highest = queues.iter().chain(&facts.elsewhere).max().copied().unwrap_or(0);
         // Of a device with more queues than are told nobody knows; it is believed.
         let is_cut = facts.elsewhere.len() == ELSEWHERE_MAX;
-        let receiving = channels::receive_queues(&facts.interface).ok().flatten();
+        let receiving = ethtool::receive_queues(&facts.interface).ok();
         if receiving.is_some_and(|receiving| receiving != highest + 1 && !is_cut) {
             return Err(lost("the queues of the interface were changed"));
         }
@@ -382,13 +360,20 @@ impl Dataplane for Xdp {
         let (interface, placed) = self.placed(stack)?;
         let is_upon = |link: &Link| link.vlan.is_some_and(|(parent, _)| parent == placed.interface);
         interface.refuse_unseen(entry, links.iter().any(is_upon))?;
-        placed.refuse_elsewhere(entry, &interface.steering.facts().interface)?;
+        let name = interface.name();
+        placed.refuse_elsewhere(entry, &name, || Spread::read(&name))?;
         let tables = interface.steering.tables();
         let wanted = ours(entry);
         let is_taken = tables.owner(&wanted).ok().flatten().is_some_and(|owner| owner != placed.id);
         let code = if is_taken { Code::Taken } else { Code::Kernel };
         let added = tables.add(placed.id, &wanted);
         added.map_err(|problem| Refusal::of(code, format!("cannot steer {entry}"), &problem))
+    }
+
+    fn elsewhere(&self, stack: u32) -> Option<String> {
+        let (interface, placed) = self.placed(stack).ok()?;
+        let name = interface.name();
+        placed.elsewhere(&name, || Spread::read(&name))
     }
 
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal> {

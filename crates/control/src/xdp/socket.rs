@@ -5,7 +5,7 @@ use crate::dataplane::Begun;
 use sidestep_plane::message::{Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges};
 use sidestep_plane::table::Link;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
-use sidestep_sys::{Problem, channels, offload};
+use sidestep_sys::{Problem, ethtool, offload};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -48,7 +48,7 @@ pub(super) struct Bound {
 /// Queues that an interface receives by at present.
 pub(super) fn receiving(link: &Link) -> u32 {
     // A driver that does not say how many are in use has made room for as many.
-    channels::receive_queues(&link.name).ok().flatten().unwrap_or_else(|| u32::from(link.receive_queues))
+    ethtool::receive_queues(&link.name).unwrap_or_else(|_| u32::from(link.receive_queues))
 }
 
 /// Those of them that can be steered.

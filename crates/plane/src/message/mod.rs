@@ -39,7 +39,7 @@ pub use entry::{Entry, Protocol};
 pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
 pub use refusal::{Code, Refusal};
-pub use sidestep_sys::channels::ranges;
+pub use sidestep_sys::printable::ranges;
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
 pub use trouble::{Trouble, TroubleKind, Unreachable};
 

@@ -156,7 +156,7 @@ pub struct StackFacts {
     pub queues: Vec<QueueFacts>,
     /// Queues that were wanted and could not be had.
     pub missing: Vec<Missing>,
-    /// Queues that the interface receives by and that are not of this stack: a port cannot be steered while there are any.
+    /// Queues that the interface has in use and that are not of this stack: a port cannot be steered while packets may come by any.
     pub elsewhere: Vec<u32>,
     /// Frames of the packet memory.
     pub frames: u32,

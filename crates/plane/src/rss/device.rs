@@ -26,6 +26,11 @@ pub(super) fn read(interface: &str) -> Spread {
     Spread { rules, ..understand(queues, rss, fields, &driver, release()) }
 }
 
+/// A device of which nothing special is known, with no rules.
+pub(super) fn plain(queues: u32, rss: Rss) -> Spread {
+    understand(Ok(queues), Ok(rss), [Ok(field::ALL); 4], "", release())
+}
+
 /// All but the rules; pure.
 pub(super) fn understand(
     queues: Result<u32, WhyUnknown>,

@@ -17,7 +17,7 @@ mod tests;
 pub use unknown::WhyUnknown;
 
 use crate::message::Protocol;
-use sidestep_sys::ethtool::{FlowKind, FlowRule, Match};
+use sidestep_sys::ethtool::{FlowKind, FlowRule, Match, Rss};
 use sidestep_wire::Addresses;
 use sidestep_wire::toeplitz::{Ports, Toeplitz, Transform};
 use std::net::{IpAddr, SocketAddr};
@@ -57,6 +57,11 @@ impl Spread {
         device::read(interface)
     }
 
+    /// A device with so many queues that tells all of this, hashes addresses and ports, and has no flow rules.
+    pub fn of(queues: u32, rss: Rss) -> Self {
+        device::plain(queues, rss)
+    }
+
     /// The receive queues that are in use, numbered from 0.
     pub fn queues(&self) -> Result<u32, WhyUnknown> {
         self.queues
@@ -90,15 +95,19 @@ impl Spread {
         })
     }
 
-    /// The queues by which TCP and UDP may come at all, in order: those in the table where nothing but the table chooses, else
-    /// all of them.
+    /// The queues by which TCP and UDP may come at all, in order: those in the table and those that flow rules name; all of them
+    /// where something else may choose.
     pub fn receiving(&self) -> Result<Vec<u32>, WhyUnknown> {
         let queues = self.queues?;
         let is_told = !matches!(self.hash, Err(WhyUnknown::Driver(_)));
-        let mut receiving: Vec<u32> = match (&self.table, &self.rules) {
-            (Ok(table), Ok(rules)) if rules.is_empty() && is_told => table.0.clone(),
-            _ => (0..queues).collect(),
+        let named = || -> Option<Vec<u32>> {
+            let table = self.table.as_ref().ok().filter(|_| is_told)?;
+            let rules = self.rules.as_ref().ok()?.iter().map(FlowRule::target);
+            let ruled: Vec<Option<u32>> = rules.collect::<Option<_>>()?;
+            let ruled = ruled.into_iter().flatten();
+            Some(table.0.iter().copied().chain(ruled).collect())
         };
+        let mut receiving = named().unwrap_or_else(|| (0..queues).collect());
         if self.fields.iter().any(Result::is_err) {
             // What is not hashed comes by the first.
             receiving.push(0);

@@ -135,6 +135,30 @@ fn queues_that_the_table_leaves_out_receive_nothing() {
     assert_eq!(unhashed.receiving(), Ok(vec![0, 2, 5]));
 }
 
+/// A rule for TCP over IPv4 to a queue.
+fn to_queue(cookie: u64) -> FlowRule {
+    let mut bytes = [0; FlowRule::BYTES];
+    bytes[0] = 1;
+    bytes[152..160].copy_from_slice(&cookie.to_ne_bytes());
+    FlowRule::of_bytes(bytes)
+}
+
+#[test]
+fn queues_that_rules_name_receive_too() {
+    let mut some = rss();
+    some.table = [2, 5].repeat(64);
+    let with = |cookies: &[u64]| {
+        let rules = Ok(cookies.iter().map(|cookie| to_queue(*cookie)).collect());
+        Spread { rules, ..spread(some.clone()) }.receiving()
+    };
+    assert_eq!(with(&[7, 5]), Ok(vec![2, 5, 7]));
+    assert_eq!(with(&[u64::MAX]), Ok(vec![2, 5]), "dropped");
+    assert_eq!(with(&[7, 1 << 32]), Ok((0..8).collect()), "of a virtual function");
+    let unread = Spread { rules: Err(WhyUnknown::NoRules(12)), ..spread(some.clone()) };
+    assert_eq!(unread.receiving(), Ok((0..8).collect()));
+    assert_eq!(Spread::of(8, some.clone()).receiving(), Ok(vec![2, 5]));
+}
+
 proptest! {
     /// Whatever a driver tells, no panic, and no queue that it lacks.
     #[test]

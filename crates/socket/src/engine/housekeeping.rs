@@ -111,7 +111,7 @@ impl Engine {
                 Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
                 Event::GivenBack(entry, reason) => self.go_without(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heart.now_ns()),
-                Event::Spread(spread) => self.streams.ports.learn(spread),
+                Event::Spread(spread) => self.respread(spread),
             }
         }
     }

@@ -6,10 +6,13 @@ mod open;
 mod queues;
 mod receive;
 mod reopen;
+mod respread;
 mod send;
 mod share;
 mod socket;
 mod steering;
+#[cfg(test)]
+mod tests;
 
 pub use send::Reserved;
 pub use socket::{Handle, Statistics};

@@ -5,7 +5,7 @@ use super::share::{Room, Rooms};
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
 use crate::heart::Heart;
-use crate::keeper::{Held, Keeper, Reopened, Start};
+use crate::keeper::{Held, Keeper, Reopened, Start, spread_of};
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
 use crate::released::Released;
@@ -44,18 +44,10 @@ impl Engine {
             Some((fast, heart, counters)) => (Some(fast), heart, counters),
             None => (None, Heart::without(), Counters::private()?),
         };
-        let mut streams = Streams::default();
-        if let Some(Fast { queues, device, .. }) = &fast
-            && queues.may_miss().is_err()
-        {
-            // In the network namespace of this call, wherever the program polls.
-            let name = sidestep_sys::interface::name_of_index(*device).unwrap_or_default();
-            streams.ports.learn(Box::new(Spread::read(&name)));
-        }
         Ok(Self {
             guard,
             sockets: super::Sockets::default(),
-            streams,
+            streams: Streams::default(),
             buffers: Buffers::new(),
             released: Released::default(),
             counters,
@@ -88,10 +80,11 @@ fn find(options: &EngineOptions) -> Found {
     match opened {
         Ok(stack) => {
             let (number, interface) = (stack.facts.id, stack.facts.index);
-            match accelerate(&mut client, stack, options) {
+            let spread = (!stack.facts.elsewhere.is_empty()).then(|| spread_of(interface));
+            match accelerate(&mut client, stack, spread.clone(), options) {
                 Ok((built, counters_page)) => {
                     fast = Some(built);
-                    held = Some(Held { stack: number, interface, counters_page });
+                    held = Some(Held { stack: number, interface, counters_page, spread });
                 }
                 Err(problem) => {
                     let _ = client.close_stack(number);
@@ -124,11 +117,16 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
 
 type Built = ((Fast, Heart, Counters), std::os::fd::OwnedFd);
 
-fn accelerate(client: &mut Client, opened: Opened, options: &EngineOptions) -> Result<Built, Problem> {
+fn accelerate(
+    client: &mut Client,
+    opened: Opened,
+    spread: Option<Spread>,
+    options: &EngineOptions,
+) -> Result<Built, Problem> {
     let Opened { facts, sockets, frames, heartbeat, counters, counters_page } = opened;
     let table = client.take_table();
     let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
-    let parts = Reopened { facts, sockets, frames, heartbeat, counters };
+    let parts = Reopened { facts, spread, sockets, frames, heartbeat, counters };
     Ok((build(parts, Ways::new(table), options, Checksums::Verify)?, counters_page))
 }
 
@@ -139,12 +137,12 @@ pub(super) fn build(
     options: &EngineOptions,
     before: Checksums,
 ) -> Result<(Fast, Heart, Counters), Problem> {
-    let Reopened { facts, sockets, frames, heartbeat, counters } = parts;
+    let Reopened { facts, spread, sockets, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
     let sockets = sockets.into_iter().zip(facts.socket_facts());
     let sockets = sockets.map(|((socket, rings), facts)| XdpQueue { socket, rings, facts }).collect();
     let link = XdpLink::open_all(sockets, frames, &link_options)?;
-    let queues = OurQueues::new(&facts);
+    let queues = OurQueues::new(&facts, spread);
     let heart = Heart::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
     ways.tell_anew();

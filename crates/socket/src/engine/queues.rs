@@ -2,23 +2,38 @@
 
 use super::Engine;
 use crate::reason::Reason;
-use sidestep_plane::message::{Missing, StackFacts};
+use sidestep_plane::message::{Missing, Protocol, StackFacts};
+use sidestep_plane::rss::{Spread, Toward, WhyUnknown};
+use std::net::{IpAddr, SocketAddr};
 
 /// The queues of a stack, as control has told.
 #[derive(Clone, Debug)]
 pub(crate) struct OurQueues {
     ours: Box<[u32]>,
     missing: Box<[Missing]>,
-    has_others: bool,
+    /// How the device spreads what it receives; `None` where all queues that it has in use are ours.
+    spread: Option<Box<Spread>>,
+    may_miss: bool,
 }
 
 impl OurQueues {
-    pub(super) fn new(facts: &StackFacts) -> Self {
-        Self {
+    /// `spread` is that of a device that has others.
+    pub(super) fn new(facts: &StackFacts, spread: Option<Spread>) -> Self {
+        let mut queues = Self {
             ours: facts.queues.iter().map(|queue| queue.queue).collect(),
             missing: facts.missing.clone().into(),
-            has_others: !facts.elsewhere.is_empty(),
-        }
+            spread: None,
+            may_miss: !facts.elsewhere.is_empty(),
+        };
+        spread.into_iter().for_each(|spread| queues.learn(Box::new(spread)));
+        queues
+    }
+
+    /// How the device spreads, as it was just read.
+    pub(super) fn learn(&mut self, spread: Box<Spread>) {
+        let is_ours = |receiving: Vec<u32>| receiving.into_iter().all(|queue| self.has(queue));
+        self.may_miss = !spread.receiving().is_ok_and(is_ours);
+        self.spread = Some(spread);
     }
 
     /// Whether a queue is ours.
@@ -26,9 +41,44 @@ impl OurQueues {
         self.ours.contains(&queue)
     }
 
-    /// Whether the device may bring the answers of a connection by a queue that is not ours: they would be lost to it.
-    pub(crate) fn may_miss(&self) -> Result<(), Reason> {
-        if self.has_others { Err(Reason::QueueElsewhere) } else { Ok(()) }
+    /// Whether the device may bring something by a queue that is not ours.
+    pub(crate) fn may_miss(&self) -> bool {
+        self.may_miss
+    }
+
+    /// By which queues packets come from `remote` for `local`, by its port; `None` where all that may come is ours.
+    pub(crate) fn toward(
+        &self,
+        protocol: Protocol,
+        remote: SocketAddr,
+        local: IpAddr,
+    ) -> Result<Option<Toward<'_>>, Reason> {
+        if !self.may_miss {
+            return Ok(None);
+        }
+        let spread = self.spread.as_ref().ok_or(Reason::QueueElsewhere)?;
+        spread.toward(protocol, remote, local).map(Some).map_err(|_| Reason::QueueElsewhere)
+    }
+
+    /// Whether packets from `remote` to `local` come by a queue of ours, as far as can be known.
+    pub(crate) fn receives(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
+        let toward = self.toward(protocol, remote, local.ip());
+        toward.is_ok_and(|toward| self.has_port(toward.as_ref(), local.port()))
+    }
+
+    /// The same of one of many ports.
+    pub(crate) fn has_port(&self, toward: Option<&Toward<'_>>, port: u16) -> bool {
+        toward.is_none_or(|toward| toward.queue_of(port).is_ok_and(|queue| self.has(queue)))
+    }
+
+    /// Whether what comes to a connection that is open is lost to it by now: it comes by a queue that is not ours, or by one
+    /// that cannot be told any more. That a flow rule may be about it is not enough to end it.
+    pub(crate) fn lose(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
+        let Some(spread) = self.spread.as_ref().filter(|_| self.may_miss) else { return false };
+        match spread.queue_of(protocol, remote, local) {
+            Ok(queue) => !self.has(queue),
+            Err(why) => !matches!(why, WhyUnknown::Rule(_) | WhyUnknown::NoRules(_)),
+        }
     }
 }
 
@@ -43,9 +93,60 @@ impl Engine {
         self.fast.as_ref().map_or(&[], |fast| &fast.queues.missing)
     }
 
-    /// Whether every queue that the interface receives by is this engine's. Else ports and groups stay with the kernel, as
-    /// their packets may come by any of them ([`Reason::QueueElsewhere`]).
+    /// Whether all that the interface receives comes by queues of this engine: it has every one that is in use, or every one that
+    /// the device's table (`ethtool -x`) and flow rules name. Else ports and groups stay with the kernel, as their packets may
+    /// come by others ([`Reason::QueueElsewhere`]). It changes with the table.
     pub fn has_every_queue(&self) -> bool {
-        self.fast.as_ref().is_some_and(|fast| !fast.queues.has_others)
+        self.fast.as_ref().is_some_and(|fast| !fast.queues.may_miss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::{facts, spread_over};
+    use sidestep_plane::message::{Mode, QueueFacts};
+
+    fn queues(spread: Option<Spread>) -> OurQueues {
+        let mut facts = facts(1, 2);
+        facts.queues = [0, 1].map(|queue| QueueFacts { queue, mode: Mode::Copy, napi_id: 0 }).into();
+        facts.elsewhere = vec![2, 3];
+        OurQueues::new(&facts, spread)
+    }
+
+    fn ends(port: u16) -> (SocketAddr, SocketAddr) {
+        (([198, 18, 0, 2], 80).into(), ([198, 18, 0, 1], port).into())
+    }
+
+    /// How many of a thousand ports are ours, and how many connections of them are lost.
+    fn count(queues: &OurQueues) -> (usize, usize) {
+        let count = |is_it: &dyn Fn(SocketAddr, SocketAddr) -> bool| {
+            (1..=1000).map(ends).filter(|(a, b)| is_it(*a, *b)).count()
+        };
+        (
+            count(&|remote, local| queues.receives(Protocol::Tcp, remote, local)),
+            count(&|remote, local| queues.lose(Protocol::Tcp, remote, local)),
+        )
+    }
+
+    #[test]
+    fn what_the_table_leads_to_our_queues_is_ours() {
+        let mut queues = queues(Some(spread_over(&[0, 1])));
+        assert!(!queues.may_miss() && count(&queues) == (1000, 0));
+        queues.learn(Box::new(spread_over(&[0, 1, 2, 3])));
+        let (ours, lost) = count(&queues);
+        assert!(queues.may_miss() && ours + lost == 1000 && (300..700).contains(&ours), "{ours} {lost}");
+        queues.learn(Box::new(spread_over(&[2])));
+        assert!(queues.may_miss() && count(&queues) == (0, 1000));
+        queues.learn(Box::new(spread_over(&[1])));
+        assert!(!queues.may_miss() && count(&queues) == (1000, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_relied_on_by_nobody() {
+        assert_eq!(count(&queues(Some(spread_over(&[])))), (0, 1000));
+        let unread = queues(None);
+        assert!(unread.may_miss());
+        assert_eq!(count(&unread), (0, 0), "it has no connections");
     }
 }

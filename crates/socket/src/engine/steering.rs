@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::flow::Flows;
 use crate::options::{MulticastOut, UdpOptions};
 use crate::reason::{Path, Reason};
-use crate::tcp::Ports;
 use crate::twin::Twin;
 use sidestep_link::frame::FrameLink;
 use sidestep_plane::counters::Counter;
@@ -52,10 +51,10 @@ impl Engine {
             let local = twin.local()?;
             Ok((twin, local))
         };
-        let ports = &self.streams.ports;
-        let is_good = |local| {
-            let receives = self.fast.as_ref().is_none_or(|fast| ports.receives(&fast.queues, local, peer));
-            receives || !ports.depend_on_port(local, peer)
+        let is_good = |local: SocketAddr| {
+            let toward = self.fast.as_ref().map(|fast| (fast, fast.queues.toward(Protocol::Udp, peer, local.ip())));
+            let Some((fast, Ok(Some(toward)))) = toward else { return true };
+            fast.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
         };
         // Kept until the end: a port that was let go would be given again.
         let mut others = Vec::new();
@@ -213,9 +212,9 @@ impl Engine {
     }
 
     fn try_to_accelerate(&mut self, place: usize) -> Result<(), Reason> {
-        let Self { sockets, fast, streams, .. } = self;
+        let Self { sockets, fast, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let entries = wanted(fast, &streams.ports, socket)?;
+        let entries = wanted(fast, socket)?;
         enter(fast, socket, place)?;
         for entry in entries {
             if let Err(reason) = self.steer(place, entry) {
@@ -245,11 +244,7 @@ impl Engine {
 
     /// Takes one rule away, unless another socket of ours needs it.
     pub(super) fn unsteer(&mut self, entry: Entry) {
-        let Some(fast) = &mut self.fast else { return };
-        let Some(count) = fast.entries.get_mut(&entry) else { return };
-        *count -= 1;
-        if *count == 0 {
-            fast.entries.remove(&entry);
+        if self.fast.as_mut().is_some_and(|fast| fast.needs_no_more(entry)) {
             // What control has lost it no longer holds.
             let _ = self.keeper.as_ref().map(|keeper| keeper.unsteer(entry));
         }
@@ -277,7 +272,7 @@ impl Engine {
     }
 
     /// Tells `sidestep ps` what stays with the kernel.
-    fn report(&mut self, place: usize) {
+    pub(super) fn report(&mut self, place: usize) {
         let Some(keeper) = &self.keeper else { return };
         if let Some(Socket { local, detour: Some(reason), .. }) = self.sockets.at(place) {
             keeper.report(format!("udp {local}"), reason.code());
@@ -299,8 +294,21 @@ impl Engine {
     }
 }
 
+impl Fast {
+    /// A socket has no use for this rule any more; whether none has.
+    pub(super) fn needs_no_more(&mut self, entry: Entry) -> bool {
+        let Some(count) = self.entries.get_mut(&entry) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.entries.remove(&entry);
+        }
+        is_last
+    }
+}
+
 /// The rules for a socket's own address.
-fn wanted(fast: &Fast, ports: &Ports, socket: &Socket) -> Result<Vec<Entry>, Reason> {
+fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
     let is_here = |address: IpAddr| address.is_loopback() || fast.ways.is_ours(address);
     if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
@@ -315,7 +323,7 @@ fn wanted(fast: &Fast, ports: &Ports, socket: &Socket) -> Result<Vec<Entry>, Rea
         // Who is connected receives from its peer alone, and a group sends nothing.
         (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
         (Some(remote), _) => {
-            if !ports.receives(&fast.queues, local, remote) {
+            if !fast.queues.receives(protocol, remote, local) {
                 return Err(Reason::QueueElsewhere);
             }
             vec![Entry::Flow { protocol, local, remote, vlan }]

@@ -2,7 +2,9 @@
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use sidestep_plane::message::{Channel, Mode, Numbered, Reply, Request, RingSizes, StackFacts, VERSION};
+use sidestep_plane::rss::Spread;
 use sidestep_plane::table::Writer;
+use sidestep_sys::ethtool::{HashFunction, Rss};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -87,7 +89,7 @@ impl Drop for FakeControl {
 }
 
 /// What a stack of this number on this interface is.
-pub(super) fn facts(id: u32, index: u32) -> StackFacts {
+pub(crate) fn facts(id: u32, index: u32) -> StackFacts {
     StackFacts {
         id,
         interface: "eth1".into(),
@@ -107,6 +109,13 @@ pub(super) fn facts(id: u32, index: u32) -> StackFacts {
         busy_poll: None,
         deadline_ns: 1_000_000_000,
     }
+}
+
+/// A device with four queues whose table has these.
+pub(crate) fn spread_over(queues: &[u32]) -> Spread {
+    let key = (1..=40).map(|byte: u8| byte.wrapping_mul(37)).collect();
+    let table = queues.iter().copied().cycle().take(128).collect();
+    Spread::of(4, Rss { function: HashFunction::Toeplitz, transform: 0, key, table })
 }
 
 /// Any descriptor.

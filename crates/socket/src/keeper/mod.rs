@@ -10,6 +10,9 @@ mod tests;
 mod thread;
 
 pub(crate) use answer::{Answer, Question};
+#[cfg(test)]
+pub(crate) use fake::{facts, spread_over};
+pub(crate) use spread::spread_of;
 
 use crate::reason::Reason;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -54,7 +57,7 @@ pub(crate) enum Event {
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
     Ports(Result<PortBlock, Reason>),
-    /// How the device spreads what it receives over its queues has been read, or has changed.
+    /// How the device spreads what it receives over its queues: it has changed, or control has refused what came of it.
     Spread(Box<Spread>),
 }
 
@@ -82,6 +85,8 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
+    /// How the device spreads, where it receives by other queues, too.
+    pub(crate) spread: Option<Spread>,
     pub(crate) sockets: Vec<(OwnedFd, Rings)>,
     pub(crate) frames: Umem,
     pub(crate) heartbeat: Heartbeat,
@@ -107,6 +112,8 @@ pub(crate) struct Held {
     /// Number of its interface.
     pub(crate) interface: u32,
     pub(crate) counters_page: OwnedFd,
+    /// How its device spreads, where it receives by queues that are not the stack's: what the owner knows of it.
+    pub(crate) spread: Option<Spread>,
 }
 
 /// What the thread is started with.
@@ -174,8 +181,7 @@ impl Keeper {
         self.tell(Command::Unsteer(entry, answer::question().0));
     }
 
-    /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it, and before the first of them
-    /// [`Event::Spread`] how the device spreads.
+    /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it.
     pub(crate) fn reserve_ports(&self) {
         self.tell(Command::ReservePorts);
     }

@@ -1,4 +1,4 @@
-//! How the device spreads what it receives over its queues: read while connections are made from here.
+//! How the device spreads what it receives over its queues: looked at again and again while some of them are not ours.
 //!
 //! The thread beside the owner was started in the interface's network namespace; the owner may poll from elsewhere.
 
@@ -10,38 +10,90 @@ use std::time::{Duration, Instant};
 /// Between two looks: anybody with the privilege may change it, and nobody is told before Linux 6.17.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What was read last.
+/// Before the second look at a change. A table is changed in several steps by those who change fields and rules with it, and what
+/// is to be ended for it does not come back.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What was found, and what the owner was told.
 pub(super) struct Spreading {
-    interface: String,
-    last: Spread,
+    /// Number of the interface, which may get another name.
+    interface: u32,
+    /// `None` where the owner is to be told in any case.
+    told: Option<Spread>,
+    /// Found once, and other than what was told.
+    found: Option<Spread>,
     look_at: Instant,
 }
 
+/// How the device of this number spreads. Of one that is gone nothing can be read, under whatever name.
+pub(crate) fn spread_of(interface: u32) -> Spread {
+    Spread::read(&name_of_index(interface).unwrap_or_default())
+}
+
 impl Spreading {
-    /// Reads it for the first time.
-    pub(super) fn begin(interface: u32, shared: &Shared) -> Self {
-        // Of one that is gone nothing can be read, under whatever name.
-        let interface = name_of_index(interface).unwrap_or_default();
-        let last = Spread::read(&interface);
-        shared.post(Event::Spread(Box::new(last.clone())));
-        Self { interface, last, look_at: Instant::now() + LOOK }
+    /// Goes on from what the owner knows.
+    pub(super) fn after(interface: u32, told: Spread) -> Self {
+        Self { interface, told: Some(told), found: None, look_at: Instant::now() + LOOK }
     }
 
-    /// Reads it again when it is time; the owner is told of a change.
+    /// Control sees it otherwise, or has seen it so for a moment: the owner is told at the next look, changed or not.
+    pub(super) fn doubt(&mut self) {
+        self.told = None;
+    }
+
+    /// Looks when it is time; the owner is told of a change.
     pub(super) fn look(&mut self, shared: &Shared) {
-        if Instant::now() < self.look_at {
+        let now = Instant::now();
+        if now < self.look_at {
             return;
         }
-        self.look_at = Instant::now() + LOOK;
-        let now = Spread::read(&self.interface);
-        if now != self.last {
-            self.last = now;
-            shared.post(Event::Spread(Box::new(self.last.clone())));
+        let news = self.find(spread_of(self.interface));
+        self.look_at = now + if self.found.is_some() { LOOK_AGAIN } else { LOOK };
+        if let Some(spread) = news {
+            shared.post(Event::Spread(Box::new(spread)));
         }
+    }
+
+    /// What a look has found; what to tell of it.
+    fn find(&mut self, spread: Spread) -> Option<Spread> {
+        // A device that is being reset answers no question (ENODEV): nothing is known to have changed.
+        if spread.queues().is_err() || self.told.as_ref() == Some(&spread) {
+            self.found = None;
+            return None;
+        }
+        if self.found.take().as_ref() != Some(&spread) {
+            self.found = Some(spread);
+            return None;
+        }
+        self.told = Some(spread.clone());
+        Some(spread)
     }
 
     /// When that is.
     pub(super) fn due(&self) -> Instant {
         self.look_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::spread_over;
+
+    #[test]
+    fn a_change_is_told_when_it_is_found_twice_and_a_device_that_does_not_answer_has_not_changed() {
+        let (before, after) = (spread_over(&[0]), spread_over(&[1]));
+        let gone = spread_of(0x7fff_0000);
+        let mut spreading = Spreading::after(1, before.clone());
+        assert_eq!(spreading.find(before.clone()), None);
+        for passing in [&before, &gone, &spread_over(&[0, 1])] {
+            assert_eq!(spreading.find(after.clone()), None);
+            assert_eq!(spreading.find(passing.clone()), None, "it was there for a moment");
+            assert_eq!(spreading.find(before.clone()), None);
+        }
+        assert_eq!((spreading.find(after.clone()), spreading.find(after.clone())), (None, Some(after.clone())));
+        assert_eq!(spreading.find(after.clone()), None, "told once");
+        spreading.doubt();
+        assert_eq!((spreading.find(after.clone()), spreading.find(after.clone())), (None, Some(after)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fake::{Do, FakeControl, facts, page};
 use super::*;
-use sidestep_plane::message::{Protocol, Reply, Request, TroubleKind};
+use sidestep_plane::message::{Protocol, Refusal, Reply, Request, TroubleKind};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
@@ -20,8 +20,12 @@ const NONE: u32 = 0x7fff_0000;
 const STACK: u32 = 7;
 
 fn keeper(control: &FakeControl, interface: u32) -> Keeper {
+    keeper_beside(control, Held { stack: STACK, interface, counters_page: page(), spread: None })
+}
+
+fn keeper_beside(control: &FakeControl, held: Held) -> Keeper {
     let client = Client::connect_to(control.path(), "test").unwrap();
-    let held = Some(Held { stack: STACK, interface, counters_page: page() });
+    let held = Some(held);
     Keeper::start(Start { client, held, path: control.path().to_owned(), name: "test".into(), cpu: None }).unwrap()
 }
 
@@ -138,7 +142,7 @@ fn a_program_that_went_with_its_control_is_noticed_without_one() {
 fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
     let control = FakeControl::start(|request| match request {
         Request::Steer { .. } => {
-            let refusal = sidestep_plane::message::Refusal::plain(Code::Taken, "cannot steer");
+            let refusal = Refusal::plain(Code::Taken, "cannot steer");
             Do::Answer(Reply::Refused(refusal))
         }
         _ => usual(request),
@@ -150,6 +154,32 @@ fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
         assert_eq!(keeper.steer(entry(1), twin.into()), Err(Reason::Taken));
         assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
     }
+}
+
+/// Of a stack that has not every queue, also where no connection was ever made from here; and once more where control sees it
+/// otherwise, as it may have been so for a moment between two looks.
+#[test]
+fn the_owner_is_told_that_its_device_spreads_otherwise() {
+    let control = FakeControl::start(|request| match request {
+        Request::Steer { .. } => Do::Answer(Reply::Refused(Refusal::plain(Code::QueueElsewhere, "cannot steer"))),
+        _ => usual(request),
+    });
+    let before = Some(spread_over(&[0]));
+    let held = Held { stack: STACK, interface: LOOPBACK, counters_page: page(), spread: before };
+    let keeper = keeper_beside(&control, held);
+    let is_told = || {
+        let deadline = Instant::now() + WATCHDOG;
+        loop {
+            match &keeper.take_news()[..] {
+                [] => assert!(Instant::now() < deadline, "no news"),
+                news => return matches!(news, [Event::Spread(spread)] if **spread == spread_of(LOOPBACK)),
+            }
+            std::thread::yield_now();
+        }
+    };
+    assert!(is_told());
+    assert_eq!(keeper.steer(entry(1), page()), Err(Reason::QueueElsewhere));
+    assert!(is_told());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the thread does: waits, passes on, and comes back to a control that was restarted.
 
-use super::spread::Spreading;
+use super::spread::{Spreading, spread_of};
 use super::{Command, Event, Held, Question, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -47,7 +47,7 @@ pub(super) struct Keeping<'a> {
     path: PathBuf,
     name: String,
     shared: &'a Shared,
-    /// Once ports were asked for.
+    /// While the device receives by queues that are not the stack's.
     spreading: Option<Spreading>,
 }
 
@@ -76,9 +76,10 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
 
 impl<'a> Keeping<'a> {
     pub(super) fn new(start: Start, shared: &'a Shared) -> Self {
-        let Start { client, held, path, name, .. } = start;
+        let Start { client, mut held, path, name, .. } = start;
+        let spreading = held.as_mut().and_then(spreading);
         let (entries, owed, unanswered) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        let (client, retry_at, wanted, spreading) = (Some(client), Instant::now(), None, None);
+        let (client, retry_at, wanted) = (Some(client), Instant::now(), None);
         Self { client, retry_at, held, wanted, entries, owed, unanswered, path, name, shared, spreading }
     }
 
@@ -136,6 +137,7 @@ impl<'a> Keeping<'a> {
             }
             Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
             Command::Close => {
+                self.spreading = None;
                 if let Some(held) = self.held.take() {
                     self.forget_entries();
                     let _ = self.with_client(|client| client.close_stack(held.stack));
@@ -146,13 +148,14 @@ impl<'a> Keeping<'a> {
     }
 
     fn steer(&mut self, entry: Entry, twin: &OwnedFd) -> Result<(), Reason> {
-        self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()))
+        let steered = self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()));
+        if steered == Err(Reason::QueueElsewhere) {
+            self.spreading.iter_mut().for_each(Spreading::doubt);
+        }
+        steered
     }
 
     fn reserve_ports(&mut self) {
-        if let (None, Some(held)) = (&self.spreading, &self.held) {
-            self.spreading = Some(Spreading::begin(held.interface, self.shared));
-        }
         let answer = match self.held.as_ref().map(|held| held.stack) {
             Some(stack) => self.with_client(|client| client.reserve_ports(stack)),
             None => Err(Reason::Revoked),
@@ -240,7 +243,7 @@ impl<'a> Keeping<'a> {
     }
 
     fn revoke(&mut self, reason: Reason, text: String) {
-        self.held = None;
+        (self.held, self.spreading) = (None, None);
         self.forget_entries();
         self.shared.post(Event::Revoked(reason, text));
     }
@@ -276,10 +279,11 @@ impl<'a> Keeping<'a> {
         };
         match client.open_stack(wish.clone()) {
             Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page }) => {
-                self.held = Some(Held { stack: facts.id, interface: facts.index, counters_page });
-                // The owner has forgotten what it was told.
-                self.spreading = None;
-                let parts = Reopened { facts, sockets, frames, heartbeat, counters };
+                let spread = (!facts.elsewhere.is_empty()).then(|| spread_of(facts.index));
+                let mut held = Held { stack: facts.id, interface: facts.index, counters_page, spread: spread.clone() };
+                self.spreading = spreading(&mut held);
+                self.held = Some(held);
+                let parts = Reopened { facts, spread, sockets, frames, heartbeat, counters };
                 self.shared.post(Event::Opened(Box::new(parts)));
             }
             Err(error) => {
@@ -357,6 +361,11 @@ impl<'a> Keeping<'a> {
             }
         }
     }
+}
+
+/// What is looked at beside a stack.
+fn spreading(held: &mut Held) -> Option<Spreading> {
+    held.spread.take().map(|spread| Spreading::after(held.interface, spread))
 }
 
 fn is_no_device(error: &io::Error) -> bool {

@@ -33,7 +33,8 @@ impl Tcp<'_> {
             failed(&error).next(format!("see the way: ip route get {}", remote.ip())).errno(error.raw_os_error())
         })?;
         let any = SocketAddr::new(local.map_or_else(|| unspecified(remote), |local| local.ip()), 0);
-        let stream = |local, way| Stream { local, remote, way };
+        let asked = local;
+        let stream = |local, way| Stream { local, remote, asked, way };
         let kept = match progress {
             Progress::Fast { id, steered, local } => self.keep(stream(local, Way::Fast { id, steered })),
             Progress::Kernel { socket, reason, local } => self.insert(stream(local, Way::Kernel(socket, reason))),

@@ -204,7 +204,7 @@ impl Tcp<'_> {
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
         let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
-        let kept = self.keep(Stream { local, remote, way: Way::Fast { id, steered } });
+        let kept = self.keep(Stream { local, remote, asked: None, way: Way::Fast { id, steered } });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
 
@@ -225,7 +225,7 @@ impl Tcp<'_> {
         };
         let reason = listener.detour.unwrap_or(Reason::CameByKernel);
         let local = socket.local_addr()?.as_socket().unwrap_or(listener.local);
-        let stream = Stream { local, remote, way: Way::Kernel(socket, reason) };
+        let stream = Stream { local, remote, asked: None, way: Way::Kernel(socket, reason) };
         let key = self.engine.streams.streams.insert(stream);
         key.map(|key| Some(TcpStream(key))).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }

@@ -10,7 +10,9 @@
 //! A segment that is steered is answered here or by nobody. So nothing is steered that could not be answered: a port of which
 //! the kernel has connections ([`crate::Reason::KernelConnections`]), one that listens while the tables leave ways open
 //! ([`crate::Reason::RouteUnknown`]). What is open when that comes to pass keeps its way; a connection that has none yet is
-//! answered along the frame that it came in, as is one whose way back leads out of another interface.
+//! answered along the frame that it came in, as is one whose way back leads out of another interface. Where the device comes to
+//! bring its packets by a queue that is not the engine's (`ethtool -X`), a connection ends at once
+//! ([`crate::Reason::QueueElsewhere`]), and its peer is reset: nothing of it could be received.
 //!
 //! Nothing waits but [`Tcp::listen`], for control's answer ([`Tcp::begin_listening`] does not), and [`Tcp::close_listener`], where
 //! connections that it has accepted are open: each gets a rule of its own.
@@ -47,6 +49,7 @@
 mod again;
 mod connect;
 mod data;
+mod elsewhere;
 mod end;
 mod error;
 mod headers;
@@ -67,7 +70,6 @@ pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
-pub(crate) use ports::Ports;
 pub(crate) use segments::{Arrived, Segments};
 pub(crate) use table::{Streams, is_token};
 

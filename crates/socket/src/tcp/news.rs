@@ -87,8 +87,8 @@ impl Tcp<'_> {
         }
     }
 
-    /// Which way a stream's bytes travel, and why. It does not change while the stream is open, once the connection has begun:
-    /// before it is [`Reason::Opening`].
+    /// Which way a stream's bytes travel, and why. It does not change while the stream is open, once the connection is made:
+    /// before it begins, or begins again, it is [`Reason::Opening`].
     pub fn path(&mut self, stream: TcpStream) -> Result<Path, TcpError> {
         self.check()?;
         let best = self.engine.best_path();

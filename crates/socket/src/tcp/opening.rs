@@ -210,9 +210,10 @@ impl Tcp<'_> {
     fn answers_come_here(&self, port: u16, way: &Resolved, remote: SocketAddr) -> bool {
         let Some(fast) = &self.engine.fast else { return false };
         // What is tagged may be hashed otherwise.
-        let toward = || self.engine.streams.ports.toward(way.source, remote).filter(|_| way.vlan.is_none());
-        fast.queues.may_miss().is_ok()
-            || toward().is_some_and(|toward| super::ports::is_ours(&fast.queues, Some(&toward), port))
+        match way.vlan {
+            None => fast.queues.receives(Protocol::Tcp, remote, SocketAddr::new(way.source, port)),
+            Some(_) => !fast.queues.may_miss(),
+        }
     }
 
     /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.
@@ -224,12 +225,12 @@ impl Tcp<'_> {
             None => Twin::for_connection(Some(source), remote),
         };
         let Some(fast) = &self.engine.fast else { return Ok(None) };
-        if fast.queues.may_miss().is_ok() {
-            return bind().map(Some);
-        }
-        // What is tagged may be hashed otherwise.
-        let ports = &self.engine.streams.ports;
-        let Some(toward) = ports.toward(way.source, remote).filter(|_| way.vlan.is_none()) else { return Ok(None) };
+        let toward = match fast.queues.toward(Protocol::Tcp, remote, way.source) {
+            Ok(None) => return bind().map(Some),
+            // What is tagged may be hashed otherwise.
+            Ok(Some(toward)) if way.vlan.is_none() => toward,
+            _ => return Ok(None),
+        };
         // Kept until the end: a port that was let go would be given again.
         let mut others = Vec::new();
         for _ in 0..PORT_TRIES {
@@ -239,7 +240,7 @@ impl Tcp<'_> {
                 Err(_) if !others.is_empty() => break,
                 Err(error) => return Err(error),
             };
-            if super::ports::is_ours(&fast.queues, Some(&toward), twin.local()?.port()) {
+            if fast.queues.has_port(Some(&toward), twin.local()?.port()) {
                 return Ok(Some(twin));
             }
             if !toward.depends_on_port() {
@@ -256,6 +257,14 @@ impl Tcp<'_> {
         match answer.take() {
             None => {
                 opening.rule = Some(Rule { flow, mtu, answer });
+                Ok(Progress::Waiting(opening))
+            }
+            Some(Ok(())) if self.is_lost_to_us(remote, flow.local()) => {
+                // The device has come to spread otherwise while control was asked.
+                self.unsteer_later(flow);
+                if opening.port().is_none() {
+                    opening.twin = None;
+                }
                 Ok(Progress::Waiting(opening))
             }
             Some(Ok(())) => {

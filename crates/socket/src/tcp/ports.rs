@@ -3,11 +3,11 @@
 //! Control has reserved them in blocks; it is asked for more in time, and never waited for. A port is anybody's who connects
 //! elsewhere: what must not be twice is the tuple of both addresses and both ports, and that the stack knows.
 
-use crate::engine::{Fast, OurQueues};
+use crate::engine::Fast;
 use crate::keeper::Keeper;
 use crate::reason::Reason;
 use sidestep_plane::message::{BLOCK_PORTS, PortBlock, Protocol};
-use sidestep_plane::rss::{Spread, Toward};
+use sidestep_plane::rss::Toward;
 use sidestep_stack::tcp::{Instant, Tuple};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -49,8 +49,6 @@ pub(crate) struct Ports {
     asked: usize,
     /// Control has refused the last one: why, and until when it is not asked again (CLOCK_MONOTONIC).
     refused: Option<(Reason, u64)>,
-    /// How the device spreads what it receives over its queues.
-    spread: Option<Box<Spread>>,
     /// Changes with whatever may make a choice possible that was not.
     generation: u32,
     secret: RandomState,
@@ -68,7 +66,6 @@ impl Default for Ports {
             blocks: 0,
             asked: 0,
             refused: None,
-            spread: None,
             generation: 0,
             secret: RandomState::new(),
             counters: [0; COUNTERS],
@@ -133,9 +130,8 @@ impl Ports {
         }
     }
 
-    /// How the device spreads, as it was just read.
-    pub(crate) fn learn(&mut self, spread: Box<Spread>) {
-        self.spread = Some(spread);
+    /// Answers come by other queues than before.
+    pub(crate) fn look_anew(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -148,38 +144,10 @@ impl Ports {
         remote: SocketAddr,
         now: Instant,
     ) -> Choice {
-        if fast.queues.may_miss().is_ok() {
-            return self.choose_of(fast, keeper, None, (source, remote), now);
-        }
-        let Some(spread) = self.spread.take() else {
-            self.ask(keeper, now, 1);
-            return Choice::Later;
-        };
-        let choice = match spread.toward(Protocol::Tcp, remote, source) {
-            Ok(toward) => self.choose_of(fast, keeper, Some(&toward), (source, remote), now),
+        match fast.queues.toward(Protocol::Tcp, remote, source) {
+            Ok(toward) => self.choose_of(fast, keeper, toward.as_ref(), (source, remote), now),
             Err(_) => Choice::Elsewhere,
-        };
-        self.spread = Some(spread);
-        choice
-    }
-
-    /// Which queues the answers of connections from `source` to `remote` come by, where that is known.
-    pub(super) fn toward(&self, source: IpAddr, remote: SocketAddr) -> Option<Toward<'_>> {
-        self.spread.as_ref()?.toward(Protocol::Tcp, remote, source).ok()
-    }
-
-    /// Whether another local port may do where this one does not.
-    pub(crate) fn depend_on_port(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        let toward = self.spread.as_ref().map(|spread| spread.toward(Protocol::Udp, remote, local.ip()));
-        toward.is_some_and(|toward| toward.is_ok_and(|toward| toward.depends_on_port()))
-    }
-
-    /// Whether datagrams from `remote` to `local` come by a queue of ours, as far as can be known.
-    pub(crate) fn receives(&self, queues: &OurQueues, local: SocketAddr, remote: SocketAddr) -> bool {
-        let queue = |spread: &Spread| spread.queue_of(Protocol::Udp, remote, local);
-        let is_known =
-            || self.spread.as_deref().is_some_and(|spread| queue(spread).is_ok_and(|queue| queues.has(queue)));
-        queues.may_miss().is_ok() || is_known()
+        }
     }
 
     fn choose_of(
@@ -191,7 +159,7 @@ impl Ports {
         now: Instant,
     ) -> Choice {
         let tuple = |port| fast.segments.tcp.tuple(now, SocketAddr::new(ends.0, port), ends.1);
-        let found = self.find(ends, now.as_nanos(), |port| is_ours(&fast.queues, toward, port), tuple);
+        let found = self.find(ends, now.as_nanos(), |port| fast.queues.has_port(toward, port), tuple);
         let Some(found) = found else { return Choice::Later };
         let used = fast.segments.tcp.connections().0 as usize;
         match found {
@@ -299,11 +267,6 @@ impl Ports {
     pub(super) fn expect(&mut self, keeper: &Keeper, now: Instant, waiting: usize) {
         self.ask(keeper, now, waiting.div_ceil(usize::from(BLOCK_PORTS)).clamp(1, ASKED_MAX));
     }
-}
-
-/// Whether what comes to a port comes by a queue of ours; all of it does where no other is in use.
-pub(super) fn is_ours(queues: &OurQueues, toward: Option<&Toward<'_>>, port: u16) -> bool {
-    toward.is_none_or(|toward| toward.queue_of(port).is_ok_and(|queue| queues.has(queue)))
 }
 
 #[cfg(test)]

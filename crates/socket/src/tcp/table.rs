@@ -86,6 +86,8 @@ pub(super) struct Steered {
 pub(super) struct Stream {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
+    /// The local end that the program has asked for.
+    pub(super) asked: Option<SocketAddr>,
     pub(super) way: Way,
 }
 

@@ -12,12 +12,15 @@ const UDP6: u32 = 6;
 const OF_OTHER_SHAPES: [u32; 3] = [0x0d, 0x0e, 0x12];
 /// FLOW_EXT, FLOW_MAC_EXT and FLOW_RSS: more to match, or a context instead of a queue.
 const FLAGS: u32 = 0xe000_0000;
+const FLOW_RSS: u32 = 0x2000_0000;
+/// RX_CLS_FLOW_DISC.
+const DISCARD: u64 = u64::MAX;
 /// Above these bits of the cookie stand a virtual function, or what is no queue (RX_CLS_FLOW_DISC, RX_CLS_FLOW_WAKE).
 const QUEUE_MAX: u64 = 0xffff_ffff;
 
 /// A rule as the device has it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct FlowRule(pub(super) [u8; BYTES]);
+pub struct FlowRule([u8; BYTES]);
 
 /// What becomes of a packet at a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,14 @@ impl std::fmt::Debug for FlowRule {
 }
 
 impl FlowRule {
+    /// Bytes of `struct ethtool_rx_flow_spec`.
+    pub const BYTES: usize = BYTES;
+
+    /// A rule as the kernel writes it.
+    pub fn of_bytes(bytes: [u8; BYTES]) -> Self {
+        Self(bytes)
+    }
+
     /// Where it stands: of several that match the lowest counts.
     pub fn location(&self) -> u32 {
         self.word(LOCATION)
@@ -53,6 +64,16 @@ impl FlowRule {
 
     fn word(&self, at: usize) -> u32 {
         self.0[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// The queue to which it brings what it is about; none where that is dropped. `None` where it does something else with it:
+    /// spreads it anew, or gives it to a virtual function.
+    pub fn target(&self) -> Option<Option<u32>> {
+        match self.cookie() {
+            DISCARD => Some(None),
+            queue @ 0..=QUEUE_MAX if self.kind() & FLOW_RSS == 0 => Some(Some(queue as u32)),
+            _ => None,
+        }
     }
 
     /// What it does with a packet of TCP, or else of UDP, that is received from `remote` for `local`.
@@ -141,6 +162,10 @@ mod tests {
         assert_eq!(tcp(&rule(TCP4, &[], &[], 1 << 32)), Match::Perhaps, "a virtual function");
         assert_eq!(tcp(&rule(0x12, &[], &[], 2)), Match::Perhaps, "Ethernet");
         assert_eq!(tcp(&rule(3, &[], &[], 2)), Match::No, "SCTP");
+        let targets =
+            [(TCP4, 2), (0x12, 3), (TCP4 | FLOW_RSS, 2), (TCP4, DISCARD), (TCP4, DISCARD - 1), (TCP4, 1 << 32)];
+        let targets = targets.map(|(kind, cookie)| rule(kind, &[], &[], cookie).target());
+        assert_eq!(targets, [Some(Some(2)), Some(Some(3)), None, Some(None), None, None]);
         let from = rule(TCP4, &[(V4[0], &[192, 0, 2, 9])], &[(V4[0], &[255; 4])], 2);
         assert_eq!(tcp(&from), Match::No, "another sender");
     }

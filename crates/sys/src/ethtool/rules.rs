@@ -52,7 +52,7 @@ fn get(interface: &str, location: u32) -> io::Result<FlowRule> {
     // SAFETY: ETHTOOL_GRXCLSRULE reads and writes one ethtool_rxnfc of 192 bytes.
     unsafe { buffer.call(interface) }?;
     let bytes = buffer.slice(rxnfc::RULE, rule::BYTES).try_into();
-    bytes.map(FlowRule).map_err(|_| io::ErrorKind::InvalidData.into())
+    bytes.map(FlowRule::of_bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]

@@ -198,3 +198,24 @@ fn a_crowd_beside_one_port_takes_several_turns_and_hides_nobody() {
     let told: Vec<_> = (0..20).flat_map(|_| case.registry.check_twins(&case.host, case.now)).collect();
     assert_eq!(told, [(id, Reply::GivenBack { stack, entry: flow(20) })]);
 }
+
+/// A table that leads to another queue takes ports and groups from their owner, by name; connections choose theirs.
+#[test]
+fn what_may_come_by_queues_of_others_goes_back() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let twin = shared("127.0.0.1:0".parse().unwrap());
+    let local = twin.local_addr().unwrap();
+    let listener = Entry::Listener { protocol: Protocol::Udp, local, vlan: None };
+    assert_eq!(case.steer(id, stack, listener, &twin), None);
+    let flow = Entry::Flow { protocol: Protocol::Udp, local, remote: ([198, 18, 0, 2], 9).into(), vlan: None };
+    case.registry.stacks.get_mut(&stack).unwrap().entries.insert(flow, None);
+    assert_eq!(case.registry.check_queues(), []);
+    case.registry.dataplane.elsewhere.insert(stack);
+    assert_eq!(case.registry.check_queues(), [(id, Reply::GivenBack { stack, entry: listener })]);
+    assert!(case.registry.dataplane.steered.is_empty());
+    assert_eq!(case.registry.check_queues(), []);
+    case.registry.dataplane.elsewhere.clear();
+    assert_eq!(case.steer(id, stack, listener, &twin), None, "it comes again");
+}

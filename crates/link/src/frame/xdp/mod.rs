@@ -23,10 +23,11 @@ use kick::{Budget, Kicker};
 use long::Long;
 use queue::{Queue, Turns};
 use rustix::event::epoll;
+use sidestep_sys::Problem;
+use sidestep_sys::printable::ranges;
 use sidestep_sys::xdp::{
     Consumer, Descriptor, MULTI_BUFFER_BYTES_MAX, Producer, Rings, Umem, Xsk, XskFacts, take_error,
 };
-use sidestep_sys::{Problem, channels};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -111,7 +112,7 @@ impl XdpLink {
         let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx, Budget::new(xsk.tx_budget))?;
         let geometry = xsk.geometry;
         let reap_at = (xsk.rings.completion / 2).max(1);
-        let numbers = channels::ranges(facts.iter().map(|facts| facts.queue));
+        let numbers = ranges(facts.iter().map(|facts| facts.queue));
         let multi_buffer = facts.iter().all(|facts| facts.multi_buffer);
         let (receive_bytes_max, send_bytes_max) = match multi_buffer {
             true => (MULTI_BUFFER_BYTES_MAX, MULTI_BUFFER_BYTES_MAX),

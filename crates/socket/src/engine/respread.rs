@@ -1,0 +1,65 @@
+//! The device has come to spread what it receives otherwise: what is no longer brought by our queues leaves the fast path by name,
+//! and what is again comes back to it.
+
+use super::Engine;
+use crate::reason::Reason;
+use sidestep_plane::message::Protocol;
+use sidestep_plane::rss::Spread;
+
+impl Engine {
+    /// Learns how the device spreads by now. What control steers to whole ports and groups it takes back itself.
+    pub(super) fn respread(&mut self, spread: Box<Spread>) {
+        // A stack that was lost is opened again with what is read then.
+        let Some(fast) = self.fast() else { return };
+        fast.queues.learn(spread);
+        self.streams.ports.look_anew();
+        self.tcp().leave_elsewhere();
+        self.withdraw_elsewhere();
+        self.return_from_elsewhere();
+        self.count_sockets();
+    }
+
+    /// Connected sockets whose datagrams come by other queues are the kernel's; nothing is waited for.
+    fn withdraw_elsewhere(&mut self) {
+        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        let mut places = Vec::new();
+        for (place, socket) in sockets.iter_mut() {
+            let Some(peer) = socket.peer.filter(|_| !socket.entries.is_empty()) else { continue };
+            if fast.queues.receives(Protocol::Udp, peer, socket.local) {
+                continue;
+            }
+            for entry in std::mem::take(&mut socket.entries) {
+                if let (true, Some(keeper)) = (fast.needs_no_more(entry), &*keeper) {
+                    keeper.unsteer_later(entry);
+                }
+            }
+            socket.detour = Some(Reason::QueueElsewhere);
+            places.push(place);
+        }
+        for place in places {
+            self.watch(place);
+            self.report(place);
+        }
+    }
+
+    /// What is with the kernel for its queue alone is tried again where that has become ours.
+    fn return_from_elsewhere(&mut self) {
+        let Self { sockets, fast: Some(fast), .. } = self else { return };
+        let (elsewhere, is_all_ours) = (Reason::QueueElsewhere, !fast.queues.may_miss());
+        let (mut whole, mut groups) = (Vec::new(), Vec::new());
+        for (place, socket) in sockets.iter_mut() {
+            let is_ours = |peer| fast.queues.receives(Protocol::Udp, peer, socket.local);
+            if socket.detour == Some(elsewhere) && socket.peer.map_or(is_all_ours, is_ours) {
+                whole.push(place);
+            }
+            if is_all_ours && socket.groups.iter().any(|joined| joined.steered == Err(elsewhere)) {
+                groups.push(place);
+            }
+        }
+        whole.into_iter().for_each(|place| self.accelerate(place));
+        groups.into_iter().for_each(|place| self.steer_groups(place));
+        if is_all_ours {
+            self.tcp().listen_again(|reason| reason == elsewhere);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Connections whose packets have come to be brought by queues that are not ours.
+//!
+//! They would be dropped and counted (`drop-queue`), and both ends would wait for minutes. So they end at once, by name, and the
+//! peer is told; one that has not been answered yet begins again.
+
+use super::opening::{Opening, now_ns};
+use super::table::{Steered, Stream, TcpStream, Way};
+use super::{Tcp, TcpEvent};
+use crate::engine::Engine;
+use crate::reason::Reason;
+use sidestep_plane::message::Protocol;
+use sidestep_stack::tcp::State;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+impl Tcp<'_> {
+    /// Whether what comes from there to a local end is not ours any more.
+    pub(super) fn is_lost_to_us(&self, remote: SocketAddr, local: SocketAddr) -> bool {
+        self.engine.fast.as_ref().is_some_and(|fast| fast.queues.lose(Protocol::Tcp, remote, local))
+    }
+
+    /// Ends the connections that are lost to us; those that only ask for one begin again.
+    pub(crate) fn leave_elsewhere(&mut self) {
+        let Engine { streams, fast: Some(fast), counters, keeper, .. } = &mut *self.engine else { return };
+        let now_ns = now_ns();
+        for (key, stream) in streams.streams.iter_mut() {
+            let Way::Fast { id, .. } = stream.way else { continue };
+            if !fast.queues.lose(Protocol::Tcp, stream.remote, stream.local) {
+                continue;
+            }
+            let is_asking = match fast.segments.tcp.facts(id).map(|facts| facts.state) {
+                // Nothing comes to it any more.
+                Err(_) | Ok(State::Closed | State::TimeWait) => continue,
+                Ok(state) => state == State::SynSent,
+            };
+            let options = fast.segments.tcp.options(id).ok().filter(|_| is_asking);
+            fast.segments.disown(id);
+            // One that has ended already is as wanted.
+            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+            let before = std::mem::replace(&mut stream.way, Way::Lost(Reason::QueueElsewhere));
+            let steered = if let Way::Fast { steered, .. } = before { steered } else { None };
+            let rule = steered.as_ref().and_then(|steered| steered.entry);
+            if let Some(keeper) = &*keeper {
+                rule.into_iter().for_each(|entry| keeper.unsteer_later(entry));
+                keeper.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
+            }
+            if let Some(options) = options {
+                let again = Opening::new(stream.asked, options, now_ns);
+                stream.way = Way::Opening(Box::new(with_port(again, stream, steered)));
+                streams.opening.push_back(TcpStream(key));
+            } else {
+                rule.into_iter().for_each(|entry| streams.released.note(entry.local().port()));
+                streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+            }
+        }
+    }
+}
+
+/// With the socket that holds the port, where the program has named one.
+fn with_port(mut opening: Opening, stream: &Stream, steered: Option<Steered>) -> Opening {
+    let is_named = stream.asked.is_some_and(|asked| asked.port() != 0);
+    let twin = steered.filter(|_| is_named).and_then(|steered| Arc::into_inner(steered.twin));
+    twin.into_iter().for_each(|twin| opening.hold(twin));
+    opening
+}
