@@ -14,6 +14,9 @@ const SESSION: &str = "FIX.4.4:A->B";
 const JOB: &str = "SIDESTEP_JOURNAL_JOB";
 const FOLDER: &str = "SIDESTEP_JOURNAL_FOLDER";
 
+/// Between two messages of a child that is to hear of a full disk: the thread that makes segments has time to find it out.
+const PACE: Duration = Duration::from_micros(300);
+
 fn options(job: &str) -> Options {
     let durability = if job == "disk" { Durability::Disk } else { Durability::PageCache };
     let writing = if job == "by-calls" { Writing::Call } else { Writing::Mapped };
@@ -37,6 +40,9 @@ fn child() {
     // Standard output is the test harness's; this is the parent's pipe.
     let mut report = std::io::stderr();
     loop {
+        if job == "paced" {
+            std::thread::sleep(PACE);
+        }
         let result = next_message(&mut journal);
         match result {
             Ok(seq) => writeln!(report, "ack {seq}").expect("the parent listens"),
@@ -154,7 +160,7 @@ fn in_tmpfs(mount_options: &str, job: &str) -> Option<Vec<String>> {
 
 #[test]
 fn a_full_disk_is_announced_while_there_is_room_and_then_stops_the_journal() {
-    let Some(lines) = in_tmpfs("size=400k", "page-cache") else { return };
+    let Some(lines) = in_tmpfs("size=400k", "paced") else { return };
     let stopped = lines.iter().find(|line| line.starts_with("stopped")).expect("it stops");
     assert!(stopped.contains("No space left"), "{stopped}");
     let nearly = lines.iter().position(|line| line.starts_with("nearly")).expect("it says so before");
