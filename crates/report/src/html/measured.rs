@@ -21,7 +21,7 @@ const CDF: &str = "Read it upwards from a percentile: that share of the samples 
 const HISTOGRAM: &str = "All strips share one time axis; the height is the share of samples, each strip scaled to its \
                          own peak; the upright mark is p50. The last bin holds everything beyond the axis.";
 
-const SIZES: &str = "The line is the median, the band reaches to p99.";
+const SIZES: &str = "The line is the median, the band reaches to p99, where there were enough samples for one.";
 
 const ACHIEVED: &str = "On the thin dashed line everything that was offered arrived.";
 

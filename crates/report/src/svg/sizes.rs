@@ -34,15 +34,47 @@ fn draw(canvas: &mut Canvas, rows: &[&Row], x: &Scale, y: &Scale, class: &str) {
         .iter()
         .filter_map(|row| Some((x.at(f64::from(row.size)), row.distribution.p50?, row.distribution.p99)))
         .filter(|(_, p50, _)| p50.is_finite())
+        .map(|(x, p50, p99)| Point { x, p50: y.at(p50), p99: p99.map(|p99| y.at(p99)).filter(|y| y.is_finite()) })
         .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let medians: Vec<_> = points.iter().map(|(x, p50, _)| (*x, y.at(*p50))).collect();
-    let mut band: Vec<_> =
-        points.iter().filter_map(|(x, _, p99)| Some((*x, y.at((*p99)?)))).filter(|(_, y)| y.is_finite()).collect();
-    band.extend(medians.iter().rev());
-    canvas.area(&band, &format!("band {class}"));
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    for band in bands(&points) {
+        canvas.area(&band, &format!("band {class}"));
+    }
+    let medians: Vec<_> = points.iter().map(|point| (point.x, point.p50)).collect();
     canvas.curve(&medians, class);
     for point in medians {
         canvas.circle(point, 3.0, &format!("dot {class}"));
+    }
+}
+
+/// A size of a curve, on the canvas.
+struct Point {
+    x: f64,
+    p50: f64,
+    p99: Option<f64>,
+}
+
+/// Outlines of the bands: one for each run of neighbouring sizes that were sampled often enough for a p99.
+fn bands(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
+    let runs = points.chunk_by(|one, other| one.p99.is_some() == other.p99.is_some()).filter(|run| run.len() > 1);
+    let outline = |run: &[Point]| {
+        let upper: Option<Vec<_>> = run.iter().map(|point| Some((point.x, point.p99?))).collect();
+        let lower = run.iter().rev().map(|point| (point.x, point.p50));
+        upper.map(|upper| upper.into_iter().chain(lower).collect())
+    };
+    runs.filter_map(outline).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_band_is_drawn_only_where_there_is_a_p99() {
+        let point = |x: f64, p99| Point { x, p50: 10.0, p99 };
+        let some = [Some(5.0), Some(4.0), None, Some(3.0), None, None];
+        let points: Vec<_> = some.into_iter().zip(0u8..).map(|(p99, x)| point(x.into(), p99)).collect();
+        assert_eq!(bands(&points), [vec![(0.0, 5.0), (1.0, 4.0), (1.0, 10.0), (0.0, 10.0)]]);
+        assert!(bands(&points[4..]).is_empty());
     }
 }
