@@ -46,6 +46,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         // What is proved again after a restart was looked at when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
+        // A socket that took such a port while no control was there is the kernel's: the program knows the port's owner alone.
+        if is_new && self.pool.has(&entry) {
+            let reason = "the port is reserved for connections of a stack";
+            return Err(Refusal::new(Code::Taken, thing(), reason).next("see whose: sidestep ps"));
+        }
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
         let deaf = Deaf::over(&entry, &twin, is_new);
         if is_new {
