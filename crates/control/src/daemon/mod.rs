@@ -131,6 +131,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
+            self.registry.end_deafness();
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
             self.notify(notices);

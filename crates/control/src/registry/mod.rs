@@ -138,6 +138,10 @@ pub(crate) struct Registry<D: Dataplane, K> {
     next_stack: u32,
     /// Where the next look at the kernel sockets begins.
     twins_seen: usize,
+    /// Stacks whose device brought packets by queues that are not theirs when it was looked at last.
+    elsewhere_before: BTreeSet<u32>,
+    /// Listeners whose rule was given back, and whose connections may not have rules of their own yet.
+    deaf: Vec<Foreign>,
 }
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
@@ -159,6 +163,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             next_client: 1,
             next_stack: 1,
             twins_seen: 0,
+            elsewhere_before: BTreeSet::new(),
+            deaf: Vec::new(),
         }
     }
 

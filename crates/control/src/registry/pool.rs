@@ -7,7 +7,7 @@
 use super::{Answer, Keeper, Registry};
 use crate::dataplane::Dataplane;
 use crate::ports::{KernelPorts, Ports};
-use sidestep_plane::message::{BLOCK_PORTS, Code, PortBlock, Refusal, Reply};
+use sidestep_plane::message::{BLOCK_PORTS, Code, Entry, PortBlock, Protocol, Refusal, Reply};
 use sidestep_sys::owner::Owner;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -77,6 +77,12 @@ impl Pool {
     pub(super) fn owner(&self, port: u16) -> Option<u32> {
         let has = |blocks: &Vec<Block>| blocks.iter().any(|block| block.ports.has(port));
         self.blocks.iter().find(|(_, blocks)| has(blocks)).map(|(stack, _)| *stack)
+    }
+
+    /// Whether an entry is about a port that a stack has. What is tagged is nobody's.
+    pub(super) fn has(&self, entry: &Entry) -> bool {
+        let is_reserved = entry.protocol() == Protocol::Tcp && entry.vlan().is_none();
+        is_reserved && self.owner(entry.local().port()).is_some()
     }
 
     fn of(&self, stack: u32) -> usize {

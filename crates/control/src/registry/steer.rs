@@ -7,6 +7,7 @@ use crate::foreign::Foreign;
 use crate::twin::{self, Place};
 use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_sys::socket::{deafen, undeafen};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -46,6 +47,11 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         // What is proved again after a restart was looked at when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
+        // A socket that took such a port while no control was there is the kernel's: the program knows the port's owner alone.
+        if is_new && self.pool.has(&entry) {
+            let reason = "the port is reserved for connections of a stack";
+            return Err(Refusal::new(Code::Taken, thing(), reason).next("see whose: sidestep ps"));
+        }
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
         let deaf = Deaf::over(&entry, &twin, is_new);
         if is_new {
@@ -108,16 +114,20 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.give_back(lost)
     }
 
-    /// Gives back ports and groups of stacks whose device has come to bring packets by queues that are not theirs. Returns whom to
-    /// tell.
+    /// Gives back ports and groups of stacks whose device brings packets by queues that are not theirs, at this look and at the
+    /// one before: a table is changed in several steps, and connections of a port suffer from each. Returns whom to tell.
     pub(crate) fn check_queues(&mut self) -> Vec<(u32, Reply)> {
         let is_whole = |entry: &&Entry| !matches!(entry, Entry::Flow { .. });
-        let mut lost = Vec::new();
+        let (mut lost, mut found) = (Vec::new(), BTreeSet::new());
         for (id, stack) in self.stacks.iter().filter(|(_, stack)| stack.entries.keys().any(|entry| is_whole(&entry))) {
             if let Some(reason) = self.dataplane.elsewhere(*id) {
-                lost.extend(stack.entries.keys().filter(is_whole).map(|entry| (*id, *entry, reason.clone())));
+                found.insert(*id);
+                if self.elsewhere_before.contains(id) {
+                    lost.extend(stack.entries.keys().filter(is_whole).map(|entry| (*id, *entry, reason.clone())));
+                }
             }
         }
+        self.elsewhere_before = found;
         lost.truncate(TWINS_PER_TURN);
         self.give_back(lost)
     }
@@ -127,12 +137,21 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         for (stack, entry, reason) in lost {
             sidestep_sys::problem::say(format!("{entry} goes back to the kernel: {reason}"));
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
+            let twin = facts.entries.get(&entry).and_then(Option::as_ref);
+            let deaf = twin.map(|twin| Deaf::over(&entry, twin, true));
             if self.dataplane.unsteer(stack, &entry).is_ok() {
-                facts.entries.remove(&entry);
+                let is_deaf = deaf.is_some_and(Deaf::stays);
+                self.deaf.extend(facts.entries.remove(&entry).flatten().filter(|_| is_deaf));
                 notices.push((facts.client, Reply::GivenBack { stack, entry }));
             }
         }
         notices
+    }
+
+    /// Listeners whose rule was given back before the last look hear again.
+    pub(crate) fn end_deafness(&mut self) {
+        // Their owners may have done so before.
+        self.deaf.drain(..).for_each(|twin| _ = undeafen(twin.as_fd()));
     }
 
     pub(super) fn resolve(
@@ -167,8 +186,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 }
 
-/// A listener of TCP that hears no SYN while its rule is made: a connection that the kernel took up in between would lose its
-/// next segments to the stack, which resets it.
+/// A listener of TCP that hears nothing while its rule is made: a connection that the kernel took up in between would lose its
+/// next segments to the stack, which resets it. Nor for a while when its rule is taken away: the kernel would reset the stack's
+/// connections before they have rules of their own.
 struct Deaf<'a>(Option<BorrowedFd<'a>>);
 
 impl<'a> Deaf<'a> {
@@ -176,6 +196,11 @@ impl<'a> Deaf<'a> {
         let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
         // One that has a filter of its own keeps it.
         Self((is_new && is_listener && deafen(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
+    }
+
+    /// It is left so; whether it is.
+    fn stays(mut self) -> bool {
+        self.0.take().is_some()
     }
 }
 

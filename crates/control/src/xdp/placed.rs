@@ -46,7 +46,7 @@ impl Placed {
 
     /// The queues that may receive and are not the stack's; `None` where that is not told.
     fn missed(&self, spread: &Spread) -> Option<Vec<u32>> {
-        let receiving = spread.receiving().ok()?;
+        let receiving = spread.receiving().ok().filter(|_| spread.is_answer())?;
         Some(receiving.into_iter().filter(|queue| !self.queues.contains(queue)).collect())
     }
 }

@@ -67,6 +67,14 @@ impl Spread {
         self.queues
     }
 
+    /// Whether the device has answered every question, if only that it has no such thing. One that is busy or being reset has
+    /// not (EIO, EBUSY), nor one whose flow rules were changed while they were read: nothing is known to have changed.
+    pub fn is_answer(&self) -> bool {
+        let failed = [self.queues.as_ref().err(), self.rules.as_ref().err(), self.table.as_ref().err()];
+        let fields = self.fields.iter().filter_map(|fields| fields.as_ref().err());
+        failed.into_iter().flatten().chain(fields).all(WhyUnknown::is_answer)
+    }
+
     /// The queue by which a packet comes from `remote` for `local`.
     pub fn queue_of(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> Result<u32, WhyUnknown> {
         self.toward(protocol, remote, local.ip())?.queue_of(local.port())

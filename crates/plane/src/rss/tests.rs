@@ -1,6 +1,7 @@
 use super::device::understand;
 use super::*;
 use proptest::prelude::*;
+use rustix::io::Errno;
 use sidestep_sys::ethtool::{HashFunction, Rss, field};
 
 /// Microsoft's key, as all cards' documents have it.
@@ -70,7 +71,7 @@ fn one_queue_is_known_whatever_else_is_told() {
 }
 
 fn unsupported() -> i32 {
-    rustix::io::Errno::OPNOTSUPP.raw_os_error()
+    Errno::OPNOTSUPP.raw_os_error()
 }
 
 #[test]
@@ -157,6 +158,28 @@ fn queues_that_rules_name_receive_too() {
     let unread = Spread { rules: Err(WhyUnknown::NoRules(12)), ..spread(some.clone()) };
     assert_eq!(unread.receiving(), Ok((0..8).collect()));
     assert_eq!(Spread::of(8, some.clone()).receiving(), Ok(vec![2, 5]));
+}
+
+/// A reset of the device is no change of its table.
+#[test]
+fn what_could_not_be_asked_is_no_answer() {
+    let of = |rss: Result<Rss, WhyUnknown>, fields| understand(Ok(8), rss, [fields; 4], "ice", (6, 12));
+    assert!(spread(rss()).is_answer());
+    for (errno, is_answer) in [
+        (Errno::OPNOTSUPP.raw_os_error(), true),
+        (Errno::IO.raw_os_error(), false),
+        (Errno::BUSY.raw_os_error(), false),
+    ] {
+        assert_eq!(of(Err(WhyUnknown::Rss(errno)), Ok(field::ALL)).is_answer(), is_answer, "{errno}");
+        assert_eq!(of(Ok(rss()), Err(errno)).is_answer(), is_answer, "{errno}");
+        let rules = Err(WhyUnknown::NoRules(errno));
+        assert!(!Spread { rules, ..spread(rss()) }.is_answer(), "{errno}");
+    }
+    let too_many = Err(WhyUnknown::NoRules(Errno::OVERFLOW.raw_os_error()));
+    assert!(Spread { rules: too_many, ..spread(rss()) }.is_answer());
+    let unused = Rss { function: HashFunction::Toeplitz, transform: 0, key: Vec::new(), table: Vec::new() };
+    assert!(of(Ok(unused), Ok(0)).is_answer(), "it tells that it does not tell");
+    assert!(!understand(Err(WhyUnknown::Queues(19)), Ok(rss()), [Ok(0); 4], "ice", (6, 12)).is_answer());
 }
 
 proptest! {

@@ -36,6 +36,19 @@ pub enum WhyUnknown {
     Rule(u32),
 }
 
+impl WhyUnknown {
+    /// Whether it is what the device has said, and not that it could not be asked.
+    pub(super) fn is_answer(&self) -> bool {
+        match *self {
+            Self::Queues(_) => false,
+            Self::Rss(errno) | Self::NoFields(errno) => matches!(errno, EOPNOTSUPP | EINVAL | EOVERFLOW),
+            // A device without rules has none; EINVAL is said of one that was deleted meanwhile.
+            Self::NoRules(errno) => errno == EOVERFLOW,
+            _ => true,
+        }
+    }
+}
+
 impl fmt::Display for WhyUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -70,3 +83,6 @@ impl fmt::Display for WhyUnknown {
 }
 
 const EOPNOTSUPP: i32 = rustix::io::Errno::OPNOTSUPP.raw_os_error();
+const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
+/// More than is looked at.
+const EOVERFLOW: i32 = rustix::io::Errno::OVERFLOW.raw_os_error();

@@ -56,8 +56,8 @@ impl Spreading {
 
     /// What a look has found; what to tell of it.
     fn find(&mut self, spread: Spread) -> Option<Spread> {
-        // A device that is being reset answers no question (ENODEV): nothing is known to have changed.
-        if spread.queues().is_err() || self.told.as_ref() == Some(&spread) {
+        // A device that is being reset answers no question (ENODEV), or not each (EIO): nothing is known to have changed.
+        if !spread.is_answer() || self.told.as_ref() == Some(&spread) {
             self.found = None;
             return None;
         }

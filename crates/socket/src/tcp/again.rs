@@ -145,6 +145,10 @@ impl Tcp<'_> {
         for (handle, id) in found {
             // All of them or none; of none all have ended.
             let _ = self.steer_each(handle);
+            // Control has left it deaf: until now the kernel would have reset the peers of those connections.
+            if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
+                listener.twin.hear();
+            }
             if let Some(id) = id {
                 self.stop_stack(id);
                 self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));

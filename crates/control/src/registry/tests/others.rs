@@ -213,9 +213,37 @@ fn what_may_come_by_queues_of_others_goes_back() {
     case.registry.stacks.get_mut(&stack).unwrap().entries.insert(flow, None);
     assert_eq!(case.registry.check_queues(), []);
     case.registry.dataplane.elsewhere.insert(stack);
+    assert_eq!(case.registry.check_queues(), [], "it may be so for a moment");
+    case.registry.dataplane.elsewhere.clear();
+    assert_eq!(case.registry.check_queues(), []);
+    case.registry.dataplane.elsewhere.insert(stack);
+    assert_eq!(case.registry.check_queues(), []);
     assert_eq!(case.registry.check_queues(), [(id, Reply::GivenBack { stack, entry: listener })]);
     assert!(case.registry.dataplane.steered.is_empty());
     assert_eq!(case.registry.check_queues(), []);
     case.registry.dataplane.elsewhere.clear();
     assert_eq!(case.steer(id, stack, listener, &twin), None, "it comes again");
+}
+
+/// What comes to the stack's connections meanwhile would be reset by the kernel, which knows none of them.
+#[test]
+fn a_listener_whose_rule_goes_hears_nothing_until_its_connections_have_rules() {
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let twin = reusable("127.0.0.1:0".parse().unwrap());
+    listen(&twin, 4).unwrap();
+    let local = SocketAddr::try_from(getsockname(&twin).unwrap()).unwrap();
+    let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
+    assert_eq!(case.steer(id, stack, listener, &twin), None);
+    case.registry.dataplane.elsewhere.insert(stack);
+    case.registry.check_queues();
+    assert_eq!(case.registry.check_queues().len(), 1);
+    let is_deaf = || !sidestep_sys::socket::deafen(twin.as_fd()).unwrap();
+    assert!(is_deaf());
+    // Steered again, or not: at the next look it hears.
+    assert_eq!(case.steer(id, stack, listener, &twin), None);
+    case.registry.end_deafness();
+    assert!(TcpStream::connect(local).is_ok());
+    assert!(!is_deaf());
 }

@@ -235,3 +235,20 @@ fn ports_that_were_not_held_do_not_cool() {
     let block = pool.take(4, Owner::User(7), false).unwrap();
     assert_eq!(block.ports().collect::<Vec<_>>(), [60_900]);
 }
+
+/// The steering program asks for the owner of such a port alone: a rule of somebody else would lead to that stack.
+#[test]
+fn a_reserved_port_that_somebody_took_is_steered_to_nobody_else() {
+    let mut case = case(FakePorts::default());
+    let (one, two) = (case.client(7), case.client(8));
+    let (stack, other) = (case.open(one), case.open(two));
+    let twin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let local = twin.local_addr().unwrap();
+    // While no control was there its holder had it.
+    case.registry.pool.adopt(stack, Owner::User(7), &[local.port()]);
+    let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
+    assert_eq!(case.steer(two, other, listener, &twin), Some(Code::Taken));
+    assert!(case.registry.dataplane.steered.is_empty());
+    case.ask(one, Request::CloseStack { stack });
+    assert_eq!(case.steer(two, other, listener, &twin), None);
+}
