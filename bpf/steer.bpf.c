@@ -221,7 +221,9 @@ INLINE int find_port(struct xdp_md *context, const struct frame *frame, struct o
 		return PASS_NO_ENTRY;
 	if (UNLIKELY(row->is_shared || frame->tcp_flags & (TCP_FLAG_SYN | TCP_FLAG_RST)) &&
 	    is_kernels(context, frame)) {
-		row->is_shared = 1;
+		/* A line that is written is taken from the CPUs of other queues. */
+		if (!row->is_shared)
+			row->is_shared = 1;
 		return PASS_KERNEL_SOCKET;
 	}
 	owner->stack = row->stack_plus_one - 1;
