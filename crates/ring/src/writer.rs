@@ -6,7 +6,7 @@ use crate::layout::{ABANDONED_AT, HORIZON_AT, INTENT_AT, MARK_AT, READER_SLEEPS_
 use crate::record::{self, Record};
 use crate::ring::{Ring, Step};
 use crate::sync::{Acquire, Arc, Relaxed, Release, fence};
-use crate::waking;
+use crate::waking::{self, Waking};
 
 /// The horizon moves on by this part of the ring at a time, so that readers keep its line in their cache.
 const HORIZON_PART: u64 = 16;
@@ -207,6 +207,14 @@ impl Writer {
     #[inline(always)]
     pub(crate) fn wake_reader(&self) {
         if waking::wake(&self.ring, READER_SLEEPS_AT) {
+            self.bell.iter().for_each(|bell| bell());
+        }
+    }
+
+    /// Rings, whether somebody is seen to have asked for it or not.
+    pub(crate) fn ring_bell(&self) {
+        if self.ring.waking != Waking::Never {
+            waking::wake(&self.ring, READER_SLEEPS_AT);
             self.bell.iter().for_each(|bell| bell());
         }
     }

@@ -149,7 +149,7 @@ impl SessionPlan {
         };
         let why = format!("{} sessions are kept in {folder}, as many as MaxDynamicSessions allows", self.kept_max);
         Problem::failed(format!("session {} from {peer} is refused", self.settings.id), why)
-            .next("raise it in the file of settings, or remove the folders of sessions that nobody needs")
+            .next("raise it in a file of settings (--cfg), or remove the folders of sessions that nobody needs")
     }
 
     /// Whether there may be numbers of this session from an earlier time.

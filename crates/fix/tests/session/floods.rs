@@ -285,3 +285,44 @@ fn an_acceptor_that_reads_only_when_it_has_written_is_not_waited_for() {
 fn an_initiator_that_reads_only_when_it_has_written_is_not_waited_for() {
     runs(Some(0));
 }
+
+/// What who sends all the time and hardly reads is given: it reads a byte just before it would be cut off, for an hour.
+#[test]
+fn what_is_kept_for_who_hardly_reads_has_an_end() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    const SIP_NS: u64 = 4_900_000_000;
+    const TURNS_MAX: u64 = 100_000;
+    let mut pair = Pair::new(&mut Rng::with_seed(1), Some(0));
+    pair.sides.iter_mut().for_each(|side| side.orders = 0);
+    while !pair.sides.iter().all(|side| side.session.is_logged_on()) {
+        pair.everything();
+    }
+    pair.sides[0].orders = u64::MAX;
+    pair.sides[1].app.answers = 3;
+    pair.sides[1].app.text = "x".repeat(100);
+    let (end_ns, mut sip_ns, mut turns) = (pair.now.mono_ns + HOUR_NS, pair.now.mono_ns, 0);
+    while pair.now.mono_ns < end_ns {
+        turns += 1;
+        assert!(turns < TURNS_MAX, "time stands still\n{}", pair.sides[1].state());
+        if pair.now.mono_ns >= sip_ns {
+            sip_ns = pair.now.mono_ns + SIP_NS;
+            pair.write(1, 1);
+        }
+        let moves = [(0, 2), (0, 1), (1, 0), (1, 3)];
+        let moved = moves.into_iter().fold(false, |moved, (side, action)| pair.step(side, action, usize::MAX) || moved);
+        if !moved {
+            let due_ns = pair.sides[1].session.next_deadline().unwrap_or(u64::MAX).min(sip_ns);
+            let ns = due_ns.saturating_sub(pair.now.mono_ns);
+            pair.now = Now { utc_ns: pair.now.utc_ns + i64::try_from(ns).unwrap(), mono_ns: pair.now.mono_ns + ns };
+        }
+    }
+    let side = &pair.sides[1];
+    let kept = side.app.reports_sent * side.app.text.len() as u64;
+    // The store keeps 4 MiB; from half of that on nothing is read, and one read brings 64 KiB.
+    assert!(
+        side.session.is_logged_on() && side.app.refused == 0 && kept > 1 << 19 && kept < 3 << 20,
+        "{}",
+        side.state()
+    );
+    assert!(side.session.output().len() < 512 << 10, "{}", side.state());
+}

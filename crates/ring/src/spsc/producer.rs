@@ -144,13 +144,14 @@ impl Producer {
     }
 
     /// What to do when a message (or the close) is there for a reader that has asked for it, once per asking
-    /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know.
+    /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know. At once if something is there already.
     pub fn set_bell(&mut self, bell: impl Fn() + Send + Sync + 'static) {
         self.writer.set_bell(Box::new(bell));
-        // A writer before this one may have ended between a message and its bell.
+        // What is there was sent without this bell, or by a writer that may have ended before its own rang: whether the reader still
+        // waits for it, nobody knows.
         let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
         if self.side.is_ours() && read.is_some_and(|read| read.position < self.writer.written().position) {
-            self.writer.wake_reader();
+            self.writer.ring_bell();
         }
     }
 

@@ -186,3 +186,20 @@ fn sessions_with_a_name_of_their_own_in_the_settings_do_not_count() {
     assert!(log_on(&mut engine, door, "SECOND", 1).is_none());
     assert!(log_on(&mut engine, door, "NAMED", 1).is_some());
 }
+
+/// Whoever knocks by a new name has the folder counted, by the thread that trades: not further than is needed to refuse them.
+#[test]
+fn a_full_folder_is_counted_as_far_as_is_needed_by_each_limit() {
+    const FOLDERS: usize = 50;
+    let folder = tempdir().unwrap();
+    (0..FOLDERS).for_each(|number| std::fs::create_dir(folder.path().join(number.to_string())).unwrap());
+    let (mut engine, _) = server_that_keeps(Some(folder.path()), 5);
+    assert_eq!([5, 60].map(|most| engine.kept_in(folder.path(), most)), [5, FOLDERS]);
+    let template = engine.doors[0].templates[0].clone();
+    let [few, many] = [5, FOLDERS + 2].map(|kept_max| SessionPlan { kept_max, ..template.clone() });
+    for _ in 0..2 {
+        assert!(!engine.may_keep_one_more(&few, 0) && engine.may_keep_one_more(&many, 0));
+        engine.note_kept(&many);
+    }
+    assert!(!engine.may_keep_one_more(&many, 0));
+}
