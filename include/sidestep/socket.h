@@ -228,7 +228,10 @@ void sidestep_engine_free(sidestep_engine *engine);
 int sidestep_udp_options_default(sidestep_udp_options *options, size_t options_bytes);
 
 /* Binds. The kernel decides whether the program may, and gives the port where `address` has 0; a group's address is
- * allowed, too. `options` may be null: the defaults. */
+ * allowed, too. `options` may be null: the defaults.
+ *
+ * This and the next three wait for the control plane, 40 ms at most. Has it not answered by then, datagrams come by the
+ * kernel (SIDESTEP_REASON_OPENING), and past it as soon as it has, while the engine is polled. */
 int sidestep_udp_bind(sidestep_engine *engine, const struct sockaddr *address, socklen_t address_bytes,
                       const sidestep_udp_options *options, size_t options_bytes, sidestep_udp *socket);
 

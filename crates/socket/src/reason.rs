@@ -65,7 +65,7 @@ reasons! {
     KernelConnections "kernel_connections" KernelConnections "the kernel has connections of this port, which steering it would end",
     Offload "offload" Offload "the device changes frames before they are seen: tags of VLANs, merged segments",
     QueueElsewhere "queue_elsewhere" QueueElsewhere "its packets may come by a queue of the device that is not this program's",
-    Opening "opening" NeighbourPending "the connection waits for the neighbour, or for control",
+    Opening "opening" NeighbourPending "it waits for the neighbour, or for control's answer",
 }
 
 impl Reason {

@@ -3,7 +3,7 @@
 use super::{Load, READY_MAX, engine, note};
 use crate::mtu::headers;
 use sidestep_link::Link;
-use sidestep_socket::{Engine, Handle, Path, UdpOptions};
+use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -82,9 +82,16 @@ impl StackLink {
     /// Hears a group from now on, by a further socket of this engine; its port.
     pub(crate) fn join(&mut self, group: Ipv4Addr) -> Result<u16, Problem> {
         let socket = self.engine.bind(SocketAddr::new(group.into(), 0), &UdpOptions::default())?;
-        let path = self.engine.join(socket, group.into(), 0, None)?;
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot join {group} past the kernel"), why);
+        let (mut path, deadline) = (self.engine.join(socket, group.into(), 0, None)?, Instant::now() + READY_MAX);
+        // Control may take longer than the call waits.
+        while path == Path::Kernel(Reason::Opening) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+            self.engine.poll().map_err(|error| failed(&error))?;
+            path = self.engine.path(socket).map_err(|error| failed(&error))?;
+        }
         if !path.is_accelerated() {
-            return Err(Problem::failed(format!("cannot join {group} past the kernel"), path));
+            return Err(failed(&path));
         }
         self.heard = socket;
         let local = self.engine.local(socket).map_err(|error| Problem::failed("cannot name the port", error))?;

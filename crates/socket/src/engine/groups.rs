@@ -11,7 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 
 impl Engine {
     /// Joins a group on an interface (0: the engine's), from everyone or from one `source`; says which way its datagrams
-    /// come. Each packet goes to one program: others on this host no longer see a group that is steered here.
+    /// come. Each packet goes to one program: others on this host no longer see a group that is steered here. Control is
+    /// waited for as in [`Engine::bind`].
     pub fn join(
         &mut self,
         handle: Handle,
@@ -38,8 +39,18 @@ impl Engine {
             }
         }
         self.watch(place);
+        self.await_control(place);
+        Ok(self.path_of_last_group(place))
+    }
+
+    fn path_of_last_group(&mut self, place: usize) -> Path {
         let best = self.best_path();
-        Ok(steered.map_or_else(Path::Kernel, |_| best))
+        let steered = self.sockets.at(place).and_then(|socket| socket.groups.last()).map(|joined| joined.steered);
+        match (steered, &self.fast) {
+            (Some(Err(reason)), _) => Path::Kernel(reason),
+            (Some(Ok(entry)), Some(fast)) if fast.rules.is_asked(entry) => Path::Kernel(Reason::Opening),
+            _ => best,
+        }
     }
 
     /// Leaves a group that was joined with the same interface and source.
@@ -129,10 +140,6 @@ impl Engine {
     ) -> Result<Entry, Reason> {
         let port = self.sockets.at(place).ok_or(Reason::Revoked)?.local.port();
         let entry = Entry::Multicast { group: SocketAddr::new(group, port), source, vlan };
-        match self.steer(place, entry) {
-            Ok(()) => Ok(entry),
-            Err(Reason::Taken) => Err(Reason::GroupTaken),
-            Err(reason) => Err(reason),
-        }
+        self.steer(place, entry).map(|()| entry)
     }
 }

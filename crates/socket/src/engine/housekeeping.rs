@@ -6,7 +6,7 @@ use crate::reason::Reason;
 use crate::routes::believed_mtu;
 use sidestep_link::frame::FrameLink;
 use sidestep_plane::counters::Counter;
-use sidestep_plane::message::{Entry, Protocol, Trouble, TroubleKind};
+use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
 
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more; true when the clock was read.
@@ -65,11 +65,10 @@ impl Engine {
             self.counters.set(Counter::DroppedLong, counters.long_dropped);
         }
         if has_moved {
-            self.try_again();
+            self.try_again(|reason| reason == Reason::LoopbackOrLocal);
         }
         if has_news {
-            let was_uncertain = |reason: Reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent);
-            self.tcp().listen_again(was_uncertain);
+            self.try_again(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
         }
         if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
             fast.fit_paths(&self.counters);
@@ -78,6 +77,7 @@ impl Engine {
             }
             self.keeper.iter().for_each(|keeper| fast.ask_for_neighbours(keeper, now_ns));
         }
+        self.tidy_rules();
         self.tidy_streams();
         self.tidy_listeners(now_ns);
         self.tidy_openings(now_ns);
@@ -101,6 +101,7 @@ impl Engine {
                 }
                 Event::Revoked(reason, text) => self.lose(reason, text),
                 Event::Tables(reader) => {
+                    self.settle_all();
                     let ways = self.fast.as_mut().map(|fast| &mut fast.ways);
                     let ways = ways.or(self.remains.as_mut().map(|remains| &mut remains.ways));
                     if let Some(ways) = ways {
@@ -111,30 +112,12 @@ impl Engine {
                 Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
                 Event::GivenBack(entry, reason) => self.go_without(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heart.now_ns()),
-                Event::Spread(spread) => self.respread(spread),
+                Event::Spread(spread) => {
+                    self.settle_all();
+                    self.respread(spread);
+                }
             }
         }
-    }
-
-    /// What this rule brought comes by the kernel from now on.
-    fn go_without(&mut self, entry: Entry, reason: Reason) {
-        let Some(fast) = &mut self.fast else { return };
-        fast.entries.remove(&entry);
-        let mut places = Vec::new();
-        for (place, socket) in self.sockets.iter_mut() {
-            if let Some(number) = socket.entries.iter().position(|own| *own == entry) {
-                socket.entries.swap_remove(number);
-                socket.detour = Some(reason);
-                places.push(place);
-            }
-            for joined in socket.groups.iter_mut().filter(|joined| joined.steered == Ok(entry)) {
-                joined.steered = Err(reason);
-                places.push(place);
-            }
-        }
-        self.tcp().go_without(entry, reason);
-        places.into_iter().for_each(|place| self.watch(place));
-        self.count_sockets();
     }
 
     /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
@@ -159,7 +142,7 @@ impl Engine {
     fn lose(&mut self, reason: Reason, text: String) {
         let Some(fast) = &mut self.fast else { return };
         fast.lost = Some(reason);
-        fast.entries.clear();
+        fast.rules.clear();
         self.streams.lose(reason);
         self.refusal = Some((reason, text));
         for (_, socket) in self.sockets.iter_mut() {

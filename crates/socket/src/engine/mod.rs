@@ -7,6 +7,7 @@ mod queues;
 mod receive;
 mod reopen;
 mod respread;
+mod rules;
 mod send;
 mod share;
 mod socket;
@@ -29,15 +30,15 @@ use crate::tcp::{Lost, Segments, Streams};
 pub(crate) use queues::OurQueues;
 pub(crate) use receive::FRAMES_PER_CALL;
 use reopen::Remains;
+use rules::Rules;
 use share::Rooms;
 use sidestep_link::frame::{FrameFacts, FrameLink, xdp::XdpLink};
 use sidestep_plane::counters::Counters;
-use sidestep_plane::message::{Entry, Mode};
+use sidestep_plane::message::Mode;
 use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
 use socket::Sockets;
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// All sockets of one queue, or of several of an interface, owned and polled by one thread.
@@ -92,8 +93,7 @@ pub(crate) struct Fast {
     rooms: Rooms,
     /// By the stack's number of a socket: our place for it.
     owners: Vec<u32>,
-    /// What is steered here, and for how many sockets.
-    entries: BTreeMap<Entry, u32>,
+    pub(crate) rules: Rules,
     /// Set when control has taken the stack back: frames that are held stay readable, nothing new comes or goes.
     pub(crate) lost: Option<Reason>,
 }

@@ -1,6 +1,7 @@
 //! Opening: everything that needs control, and what is left without it.
 
 use super::queues::OurQueues;
+use super::rules::Rules;
 use super::share::{Room, Rooms};
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
@@ -21,7 +22,6 @@ use sidestep_plane::rss::Spread;
 use sidestep_stack::{Checksums, Stack};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::{Problem, offload};
-use std::collections::BTreeMap;
 
 /// Bytes of a frame: an Ethernet frame of 1500 bytes with two tags, and room to spare.
 const FRAME_BYTES: u32 = 2048;
@@ -148,14 +148,14 @@ pub(super) fn build(
     ways.tell_anew();
     let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface, before);
-    let (owners, entries) = (Vec::new(), BTreeMap::new());
+    let (owners, rules) = (Vec::new(), Rules::default());
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
     let room = Room::of_frames(link.facts().frames, link.fill_target());
     let long_room = Room::of_frames(link.long_frames(), 0);
     let (lost, rooms) = (None, Rooms { short: room, long: long_room });
-    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, rooms, owners, entries, lost };
+    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, rooms, owners, rules, lost };
     Ok((fast, heart, counters))
 }
 

@@ -56,16 +56,20 @@ impl Engine {
         }
     }
 
-    /// Addresses have come or gone: what was with the kernel because its address was none of ours is tried again.
-    pub(super) fn try_again(&mut self) {
-        let was_not_ours = |reason: Reason| reason == Reason::LoopbackOrLocal;
-        let sockets = self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_some_and(was_not_ours));
-        let places: Vec<usize> = sockets.map(|(place, _)| place).collect();
-        for place in places {
-            self.accelerate(place);
-            self.steer_groups(place);
+    /// What is with the kernel for a reason that `is_over` is tried again: addresses have come or gone, or control is back.
+    pub(super) fn try_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+        let (mut whole, mut groups) = (Vec::new(), Vec::new());
+        for (place, socket) in self.sockets.iter_mut() {
+            if socket.detour.is_some_and(&is_over) {
+                whole.push(place);
+            }
+            if socket.groups.iter().any(|joined| joined.steered.is_err_and(&is_over)) {
+                groups.push(place);
+            }
         }
-        self.tcp().listen_again(was_not_ours);
+        whole.into_iter().for_each(|place| self.accelerate(place));
+        groups.into_iter().for_each(|place| self.steer_groups(place));
+        self.tcp().listen_again(is_over);
         self.count_sockets();
     }
 

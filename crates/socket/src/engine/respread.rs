@@ -2,6 +2,7 @@
 //! and what is again comes back to it.
 
 use super::Engine;
+use super::rules::give_back;
 use crate::reason::Reason;
 use sidestep_plane::message::Protocol;
 use sidestep_plane::rss::Spread;
@@ -28,11 +29,7 @@ impl Engine {
             if fast.queues.receives(Protocol::Udp, peer, socket.local) {
                 continue;
             }
-            for entry in std::mem::take(&mut socket.entries) {
-                if let (true, Some(keeper)) = (fast.needs_no_more(entry), &*keeper) {
-                    keeper.unsteer_later(entry);
-                }
-            }
+            give_back(&mut fast.rules, keeper.as_ref(), socket);
             socket.detour = Some(Reason::QueueElsewhere);
             places.push(place);
         }

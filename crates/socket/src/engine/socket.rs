@@ -54,7 +54,7 @@ pub(super) struct Joined {
     pub(super) group: IpAddr,
     pub(super) interface: u32,
     pub(super) source: Option<IpAddr>,
-    /// The rule of steering, or why there is none.
+    /// The rule of steering, which control may not have answered yet, or why there is none.
     pub(super) steered: Result<Entry, Reason>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Socket {
     pub(super) options: UdpOptions,
     /// Its number in the stack, while something of its traffic is to go past the kernel.
     pub(super) id: Option<SocketId>,
-    /// Why what is sent to its address goes by the kernel; `None` where it is steered.
+    /// Why what is sent to its address goes by the kernel; `None` where it is steered, or control was asked to.
     pub(super) detour: Option<Reason>,
     pub(super) entries: Vec<Entry>,
     pub(super) groups: Vec<Joined>,
@@ -78,6 +78,13 @@ pub(super) struct Socket {
     pub(super) is_twin_watched: bool,
     pub(super) error: Option<i32>,
     pub(super) statistics: Statistics,
+}
+
+impl Socket {
+    /// The rules that bring it something, or were asked for.
+    pub(super) fn rules(&self) -> impl Iterator<Item = Entry> {
+        self.entries.iter().copied().chain(self.groups.iter().filter_map(|joined| joined.steered.ok()))
+    }
 }
 
 /// All of them.

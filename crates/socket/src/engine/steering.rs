@@ -1,5 +1,6 @@
-//! Sockets: bind, connect, close, and what is steered for them.
+//! Sockets: bind, connect, close, and what is to be steered for them.
 
+use super::rules::give_back;
 use super::share::QUEUE_MAX;
 use super::socket::{Handle, Socket, Statistics};
 use super::{Engine, Fast};
@@ -23,7 +24,8 @@ const PORT_TRIES: usize = 256;
 
 impl Engine {
     /// Binds a UDP socket. The kernel decides whether it may, and gives the port where `address` has none; a group's address
-    /// is allowed, too.
+    /// is allowed, too. Control is waited for a little (40 ms); if it has not answered by then, datagrams come by the kernel
+    /// ([`Reason::Opening`]), and past it as soon as it has, while the engine is polled.
     pub fn bind(&mut self, address: SocketAddr, options: &UdpOptions) -> Result<Handle, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot bind UDP {address}"), why);
         if !self.guard.is_same_process() {
@@ -99,12 +101,13 @@ impl Engine {
         let handle = self.sockets.insert(socket).ok_or_else(|| failed(&"the engine has as many sockets as it may"))?;
         let place = self.sockets.place(handle).map_err(|error| failed(&error))?;
         self.accelerate(place);
+        self.await_control(place);
         self.count_sockets();
         Ok(handle)
     }
 
     /// Fixes the peer: from now on only its datagrams are received, and [`Engine::send`] sends to it. ICMP errors about it
-    /// are told by [`Engine::take_error`].
+    /// are told by [`Engine::take_error`]. Control is waited for as in [`Engine::bind`].
     pub fn connect(&mut self, handle: Handle, peer: SocketAddr) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
         let place = self.place(handle).map_err(|error| failed(&error))?;
@@ -118,6 +121,7 @@ impl Engine {
             socket.flows.clear();
         }
         self.accelerate(place);
+        self.await_control(place);
         connected.map_err(|error| {
             failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
         })?;
@@ -152,12 +156,16 @@ impl Engine {
         self.sockets.at(place).map(|socket| socket.local).ok_or(Error::NotOpen)
     }
 
-    /// Which way the socket's traffic goes: both directions, where it is connected; what it receives, where it is not.
+    /// Which way the socket's traffic goes: both directions, where it is connected; what it receives, where it is not. Until
+    /// control has answered it is [`Reason::Opening`].
     pub fn path(&mut self, handle: Handle) -> Result<Path, Error> {
         let place = self.place(handle)?;
         let best = self.best_path();
-        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        let Self { sockets, fast, .. } = self;
+        let socket = sockets.at(place).ok_or(Error::NotOpen)?;
         let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
+        let is_asked = fast.as_ref().is_some_and(|fast| socket.rules().any(|entry| fast.rules.is_asked(entry)));
+        let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
         match (best, detour, socket.peer) {
             (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
             (best, None, Some(peer)) => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
@@ -199,7 +207,7 @@ impl Engine {
         Ok(error)
     }
 
-    /// Steers what is sent to a socket, and gives it a place in the stack.
+    /// Asks control to steer what is sent to a socket, and gives it a place in the stack; waits for nothing.
     pub(super) fn accelerate(&mut self, place: usize) {
         let best = self.best_path();
         let detour = match best {
@@ -217,50 +225,26 @@ impl Engine {
         let entries = wanted(fast, socket)?;
         enter(fast, socket, place)?;
         for entry in entries {
-            if let Err(reason) = self.steer(place, entry) {
-                self.withdraw(place);
+            let asked = self.steer(place, entry);
+            let Self { sockets, fast: Some(fast), keeper, .. } = self else { return Err(Reason::Revoked) };
+            let Some(socket) = sockets.at(place) else { return Err(Reason::Revoked) };
+            if let Err(reason) = asked {
+                give_back(&mut fast.rules, keeper.as_ref(), socket);
                 return Err(reason);
             }
-            self.sockets.at(place).into_iter().for_each(|socket| socket.entries.push(entry));
+            socket.entries.push(entry);
         }
         Ok(())
-    }
-
-    /// Adds one rule, unless another socket of ours has it already.
-    pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
-        let Self { sockets, fast, keeper, .. } = self;
-        let (Some(fast), Some(keeper), Some(socket)) = (fast.as_mut(), keeper.as_ref(), sockets.at(place)) else {
-            return Err(Reason::Revoked);
-        };
-        if let Some(count) = fast.entries.get_mut(&entry) {
-            *count += 1;
-            return Ok(());
-        }
-        let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
-        keeper.steer(entry, twin)?;
-        fast.entries.insert(entry, 1);
-        Ok(())
-    }
-
-    /// Takes one rule away, unless another socket of ours needs it.
-    pub(super) fn unsteer(&mut self, entry: Entry) {
-        if self.fast.as_mut().is_some_and(|fast| fast.needs_no_more(entry)) {
-            // What control has lost it no longer holds.
-            let _ = self.keeper.as_ref().map(|keeper| keeper.unsteer(entry));
-        }
-    }
-
-    /// Gives what is sent to a socket's address back to the kernel.
-    fn withdraw(&mut self, place: usize) {
-        let entries = self.sockets.at(place).map(|socket| std::mem::take(&mut socket.entries)).unwrap_or_default();
-        entries.into_iter().for_each(|entry| self.unsteer(entry));
     }
 
     /// Has the thread beside us look after the kernel's socket, where most does not come by it.
     pub(super) fn watch(&mut self, place: usize) {
         let handle = self.sockets.handle(place);
-        let (Some(keeper), Some(socket)) = (&self.keeper, self.sockets.at(place)) else { return };
-        let is_fast = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
+        let Self { sockets, fast, keeper: Some(keeper), .. } = self else { return };
+        let Some(socket) = sockets.at(place) else { return };
+        let is_asked = |entry| fast.as_ref().is_some_and(|fast| fast.rules.is_asked(entry));
+        let is_steered = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
+        let is_fast = is_steered && !socket.rules().any(is_asked);
         if is_fast && !socket.is_twin_watched {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);
             socket.is_twin_watched = keeper.watch(twin, handle.number()).is_ok();
@@ -280,7 +264,10 @@ impl Engine {
     }
 
     pub(super) fn count_sockets(&mut self) {
-        let fast = self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_none()).count();
+        let Self { sockets, fast, .. } = self;
+        let is_asked = |entry: &Entry| fast.as_ref().is_some_and(|fast| fast.rules.is_asked(*entry));
+        let is_fast = |socket: &Socket| socket.detour.is_none() && !socket.entries.iter().any(is_asked);
+        let fast = sockets.iter_mut().filter(|(_, socket)| is_fast(socket)).count();
         self.counters.set(Counter::Sockets, self.sockets.len() as u64);
         self.counters.set(Counter::SocketsAccelerated, fast as u64);
     }
@@ -291,19 +278,6 @@ impl Engine {
             (Place::Frame(_), None) => {}
             (Place::Buffer(number), _) => self.buffers.give(number),
         }
-    }
-}
-
-impl Fast {
-    /// A socket has no use for this rule any more; whether none has.
-    pub(super) fn needs_no_more(&mut self, entry: Entry) -> bool {
-        let Some(count) = self.entries.get_mut(&entry) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            self.entries.remove(&entry);
-        }
-        is_last
     }
 }
 

@@ -6,7 +6,7 @@ use crate::tcp::{Readiness, TcpError, TcpStream};
 use crate::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
 use sidestep_control::permit::Permit;
 use sidestep_plane::client::Client;
-use sidestep_plane::message::Protocol;
+use sidestep_plane::message::{Entry, Protocol};
 use sidestep_plane::place;
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::{Host, Lab};
@@ -39,12 +39,19 @@ fn command(host: &Host, program: &str, words: &str) {
 
 /// Two hosts, one with a control plane and an engine that has the first of its two queues.
 fn with_engine(test: impl FnOnce(&Host, &Host, &mut Engine)) {
+    with_first_queue_of(2, test);
+}
+
+/// The same of so many queues.
+fn with_first_queue_of(queues: u32, test: impl FnOnce(&Host, &Host, &mut Engine)) {
     if !sidestep_sys::process::is_root() {
         return eprintln!("skipped: needs root");
     }
-    let lab = Lab::up(&sidestep_testkit::Options { queues: 2, ..Default::default() }).unwrap();
+    let lab = Lab::up(&sidestep_testkit::Options { queues, ..Default::default() }).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    command(b, "ethtool", "-L lab0 tx 1");
+    if queues > 1 {
+        command(b, "ethtool", "-L lab0 tx 1");
+    }
     let stop = AtomicBool::new(false);
     let serve = || {
         a.enter().unwrap();
@@ -57,11 +64,15 @@ fn with_engine(test: impl FnOnce(&Host, &Host, &mut Engine)) {
         let control = scope.spawn(serve);
         let path = a.within(place::socket).unwrap();
         wait("a control plane", || Client::connect_to(&path, "test").and_then(Client::bye).ok());
-        let queues = Queues::These(vec![0]);
-        let options = EngineOptions { queues, ring_entries: 512, frames: 1024, ..EngineOptions::on(&a.interface) };
+        let options = EngineOptions {
+            queues: Queues::These(vec![0]),
+            ring_entries: 512,
+            frames: 1024,
+            ..EngineOptions::on(&a.interface)
+        };
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut engine = a.within(|| Engine::open(&options)).unwrap();
-            assert_eq!((engine.refusal(), engine.has_every_queue()), (None, false));
+            assert_eq!((engine.refusal(), engine.has_every_queue()), (None, queues == 1));
             test(a, b, &mut engine);
         }));
         stop.store(true, Ordering::Relaxed);
@@ -160,7 +171,12 @@ fn what_comes_by_other_queues_ends_or_goes_back_by_name_and_returns() {
         let (by_kernel, _peer) = pair(a, engine, &server);
         assert_eq!(engine.tcp().path(by_kernel).unwrap(), ELSEWHERE);
         spread(engine, &[0]);
-        assert!(engine.path(datagrams).unwrap().is_accelerated() && !heard(engine));
+        assert_eq!(engine.path(datagrams).unwrap(), Path::Kernel(Reason::Opening), "nothing is waited for");
+        wait("control's answer", || {
+            engine.poll().unwrap();
+            engine.path(datagrams).unwrap().is_accelerated().then_some(())
+        });
+        assert!(!heard(engine));
         let (stream, _peer) = pair(a, engine, &server);
         assert!(engine.tcp().path(stream).unwrap().is_accelerated());
         assert_eq!(engine.tcp().path(by_kernel).unwrap(), ELSEWHERE, "it stays what it is");
@@ -201,5 +217,43 @@ fn a_connection_that_is_not_answered_yet_begins_again() {
         let is_ours = fast.queues.receives(Protocol::Tcp, there, named);
         assert_eq!(engine.tcp().path(asking[16]).unwrap().is_accelerated(), is_ours);
         drop(first);
+    });
+}
+
+/// Control has taken the rule of a listener back: it is asked for one for each connection, and nothing waits for its answers.
+#[test]
+fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
+    with_first_queue_of(1, |a, b, engine| {
+        let at = SocketAddr::new(a.ipv4.into(), 7000);
+        let options = engine.tcp().defaults();
+        let listener = a.within(|| engine.tcp().listen(at, 16, options)).unwrap();
+        assert!(engine.tcp().listener_path(listener).unwrap().is_accelerated());
+        let there = b.clone();
+        let connecting =
+            std::thread::spawn(move || there.within(|| Ok(std::net::TcpStream::connect(at).unwrap())).unwrap());
+        let stream = wait("a connection", || {
+            engine.poll().unwrap();
+            engine.tcp().accept(listener).unwrap()
+        });
+        let mut peer = connecting.join().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let flow = Entry::Flow { protocol: Protocol::Tcp, local: at, remote: peer.local_addr().unwrap(), vlan: None };
+        let is_asked = |engine: &Engine| engine.fast.as_ref().unwrap().rules.is_asked(flow);
+        engine.go_without(Entry::Listener { protocol: Protocol::Tcp, local: at, vlan: None }, Reason::Refused);
+        assert!(is_asked(engine));
+        assert_eq!(engine.tcp().listener_path(listener).unwrap(), Path::Kernel(Reason::Refused));
+        wait("control's answer", || {
+            engine.poll().unwrap();
+            (!is_asked(engine)).then_some(())
+        });
+        assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+        assert_eq!(engine.tcp().send(stream, b"still"), Ok(5));
+        wait("its bytes", || {
+            engine.poll().unwrap();
+            peer.read(&mut [0; 8]).ok()
+        });
+        // As where it is refused.
+        engine.go_without(flow, Reason::Taken);
+        assert_eq!(engine.tcp().read(stream, &mut [0; 8]), Err(TcpError::Lost(Reason::Taken)));
     });
 }

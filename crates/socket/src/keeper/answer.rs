@@ -45,7 +45,7 @@ pub(crate) struct Answer(Arc<Shared>);
 pub(crate) struct Question(Arc<Shared>);
 
 /// Both ends of a question.
-pub(super) fn question() -> (Question, Answer) {
+pub(crate) fn question() -> (Question, Answer) {
     let shared = Arc::new(Shared::default());
     (Question(Arc::clone(&shared)), Answer(shared))
 }
@@ -99,7 +99,7 @@ impl Question {
     }
 
     /// Answers; false when nobody waits any more.
-    pub(super) fn answer(self, answer: Result<(), Reason>) -> bool {
+    pub(crate) fn answer(self, answer: Result<(), Reason>) -> bool {
         let mut state = self.0.lock();
         let is_wanted = state.is_wanted();
         if is_wanted {

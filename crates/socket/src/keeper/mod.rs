@@ -9,7 +9,7 @@ mod spread;
 mod tests;
 mod thread;
 
-pub(crate) use answer::{Answer, Question};
+pub(crate) use answer::{Answer, Question, question};
 #[cfg(test)]
 pub(crate) use fake::{facts, spread_over};
 pub(crate) use spread::spread_of;
@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the owner waits for control to steer something, at set-up. Control's own client waits ten seconds.
+/// How long the owner waits for control where it asks to: to listen, and to end that. Control's own client waits ten seconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(11);
 
 /// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
@@ -161,24 +161,26 @@ impl Keeper {
 
     /// Sends traffic to the stack; waits for control.
     pub(crate) fn steer(&self, entry: Entry, twin: OwnedFd) -> Result<(), Reason> {
-        self.ask(|question| Command::Steer(entry, twin, question))
+        self.begin_to_steer(entry, twin).wait(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
     }
 
     /// The same; the answer comes later. Dropped, the rule is taken back as soon as it stands.
     pub(crate) fn begin_to_steer(&self, entry: Entry, twin: OwnedFd) -> Answer {
-        let (question, answer) = answer::question();
+        let (question, answer) = question();
         self.tell(Command::Steer(entry, twin, question));
         answer
     }
 
-    /// Gives traffic back; waits for control, so that the port is free afterwards.
-    pub(crate) fn unsteer(&self, entry: Entry) -> Result<(), Reason> {
-        self.ask(|question| Command::Unsteer(entry, question))
+    /// Gives traffic back; when the answer comes the port is free.
+    pub(crate) fn begin_to_unsteer(&self, entry: Entry) -> Answer {
+        let (question, answer) = question();
+        self.tell(Command::Unsteer(entry, question));
+        answer
     }
 
     /// Gives traffic back; does not wait.
     pub(crate) fn unsteer_later(&self, entry: Entry) {
-        self.tell(Command::Unsteer(entry, answer::question().0));
+        drop(self.begin_to_unsteer(entry));
     }
 
     /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it.
@@ -232,12 +234,6 @@ impl Keeper {
         // A thread that has died takes no orders; the owner learns of it when it asks for something.
         let _ = self.commands.send(command);
         self.shared.wake();
-    }
-
-    fn ask(&self, command: impl FnOnce(Question) -> Command) -> Result<(), Reason> {
-        let (question, answer) = answer::question();
-        self.tell(command(question));
-        answer.wait(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Again {
     /// When they are tried again: CLOCK_MONOTONIC.
     at_ns: u64,
     pause_ns: u64,
+    /// Listeners are deaf until rules of their connections stand.
+    are_deaf: bool,
 }
 
 impl Again {
@@ -133,8 +135,8 @@ impl Tcp<'_> {
 }
 
 impl Tcp<'_> {
-    /// A rule of steering is no more. New connections come by the kernel; those that the rule of a listener has brought get
-    /// rules of their own; those without any have ended, as the kernel resets their peers.
+    /// A rule of steering is no more. New connections come by the kernel; for those that the rule of a listener has brought
+    /// control is asked for rules of their own; those without any have ended, as the kernel resets their peers.
     pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
         let listeners = self.engine.streams.listeners.iter_mut();
         let found = listeners.filter(|(_, listener)| listener.entry == Some(entry)).map(|(key, listener)| {
@@ -143,11 +145,9 @@ impl Tcp<'_> {
         });
         let found: Vec<_> = found.collect();
         for (handle, id) in found {
-            // All of them or none; of none all have ended.
-            let _ = self.steer_each(handle);
-            // Control has left it deaf: until now the kernel would have reset the peers of those connections.
+            self.ask_for_each(handle);
             if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
-                listener.twin.hear();
+                (listener.is_deaf, self.engine.streams.again.are_deaf) = (true, true);
             }
             if let Some(id) = id {
                 self.stop_stack(id);
@@ -156,6 +156,21 @@ impl Tcp<'_> {
             self.lose_streams(reason, |steered| steered.listener == Some(handle));
         }
         self.lose_streams(reason, |steered| steered.entry == Some(entry));
+    }
+
+    /// Control has left listeners deaf whose rule it took back: until their connections have rules of their own, or have ended, the
+    /// kernel would reset the peers.
+    fn hear_again(&mut self) {
+        let Engine { streams, fast, .. } = &mut *self.engine;
+        streams.again.are_deaf = false;
+        for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.is_deaf) {
+            let port = listener.local.port();
+            listener.is_deaf = fast.as_ref().is_some_and(|fast| fast.rules.are_asked_of_tcp(port));
+            if !listener.is_deaf {
+                listener.twin.hear();
+            }
+            streams.again.are_deaf |= listener.is_deaf;
+        }
     }
 
     /// Ends streams by their rules.
@@ -191,6 +206,9 @@ impl Engine {
         if again.at_ns != 0 && now_ns >= again.at_ns {
             again.at_ns = 0;
             self.tcp().listen_again(|reason| reason == Reason::KernelConnections);
+        }
+        if self.streams.again.are_deaf {
+            self.tcp().hear_again();
         }
         if self.streams.again.asked != 0 {
             let asked = self.streams.listeners.iter_mut().filter(|(_, listener)| listener.pending.is_some());

@@ -40,6 +40,7 @@ impl Tcp<'_> {
             let before = std::mem::replace(&mut stream.way, Way::Lost(Reason::QueueElsewhere));
             let steered = if let Way::Fast { steered, .. } = before { steered } else { None };
             let rule = steered.as_ref().and_then(|steered| steered.entry);
+            rule.into_iter().for_each(|entry| fast.rules.give_up(entry));
             if let Some(keeper) = &*keeper {
                 rule.into_iter().for_each(|entry| keeper.unsteer_later(entry));
                 keeper.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());

@@ -83,6 +83,7 @@ impl Engine {
             let over = streams.lingering.swap_remove(streams.looked_at);
             streams.released.note(over.steered.flow.local().port());
             if let (Some(entry), Some(keeper)) = (over.steered.entry, keeper.as_ref()) {
+                fast.rules.give_up(entry);
                 keeper.unsteer_later(entry);
             }
         }

@@ -1,9 +1,10 @@
 //! Connections from elsewhere.
 
 use super::again::Pending;
-use super::table::{Lingering, Listener, Steered, Stream, TcpListener, TcpStream, Way};
+use super::table::{Listener, Steered, Stream, TcpListener, TcpStream, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, failed};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::keeper::ANSWER_WAIT;
 use crate::reason::{Path, Reason};
@@ -89,6 +90,7 @@ impl Tcp<'_> {
             entry,
             detour,
             pending,
+            is_deaf: false,
             is_twin_ready,
             is_twin_watched,
         };
@@ -269,15 +271,8 @@ impl Tcp<'_> {
     }
 
     /// Gives each connection of a listener a rule of its own; all of them, or none.
-    pub(super) fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
-        let streams = &mut self.engine.streams;
-        let accepted = streams.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
-            Way::Fast { steered, .. } => steered.as_mut(),
-            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
-        });
-        let closed = streams.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
-        let mut all: Vec<&mut Steered> =
-            accepted.chain(closed).filter(|steered| steered.listener == Some(handle)).collect();
+    fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
+        let mut all = self.engine.streams.brought_by(handle);
         let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
         for done in 0..all.len() {
             let proof = all[done].twin.duplicate().map_err(|_| Reason::Refused);
@@ -290,5 +285,17 @@ impl Tcp<'_> {
             (steered.entry, steered.listener) = (Some(steered.flow), None);
         }
         Ok(())
+    }
+
+    /// Asks for a rule for each connection of a listener that has none any more; waits for nothing. One that gets none ends when
+    /// control has said so.
+    pub(super) fn ask_for_each(&mut self, handle: TcpListener) {
+        let Engine { streams, fast: Some(fast), keeper: Some(keeper), .. } = &mut *self.engine else { return };
+        for steered in streams.brought_by(handle) {
+            // Without a proof it stays one of the listener's, and ends with those.
+            let Ok(proof) = steered.twin.duplicate() else { continue };
+            fast.rules.expect(steered.flow, keeper.begin_to_steer(steered.flow, proof));
+            (steered.entry, steered.listener) = (Some(steered.flow), None);
+        }
     }
 }

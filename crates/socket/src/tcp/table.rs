@@ -105,6 +105,8 @@ pub(super) struct Listener {
     pub(super) detour: Option<Reason>,
     /// Control has been asked for the rule.
     pub(super) pending: Option<Pending>,
+    /// Control took its rule back, and its connections have none of their own yet.
+    pub(super) is_deaf: bool,
     /// Whether the kernel may have a connection.
     pub(super) is_twin_ready: bool,
     /// Whether the thread beside us tells when it has; else every accept looks.
@@ -202,6 +204,16 @@ impl Streams {
         }
     }
 
+    /// The connections that the rule of a listener brings, those that were closed, too.
+    pub(super) fn brought_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
+        let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
+            Way::Fast { steered, .. } => steered.as_mut(),
+            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
+        });
+        let closed = self.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
+        accepted.chain(closed).filter(|steered| steered.listener == Some(listener)).collect()
+    }
+
     /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
     /// again, which tells peers that still send.
     pub(crate) fn lose(&mut self, reason: Reason) {
@@ -212,6 +224,9 @@ impl Streams {
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
             listener.pending = None;
+            if std::mem::take(&mut listener.is_deaf) {
+                listener.twin.hear();
+            }
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }
         for (key, stream) in self.streams.iter_mut() {

@@ -1,7 +1,7 @@
 //! Every queue is ours: whatever Linux chooses, it comes here.
 
 use crate::peer::{accept, ask, connect, kernel_connect, kernel_listen, listen, poll_until, receive as receive_stream};
-use crate::support::{Control, address, bind, heard, kernel, message, receive, wait};
+use crate::support::{Control, address, bind, heard, join_group, kernel, message, receive, settled, wait};
 use crate::{engine, lab, told};
 use sidestep_socket::{Engine, Queues, UdpOptions};
 use sidestep_testkit::Host;
@@ -102,7 +102,7 @@ fn datagrams_of_pairs(a: &Host, b: &Host, engine: &mut Engine, is_v6: bool) {
         let peer = kernel(b, SocketAddr::new(address(b, is_v6), 0));
         let socket = bind(a, engine, SocketAddr::new(address(a, is_v6), 0));
         a.within(|| engine.connect(socket, peer.local_addr().unwrap())).unwrap();
-        assert!(engine.path(socket).unwrap().is_accelerated());
+        assert!(settled(engine, socket).is_accelerated());
         let sent = message(number as u32, 100);
         engine.send(socket, &sent).unwrap();
         let mut buffer = [0; 200];
@@ -119,7 +119,7 @@ fn datagrams_of_pairs(a: &Host, b: &Host, engine: &mut Engine, is_v6: bool) {
 fn datagrams_to_a_group(a: &Host, b: &Host, engine: &mut Engine, is_v6: bool) {
     let group: IpAddr = if is_v6 { "ff35::8000:7".parse().unwrap() } else { Ipv4Addr::new(232, 7, 7, 7).into() };
     let socket = a.within(|| engine.bind(SocketAddr::new(any(is_v6), 7002), &UdpOptions::default())).unwrap();
-    let path = a.within(|| engine.join(socket, group, 0, None)).unwrap();
+    let path = join_group(a, engine, socket, group, None);
     assert!(path.is_accelerated(), "{path}");
     for number in 0..COUNT {
         let sender = kernel(b, SocketAddr::new(address(b, is_v6), 0));

@@ -1,8 +1,8 @@
 //! Some queues are ours and some are not: nothing is steered that may come by another, and everybody is told.
 
 use crate::peer::{accept, ask, connect, kernel_connect, kernel_listen, listen, poll_until};
-use crate::roles::{Process, start_test};
-use crate::support::{Control, address, bind, heard, kernel, receive, wait};
+use crate::roles::{Process, start, start_test};
+use crate::support::{Control, address, bind, heard, join_group, kernel, receive, settled, wait, wait_for_control};
 use crate::{engine, lab, told};
 use sidestep_plane::message::Code;
 use sidestep_socket::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
@@ -40,7 +40,7 @@ fn works_by_the_kernel(a: &Host, b: &Host, engine: &mut Engine, port: u16) {
     }
     let group: IpAddr = Ipv4Addr::new(232, 7, 7, 7).into();
     let member = a.within(|| engine.bind(any(port + 1), &UdpOptions::default())).unwrap();
-    assert_eq!(a.within(|| engine.join(member, group, 0, None)).unwrap(), ELSEWHERE);
+    assert_eq!(join_group(a, engine, member, group, None), ELSEWHERE);
     kernel(b, any(0)).send_to(b"to all", SocketAddr::new(group, port + 1)).unwrap();
     let datagram = receive(engine, member);
     assert_eq!(engine.payload(&datagram), b"to all");
@@ -48,7 +48,7 @@ fn works_by_the_kernel(a: &Host, b: &Host, engine: &mut Engine, port: u16) {
     let peer = kernel(b, SocketAddr::new(address(b, false), 0));
     let pair = bind(a, engine, SocketAddr::new(address(a, false), 0));
     a.within(|| engine.connect(pair, peer.local_addr().unwrap())).unwrap();
-    assert_eq!(engine.path(pair).unwrap(), ELSEWHERE);
+    assert_eq!(settled(engine, pair), ELSEWHERE);
     engine.send(pair, b"of two").unwrap();
     let (len, from) = heard(engine, &peer, &mut [0; 64]);
     peer.send_to(b"of two", from).unwrap();
@@ -132,6 +132,33 @@ fn closed_and_opened_again_it_has_all_queues_again() {
             ask(&mut engine, stream, &mut peer, b"there and back");
         }
     }
+}
+
+/// What control refuses when set-up no longer waits is told by the same name, and the kernel has it all the time.
+#[test]
+fn a_refusal_that_comes_late_has_its_name() {
+    let Some(lab) = lab(2) else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let mut control = start(a, "control", None, None);
+    wait_for_control(a);
+    let mut engine = engine(a, Queues::These(vec![0]));
+    control.signal(libc::SIGSTOP);
+    let (any, group) = (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(232, 7, 7, 7).into());
+    let bound = a.within(|| engine.bind(SocketAddr::new(any, 7000), &UdpOptions::default())).unwrap();
+    let member = a.within(|| engine.bind(SocketAddr::new(any, 7001), &UdpOptions::default())).unwrap();
+    let path = a.within(|| engine.join(member, group, 0, None)).unwrap();
+    assert_eq!((path, engine.path(bound).unwrap()), (Path::Kernel(Reason::Opening), path));
+    control.signal(libc::SIGCONT);
+    for (socket, at) in [(bound, SocketAddr::new(address(a, false), 7000)), (member, SocketAddr::new(group, 7001))] {
+        kernel(b, SocketAddr::new(any, 0)).send_to(b"meanwhile", at).unwrap();
+        assert_eq!(settled(&mut engine, socket), ELSEWHERE);
+        let datagram = receive(&mut engine, socket);
+        assert!(datagram.by_kernel());
+        engine.release(datagram);
+    }
+    drop(engine);
+    control.kill();
+    a.within(sidestep_control::cleanup).unwrap();
 }
 
 /// No test of its own: the other process of the one below, which serves until it is killed.

@@ -20,6 +20,7 @@ mod pieces;
 mod pool;
 mod router;
 mod seldom;
+mod stopped;
 mod strangers;
 mod transfer;
 mod unread;

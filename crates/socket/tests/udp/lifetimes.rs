@@ -2,7 +2,9 @@
 
 use crate::adversity::{answer, ask, until_fast};
 use crate::roles::start;
-use crate::support::{Control, address, bind, child, engine, kernel, lab, receive, relink, wait, wait_for_control};
+use crate::support::{
+    Control, address, bind, child, engine, join_group, kernel, lab, receive, relink, wait, wait_for_control,
+};
 use sidestep_socket::{Reason, UdpOptions};
 use sidestep_testkit::lab::Side;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -44,7 +46,7 @@ fn sockets_and_groups_come_back_with_the_interface() {
     let at = SocketAddr::new(address(b, false), 7401);
     let socket = bind(b, &mut engine, at);
     let member = bind(b, &mut engine, "0.0.0.0:7402".parse().unwrap());
-    assert!(b.within(|| engine.join(member, GROUP, 0, None)).unwrap().is_accelerated());
+    assert!(join_group(b, &mut engine, member, GROUP, None).is_accelerated());
     let client = kernel(a, SocketAddr::new(address(a, false), 7403));
     until_fast(&mut engine, socket, &client, at);
     client.send_to(b"held", at).unwrap();

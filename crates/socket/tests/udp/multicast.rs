@@ -1,6 +1,6 @@
 //! Groups: joined by the kernel, received past it, from everyone and from one source.
 
-use crate::support::{Control, address, bind, engine, heard, ip, kernel, lab, message, receive, wait};
+use crate::support::{Control, address, bind, engine, heard, ip, join_group, kernel, lab, message, receive, wait};
 use sidestep_plane::client::Client;
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_testkit::lab::Side;
@@ -45,7 +45,7 @@ fn a_group_comes_past_the_kernel_from_everyone_or_from_one_source() {
         let sender = sender(a, is_v6);
         for source in [None, Some(address(a, is_v6))] {
             let socket = bind(b, &mut engine, SocketAddr::new(any(is_v6), 7100));
-            let path = b.within(|| engine.join(socket, group(is_v6), 0, source)).unwrap();
+            let path = join_group(b, &mut engine, socket, group(is_v6), source);
             assert!(path.is_accelerated(), "{path}");
             let to = SocketAddr::new(group(is_v6), 7100);
             for number in 0..100 {
@@ -80,7 +80,7 @@ fn every_member_of_one_program_gets_each_datagram() {
     let at = SocketAddr::new(any(false), 7102);
     let members: Vec<Handle> = (0..3).map(|_| b.within(|| engine.bind(at, &options)).unwrap()).collect();
     for member in &members {
-        assert!(b.within(|| engine.join(*member, group(false), 0, None)).unwrap().is_accelerated());
+        assert!(join_group(b, &mut engine, *member, group(false), None).is_accelerated());
     }
     let sender = sender(a, false);
     for number in 0..200 {
@@ -137,12 +137,10 @@ fn sources_are_joined_and_left_one_by_one() {
         for (step, change) in [0, 1, 2, 1, 0, 2, 0, 1, 0, 2, 0, 1].into_iter().cycle().take(60).enumerate() {
             joined[change] = !joined[change];
             let turn = match joined[change] {
-                true => b
-                    .within(|| engine.join(socket, to.ip(), 0, Some(sources[change])))
-                    .map(|path| path.is_accelerated()),
-                false => b.within(|| engine.leave(socket, to.ip(), 0, Some(sources[change]))).map(|()| true),
+                true => join_group(b, &mut engine, socket, to.ip(), Some(sources[change])).is_accelerated(),
+                false => b.within(|| engine.leave(socket, to.ip(), 0, Some(sources[change]))).is_ok(),
             };
-            assert!(turn.unwrap());
+            assert!(turn);
             for (number, sender) in senders.iter().enumerate() {
                 sender.send_to(&[step as u8, number as u8], to).unwrap();
             }
@@ -182,7 +180,7 @@ fn joining_and_leaving_leaves_nothing() {
         let before = (memberships(b), entries(b));
         for round in 0..150_u32 {
             let source = (round % 3 == 1).then(|| address(a, is_v6));
-            assert!(b.within(|| engine.join(socket, to.ip(), 0, source)).unwrap().is_accelerated());
+            assert!(join_group(b, &mut engine, socket, to.ip(), source).is_accelerated());
             if round % 2 == 0 {
                 let sent = message(round, 64);
                 sender.send_to(&sent, to).unwrap();

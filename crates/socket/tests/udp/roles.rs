@@ -1,6 +1,6 @@
 //! Other processes: this very test program, told by a variable what to be.
 
-use crate::support::WATCHDOG;
+use crate::support::{WATCHDOG, settled};
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
 use sidestep_socket::{Engine, EngineOptions, UdpOptions};
@@ -96,7 +96,7 @@ fn echo() {
     let options = EngineOptions { frames: 1024, ring_entries: 512, ..EngineOptions::on("lab0") };
     let mut engine = Engine::open(&options).unwrap();
     let socket = engine.bind(at, &UdpOptions::default()).unwrap();
-    println!("path {:?} {}", engine.path(socket).unwrap(), std::process::id());
+    println!("path {:?} {}", settled(&mut engine, socket), std::process::id());
     loop {
         match engine.receive(socket).unwrap() {
             Some(datagram) => _ = engine.reply(socket, datagram),

@@ -1,7 +1,7 @@
 //! The hot loop makes no system call: a filter (seccomp(2)) kills the process at the first one of the owner's thread.
 
 use crate::roles::{AT, Process, ROLE, start_test};
-use crate::support::{Control, address, kernel, lab};
+use crate::support::{Control, address, kernel, lab, settled};
 use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, UdpOptions};
 use sidestep_testkit::Host;
 use sidestep_testkit::lab::Side;
@@ -74,7 +74,7 @@ fn listen(at: SocketAddr) {
     let options = EngineOptions { frames: 1024, ring_entries: 512, ..EngineOptions::on("lab0") };
     let mut engine = Engine::open(&options).unwrap();
     let socket = engine.bind(at, &UdpOptions::default()).unwrap();
-    println!("path {:?}", engine.path(socket).unwrap());
+    println!("path {:?}", settled(&mut engine, socket));
     // The first look at the kernel's socket is over, and memory has been touched.
     (0..100).for_each(|_| drop_next(&mut engine, socket));
     allow_nothing();

@@ -5,7 +5,7 @@ use sidestep_control::{Options, run};
 use sidestep_link::frame::xdp::{Idle, Kick};
 use sidestep_plane::client::Client;
 use sidestep_plane::place;
-use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, UdpOptions};
+use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::process::is_root;
 use sidestep_testkit::{Host, Lab};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -103,7 +103,33 @@ pub(crate) fn set_mtu(host: &Host, mtu: u32) {
 
 /// A socket of an engine, bound on its host.
 pub(crate) fn bind(host: &Host, engine: &mut Engine, address: SocketAddr) -> Handle {
-    host.within(|| engine.bind(address, &UdpOptions::default())).expect("the port is free")
+    let socket = host.within(|| engine.bind(address, &UdpOptions::default())).expect("the port is free");
+    settled(engine, socket);
+    socket
+}
+
+/// Joins a group on the engine's interface; which way its datagrams come.
+pub(crate) fn join_group(
+    host: &Host,
+    engine: &mut Engine,
+    socket: Handle,
+    group: IpAddr,
+    source: Option<IpAddr>,
+) -> Path {
+    host.within(|| engine.join(socket, group, 0, source)).expect("the kernel joins");
+    settled(engine, socket)
+}
+
+/// Which way a socket goes, once control has answered: on a busy machine it may take longer than set-up waits.
+pub(crate) fn settled(engine: &mut Engine, socket: Handle) -> Path {
+    wait("control's answer", || {
+        let path = engine.path(socket).expect("it is open");
+        if path != Path::Kernel(Reason::Opening) {
+            return Some(path);
+        }
+        engine.poll().expect("it is ours");
+        None
+    })
 }
 
 /// A kernel socket on a host; reading gives up after the watchdog.

@@ -1,0 +1,301 @@
+//! Rules of steering: control is asked for them, and its answers are taken when they come.
+//!
+//! Control answers in well under a millisecond, but it may be stopped, or be busy. A call that sets a socket up waits a little,
+//! so that as a rule its traffic is steered when it returns; nothing that is done in the owner's turns waits at all. What is not
+//! answered yet is settled in later turns. Until then the stack knows the socket already, and the kernel's socket is looked at in
+//! each receive: whichever way a datagram comes, it comes once.
+
+use super::Engine;
+use super::socket::Socket;
+use crate::keeper::{Answer, Keeper};
+use crate::reason::Reason;
+use sidestep_plane::message::{Entry, Protocol};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+/// How long a call waits for control's answer: below the 50 ms of silence after which an engine's datagrams may be the kernel's.
+const SETUP_WAIT: Duration = Duration::from_millis(40);
+
+/// After a wait in vain no call waits for so long: sockets are set up one after the other.
+const NO_WAIT: Duration = Duration::from_secs(1);
+
+/// Answers looked for in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
+const LOOKS_PER_TURN: usize = 32;
+
+type Answered = (Entry, Result<(), Reason>);
+
+/// The rules of an engine's datagram sockets, and those of streams that control has not answered yet.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    /// What is steered here, or asked for, and for how many sockets.
+    users: BTreeMap<Entry, u32>,
+    /// What control has not answered yet.
+    asked: BTreeMap<Entry, Answer>,
+    /// The last one that was looked at, if the round is not over.
+    looked_at: Option<Entry>,
+    /// No call waits before.
+    wait_from: Option<Instant>,
+}
+
+impl Rules {
+    /// Control was asked for a rule.
+    pub(crate) fn expect(&mut self, entry: Entry, answer: Answer) {
+        self.asked.insert(entry, answer);
+    }
+
+    /// Whether control has not answered yet.
+    pub(super) fn is_asked(&self, entry: Entry) -> bool {
+        self.asked.contains_key(&entry)
+    }
+
+    /// Whether rules of connections upon a port are not answered yet.
+    pub(crate) fn are_asked_of_tcp(&self, port: u16) -> bool {
+        self.asked.keys().any(|entry| entry.protocol() == Protocol::Tcp && entry.local().port() == port)
+    }
+
+    /// Wants no answer any more: a rule that stands is to be taken back.
+    pub(crate) fn give_up(&mut self, entry: Entry) {
+        self.asked.remove(&entry);
+    }
+
+    /// A socket has no use for this rule any more; whether none has.
+    fn needs_no_more(&mut self, entry: Entry) -> bool {
+        let Some(count) = self.users.get_mut(&entry) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.forget(entry);
+        }
+        is_last
+    }
+
+    fn forget(&mut self, entry: Entry) {
+        self.users.remove(&entry);
+        self.asked.remove(&entry);
+    }
+
+    /// How long the next call waits.
+    fn patience(&self) -> Duration {
+        match self.wait_from {
+            Some(at) if Instant::now() < at => Duration::ZERO,
+            _ => SETUP_WAIT,
+        }
+    }
+
+    fn note_wait(&mut self, is_answered: bool) {
+        self.wait_from = (!is_answered).then(|| Instant::now() + NO_WAIT);
+    }
+
+    /// Waits a little for the answers to these.
+    fn wait_for(&mut self, entries: &[Entry]) -> Vec<Answered> {
+        let deadline = Instant::now() + self.patience();
+        let mut all = Vec::new();
+        for entry in entries {
+            let Some(answer) = self.asked.get(entry) else { continue };
+            let answered = answer.wait(deadline.saturating_duration_since(Instant::now()));
+            self.note_wait(answered.is_some());
+            if let Some(answered) = answered {
+                self.asked.remove(entry);
+                all.push((*entry, answered));
+            }
+        }
+        all
+    }
+
+    /// Waits a little until control has taken rules back, so that their ports are free.
+    fn wait_for_end(&mut self, answers: &[Answer]) {
+        let deadline = Instant::now() + self.patience();
+        for answer in answers {
+            let answered = answer.wait(deadline.saturating_duration_since(Instant::now()));
+            self.note_wait(answered.is_some());
+        }
+    }
+
+    /// Answers that have come, found in so many looks: the next round of them goes on from there.
+    fn answered(&mut self, looks: usize) -> Vec<Answered> {
+        let from = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut all, mut last) = (Vec::new(), None);
+        for (number, (entry, answer)) in self.asked.range((from, Bound::Unbounded)).take(looks).enumerate() {
+            last = Some(*entry).filter(|_| number + 1 == looks);
+            all.extend(answer.take().map(|answered| (*entry, answered)));
+        }
+        self.looked_at = last;
+        for (entry, _) in &all {
+            self.asked.remove(entry);
+            self.wait_from = None;
+        }
+        all
+    }
+
+    /// The stack is no more.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Gives back what is sent to a socket's own address; waits for nothing.
+pub(super) fn give_back(rules: &mut Rules, keeper: Option<&Keeper>, socket: &mut Socket) -> Vec<Answer> {
+    let mut entries = std::mem::take(&mut socket.entries);
+    entries.retain(|entry| rules.needs_no_more(*entry));
+    // What control has lost it no longer holds.
+    entries.into_iter().filter_map(|entry| Some(keeper?.begin_to_unsteer(entry))).collect()
+}
+
+impl Engine {
+    /// Asks for a rule, unless another socket of ours has it, or has asked for it. The answer is taken later.
+    pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
+        let Self { sockets, fast, keeper, .. } = self;
+        let (Some(fast), Some(keeper), Some(socket)) = (fast.as_mut(), keeper.as_ref(), sockets.at(place)) else {
+            return Err(Reason::Revoked);
+        };
+        if let Some(count) = fast.rules.users.get_mut(&entry) {
+            *count += 1;
+            return Ok(());
+        }
+        let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
+        fast.rules.expect(entry, keeper.begin_to_steer(entry, twin));
+        fast.rules.users.insert(entry, 1);
+        Ok(())
+    }
+
+    /// Waits a little for what was asked for a socket.
+    pub(super) fn await_control(&mut self, place: usize) {
+        let Self { sockets, fast: Some(fast), .. } = self else { return };
+        let Some(socket) = sockets.at(place) else { return };
+        let entries: Vec<Entry> = socket.rules().collect();
+        let answered = fast.rules.wait_for(&entries);
+        self.settle(answered);
+    }
+
+    /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
+    pub(super) fn unsteer(&mut self, entry: Entry) {
+        let Self { fast: Some(fast), keeper: Some(keeper), .. } = self else { return };
+        if fast.rules.needs_no_more(entry) {
+            fast.rules.wait_for_end(&[keeper.begin_to_unsteer(entry)]);
+        }
+    }
+
+    /// Gives what is sent to a socket's address back to the kernel; waits a little for its end.
+    pub(super) fn withdraw(&mut self, place: usize) {
+        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        let Some(socket) = sockets.at(place) else { return };
+        let answers = give_back(&mut fast.rules, keeper.as_ref(), socket);
+        fast.rules.wait_for_end(&answers);
+    }
+
+    /// Goes on with what control was asked for.
+    pub(super) fn tidy_rules(&mut self) {
+        if let Some(fast) = self.fast.as_mut().filter(|fast| !fast.rules.asked.is_empty()) {
+            let answered = fast.rules.answered(LOOKS_PER_TURN);
+            self.settle(answered);
+        }
+    }
+
+    /// Takes note of all answers that came before some news: what was refused for what the news change is tried again.
+    pub(super) fn settle_all(&mut self) {
+        let Some(fast) = &mut self.fast else { return };
+        fast.rules.looked_at = None;
+        let answered = fast.rules.answered(usize::MAX);
+        self.settle(answered);
+    }
+
+    /// Takes note of what control has answered.
+    fn settle(&mut self, answered: Vec<Answered>) {
+        if answered.is_empty() {
+            return;
+        }
+        for (entry, answer) in answered {
+            if let Err(reason) = answer {
+                self.go_without(entry, reason);
+            }
+        }
+        let unwatched =
+            self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_none() && !socket.is_twin_watched);
+        let places: Vec<usize> = unwatched.map(|(place, _)| place).collect();
+        places.into_iter().for_each(|place| self.watch(place));
+        self.count_sockets();
+    }
+
+    /// What this rule brought, or was to bring, comes by the kernel from now on.
+    pub(super) fn go_without(&mut self, entry: Entry, reason: Reason) {
+        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        fast.rules.forget(entry);
+        let (mut whole, mut in_part) = (Vec::new(), Vec::new());
+        for (place, socket) in sockets.iter_mut() {
+            if socket.entries.contains(&entry) {
+                // All of its rules or none.
+                give_back(&mut fast.rules, keeper.as_ref(), socket);
+                socket.detour = Some(reason);
+                whole.push(place);
+            }
+            let port = socket.local.port();
+            for joined in socket.groups.iter_mut().filter(|joined| joined.steered == Ok(entry)) {
+                let reason = if reason == Reason::Taken { Reason::GroupTaken } else { reason };
+                joined.steered = Err(reason);
+                in_part.push(place);
+                keeper.iter().for_each(|keeper| keeper.report(format!("udp {}:{port}", joined.group), reason.code()));
+            }
+        }
+        self.tcp().go_without(entry, reason);
+        for place in in_part {
+            self.watch(place);
+        }
+        for place in whole {
+            self.watch(place);
+            self.report(place);
+        }
+        self.count_sockets();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::{Question, question};
+
+    fn entry(port: u16) -> Entry {
+        Entry::Listener { protocol: Protocol::Udp, local: ([198, 18, 0, 1], port).into(), vlan: None }
+    }
+
+    fn ask(rules: &mut Rules, port: u16) -> Question {
+        let (question, answer) = question();
+        rules.expect(entry(port), answer);
+        rules.users.insert(entry(port), 1);
+        question
+    }
+
+    #[test]
+    fn every_answer_is_found_however_many_are_to_come() {
+        let mut rules = Rules::default();
+        let mut open: Vec<Question> = (0..100).map(|port| ask(&mut rules, port)).collect();
+        assert!((0..8).all(|_| rules.answered(LOOKS_PER_TURN).is_empty()));
+        open.drain(60..).for_each(|question| assert!(question.answer(Ok(()))));
+        let mut found: Vec<Answered> = (0..8).flat_map(|_| rules.answered(LOOKS_PER_TURN)).collect();
+        found.sort_unstable_by_key(|(entry, _)| *entry);
+        assert_eq!(found, (60..100).map(|port| (entry(port), Ok(()))).collect::<Vec<_>>());
+        assert!(rules.is_asked(entry(59)) && !rules.is_asked(entry(60)));
+        assert_eq!(rules.users.len(), 100, "they stand");
+    }
+
+    #[test]
+    fn who_has_waited_in_vain_waits_no_more_until_control_has_answered() {
+        let mut rules = Rules::default();
+        assert_eq!(rules.patience(), SETUP_WAIT);
+        let question = ask(&mut rules, 1);
+        assert_eq!((rules.wait_for(&[entry(1)]), rules.patience()), (vec![], Duration::ZERO));
+        assert!(question.answer(Err(Reason::Taken)));
+        assert_eq!(rules.answered(1), [(entry(1), Err(Reason::Taken))]);
+        assert_eq!(rules.patience(), SETUP_WAIT);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_needs_is_not_wanted() {
+        let mut rules = Rules::default();
+        let question = ask(&mut rules, 1);
+        rules.users.insert(entry(1), 2);
+        assert!(!rules.needs_no_more(entry(1)) && rules.is_asked(entry(1)));
+        assert!(rules.needs_no_more(entry(1)) && !rules.is_asked(entry(1)));
+        assert!(!question.answer(Ok(())), "control's thread takes it back");
+    }
+}
