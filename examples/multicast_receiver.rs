@@ -5,7 +5,7 @@
 //! cargo run --release --example multicast_receiver -- eth1 239.1.1.1:7000 [SOURCE]
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, Queues, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -29,7 +29,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = UdpOptions { reuse_address: true, receive_buffer: 8 << 20, ..UdpOptions::default() };
     let socket = engine.bind(SocketAddr::new(any, group.port()), &options)?;
     let index = std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"))?.trim().parse()?;
-    let path = engine.join(socket, group.ip(), index, source)?;
+    let mut path = engine.join(socket, group.ip(), index, source)?;
+    // Control is asked, and has usually answered by now.
+    while path == Path::Kernel(Reason::Opening) {
+        engine.poll()?;
+        path = engine.path(socket)?;
+    }
     eprintln!("{group} on {interface}: {path}");
 
     let (mut messages, mut bytes, mut told) = (0_u64, 0, Instant::now());

@@ -21,6 +21,7 @@ int main(int count, char **words) {
     sidestep_address local;
     sidestep_udp socket;
     sidestep_path path;
+    size_t unread;
     sidestep_datagram datagram;
     sidestep_udp_counts counts;
 
@@ -35,6 +36,10 @@ int main(int count, char **words) {
     must(sidestep_address_parse(words[2], &local));
     must(sidestep_udp_bind(engine, &local.any, sizeof local, NULL, 0, &socket));
     must(sidestep_udp_path(engine, socket, &path));
+    while (path.reason == SIDESTEP_REASON_OPENING) { /* control is asked, and has usually answered by now */
+        must(sidestep_engine_poll(engine, &unread));
+        must(sidestep_udp_path(engine, socket, &path));
+    }
     printf("echo on %s: %s (%s)\n", words[2], sidestep_reason_text(path.reason), sidestep_reason_name(path.reason));
     fflush(stdout);
 

@@ -5,7 +5,7 @@
 //! cargo run --release --example udp_echo -- eth1 0.0.0.0:7000
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, Handle, Queues, UdpOptions};
+use sidestep::socket::{Engine, EngineOptions, Handle, Path, Queues, Reason, UdpOptions};
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -22,6 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("not past the kernel: {why}");
     }
     let socket = engine.bind(address, &UdpOptions::default())?;
+    // Control is asked, and has usually answered by now.
+    while engine.path(socket)? == Path::Kernel(Reason::Opening) {
+        engine.poll()?;
+    }
     eprintln!("{} is {}", engine.local(socket)?, engine.path(socket)?);
     serve(&mut engine, socket)
 }

@@ -79,8 +79,21 @@ pub(crate) fn engine(host: &Host) -> Engine {
 pub(crate) fn bind(host: &Host, engine: &mut Engine, address: IpAddr, port: u16) -> (Handle, SocketAddr) {
     let at = SocketAddr::new(address, port);
     let socket = host.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
-    assert!(engine.path(socket).unwrap().is_accelerated(), "{}", engine.path(socket).unwrap());
+    let path = settled(engine, socket);
+    assert!(path.is_accelerated(), "{path}");
     (socket, engine.local(socket).unwrap())
+}
+
+/// Which way a socket goes once control has answered: in an emulated machine it may take longer than set-up waits.
+pub(crate) fn settled(engine: &mut Engine, socket: Handle) -> Path {
+    wait("control's answer", || {
+        let path = engine.path(socket).unwrap();
+        if path != Path::Kernel(Reason::Opening) {
+            return Some(path);
+        }
+        engine.poll().unwrap();
+        None
+    })
 }
 
 fn addresses(host: &Host) -> [IpAddr; 2] {

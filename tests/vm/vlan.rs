@@ -1,6 +1,6 @@
 //! VLANs, which take a kernel with 802.1Q: those of ours past the kernel, all others and what has no tag by the kernel.
 
-use crate::bypass::{Control, PORT, assert_clean, bind, connects, engine, listens, wait};
+use crate::bypass::{Control, PORT, assert_clean, bind, connects, engine, listens, settled, wait};
 use sidestep::socket::{Engine, Path, Reason, UdpOptions};
 use sidestep_sys::offload;
 use sidestep_sys::socket::bind_to_interface;
@@ -139,7 +139,8 @@ fn group(engine: &mut Engine, a: &Host, b: &Host) {
     let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT + 1));
     let socket = a.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
     let vlan = a.within(|| Ok(device(&interface(a, OURS))?.index)).unwrap();
-    let path = a.within(|| engine.join(socket, GROUP.into(), vlan, None)).unwrap();
+    a.within(|| engine.join(socket, GROUP.into(), vlan, None)).unwrap();
+    let path = settled(engine, socket);
     assert!(path.is_accelerated(), "{path}");
     let sender = |vlan: Option<u16>| {
         let name = vlan.map_or_else(|| b.interface.clone(), |vlan| interface(b, vlan));
@@ -173,7 +174,7 @@ pub(crate) fn tags_that_the_device_takes_out_are_refused_by_name() {
     for address in [addresses(a, OURS)[0], any] {
         let at = SocketAddr::new(address, PORT);
         let socket = a.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
-        assert_eq!(engine.path(socket).unwrap(), Path::Kernel(Reason::Offload), "{address}");
+        assert_eq!(settled(&mut engine, socket), Path::Kernel(Reason::Offload), "{address}");
         let listener = a.within(|| {
             let options = engine.tcp().defaults();
             engine.tcp().listen(at, 16, options)
@@ -193,7 +194,7 @@ pub(crate) fn tags_that_the_device_takes_out_are_refused_by_name() {
     beside_the_frame(&mut engine, a, b);
     let plain = SocketAddr::new(a.ipv4.into(), PORT);
     let socket = a.within(|| engine.bind(plain, &UdpOptions::default())).unwrap();
-    assert!(engine.path(socket).unwrap().is_accelerated(), "an address without a VLAN is told by itself");
+    assert!(settled(&mut engine, socket).is_accelerated(), "an address without a VLAN is told by itself");
     drop(engine);
     assert_eq!(control.end("TERM").code, 0);
     assert_clean(a);
