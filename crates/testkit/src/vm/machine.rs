@@ -12,11 +12,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The kernel's log, in the machine's folder.
+const LOG: &str = "kernel.log";
 const QEMU: &str = "qemu-system-x86_64";
 /// Memory of the machine: the image twice (as archive and unpacked), and what tests need.
 const MEMORY: &str = "1024M";
 /// A machine that is not done by then hangs. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
 const LIMIT: Duration = Duration::from_secs(900);
+/// What the kernel says, once a minute, of a CPU that does not go on; after this many times it never will.
+const STALL: &str = "rcu_preempt detected stalls";
+const STALLS: usize = 3;
+/// How often the log is looked at for it.
+const LOOK: Duration = Duration::from_secs(5);
 /// More than tests have to say; the rest is read and forgotten.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// The part of the kernel's log that is shown when a machine has ended too early.
@@ -45,6 +52,7 @@ pub(super) fn unavailable() -> Option<Problem> {
 }
 
 /// Boots the kernel with the image and waits for the end. `first_test` is what pid 1 is told to run: any one of the tests.
+/// Emulated CPUs seldom stand still for good in a timer's interrupt; then it is booted once more, and that is said.
 pub(super) fn run(
     folder: &Path,
     kernel: &Files,
@@ -53,7 +61,24 @@ pub(super) fn run(
     image: &Path,
     first_test: &str,
 ) -> Result<Ended, Problem> {
-    let log = folder.join("kernel.log");
+    let boot = || boot(folder, kernel, plan, cable, image, first_test);
+    let ended = boot()?;
+    if !ended.is_late || !has_stalled(&folder.join(LOG)) {
+        return Ok(ended);
+    }
+    eprintln!("the CPUs of an emulated machine stood still ({STALL}): it is booted once more");
+    boot()
+}
+
+fn boot(
+    folder: &Path,
+    kernel: &Files,
+    plan: &Plan,
+    cable: Option<&Laid>,
+    image: &Path,
+    first_test: &str,
+) -> Result<Ended, Problem> {
+    let log = folder.join(LOG);
     let mut command = Command::new(libraries::find(QEMU)?);
     command.args(arguments(kernel, plan, image, &log)).arg("-append").arg(command_line(first_test)?);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -65,7 +90,7 @@ pub(super) fn run(
     let streams = (child.stdout.take(), child.stderr.take());
     let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
     let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
-    let is_late = !ends_by(&mut child, Instant::now() + LIMIT);
+    let is_late = !ends_by(&mut child, Instant::now() + LIMIT, || has_stalled(&log));
     let text = |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
     let output = text(output);
     let log = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
@@ -97,9 +122,22 @@ fn command_line(first_test: &str) -> Result<String, Problem> {
     Ok(format!("{COMMAND_LINE} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
 }
 
-/// Waits for the end of the child, and makes it come at the deadline; whether it came by itself.
-fn ends_by(child: &mut Child, deadline: Instant) -> bool {
+/// Whether the kernel has told for minutes that a CPU does not go on.
+fn has_stalled(log: &Path) -> bool {
+    let said = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).matches(STALL).count());
+    said.is_ok_and(|count| count >= STALLS)
+}
+
+/// Waits for the end of the child, and makes it come at the deadline or when it has stalled; whether it came by itself.
+fn ends_by(child: &mut Child, deadline: Instant, has_stalled: impl Fn() -> bool) -> bool {
+    let mut look_at = Instant::now() + LOOK;
     while Instant::now() < deadline {
+        if Instant::now() >= look_at {
+            if has_stalled() {
+                break;
+            }
+            look_at += LOOK;
+        }
         match child.try_wait() {
             Ok(None) => thread::sleep(Duration::from_millis(20)),
             Ok(Some(_)) | Err(_) => return true,
@@ -141,9 +179,14 @@ mod tests {
     #[test]
     fn a_command_that_hangs_is_stopped() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        assert!(!ends_by(&mut child, Instant::now() + Duration::from_millis(30)));
+        assert!(!ends_by(&mut child, Instant::now() + Duration::from_millis(30), || false));
         let mut child = Command::new("true").spawn().unwrap();
-        assert!(ends_by(&mut child, Instant::now() + LIMIT));
+        assert!(ends_by(&mut child, Instant::now() + LIMIT, || false));
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join(LOG);
+        assert!(!has_stalled(&log), "there is none yet");
+        fs::write(&log, format!("rcu: INFO: {STALL} on CPUs/tasks:\n").repeat(STALLS)).unwrap();
+        assert!(has_stalled(&log));
     }
 
     #[test]
