@@ -1,6 +1,6 @@
 //! A thousand strangers at the door, silent or with a byte now and then: who is known gets in at the first attempt.
 
-use crate::support::{client, exchange, plan, until};
+use crate::support::{client, exchange, log_on, plan, until};
 use crate::tls::{setup, trusting};
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, PENDING_MAX, TlsSettings};
 use sidestep_fix::exchange::Exchange;
@@ -110,16 +110,7 @@ fn gets_in(endpoint: &Endpoint, manner: Manner, tls: Option<(&TlsSettings, TlsSe
     let (server_tls, client_tls) = tls.map_or((None, None), |(server, client)| (Some(server), Some(client)));
     let (mut server, door, _) = exchange(endpoint, server_tls, plan(Role::Acceptor, None));
     let to = Destinations { tls: client_tls, ..Destinations::one(server.endpoint(door).clone()) };
-    let log_on = |server: &mut Engine<Exchange>| {
-        let mut connecting = plan(Role::Initiator, None);
-        connecting.settings.reset_on_logon = true;
-        let (mut client, handle) = client(to.clone(), &connecting);
-        until(server, &mut client, |_, client| client.session(handle).is_logged_on());
-        assert_eq!(client.last_connect_error(handle), "", "at the first attempt");
-        client.log_out(handle, "");
-        until(server, &mut client, |_, client| !client.session(handle).is_logged_on());
-    };
-    log_on(&mut server);
+    log_on(&mut server, &to);
     let crowd = Crowd::gather(server.endpoint(door), manner);
     let mut nobody = Engine::new(Exchange::default());
     for round in 1..=3 {
@@ -127,7 +118,7 @@ fn gets_in(endpoint: &Endpoint, manner: Manner, tls: Option<(&TlsSettings, TlsSe
         until(&mut server, &mut nobody, |server, _| {
             server.pending() > 0 && crowd.came() >= enough.min(3 * STRANGERS as u64 / 2)
         });
-        log_on(&mut server);
+        log_on(&mut server, &to);
     }
     assert!(server.pending() > 0 && server.pending() <= PENDING_MAX, "{} wait", server.pending());
     drop(crowd);

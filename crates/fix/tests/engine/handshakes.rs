@@ -1,11 +1,10 @@
 //! A flood of TLS handshakes that begin as they should, from one host: a counterparty that is known is served before it.
 
-use crate::support::{client, exchange, plan, until};
+use crate::support::{exchange, log_on, plan};
 use crate::tls::{setup, trusting};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use sidestep_fix::engine::{Destinations, Endpoint, Engine};
-use sidestep_fix::exchange::Exchange;
+use sidestep_fix::engine::{Destinations, Endpoint};
 use sidestep_fix::session::Role;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -53,21 +52,12 @@ fn a_flood_of_handshakes_does_not_go_before_a_known_counterparty() {
     let endpoint = server.endpoint(door).clone();
     let address = endpoint.to_string().parse().unwrap();
     let to = Destinations { tls: Some(trusting(&setup.authority)), ..Destinations::one(endpoint) };
-    let log_on = |server: &mut Engine<Exchange>| {
-        let mut connecting = plan(Role::Initiator, None);
-        connecting.settings.reset_on_logon = true;
-        let (mut client, handle) = client(to.clone(), &connecting);
-        until(server, &mut client, |_, client| client.session(handle).is_logged_on());
-        assert_eq!(client.last_connect_error(handle), "", "at the first attempt");
-        client.log_out(handle, "");
-        until(server, &mut client, |_, client| !client.session(handle).is_logged_on());
-    };
-    log_on(&mut server);
+    log_on(&mut server, &to);
     let hello = client_hello();
     for _ in 0..3 {
         // All of them wait in the backlog when the counterparty comes: it is behind them there.
         let strangers = flood(address, &hello);
-        log_on(&mut server);
+        log_on(&mut server, &to);
         let answered = strangers.iter().filter(|stranger| is_answered(stranger)).count();
         assert!(answered < STRANGERS / 4, "{answered} handshakes went before");
     }

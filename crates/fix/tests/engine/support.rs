@@ -80,6 +80,17 @@ pub(crate) fn client(destinations: Destinations, plan: &SessionPlan) -> (Engine<
     (engine, handle)
 }
 
+/// The counterparty logs on at its first attempt, and out again.
+pub(crate) fn log_on(server: &mut Engine<Exchange>, to: &Destinations) {
+    let mut connecting = plan(Role::Initiator, None);
+    connecting.settings.reset_on_logon = true;
+    let (mut client, handle) = client(to.clone(), &connecting);
+    until(server, &mut client, |_, client| client.session(handle).is_logged_on());
+    assert_eq!(client.last_connect_error(handle), "", "at the first attempt");
+    client.log_out(handle, "");
+    until(server, &mut client, |_, client| !client.session(handle).is_logged_on());
+}
+
 /// Polls both until `done`.
 pub(crate) fn until<A: Application, B: Application>(
     one: &mut Engine<A>,

@@ -1,6 +1,6 @@
 //! Frames of several buffers (Linux 6.6): gathered, cut, accounted for.
 
-use crate::support::{FRAMES, Feed, KICKS, lab, link_with, options, receive, send, wait};
+use crate::support::{Feed, KICKS, check_accounts, lab, link_with, options, receive, send, wait};
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink};
 use sidestep_sys::xdp::XskOptions;
@@ -26,20 +26,6 @@ fn links(lab: &Lab, mtu: u32, kick: Kick) -> [(XdpLink, Feed); 2] {
         assert_eq!((link.facts().receive_bytes_max, link.facts().send_bytes_max), (16_384, 16_384));
         (link, feed)
     })
-}
-
-/// Every frame is where it was in the beginning, the long ones, too.
-fn check_accounts(link: &mut XdpLink) {
-    let tally = wait("the return of every frame", || {
-        link.poll().expect("the wire is up");
-        while let Some(frame) = link.receive() {
-            link.release(frame);
-        }
-        Some(link.counters().tally).filter(|tally| tally.sent == 0)
-    });
-    assert_eq!((tally.sum(), tally.lent, tally.held), (FRAMES + link.long_frames(), 0, 0));
-    assert!(tally.fill <= link.fill_target(), "none is being gathered any more: {tally:?}");
-    assert_eq!(link.counters().faults, 0);
 }
 
 /// Lengths around every border, in no order.

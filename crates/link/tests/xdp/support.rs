@@ -142,3 +142,18 @@ pub(crate) fn receive(link: &mut XdpLink) -> Option<(Received, u64)> {
     }
     None
 }
+
+/// Every frame is where it was in the beginning, the long ones, too.
+pub(crate) fn check_accounts(link: &mut XdpLink) {
+    let tally = wait("the return of every frame", || {
+        link.poll().expect("the wire is up");
+        // What the kernel sends by itself may still be coming in.
+        while let Some(frame) = link.receive() {
+            link.release(frame);
+        }
+        Some(link.counters().tally).filter(|tally| tally.sent == 0)
+    });
+    assert_eq!((tally.sum(), tally.lent, tally.held), (FRAMES + link.long_frames(), 0, 0));
+    assert!(tally.fill <= link.fill_target(), "none is being gathered any more: {tally:?}");
+    assert_eq!(link.counters().faults, 0);
+}

@@ -1,6 +1,6 @@
 //! Frames there and back, every one checked, in every way to send.
 
-use crate::support::{FRAMES, KICKS, lab, link, receive, send, wait};
+use crate::support::{KICKS, check_accounts, lab, link, receive, send, wait};
 use sidestep_link::frame::FrameLink;
 use sidestep_link::frame::xdp::{Kick, XdpLink};
 use sidestep_testkit::Side;
@@ -31,19 +31,6 @@ fn there_and_back(near: &mut XdpLink, far: &mut XdpLink, count: u64) {
         far.poll().expect("the wire is up");
         (back == count).then_some(())
     });
-}
-
-fn check_accounts(link: &mut XdpLink) {
-    let tally = wait("the return of every frame", || {
-        link.poll().expect("the wire is up");
-        // What the kernel sends by itself may still be coming in.
-        while let Some(frame) = link.receive() {
-            link.release(frame);
-        }
-        Some(link.counters().tally).filter(|tally| tally.sent == 0)
-    });
-    assert_eq!((tally.sum(), tally.lent, tally.held), (FRAMES, 0, 0));
-    assert_eq!(link.counters().faults, 0);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Segments longer than a frame of ours, past the kernel (Linux 6.6); the peer is Linux.
 
-use crate::peer::{
-    OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
-};
+use crate::peer::{accept, carry, connect, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, SENDERS, address, engine, engine_with, lab, set_mtu};
 use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
@@ -29,10 +27,7 @@ fn of_every_mtu_every_byte_is_carried_both_ways() {
                     (accept(&mut engine, listener), poll_until(&mut engine, peer))
                 };
                 assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-                let theirs = kernel_exchange(peer, THEIRS, BYTES);
-                let ours = exchange(&mut engine, stream, OURS, BYTES);
-                let theirs = poll_until(&mut engine, theirs);
-                assert_eq!(ours, (theirs.1, theirs.0), "an MTU of {mtu}");
+                carry(&mut engine, stream, peer, BYTES);
                 let facts = engine.tcp().facts(stream).unwrap().unwrap();
                 let headers = if is_v6 { 40 } else { 20 } + 20;
                 assert_eq!(facts.segment_bytes, mtu - headers, "an MTU of {mtu}");
@@ -58,10 +53,7 @@ fn every_sender_carries_every_byte_both_ways() {
         eprintln!("sent by {:?}", engine.link().unwrap().sender);
         let server = kernel_listen(a, SocketAddr::new(address(a, false), 0));
         let stream = connect(b, &mut engine, server.local_addr().unwrap());
-        let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
-        let ours = exchange(&mut engine, stream, OURS, BYTES);
-        let theirs = poll_until(&mut engine, theirs);
-        assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
+        carry(&mut engine, stream, server.accept().unwrap().0, BYTES);
         let facts = engine.tcp().facts(stream).unwrap().expect("it is past the kernel");
         assert_eq!(facts.segment_bytes, 8960);
         engine.tcp().close(stream).unwrap();

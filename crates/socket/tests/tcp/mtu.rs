@@ -1,6 +1,6 @@
 //! The interface's MTU changes under an engine: segments follow it, and nothing that is longer leaves; the peer is Linux.
 
-use crate::peer::{OURS, THEIRS, connect, exchange, join, kernel_exchange, kernel_listen, listen, poll_until};
+use crate::peer::{OURS, THEIRS, carry, connect, exchange, join, kernel_exchange, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, lab, set_mtu, wait};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{Counter, TcpStream};
@@ -193,10 +193,7 @@ fn connections_that_are_made_after_it_was_raised_use_it() {
                 streams.iter().all(|(stream, _)| segment_bytes(&mut engine, *stream) == expected).then_some(streams)
             });
             for (stream, peer) in streams {
-                let theirs = kernel_exchange(peer, THEIRS, BYTES);
-                let ours = exchange(&mut engine, stream, OURS, BYTES);
-                let theirs = poll_until(&mut engine, theirs);
-                assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)), "{first} to {then}");
+                carry(&mut engine, stream, peer, BYTES);
                 engine.tcp().close(stream).unwrap();
             }
         }

@@ -103,6 +103,14 @@ pub(crate) fn kernel_exchange(stream: KernelStream, seed: u64, len: usize) -> Jo
     })
 }
 
+/// So many bytes each way at once, every one compared, until both have ended.
+pub(crate) fn carry(engine: &mut Engine, stream: TcpStream, peer: KernelStream, bytes: usize) {
+    let theirs = kernel_exchange(peer, THEIRS, bytes);
+    let ours = exchange(engine, stream, OURS, bytes);
+    let theirs = poll_until(engine, theirs);
+    assert_eq!((ours, theirs), ((bytes, bytes), (bytes, bytes)));
+}
+
 /// Connects past the kernel, and waits until that is done.
 pub(crate) fn connect(host: &Host, engine: &mut Engine, remote: SocketAddr) -> TcpStream {
     let options = engine.tcp().defaults();

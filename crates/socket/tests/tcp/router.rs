@@ -1,6 +1,6 @@
 //! A third host beyond a router whose link takes smaller packets: what ICMP says reaches connections and datagrams.
 
-use crate::peer::{OURS, THEIRS, connect, exchange, kernel_exchange, poll_until};
+use crate::peer::{THEIRS, carry, connect, kernel_exchange};
 use crate::support::{Control, address, bind, engine, ip, lab, wait};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::netns;
@@ -83,10 +83,7 @@ fn a_path_with_a_smaller_mtu_carries_every_byte() {
         assert!(engine.tcp().path(stream).unwrap().is_accelerated(), "{}", engine.tcp().path(stream).unwrap());
         let facts = engine.tcp().facts(stream).unwrap().unwrap();
         assert_eq!(facts.path_mtu, 1500, "the interface's, as nobody has said anything yet");
-        let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, 1 << 20);
-        let ours = exchange(&mut engine, stream, OURS, 1 << 20);
-        let theirs = poll_until(&mut engine, theirs);
-        assert_eq!((ours, theirs), ((1 << 20, 1 << 20), (1 << 20, 1 << 20)));
+        carry(&mut engine, stream, server.accept().unwrap().0, 1 << 20);
         let facts = engine.tcp().facts(stream).unwrap().unwrap();
         assert_eq!(u32::from(facts.path_mtu), MTU, "as the router has said");
         // The next connection knows it from the start.

@@ -2,8 +2,7 @@
 //! engines or never polls; the peer is Linux.
 
 use crate::peer::{
-    OURS, THEIRS, accept, ask, connect, exchange, heard, join, kernel_connect, kernel_exchange, kernel_listen, listen,
-    poll_until, serving,
+    accept, ask, carry, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, serving,
 };
 use crate::support::{Control, address, bind, engine, ip, is_root_or_say, kernel, lab, reach, wait};
 use sidestep_socket::tcp::{Options, TcpError, TcpStream};
@@ -71,9 +70,7 @@ fn a_simultaneous_open_with_linux() {
         });
         let peer = KernelStream::from(peer);
         peer.set_nonblocking(false).unwrap();
-        let theirs = kernel_exchange(peer, THEIRS, 100_000);
-        let ours = exchange(&mut engine, stream, OURS, 100_000);
-        assert_eq!((ours, poll_until(&mut engine, theirs)), ((100_000, 100_000), (100_000, 100_000)));
+        carry(&mut engine, stream, peer, 100_000);
         engine.tcp().close(stream).unwrap();
     }
 }

@@ -1,8 +1,7 @@
 //! Transfers of all sizes in both directions at once, both roles, both families.
 
 use crate::peer::{
-    OURS, THEIRS, accept, connect, exchange, join, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
-    serving,
+    OURS, THEIRS, accept, carry, connect, exchange, join, kernel_connect, kernel_listen, listen, poll_until, serving,
 };
 use crate::support::{Control, address, engine, ip, lab, wait};
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
@@ -29,11 +28,7 @@ fn what_we_connect_carries_every_byte_both_ways() {
             assert!(engine.tcp().path(stream).unwrap().is_accelerated());
             let (peer, from) = server.accept().unwrap();
             assert_eq!(engine.tcp().ends(stream).unwrap(), (from, server.local_addr().unwrap()));
-            let theirs = kernel_exchange(peer, THEIRS, size);
-            let ours = exchange(&mut engine, stream, OURS, size);
-            let theirs = poll_until(&mut engine, theirs);
-            assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
-            assert_eq!(ours.0, size);
+            carry(&mut engine, stream, peer, size);
             engine.tcp().close(stream).unwrap();
         }
     }
@@ -53,10 +48,8 @@ fn what_we_accept_carries_every_byte_both_ways() {
             let peer = kernel_connect(a, at);
             let stream = accept(&mut engine, listener);
             assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-            let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, size);
-            let ours = exchange(&mut engine, stream, OURS, size);
-            let theirs = poll_until(&mut engine, theirs);
-            assert_eq!(ours, (theirs.1, theirs.0), "{size} bytes");
+            let peer = poll_until(&mut engine, peer);
+            carry(&mut engine, stream, peer, size);
             engine.tcp().close(stream).unwrap();
         }
         engine.tcp().close_listener(listener).unwrap();
@@ -78,10 +71,7 @@ fn segments_fit_the_frames_however_large_the_mtu() {
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
     assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
-    let ours = exchange(&mut engine, stream, OURS, BYTES);
-    let theirs = poll_until(&mut engine, theirs);
-    assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
+    carry(&mut engine, stream, server.accept().unwrap().0, BYTES);
 }
 
 /// By hand: `cargo test --release -p sidestep-socket --test tcp -- --ignored --nocapture`.
@@ -104,10 +94,7 @@ fn a_gibibyte_both_ways_in_both_roles() {
             (accept(&mut engine, listener), poll_until(&mut engine, peer))
         };
         let begun = std::time::Instant::now();
-        let theirs = kernel_exchange(peer, THEIRS, BYTES);
-        let ours = exchange(&mut engine, stream, OURS, BYTES);
-        let theirs = poll_until(&mut engine, theirs);
-        assert_eq!((ours, theirs), ((BYTES, BYTES), (BYTES, BYTES)));
+        carry(&mut engine, stream, peer, BYTES);
         let role = if is_ours { "connected, IPv4" } else { "accepted, IPv6" };
         println!("1 GiB each way, {role}: {:.1} s, every byte compared", begun.elapsed().as_secs_f64());
     }
@@ -170,8 +157,6 @@ fn a_listener_takes_what_comes_by_the_kernel_and_says_so() {
     let peer = kernel_connect(b, "127.0.0.1:7000".parse().unwrap());
     let stream = accept(&mut engine, listener);
     assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::CameByKernel)));
-    let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, 1 << 20);
-    let ours = exchange(&mut engine, stream, OURS, 1 << 20);
-    let theirs = poll_until(&mut engine, theirs);
-    assert_eq!(ours, (theirs.1, theirs.0));
+    let peer = poll_until(&mut engine, peer);
+    carry(&mut engine, stream, peer, 1 << 20);
 }

@@ -1,6 +1,6 @@
 //! What nobody reads holds its share of the frames, and no more: connections, sending, and sockets that are read go on.
 
-use crate::peer::{OURS, THEIRS, accept, exchange, kernel_connect, kernel_exchange, listen, poll_until};
+use crate::peer::{accept, carry, kernel_connect, listen, poll_until};
 use crate::support::{Control, address, bind, engine, kernel, lab, receive, seconds};
 use sidestep_socket::tcp::TcpListener;
 use sidestep_socket::{Engine, Handle};
@@ -66,10 +66,8 @@ impl Scene {
         let peer = kernel_connect(from, self.at);
         let stream = accept(&mut self.engine, self.listener);
         assert!(self.engine.tcp().path(stream).unwrap().is_accelerated());
-        let theirs = kernel_exchange(poll_until(&mut self.engine, peer), THEIRS, bytes);
-        let ours = exchange(&mut self.engine, stream, OURS, bytes);
-        let theirs = poll_until(&mut self.engine, theirs);
-        assert_eq!((ours, theirs), ((bytes, bytes), (bytes, bytes)));
+        let peer = poll_until(&mut self.engine, peer);
+        carry(&mut self.engine, stream, peer, bytes);
         self.engine.tcp().close(stream).unwrap();
     }
 

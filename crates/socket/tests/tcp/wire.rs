@@ -1,8 +1,6 @@
 //! A bad wire: loss, reordering and duplicates in both directions.
 
-use crate::peer::{
-    OURS, THEIRS, accept, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, listen, poll_until,
-};
+use crate::peer::{accept, carry, connect, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, is_root_or_say, reach};
 use sidestep_testkit::lab::Side;
 use sidestep_testkit::wire::{Directions, Impairment};
@@ -33,10 +31,7 @@ fn every_byte_arrives_over_a_bad_wire_that_we_connected_over() {
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
     assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    let theirs = kernel_exchange(server.accept().unwrap().0, THEIRS, BYTES);
-    let ours = exchange(&mut engine, stream, OURS, BYTES);
-    let theirs = poll_until(&mut engine, theirs);
-    assert_eq!(ours, (theirs.1, theirs.0));
+    carry(&mut engine, stream, server.accept().unwrap().0, BYTES);
     let facts = engine.tcp().facts(stream).unwrap().expect("it is past the kernel");
     assert!(facts.retransmitted > 0, "{facts:?}");
 }
@@ -51,8 +46,6 @@ fn every_byte_arrives_over_a_bad_wire_that_we_were_connected_over() {
     let listener = listen(b, &mut engine, at);
     let peer = kernel_connect(a, at);
     let stream = accept(&mut engine, listener);
-    let theirs = kernel_exchange(poll_until(&mut engine, peer), THEIRS, BYTES);
-    let ours = exchange(&mut engine, stream, OURS, BYTES);
-    let theirs = poll_until(&mut engine, theirs);
-    assert_eq!(ours, (theirs.1, theirs.0));
+    let peer = poll_until(&mut engine, peer);
+    carry(&mut engine, stream, peer, BYTES);
 }

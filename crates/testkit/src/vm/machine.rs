@@ -7,7 +7,7 @@ use sidestep_sys::{Problem, process};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,50 +51,55 @@ pub(super) fn unavailable() -> Option<Problem> {
     Some(missing.next("install it with: apt-get install --no-install-recommends qemu-system-x86"))
 }
 
-/// Boots the kernel with the image and waits for the end. `first_test` is what pid 1 is told to run: any one of the tests.
-/// Emulated CPUs seldom stand still for good in a timer's interrupt; then it is booted once more, and that is said.
-pub(super) fn run(
-    folder: &Path,
-    kernel: &Files,
-    plan: &Plan,
-    cable: Option<&Laid>,
-    image: &Path,
-    first_test: &str,
-) -> Result<Ended, Problem> {
-    let boot = || boot(folder, kernel, plan, cable, image, first_test);
-    let ended = boot()?;
-    if !ended.is_late || !has_stalled(&folder.join(LOG)) {
-        return Ok(ended);
-    }
-    eprintln!("the CPUs of an emulated machine stood still ({STALL}): it is booted once more");
-    boot()
+/// What is booted.
+pub(super) struct Machine<'a> {
+    /// Where its log goes.
+    pub(super) folder: &'a Path,
+    pub(super) kernel: &'a Files,
+    pub(super) plan: &'a Plan,
+    pub(super) cable: Option<&'a Laid>,
+    pub(super) image: &'a Path,
+    /// What pid 1 is told to run: any one of the tests.
+    pub(super) first_test: &'a str,
 }
 
-fn boot(
-    folder: &Path,
-    kernel: &Files,
-    plan: &Plan,
-    cable: Option<&Laid>,
-    image: &Path,
-    first_test: &str,
-) -> Result<Ended, Problem> {
-    let log = folder.join(LOG);
-    let mut command = Command::new(libraries::find(QEMU)?);
-    command.args(arguments(kernel, plan, image, &log)).arg("-append").arg(command_line(first_test)?);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(cable) = cable {
-        cable.apply_to(&mut command)?;
+impl Machine<'_> {
+    /// Boots the kernel with the image and waits for the end. Emulated CPUs seldom stand still for good in a timer's interrupt;
+    /// then it is booted once more, and that is said.
+    pub(super) fn run(&self) -> Result<Ended, Problem> {
+        let ended = self.boot()?;
+        if !ended.is_late || !has_stalled(&self.log()) {
+            return Ok(ended);
+        }
+        eprintln!("the CPUs of an emulated machine stood still ({STALL}): it is booted once more");
+        self.boot()
     }
-    process::die_with_parent(&mut command);
-    let mut child = command.spawn().map_err(|error| Problem::failed(format!("cannot run {QEMU}"), error))?;
-    let streams = (child.stdout.take(), child.stderr.take());
-    let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
-    let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
-    let is_late = !ends_by(&mut child, Instant::now() + LIMIT, || has_stalled(&log));
-    let text = |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
-    let output = text(output);
-    let log = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    Ok(Ended { output, log: last_lines(&log) + &text(complaints), is_late })
+
+    fn boot(&self) -> Result<Ended, Problem> {
+        let log = self.log();
+        let mut command = Command::new(libraries::find(QEMU)?);
+        command.args(arguments(self.kernel, self.plan, self.image, &log));
+        command.arg("-append").arg(command_line(self.first_test)?);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(cable) = self.cable {
+            cable.apply_to(&mut command)?;
+        }
+        process::die_with_parent(&mut command);
+        let mut child = command.spawn().map_err(|error| Problem::failed(format!("cannot run {QEMU}"), error))?;
+        let streams = (child.stdout.take(), child.stderr.take());
+        let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
+        let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
+        let is_late = !ends_by(&mut child, Instant::now() + LIMIT, || has_stalled(&log));
+        let text =
+            |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
+        let output = text(output);
+        let log = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        Ok(Ended { output, log: last_lines(&log) + &text(complaints), is_late })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join(LOG)
+    }
 }
 
 fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsString> {

@@ -80,7 +80,15 @@ fn boot(suite: &'static Suite, first: &str) -> Result<Heard, Absence> {
     };
     let folder = Folder::new(suite.kernel.series()).map_err(Absence::Broken)?;
     let image = image::write(&folder.0, &kernel, suite.plan, &tests).map_err(Absence::Broken)?;
-    let ended = machine::run(&folder.0, &kernel, suite.plan, cable.as_ref(), &image, first).map_err(Absence::Broken)?;
+    let machine = machine::Machine {
+        folder: &folder.0,
+        kernel: &kernel,
+        plan: suite.plan,
+        cable: cable.as_ref(),
+        image: &image,
+        first_test: first,
+    };
+    let ended = machine.run().map_err(Absence::Broken)?;
     Ok(Heard { transcript: Transcript::read(&ended.output), log: ended.log, is_late: ended.is_late })
 }
 
