@@ -46,7 +46,9 @@ impl Tcp<'_> {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
-            Way::Opening(_) | Way::Lost(_) | Way::Failed(..) => {}
+            // Control may have answered already: then nobody else takes the rule back.
+            Way::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
+            Way::Lost(_) | Way::Failed(..) => {}
             Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())

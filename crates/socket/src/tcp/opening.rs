@@ -97,6 +97,11 @@ impl Opening {
         self.local.map(|local| local.port()).filter(|port| *port != 0)
     }
 
+    /// The flow that control was asked to steer.
+    pub(super) fn flow(&self) -> Option<Entry> {
+        self.rule.as_ref().map(|rule| rule.flow)
+    }
+
     pub(super) fn hold(&mut self, twin: Twin) {
         self.twin = Some(twin);
     }

@@ -263,6 +263,31 @@ fn a_host_that_forwards_has_no_pool_and_connects_all_the_same() {
     }
 }
 
+/// Control has answered, and nobody has looked: the rule goes with the connection.
+#[test]
+fn a_connection_that_is_closed_before_it_begins_leaves_no_rule() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    set(a, &format!("ipv4/conf/{}/forwarding", a.interface), "1");
+    let _control = Control::start(a);
+    let mut engine = engine(a);
+    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
+    // By it the engine learns that it has no pool, and the neighbour.
+    let first = connect(a, &mut engine, server.local_addr().unwrap());
+    engine.tcp().abort(first).unwrap();
+    wait("the end of the first one", || {
+        engine.poll().unwrap();
+        (stack_line(a).entries == 0).then_some(())
+    });
+    for _ in 0..3 {
+        let stream = begin(a, &mut engine, server.local_addr().unwrap());
+        wait("the rule", || (stack_line(a).entries == 1).then_some(()));
+        assert_eq!(engine.tcp().path(stream), Ok(Path::Kernel(Reason::Opening)));
+        engine.tcp().close(stream).unwrap();
+        wait("no rule", || (stack_line(a).entries == 0).then_some(()));
+    }
+}
+
 /// Stops while connections wait for a port: they go on by the kernel.
 #[test]
 fn connections_that_have_not_begun_outlive_their_stack() {
