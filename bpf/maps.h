@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The maps of the steering program. Their sizes stand in steer.h, their shapes are checked by crates/steer/src/maps.rs. */
+/* The maps of the steering program. Their sizes stand in steer.h, their shapes are checked by crates/xdp_steering/src/maps.rs. */
 #ifndef SIDESTEP_MAPS_H
 #define SIDESTEP_MAPS_H
 

@@ -2,7 +2,7 @@
 /*
  * What the steering program and the control plane share: limits, keys, values, reasons.
  *
- * crates/steer/src/layout.rs and reason.rs mirror this file; their tests compare them with the BTF of the compiled
+ * crates/xdp_steering/src/layout.rs and reason.rs mirror this file; their tests compare them with the BTF of the compiled
  * program. Whatever changes here and is not an addition at the end of `enum reason` raises LAYOUT_VERSION: a control
  * plane that is started anew adopts only the maps of its own layout.
  *

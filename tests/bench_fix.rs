@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use sidestep_testkit::lab::{self, Host, Lab, Side};
+use sidestep_lab::{Host, Lab, Side};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use support::{is_root, my_turn, run, sidestep};
@@ -64,7 +64,7 @@ fn acceptors_of_others_are_measured_from_the_near_host_of_a_lab() {
         return eprintln!("skipped: needs root");
     }
     let _turn = my_turn();
-    let lab = Lab::up(&lab::Options::default()).unwrap();
+    let lab = Lab::up(&sidestep_lab::Options::default()).unwrap();
     let Host { ipv4, .. } = lab.host(Side::B);
     let start = |port: u16| {
         let listen = format!("{ipv4}:{port}");

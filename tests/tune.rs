@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use sidestep_testkit::{Host, Lab, Options, Side};
+use sidestep_lab::{Host, Lab, Options, Side};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

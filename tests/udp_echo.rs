@@ -2,8 +2,8 @@
 
 mod support;
 
+use sidestep_lab::{Host, Lab, Options, Side};
 use sidestep_sys::process::die_with_parent;
-use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use sidestep_testkit::lab::{Host, Lab, Options, Side};
+use sidestep_lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use sidestep_plane::message::{Channel, Numbered, Reply, Request};
+use sidestep_control_api::message::{Channel, Numbered, Reply, Request};
 use std::os::unix::net::UnixDatagram;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

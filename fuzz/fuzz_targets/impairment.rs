@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use sidestep_testkit::Impairment;
+use sidestep_lab::Impairment;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(parsed) = Impairment::parse(text) {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::support::copy_program;
-use sidestep_plane::client::Error;
-use sidestep_plane::message::{Channel, Numbered, Request, VERSION};
+use sidestep_control_api::client::Error;
+use sidestep_control_api::message::{Channel, Numbered, Request, VERSION};
 use sidestep_testkit::lingering;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -119,7 +119,7 @@ fn attacker() {
 fn generic_mode_is_nobodys_to_choose_for_others() {
     let Some(place) = Place::new(&[]) else { return };
     let mut first = place.client();
-    let wish = OpenStack { mode: sidestep_plane::message::Mode::Generic, ..OpenStack::on("other0") };
+    let wish = OpenStack { mode: sidestep_control_api::message::Mode::Generic, ..OpenStack::on("other0") };
     let _stack = first.open_stack(wish).unwrap();
     let mut command = place.host().command("ip").unwrap();
     let shown = command.args(["link", "show", "other0"]).output().unwrap();

@@ -1,7 +1,7 @@
 //! What tests do on the two hosts of a lab.
 
 use super::WATCHDOG;
-use sidestep_testkit::lab::Host;
+use sidestep_lab::Host;
 use std::net::{SocketAddr, UdpSocket};
 
 /// A socket of the kernel's on a host; reading gives up after the watchdog.

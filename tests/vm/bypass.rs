@@ -3,11 +3,11 @@
 use crate::support::{Finished, WATCHDOG, finish, send_signal, sidestep};
 use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStream};
 use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Queues, Reason, UdpOptions};
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
+use sidestep_lab::{Host, Lab, Options, Side};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, XskOptions, device};
 pub(crate) use sidestep_testkit::drive as wait;
-use sidestep_testkit::lab::{Host, Lab, Options, Side};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Child;

@@ -2,10 +2,10 @@
 
 use crate::bypass::{Control, PORT, assert_clean, bind, connects, engine, listens, settled, wait};
 use sidestep::socket::{Engine, Path, Reason, UdpOptions};
+use sidestep_lab::{Checksums, Host, Lab, Options, Side};
 use sidestep_sys::offload;
 use sidestep_sys::socket::bind_to_interface;
 use sidestep_sys::xdp::device;
-use sidestep_testkit::lab::{Checksums, Host, Lab, Options, Side};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;

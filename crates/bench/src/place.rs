@@ -2,9 +2,9 @@
 
 use crate::mtu::{self, Mtus};
 use crate::peer::{Allowed, Control, Origin, run};
+use sidestep_lab::{Lab, Side};
 use sidestep_report::schema::Host;
 use sidestep_sys::Problem;
-use sidestep_testkit::lab::{Lab, Side};
 use socket2::{Domain, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -11,13 +11,13 @@ use crate::scenario::{
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
+use sidestep_lab::{Lab, MTU_USUAL, Options as LabOptions};
 use sidestep_link::Backend;
 use sidestep_report::schema::{Host, Setup};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
 use sidestep_sys::process::own_descriptors;
 use sidestep_sys::{Problem, cpu, ethtool};
-use sidestep_testkit::lab::{Lab, MTU_USUAL, Options as LabOptions};
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
 use std::net::SocketAddr;

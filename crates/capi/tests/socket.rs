@@ -4,10 +4,10 @@ mod support;
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
-use sidestep_plane::place;
+use sidestep_control_api::place;
+use sidestep_lab::Lab;
+use sidestep_lab::{Host, Side};
 use sidestep_sys::process::{die_with_parent, is_root};
-use sidestep_testkit::Lab;
-use sidestep_testkit::lab::{Host, Side};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn past_the_kernel_every_call_does_what_the_header_says() {
         return;
     }
     let program = Program::new();
-    let lab = Lab::up(&sidestep_testkit::Options::default()).unwrap();
+    let lab = Lab::up(&sidestep_lab::Options::default()).unwrap();
     let (ours, theirs) = (lab.host(Side::A), lab.host(Side::B));
     let peer = theirs.within(|| Ok(UdpSocket::bind((theirs.ipv4, 0)).unwrap())).unwrap();
     let stop = AtomicBool::new(false);

@@ -8,7 +8,7 @@ pub(crate) mod tune_verify;
 use crate::values::RunFiles;
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sidestep_testkit::lab::MTU_USUAL;
+use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What the registry asks of whoever moves the frames: the real one attaches programs and binds sockets, the one of the
 //! tests only remembers.
 
-use sidestep_plane::message::{Entry, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
-use sidestep_plane::table::Link;
+use sidestep_control_api::message::{Entry, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
+use sidestep_control_api::table::Link;
 use sidestep_sys::Problem;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! ICMP errors about packets that went past the kernel. The kernel gets them, and finds no socket that they could be for.
 
 use rustix::event::{PollFd, PollFlags};
-use sidestep_plane::message::{Protocol, Trouble, TroubleKind, Unreachable};
+use sidestep_control_api::message::{Protocol, Trouble, TroubleKind, Unreachable};
 use sidestep_sys::icmp::ErrorSocket;
 use sidestep_sys::problem::say;
 use sidestep_wire::icmp::{Kind, Message, Quoted, parse_v4, parse_v6};

@@ -29,7 +29,7 @@ use mirror::Mirror;
 use permit::Permit;
 use reaper::Reaper;
 use registry::Registry;
-use sidestep_plane::place;
+use sidestep_control_api::place;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::note;
 use state::State;

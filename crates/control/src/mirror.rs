@@ -5,7 +5,7 @@
 //! done at most every [`REFRESH_INTERVAL`]; what did not change is not written.
 
 use crate::netlink::{self, Asker, Dirty, Events, Read};
-use sidestep_plane::table::{Address, Incomplete, Link, Neighbour, Route, Writer};
+use sidestep_control_api::table::{Address, Incomplete, Link, Neighbour, Route, Writer};
 use sidestep_sys::Problem;
 use std::io;
 use std::net::IpAddr;

@@ -92,8 +92,8 @@ fn kept_of(text: &str) -> Vec<RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidestep_lab::{Lab, Options, Side};
     use sidestep_sys::process::is_root;
-    use sidestep_testkit::lab::{Lab, Options, Side};
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]

@@ -2,7 +2,7 @@
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use sidestep_plane::message::StackFacts;
+use sidestep_control_api::message::StackFacts;
 use sidestep_sys::Problem;
 use sidestep_sys::owner::Owner;
 use sidestep_sys::process::Process;

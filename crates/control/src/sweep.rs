@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::state::Record;
     use crate::testing::stack_facts;
-    use sidestep_plane::place::namespace_inode;
+    use sidestep_control_api::place::namespace_inode;
     use sidestep_sys::owner::Owner;
     use sidestep_sys::process::Process;
 

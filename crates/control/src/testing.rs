@@ -4,10 +4,10 @@ use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
 use crate::state::Record;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use sidestep_plane::message::{
+use sidestep_control_api::message::{
     Code, Entry, Mode, OpenStack, Prepared, ProgramLine, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
 };
-use sidestep_plane::table::Link;
+use sidestep_control_api::table::Link;
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -16,8 +16,8 @@
 use crate::guard::Guard;
 use rustix::net::sockopt::{ipv6_v6only, socket_domain, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto};
-use sidestep_plane::message::{Code, Entry, Protocol, Refusal};
-use sidestep_plane::table::Link;
+use sidestep_control_api::message::{Code, Entry, Protocol, Refusal};
+use sidestep_control_api::table::Link;
 use sidestep_sys::socket::{TcpState, bound_interface, netns_cookie, tcp_state};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;

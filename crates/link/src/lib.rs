@@ -19,7 +19,6 @@
 //! ```
 
 mod address;
-pub mod frame;
 pub mod kernel;
 mod listener;
 mod options;

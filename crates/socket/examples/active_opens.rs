@@ -6,12 +6,12 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
+use sidestep_lab::Lab;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions};
 use sidestep_stack::tcp::Readiness;
-use sidestep_testkit::Lab;
-use sidestep_testkit::lab::Side;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const PER_ROUND: usize = 250;
 
 fn main() {
     let connections = std::env::args().nth(1).map_or(2000, |count| count.parse().expect("a number of connections"));
-    let lab = Lab::up(&sidestep_testkit::Options::default()).expect("root can make a lab");
+    let lab = Lab::up(&sidestep_lab::Options::default()).expect("root can make a lab");
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let stop = Arc::new(AtomicBool::new(false));
     let (seen, there) = (stop.clone(), a.clone());

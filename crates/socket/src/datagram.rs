@@ -1,6 +1,6 @@
 //! A received datagram: a token that stands for its bytes.
 
-use sidestep_link::frame::Received;
+use sidestep_frame::Received;
 use std::net::SocketAddr;
 
 /// Where the bytes are.

@@ -1,7 +1,7 @@
 //! The owner's sign of life. Without it the steering program gives the packets to the kernel (the dead-man switch).
 
 use rustix::time::{ClockId, clock_gettime};
-use sidestep_plane::heartbeat::{Heartbeat, monotonic_ns};
+use sidestep_control_api::heartbeat::{Heartbeat, monotonic_ns};
 
 /// Turns between two readings of the clock, at the most: a program that suddenly polls every 10 ms still beats in time for a
 /// deadline of a second, and one that spins pays a nanosecond a turn.

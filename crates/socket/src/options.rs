@@ -1,7 +1,7 @@
 //! What an engine and a socket are made with. Plain values, as the C interface needs them.
 
-use sidestep_link::frame::xdp::Kick;
-use sidestep_plane::message::{BusyPoll, Mode, Queues};
+use sidestep_control_api::message::{BusyPoll, Mode, Queues};
+use sidestep_frame::xdp::Kick;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Why something goes by the kernel: never silent.
 
-use sidestep_plane::client;
-use sidestep_plane::message::{Code, Mode};
+use sidestep_control_api::client;
+use sidestep_control_api::message::{Code, Mode};
 use sidestep_stack::route::Unreachable;
 use std::fmt;
 

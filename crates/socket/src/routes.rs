@@ -1,8 +1,8 @@
 //! The ways past the kernel: the mirror of its tables, and whether they can be trusted.
 
 use crate::reason::Reason;
-use sidestep_plane::routes::MirrorRoutes;
-use sidestep_plane::table::Reader;
+use sidestep_control_api::routes::MirrorRoutes;
+use sidestep_control_api::table::Reader;
 use sidestep_stack::route::{Query, Resolved, Tables, Unreachable};
 use sidestep_stack::{Host, MTU_MIN_V4, MTU_MIN_V6};
 use std::net::{IpAddr, Ipv4Addr};

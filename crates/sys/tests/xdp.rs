@@ -1,5 +1,6 @@
 //! AF_XDP sockets on both ends of a lab's wire, and what the kernel refuses.
 
+use sidestep_lab::{Host, Lab, Options, Side};
 use sidestep_sys::process::is_root;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{
@@ -7,7 +8,6 @@ use sidestep_sys::xdp::{
     statistics, wait_until_up,
 };
 use sidestep_sys::{Problem, netns};
-use sidestep_testkit::{Host, Lab, Options, Side};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 

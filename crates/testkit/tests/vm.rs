@@ -1,7 +1,8 @@
 //! The virtual machines themselves: the kernels, their modules, a device, a lab in there.
 
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Lab, Options, vm, vm_tests};
+use sidestep_lab::Side;
+use sidestep_lab::{Lab, Options};
+use sidestep_testkit::{vm, vm_tests};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;

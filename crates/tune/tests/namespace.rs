@@ -1,8 +1,8 @@
 //! The running kernel, in a network namespace of our own: what is written is what is read, and goes back.
 
+use sidestep_lab::{Lab, Options, Side};
 use sidestep_sys::netns;
 use sidestep_sys::process::is_root;
-use sidestep_testkit::{Lab, Options, Side};
 use sidestep_tune::apply::apply;
 use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host, Live};

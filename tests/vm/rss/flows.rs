@@ -2,10 +2,10 @@
 
 use super::{CLOSED, INTERFACE, PORTS, QUEUES, VIRTIO, command, is_linux_6_1, plug};
 use crate::bypass::wait;
-use sidestep::link::frame::FrameLink;
-use sidestep::link::frame::xdp::{XdpLink, XdpOptions};
-use sidestep_plane::message::Protocol;
-use sidestep_plane::rss::{Spread, WhyUnknown};
+use sidestep_control_api::message::Protocol;
+use sidestep_control_api::rss::{Spread, WhyUnknown};
+use sidestep_frame::FrameLink;
+use sidestep_frame::xdp::{XdpLink, XdpOptions};
 use sidestep_sys::ethtool::{self, FlowKind, HashFunction, field};
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};

@@ -7,8 +7,8 @@ pub(crate) use datagrams::StackLink;
 pub(crate) use stream::{StackListener, StackStream};
 
 use sidestep_control::permit::Permit;
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
 use sidestep_socket::{Engine, EngineOptions, Queues};
 use sidestep_sys::{Problem, cpu, interface};
 use std::net::IpAddr;

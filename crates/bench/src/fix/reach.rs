@@ -3,9 +3,9 @@
 use super::tls::TlsLink;
 use super::veth::{Passage, Way};
 use crate::transport::Transport;
+use sidestep_lab::{Lab, Side};
 use sidestep_link::{Address, Link, Options, connect};
 use sidestep_sys::Problem;
-use sidestep_testkit::lab::{Lab, Side};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;

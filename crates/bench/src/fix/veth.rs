@@ -3,11 +3,11 @@
 //! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
 
 use crate::bypass::{self, Load, Plane, StackStream};
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
+use sidestep_lab::{Host, Lab, Side};
 use sidestep_link::{Address, Link, Options, connect};
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
 use sidestep_sys::{Problem, cpu};
-use sidestep_testkit::lab::{self, Host, Lab, Side};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ pub(super) struct Wire {
 impl Wire {
     /// Makes the lab; the calling thread may still use all CPUs.
     pub(super) fn up(ends: Ends) -> Result<Self, Problem> {
-        let (lab, cpus) = (Lab::up(&lab::Options::default())?, cpu::allowed());
+        let (lab, cpus) = (Lab::up(&sidestep_lab::Options::default())?, cpu::allowed());
         let sides: &[Side] = match ends {
             Ends::None => &[],
             Ends::Acceptor => &[Side::B],

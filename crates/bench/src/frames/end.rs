@@ -1,8 +1,8 @@
 //! One end: an AF_XDP socket on the first queue of an interface, and the smallest program that feeds it.
 
 use super::PORT;
-use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{XdpLink, XdpOptions};
+use sidestep_frame::FrameLink;
+use sidestep_frame::xdp::{XdpLink, XdpOptions};
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
 use sidestep_sys::{Problem, interface};

@@ -2,8 +2,8 @@
 
 use super::end::End;
 use super::packet::{Address, FRAME_BYTES_MIN, HEADERS_BYTES, headers, payload};
+use sidestep_frame::FrameLink;
 use sidestep_link::Link;
-use sidestep_link::frame::FrameLink;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 

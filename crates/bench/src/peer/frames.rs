@@ -4,7 +4,7 @@ use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
 use crate::frames::{End, payload, turn_round};
 use crate::message::Header;
-use sidestep_link::frame::{FrameLink, Received};
+use sidestep_frame::{FrameLink, Received};
 use sidestep_sys::{Problem, cpu};
 use std::time::Duration;
 

@@ -204,7 +204,7 @@ mod tests {
             place: Where::Loopback,
             ipv6: false,
             queues: 1,
-            mtu: sidestep_testkit::lab::MTU_USUAL,
+            mtu: sidestep_lab::MTU_USUAL,
             program: PeerProgram::Thread,
             clock: Choice::Auto,
             client_cpu: None,

@@ -4,7 +4,7 @@ use super::path::{MODE_COPY, MODE_GENERIC, MODE_ZERO_COPY, mode_number};
 use crate::arguments::{path, text};
 use crate::failure::{Failure, call};
 use crate::views::fill;
-use sidestep_plane::message::BusyPoll;
+use sidestep_control_api::message::BusyPoll;
 use sidestep_socket::{Checksums, EngineOptions, Idle, Kick, Mode, MulticastOut, Queues, UdpOptions};
 use std::ffi::{c_char, c_int};
 use std::ptr;

@@ -4,7 +4,7 @@ use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
-use sidestep_testkit::lab::MTU_USUAL;
+use sidestep_lab::MTU_USUAL;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,8 +4,8 @@ use crate::args::Control as Args;
 use crate::{exit, output, signal};
 use sidestep_control::Options;
 use sidestep_control::permit::Permit;
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
 use sidestep_sys::{Problem, interface};
 
 pub(super) fn run(args: Args) -> Result<u8, Problem> {

@@ -3,9 +3,9 @@
 use crate::args::{HostKind, Lab as Args, LabExec, LabUp};
 use crate::{exit, output, signal};
 use sidestep_bench::run::this_program;
+use sidestep_lab::wire::{Directions, Impairment};
+use sidestep_lab::{Checksums, Condition, Lab, Lifetime, Listing, Options, Removal, Side, run_wire};
 use sidestep_sys::problem::{Problem, say};
-use sidestep_testkit::lab::{Checksums, Condition, Lab, Lifetime, Listing, Options, Removal, Side, run_wire};
-use sidestep_testkit::wire::{Directions, Impairment};
 use std::fmt::Write;
 use std::os::unix::process::CommandExt;
 

@@ -3,10 +3,10 @@
 use crate::args::Ps as Args;
 use crate::{exit, output};
 use serde::Serialize;
-use sidestep_plane::client::Client;
-use sidestep_plane::message::{ClientLine, DetailLine, Mode, ProgramLine, StackLine, ranges};
-use sidestep_plane::place;
-use sidestep_plane::table::{Incomplete, Snapshot};
+use sidestep_control_api::client::Client;
+use sidestep_control_api::message::{ClientLine, DetailLine, Mode, ProgramLine, StackLine, ranges};
+use sidestep_control_api::place;
+use sidestep_control_api::table::{Incomplete, Snapshot};
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -150,7 +150,7 @@ fn describe_detail(detail: &DetailLine, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_plane::message::{Code, Missing};
+    use sidestep_control_api::message::{Code, Missing};
 
     #[test]
     fn queues_are_told_and_those_that_are_somebody_elses() {

@@ -3,10 +3,10 @@
 use crate::args::Top as Args;
 use crate::{exit, output, signal};
 use serde::Serialize;
-use sidestep_plane::client::Client;
-use sidestep_plane::counters::{Counter, Meaning};
-use sidestep_plane::message::{ClientLine, Mode, StackLine, ranges};
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::counters::{Counter, Meaning};
+use sidestep_control_api::message::{ClientLine, Mode, StackLine, ranges};
+use sidestep_control_api::place;
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -4,7 +4,7 @@ use crate::guard::Guard;
 use crate::mirror::Mirror;
 use crate::netlink::sockets::{self, KernelSocket, Wanted};
 use crate::registry::Host;
-use sidestep_plane::table::{Link, RouteKind};
+use sidestep_control_api::table::{Link, RouteKind};
 use std::io;
 use std::net::IpAddr;
 

@@ -4,7 +4,7 @@ use crate::permit::Permit;
 use crate::reaper::Reaper;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, getrlimit};
-use sidestep_plane::message::{Channel, Code, Numbered, Refusal, Reply};
+use sidestep_control_api::message::{Channel, Code, Numbered, Refusal, Reply};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::problem::say;

@@ -4,8 +4,8 @@ use super::*;
 use crate::permit::Permit;
 use crate::testing::{Fake, send_with};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
-use sidestep_plane::client::Client as Application;
-use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX};
+use sidestep_control_api::client::Client as Application;
+use sidestep_control_api::message::{OpenStack, PACKET_BYTES_MAX};
 use sidestep_testkit::lingering;
 use std::fs::{self, File};
 use std::io::Read;
@@ -223,7 +223,7 @@ fn descriptors_that_do_not_close_hold_up_nobody_else() {
 #[test]
 fn notices_leave_room_for_answers() {
     use rustix::net::socketpair;
-    use sidestep_plane::message::{Protocol, Trouble, TroubleKind, Unreachable};
+    use sidestep_control_api::message::{Protocol, Trouble, TroubleKind, Unreachable};
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
     let (ours, _theirs) = (Channel::over(ours), theirs);
     let address = "198.18.0.1:7".parse().unwrap();

@@ -7,7 +7,7 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, link::LinkLayerType};
-use sidestep_plane::table::{Address, Link, Neighbour, NeighbourState};
+use sidestep_control_api::table::{Address, Link, Neighbour, NeighbourState};
 use std::net::IpAddr;
 
 /// Kinds of virtual devices that carry plain Ethernet frames, one in, one out. Hardware has no kind.

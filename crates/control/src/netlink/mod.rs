@@ -13,7 +13,7 @@ use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, Neig
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
-use sidestep_plane::table::{
+use sidestep_control_api::table::{
     ADDRESSES_MAX, Address, Incomplete, LINKS_MAX, Link, NEIGHBOURS_MAX, Neighbour, ROUTES_MAX, Route,
 };
 use socket::{Dump, Existing};

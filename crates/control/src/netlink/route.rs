@@ -5,7 +5,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RoutePreference, RouteType,
     RouteVia,
 };
-use sidestep_plane::table::{Route, RouteKind};
+use sidestep_control_api::table::{Route, RouteKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The tables that a host without policy rules looks into: local, main, default.

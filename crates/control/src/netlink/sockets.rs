@@ -5,7 +5,7 @@ use netlink_packet_core::NetlinkBuffer;
 use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, ipproto};
-use sidestep_plane::message::Protocol;
+use sidestep_control_api::message::Protocol;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -1,6 +1,6 @@
 //! One application, as control sees it.
 
-use sidestep_plane::message::{Code, NAME_BYTES_MAX, Refusal};
+use sidestep_control_api::message::{Code, NAME_BYTES_MAX, Refusal};
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::owner::Owner;
 use sidestep_sys::printable::printable;

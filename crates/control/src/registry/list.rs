@@ -4,7 +4,7 @@ use super::client::Client;
 use super::{Keeper, Registry};
 use crate::dataplane::Dataplane;
 use serde::Serialize;
-use sidestep_plane::message::{
+use sidestep_control_api::message::{
     ClientLine, Code, DetailLine, NAME_BYTES_MAX, PACKET_BYTES_MAX, Refusal, Reply, StackLine,
 };
 use sidestep_sys::printable::printable;
@@ -88,7 +88,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     pub(super) fn counters(&self, stack: u32) -> Result<Reply, Refusal> {
         let refusal = || Refusal::plain(Code::NoStack, format!("cannot count for stack {stack}"));
         let counters = self.stacks.get(&stack).ok_or_else(refusal)?.counters.as_ref();
-        let values = counters.map(sidestep_plane::counters::CountersView::values).unwrap_or_default();
+        let values = counters.map(sidestep_control_api::counters::CountersView::values).unwrap_or_default();
         let shown = values.into_iter().filter(|(_, value)| *value != 0);
         let own = shown.map(|(counter, value)| (counter.name().to_owned(), value));
         let values = own.chain(self.dataplane.counted(stack)).collect();

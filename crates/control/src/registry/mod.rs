@@ -26,11 +26,11 @@ use crate::foreign::{Closers, Foreign};
 use crate::guard::Guard;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
-use sidestep_plane::counters::CountersView;
-use sidestep_plane::message::{
+use sidestep_control_api::counters::CountersView;
+use sidestep_control_api::message::{
     Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
 };
-use sidestep_plane::table::Link;
+use sidestep_control_api::table::Link;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::{note, say};

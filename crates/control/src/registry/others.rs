@@ -9,7 +9,7 @@
 use super::Host;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::twin::Place;
-use sidestep_plane::message::{Code, Entry, Protocol, Refusal};
+use sidestep_control_api::message::{Code, Entry, Protocol, Refusal};
 use std::net::IpAddr;
 
 /// Who wants what, where.

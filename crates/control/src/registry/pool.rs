@@ -7,7 +7,7 @@
 use super::{Answer, Keeper, Registry};
 use crate::dataplane::Dataplane;
 use crate::ports::{KernelPorts, Ports};
-use sidestep_plane::message::{BLOCK_PORTS, Code, Entry, PortBlock, Protocol, Refusal, Reply};
+use sidestep_control_api::message::{BLOCK_PORTS, Code, Entry, PortBlock, Protocol, Refusal, Reply};
 use sidestep_sys::owner::Owner;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;

@@ -6,7 +6,7 @@
 use super::{Host, Keeper, Registry};
 use crate::dataplane::Dataplane;
 use crate::netlink::sockets::{KernelSocket, Wanted};
-use sidestep_plane::message::{Entry, Protocol};
+use sidestep_control_api::message::{Entry, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sockets that listen or receive datagrams, at the ports of rules.

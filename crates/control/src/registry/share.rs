@@ -4,10 +4,10 @@
 
 use super::{Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
-use sidestep_plane::message::{Code, Entry, OpenStack, Refusal, StackFacts};
-use sidestep_plane::table::Link;
-use sidestep_steer::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
+use sidestep_control_api::message::{Code, Entry, OpenStack, Refusal, StackFacts};
+use sidestep_control_api::table::Link;
 use sidestep_sys::owner::Owner;
+use sidestep_xdp_steering::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 
 /// Applications at a time; each costs two descriptors, one more while it opens a stack.
 pub(crate) const CLIENTS_MAX: usize = 256;

@@ -5,7 +5,7 @@ use super::{Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
-use sidestep_plane::message::{Code, Entry, Protocol, Refusal, Reply};
+use sidestep_control_api::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_sys::socket::{deafen, undeafen};
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{Fake, link, stack_facts};
 use share::{CLIENTS_MAX, CLIENTS_OF_ROOT, CLIENTS_PER_USER_MAX, STACKS_PER_CLIENT_MAX};
-use sidestep_plane::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
+use sidestep_control_api::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -233,7 +233,7 @@ fn a_user_leaves_room_for_others() {
         source: None,
         vlan: None,
     };
-    let most = sidestep_steer::GROUPS_MAX / 2;
+    let most = sidestep_xdp_steering::GROUPS_MAX / 2;
     for number in 0..most {
         assert_eq!(case.steer(one, stack, group(number), &socket), None);
     }
@@ -450,7 +450,7 @@ fn a_lost_interface_is_told_to_the_owner() {
 
 #[test]
 fn who_is_told_of_trouble_is_who_sent_the_packet() {
-    use sidestep_plane::message::TroubleKind;
+    use sidestep_control_api::message::TroubleKind;
     let mut case = Case::new();
     let (one, other) = (case.client(7), case.client(8));
     let (stack, _) = (case.open(one), case.open(other));

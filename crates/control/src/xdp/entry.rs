@@ -1,7 +1,7 @@
 //! Entries of the protocol in the words of the steering program, and back.
 
-use sidestep_plane::message::{Entry, Protocol};
-use sidestep_steer as steer;
+use sidestep_control_api::message::{Entry, Protocol};
+use sidestep_xdp_steering as steer;
 
 /// An entry in the words of the steering program.
 pub(super) fn ours(entry: &Entry) -> steer::Entry {

@@ -1,12 +1,12 @@
 //! One interface with the steering program on it.
 
-use sidestep_plane::message::{Code, Downgrade, Entry, Mode, Protocol, Refusal};
-use sidestep_plane::table::Link;
-use sidestep_steer::{self as steer, Attach, Steering};
+use sidestep_control_api::message::{Code, Downgrade, Entry, Mode, Protocol, Refusal};
+use sidestep_control_api::table::Link;
 use sidestep_sys::interface::name_of_index;
 use sidestep_sys::offload::{self, Offload};
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp;
+use sidestep_xdp_steering::{self as steer, Attach, Steering};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ impl Interface {
 mod tests {
     use super::*;
     use crate::mirror::Mirror;
-    use sidestep_testkit::lab::{Lab, Options, Side};
+    use sidestep_lab::{Lab, Options, Side};
 
     #[test]
     fn what_the_device_changes_before_it_is_seen_is_not_steered() {

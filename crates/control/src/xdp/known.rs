@@ -1,6 +1,6 @@
 //! Queues that no stack has and that may still be taken: how long each is worth a try.
 
-use sidestep_plane::message::{Code, Refusal};
+use sidestep_control_api::message::{Code, Refusal};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

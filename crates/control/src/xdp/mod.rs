@@ -15,16 +15,16 @@ use interface::Interface;
 use known::Known;
 use pinned::{pinned, renewed};
 use placed::Placed;
-use sidestep_plane::message::{
+use sidestep_control_api::message::{
     Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Refusal, StackFacts, ranges,
 };
-use sidestep_plane::rss::Spread;
-use sidestep_plane::table::Link;
-use sidestep_steer::{self as steer, StackId, StackOptions, Steering};
+use sidestep_control_api::rss::Spread;
+use sidestep_control_api::table::Link;
 use sidestep_sys::printable::printable;
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::xdp::{MULTI_BUFFER_BYTES_MAX, XskFacts};
 use sidestep_sys::{Problem, ethtool};
+use sidestep_xdp_steering::{self as steer, StackId, StackOptions, Steering};
 use socket::{Bound, Sockets, receiving};
 use std::collections::BTreeMap;
 use std::fs;

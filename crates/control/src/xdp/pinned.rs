@@ -1,7 +1,7 @@
 //! What an earlier control has left pinned.
 
-use sidestep_steer::Steering;
 use sidestep_sys::problem::{note, say};
+use sidestep_xdp_steering::Steering;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! Where a stack is, and which of its packets may come by queues that are not its own.
 
-use sidestep_plane::message::{Code, Entry, Refusal, ranges};
-use sidestep_plane::rss::Spread;
-use sidestep_steer::StackId;
+use sidestep_control_api::message::{Code, Entry, Refusal, ranges};
+use sidestep_control_api::rss::Spread;
+use sidestep_xdp_steering::StackId;
 
 /// Where a stack is.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ fn reason(name: &str, elsewhere: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_plane::message::Protocol;
+    use sidestep_control_api::message::Protocol;
     use sidestep_sys::ethtool::{HashFunction, Rss};
 
     /// A device of eight queues whose table has these.

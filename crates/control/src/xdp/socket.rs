@@ -2,8 +2,10 @@
 
 use super::known::Known;
 use crate::dataplane::Begun;
-use sidestep_plane::message::{Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges};
-use sidestep_plane::table::Link;
+use sidestep_control_api::message::{
+    Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges,
+};
+use sidestep_control_api::table::Link;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
 use sidestep_sys::{Problem, ethtool, offload};
 use std::collections::{BTreeSet, VecDeque};
@@ -21,7 +23,7 @@ const TURN_MAX: Duration = Duration::from_millis(200);
 const ETHERNET_BYTES_MAX: u32 = 22;
 
 // Each queue that a stack can have is one that the program can steer.
-const _: () = assert!(QUEUES_MAX == sidestep_steer::QUEUES_MAX);
+const _: () = assert!(QUEUES_MAX == sidestep_xdp_steering::QUEUES_MAX);
 
 /// Sockets on their way to their queues.
 pub(crate) struct Sockets {

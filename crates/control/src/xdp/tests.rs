@@ -3,8 +3,8 @@
 use super::*;
 use crate::mirror::Mirror;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use sidestep_plane::message::Protocol;
-use sidestep_testkit::lab::{Lab, Options, Side};
+use sidestep_control_api::message::Protocol;
+use sidestep_lab::{Lab, Options, Side};
 
 /// What a release before or after this one has left cannot be read: its rows have another shape.
 #[test]

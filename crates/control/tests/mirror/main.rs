@@ -3,9 +3,9 @@
 mod support;
 
 use serde_json::Value;
-use sidestep_plane::table::{Incomplete, NeighbourState, ROUTES_MAX, Route, RouteKind};
+use sidestep_control_api::table::{Incomplete, NeighbourState, ROUTES_MAX, Route, RouteKind};
+use sidestep_lab::Side;
 use sidestep_stack::route::{Routes, Unreachable};
-use sidestep_testkit::Side;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -93,7 +93,7 @@ fn the_table_is_what_ip_shows() {
             shown.push(format!("{} {}/{} {secondary}", link["ifindex"], text(address, "local"), address["prefixlen"]));
         }
     }
-    let line = |record: &sidestep_plane::table::Address| {
+    let line = |record: &sidestep_control_api::table::Address| {
         format!("{} {}/{} {}", record.interface, record.address, record.prefix_len, record.is_secondary)
     };
     let mut mirrored: Vec<String> = place.seen.addresses.iter().map(line).collect();
@@ -258,7 +258,7 @@ fn neighbours_are_asked_for_confirmed_and_given_up() {
     place.run(Side::A, "sh", &["-c", quick]);
     place.ip("neighbour flush dev lab0");
     place.mirror.use_neighbour(lab0, peer).unwrap();
-    let find = |seen: &sidestep_plane::table::Snapshot, address: IpAddr| {
+    let find = |seen: &sidestep_control_api::table::Snapshot, address: IpAddr| {
         seen.neighbours.iter().find(|entry| entry.address == address && entry.interface == lab0).copied()
     };
     place.until("the peer", |seen| find(seen, peer).is_some_and(|entry| entry.state == NeighbourState::Usable));
@@ -316,7 +316,8 @@ fn entries_that_are_not_the_kernels_own_are_left_alone() {
             assert_eq!(shown(&place), before, "{address} {kind}");
         }
     }
-    let usable = |entry: &&sidestep_plane::table::Neighbour| entry.state == NeighbourState::Usable && entry.mac[0] == 2;
+    let usable =
+        |entry: &&sidestep_control_api::table::Neighbour| entry.state == NeighbourState::Usable && entry.mac[0] == 2;
     assert!(place.seen.neighbours.iter().filter(usable).count() >= 2 * 2, "{:?}", place.seen.neighbours);
 }
 

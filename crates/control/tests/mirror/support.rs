@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use sidestep_control::mirror::Mirror;
-use sidestep_plane::routes::MirrorRoutes;
-use sidestep_plane::table::{Reader, Route, Snapshot};
+use sidestep_control_api::routes::MirrorRoutes;
+use sidestep_control_api::table::{Reader, Route, Snapshot};
+use sidestep_lab::{Lab, Options, Side};
 use sidestep_sys::process::is_root;
-use sidestep_testkit::lab::{Lab, Options, Side};
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};

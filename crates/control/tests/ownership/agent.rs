@@ -2,8 +2,8 @@
 
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
-use sidestep_plane::client::{Client, Error, Stack};
-use sidestep_plane::message::{Code, Entry, OpenStack, Protocol, Queues};
+use sidestep_control_api::client::{Client, Error, Stack};
+use sidestep_control_api::message::{Code, Entry, OpenStack, Protocol, Queues};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;

@@ -3,9 +3,9 @@
 use crate::agent::VARIABLE;
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
-use sidestep_plane::client::Client;
+use sidestep_control_api::client::Client;
+use sidestep_lab::{Host, Lab, Side};
 use sidestep_sys::process::is_root;
-use sidestep_testkit::lab::{Host, Lab, Side};
 pub(crate) use sidestep_testkit::{WATCHDOG, wait};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -41,7 +41,7 @@ impl Place {
             eprintln!("skipped: needs root");
             return None;
         }
-        let lab = Lab::up(&sidestep_testkit::lab::Options::default()).expect("root can make a lab");
+        let lab = Lab::up(&sidestep_lab::Options::default()).expect("root can make a lab");
         Some(Self::on(lab))
     }
 
@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// A client of root's.
-    pub(crate) fn root(&self) -> Result<Client, sidestep_plane::client::Error> {
+    pub(crate) fn root(&self) -> Result<Client, sidestep_control_api::client::Error> {
         self.host().within(|| Ok(Client::connect("root"))).expect("root can enter")
     }
 

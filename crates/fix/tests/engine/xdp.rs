@@ -3,12 +3,12 @@
 use crate::support::{Client, order, plan};
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
+use sidestep_control_api::{client, place};
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, SocketOptions};
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::Role;
-use sidestep_plane::{client, place};
+use sidestep_lab::{Host, Lab, Side};
 use sidestep_sys::process::is_root;
-use sidestep_testkit::{Host, Lab, Side};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -52,7 +52,7 @@ fn orders_are_filled_past_the_kernel() {
     if !is_root() {
         return eprintln!("skipped: needs root");
     }
-    let lab = Lab::up(&sidestep_testkit::Options::default()).expect("root can make a lab");
+    let lab = Lab::up(&sidestep_lab::Options::default()).expect("root can make a lab");
     let _controls = [Control::start(lab.host(Side::A)), Control::start(lab.host(Side::B))];
     let endpoint = |host: &Host| Endpoint::Xdp {
         interface: host.interface.clone(),

@@ -5,7 +5,7 @@ use super::socket::{Handle, Joined};
 use super::steering::join;
 use crate::error::Error;
 use crate::reason::{Path, Reason};
-use sidestep_plane::message::Entry;
+use sidestep_control_api::message::Entry;
 use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 

@@ -4,9 +4,9 @@ use super::{Engine, Fast};
 use crate::keeper::Event;
 use crate::reason::Reason;
 use crate::routes::believed_mtu;
-use sidestep_link::frame::FrameLink;
-use sidestep_plane::counters::Counter;
-use sidestep_plane::message::{Protocol, Trouble, TroubleKind};
+use sidestep_control_api::counters::Counter;
+use sidestep_control_api::message::{Protocol, Trouble, TroubleKind};
+use sidestep_frame::FrameLink;
 
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more; true when the clock was read.

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::reason::Reason;
-use sidestep_plane::message::{Missing, Protocol, StackFacts};
-use sidestep_plane::rss::{Spread, Toward, WhyUnknown};
+use sidestep_control_api::message::{Missing, Protocol, StackFacts};
+use sidestep_control_api::rss::{Spread, Toward, WhyUnknown};
 use std::net::{IpAddr, SocketAddr};
 
 /// The queues of a stack, as control has told.
@@ -105,7 +105,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::keeper::{facts, spread_over};
-    use sidestep_plane::message::{Mode, QueueFacts};
+    use sidestep_control_api::message::{Mode, QueueFacts};
 
     fn queues(spread: Option<Spread>) -> OurQueues {
         let mut facts = facts(1, 2);

@@ -8,8 +8,8 @@ use crate::datagram::{Datagram, Place};
 use crate::error::Error;
 use crate::heart::realtime_ns;
 use crate::tcp::{Arrived, Deliver};
-use sidestep_link::frame::{FrameLink, Received};
-use sidestep_plane::counters::{Counter, Counters};
+use sidestep_control_api::counters::{Counter, Counters};
+use sidestep_frame::{FrameLink, Received};
 use sidestep_stack::{Datagram as Parsed, Reason as Refusal, Verdict};
 use std::net::SocketAddr;
 

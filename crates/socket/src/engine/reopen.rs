@@ -10,8 +10,8 @@ use crate::keeper::Reopened;
 use crate::options::MulticastOut;
 use crate::reason::Reason;
 use crate::routes::Ways;
-use sidestep_link::frame::FrameLink;
-use sidestep_plane::counters::Counter;
+use sidestep_control_api::counters::Counter;
+use sidestep_frame::FrameLink;
 use sidestep_stack::Checksums;
 
 /// What is left of a stack that was lost: for the next one.

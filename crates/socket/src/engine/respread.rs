@@ -4,8 +4,8 @@
 use super::Engine;
 use super::rules::give_back;
 use crate::reason::Reason;
-use sidestep_plane::message::Protocol;
-use sidestep_plane::rss::Spread;
+use sidestep_control_api::message::Protocol;
+use sidestep_control_api::rss::Spread;
 
 impl Engine {
     /// Learns how the device spreads by now. What control steers to whole ports and groups it takes back itself.

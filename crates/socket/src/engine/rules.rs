@@ -9,7 +9,7 @@ use super::Engine;
 use super::socket::Socket;
 use crate::keeper::{Answer, Keeper};
 use crate::reason::Reason;
-use sidestep_plane::message::{Entry, Protocol};
+use sidestep_control_api::message::{Entry, Protocol};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};

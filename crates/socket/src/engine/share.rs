@@ -7,7 +7,7 @@
 
 use super::Fast;
 use crate::datagram::{Datagram, Place};
-use sidestep_link::frame::Received;
+use sidestep_frame::Received;
 
 /// Datagrams that one socket may leave unread, however much room there is.
 pub(super) const QUEUE_MAX: usize = 1024;

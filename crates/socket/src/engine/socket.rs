@@ -6,7 +6,7 @@ use crate::flow::Flows;
 use crate::options::UdpOptions;
 use crate::reason::Reason;
 use crate::twin::Twin;
-use sidestep_plane::message::Entry;
+use sidestep_control_api::message::Entry;
 use sidestep_stack::udp::SocketId;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

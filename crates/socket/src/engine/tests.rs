@@ -5,11 +5,11 @@ use crate::keeper::spread_over;
 use crate::tcp::{Readiness, TcpError, TcpStream};
 use crate::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
 use sidestep_control::permit::Permit;
-use sidestep_plane::client::Client;
-use sidestep_plane::message::{Entry, Protocol};
-use sidestep_plane::place;
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
+use sidestep_control_api::client::Client;
+use sidestep_control_api::message::{Entry, Protocol};
+use sidestep_control_api::place;
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
@@ -47,7 +47,7 @@ fn with_first_queue_of(queues: u32, test: impl FnOnce(&Host, &Host, &mut Engine)
     if !sidestep_sys::process::is_root() {
         return eprintln!("skipped: needs root");
     }
-    let lab = Lab::up(&sidestep_testkit::Options { queues, ..Default::default() }).unwrap();
+    let lab = Lab::up(&sidestep_lab::Options { queues, ..Default::default() }).unwrap();
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     if queues > 1 {
         command(b, "ethtool", "-L lab0 tx 1");

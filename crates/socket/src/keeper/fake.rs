@@ -1,9 +1,9 @@
 //! A control that answers as a test wants it to.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
-use sidestep_plane::message::{Channel, Mode, Numbered, Reply, Request, RingSizes, StackFacts, VERSION};
-use sidestep_plane::rss::Spread;
-use sidestep_plane::table::Writer;
+use sidestep_control_api::message::{Channel, Mode, Numbered, Reply, Request, RingSizes, StackFacts, VERSION};
+use sidestep_control_api::rss::Spread;
+use sidestep_control_api::table::Writer;
 use sidestep_sys::ethtool::{HashFunction, Rss};
 use std::fs;
 use std::os::fd::OwnedFd;

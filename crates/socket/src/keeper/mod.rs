@@ -16,12 +16,12 @@ pub(crate) use spread::spread_of;
 
 use crate::reason::Reason;
 use rustix::event::{EventfdFlags, epoll, eventfd};
-use sidestep_plane::client::Client;
-use sidestep_plane::counters::Counters;
-use sidestep_plane::heartbeat::Heartbeat;
-use sidestep_plane::message::{Code, Entry, OpenStack, PortBlock, StackFacts, Trouble};
-use sidestep_plane::rss::Spread;
-use sidestep_plane::table::Reader;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::counters::Counters;
+use sidestep_control_api::heartbeat::Heartbeat;
+use sidestep_control_api::message::{Code, Entry, OpenStack, PortBlock, StackFacts, Trouble};
+use sidestep_control_api::rss::Spread;
+use sidestep_control_api::table::Reader;
 use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Rings, Umem};
 use std::io;

@@ -3,7 +3,7 @@
 //! The thread beside the owner was started in the interface's network namespace; the owner may poll from elsewhere.
 
 use super::{Event, Shared};
-use sidestep_plane::rss::Spread;
+use sidestep_control_api::rss::Spread;
 use sidestep_sys::interface::name_of_index;
 use std::time::{Duration, Instant};
 

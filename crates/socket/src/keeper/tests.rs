@@ -2,7 +2,7 @@
 
 use super::fake::{Do, FakeControl, facts, page};
 use super::*;
-use sidestep_plane::message::{Protocol, Refusal, Reply, Request, TroubleKind};
+use sidestep_control_api::message::{Protocol, Refusal, Reply, Request, TroubleKind};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;

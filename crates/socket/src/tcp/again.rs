@@ -9,7 +9,7 @@ use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::keeper::Answer;
 use crate::reason::Reason;
-use sidestep_plane::message::Entry;
+use sidestep_control_api::message::Entry;
 use sidestep_stack::tcp::ListenerId;
 
 /// Between a refusal for the kernel's connections and the next attempt, and later from one attempt to the next: twice as

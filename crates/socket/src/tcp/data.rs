@@ -6,7 +6,7 @@ use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Fast;
 use crate::reason::Reason;
 use rustix::net::SendFlags;
-use sidestep_plane::counters::Counters;
+use sidestep_control_api::counters::Counters;
 use sidestep_stack::tcp::{ConnectionId, Error};
 use std::io::Read;
 

@@ -8,7 +8,7 @@ use super::table::{Steered, Stream, TcpStream, Way};
 use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::reason::Reason;
-use sidestep_plane::message::Protocol;
+use sidestep_control_api::message::Protocol;
 use sidestep_stack::tcp::State;
 use std::net::SocketAddr;
 use std::sync::Arc;

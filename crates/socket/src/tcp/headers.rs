@@ -6,8 +6,8 @@
 
 use crate::reason::Reason;
 use crate::routes::{Stamp, Ways};
-use sidestep_link::frame::xdp::Sending;
-use sidestep_plane::counters::{Counter, Counters};
+use sidestep_control_api::counters::{Counter, Counters};
+use sidestep_frame::xdp::Sending;
 use sidestep_stack::PacketHeader;
 use sidestep_stack::route::{Query, Resolved};
 use sidestep_stack::tcp::{ConnectionId, NoRoom, Outgoing, Output};

@@ -5,7 +5,7 @@
 
 use super::table::Way;
 use crate::engine::{Engine, FRAMES_PER_CALL};
-use sidestep_link::frame::FrameLink;
+use sidestep_frame::FrameLink;
 use sidestep_stack::tcp::{ConnectionId, Counter};
 use std::fmt;
 use std::thread::sleep;

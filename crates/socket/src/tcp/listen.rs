@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::keeper::ANSWER_WAIT;
 use crate::reason::{Path, Reason};
 use rustix::io::Errno;
-use sidestep_plane::message::{Entry, Protocol};
+use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_stack::tcp::{self, ListenerId, Options};
 use sidestep_sys::Problem;
 use std::net::SocketAddr;

@@ -6,8 +6,8 @@
 use crate::engine::Fast;
 use crate::keeper::Keeper;
 use crate::reason::Reason;
-use sidestep_plane::message::{BLOCK_PORTS, PortBlock, Protocol};
-use sidestep_plane::rss::Toward;
+use sidestep_control_api::message::{BLOCK_PORTS, PortBlock, Protocol};
+use sidestep_control_api::rss::Toward;
 use sidestep_stack::tcp::{Instant, Tuple};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};

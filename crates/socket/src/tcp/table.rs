@@ -8,7 +8,7 @@ use super::twin::{KernelListener, Twin};
 use crate::error::Error;
 use crate::reason::Reason;
 use crate::released::Released;
-use sidestep_plane::message::Entry;
+use sidestep_control_api::message::Entry;
 use sidestep_stack::tcp::{ConnectionId, ListenerId, Options};
 use std::collections::VecDeque;
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! What routers say of segments, and paths whose MTU has changed.
 
 use crate::engine::Fast;
-use sidestep_plane::counters::Counters;
-use sidestep_plane::message::{Trouble, TroubleKind, Unreachable};
+use sidestep_control_api::counters::Counters;
+use sidestep_control_api::message::{Trouble, TroubleKind, Unreachable};
 use sidestep_stack::tcp::{Flow, Undelivered};
 use sidestep_wire::tcp::SequenceNumber;
 

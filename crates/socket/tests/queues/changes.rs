@@ -3,10 +3,10 @@
 use crate::peer::{accept, ask, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, receive};
 use crate::support::{Control, address, wait};
 use crate::{engine, lab, told};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::tcp::TcpError;
 use sidestep_socket::{Queues, Reason};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::Command;

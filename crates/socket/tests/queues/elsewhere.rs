@@ -2,15 +2,15 @@
 
 use crate::lab;
 use crate::support::{Control, WATCHDOG, wait};
-use sidestep_link::frame::FrameLink;
-use sidestep_link::frame::xdp::{XdpLink, XdpOptions};
-use sidestep_plane::client::{Client, Stack};
-use sidestep_plane::message::{Entry, OpenStack, Protocol, Queues};
-use sidestep_plane::place;
+use sidestep_control_api::client::{Client, Stack};
+use sidestep_control_api::message::{Entry, OpenStack, Protocol, Queues};
+use sidestep_control_api::place;
+use sidestep_frame::FrameLink;
+use sidestep_frame::xdp::{XdpLink, XdpOptions};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_sys::packet::{FrameBuffer, PacketSocket};
 use sidestep_sys::xdp::{Geometry, Umem, Xsk, XskOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use sidestep_wire::checksum::Sum;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;

@@ -3,9 +3,9 @@
 use crate::peer::{accept, ask, connect, kernel_connect, kernel_listen, listen, poll_until, receive as receive_stream};
 use crate::support::{Control, address, bind, heard, join_group, kernel, message, receive, settled, wait};
 use crate::{engine, lab, told};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, Queues, UdpOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -21,11 +21,11 @@ mod minutes;
 mod partly;
 
 use crate::support::is_root_or_say;
-use sidestep_plane::client::Client;
-use sidestep_plane::message::{Code, DetailLine};
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::message::{Code, DetailLine};
+use sidestep_control_api::place;
+use sidestep_lab::{Host, Lab, Options};
 use sidestep_socket::{Engine, EngineOptions, Queues};
-use sidestep_testkit::{Host, Lab, Options};
 use std::collections::BTreeSet;
 
 /// A lab whose hosts have so many queues, if this process may make one.

@@ -3,8 +3,8 @@
 use crate::peer::{established, listen, poll_until, receive};
 use crate::support::{Control, address, wait};
 use crate::{engine, lab, told};
+use sidestep_lab::Side;
 use sidestep_socket::Queues;
-use sidestep_testkit::lab::Side;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -5,10 +5,10 @@
 use crate::peer::kernel_listen;
 use crate::support::{Control, address, seconds, wait};
 use crate::{engine, lab, told};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::tcp::Readiness;
 use sidestep_socket::{Engine, Queues};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

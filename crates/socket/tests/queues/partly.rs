@@ -4,11 +4,11 @@ use crate::peer::{accept, ask, connect, kernel_connect, kernel_listen, listen, p
 use crate::roles::{Process, start, start_test};
 use crate::support::{Control, address, bind, heard, join_group, kernel, receive, settled, wait, wait_for_control};
 use crate::{engine, lab, told};
-use sidestep_plane::message::Code;
+use sidestep_control_api::message::Code;
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
 use sidestep_sys::xdp::{Geometry, Umem, Xsk, XskOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

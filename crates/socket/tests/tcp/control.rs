@@ -3,10 +3,10 @@
 use crate::peer::{accept, ask, join, kernel_connect, listen, poll_until, receive};
 use crate::roles::{Process, ROLE, start};
 use crate::support::{Control, WATCHDOG, address, bind, engine, lab, wait, wait_for_control};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::tcp::TcpError;
 use sidestep_socket::{Path, Reason};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::time::{Duration, Instant};

@@ -2,11 +2,11 @@
 
 use crate::peer::{accept, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, serving};
 use crate::support::{Control, address, engine, lab, wait};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpError, TcpStream};
 use sidestep_stack::tcp::{Error, Readiness, Shutdown};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 

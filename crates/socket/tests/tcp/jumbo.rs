@@ -2,7 +2,7 @@
 
 use crate::peer::{accept, carry, connect, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, SENDERS, address, engine, engine_with, lab, set_mtu};
-use sidestep_testkit::lab::Side;
+use sidestep_lab::Side;
 use std::net::SocketAddr;
 
 /// At each MTU, both roles, both families.

@@ -3,11 +3,11 @@
 use crate::peer::{OURS, accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
 use crate::roles::start;
 use crate::support::{Control, WATCHDOG, address, ip, lab, reach, seconds, wait};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::tcp::{Counter, Lost, Options, TcpError, TcpStream};
 use sidestep_socket::{Engine, EngineOptions};
 use sidestep_stack::tcp::{Error, KeepAlive};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::os::fd::AsRawFd;

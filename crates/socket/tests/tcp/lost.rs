@@ -5,11 +5,11 @@ use crate::peer::{
 };
 use crate::roles::start;
 use crate::support::{Control, address, child, engine, ip, lab, relink, wait, wait_for_control};
-use sidestep_plane::client::Client;
+use sidestep_control_api::client::Client;
+use sidestep_lab::Side;
 use sidestep_socket::tcp::TcpError;
 use sidestep_socket::{Path, Reason};
 use sidestep_stack::tcp::Readiness;
-use sidestep_testkit::lab::Side;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::peer::{established, poll_until, receive, serving};
 use crate::support::{Control, address, engine, lab, wait};
-use sidestep_testkit::lab::{Host, Side};
+use sidestep_lab::{Host, Side};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::SocketAddr;

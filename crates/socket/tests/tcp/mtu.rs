@@ -2,11 +2,11 @@
 
 use crate::peer::{OURS, THEIRS, carry, connect, exchange, join, kernel_exchange, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, lab, set_mtu, wait};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{Counter, TcpStream};
 use sidestep_sys::packet::{FrameBuffer, PacketSocket};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
 use std::net::{SocketAddr, TcpListener, TcpStream as KernelStream};
 
 /// More than the buffers between the two ends hold.

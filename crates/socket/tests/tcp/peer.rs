@@ -1,10 +1,10 @@
 //! What the tests do with streams: transfers in both directions at once, every byte compared; and Linux as the peer.
 
 use crate::support::{Control, WATCHDOG, address, engine, wait, wait_at_most};
+use sidestep_lab::Host;
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
 use sidestep_stack::tcp::{Readiness, Shutdown};
-use sidestep_testkit::Host;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::thread::JoinHandle;

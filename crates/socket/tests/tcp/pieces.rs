@@ -3,9 +3,9 @@
 
 use crate::peer::{ask, join, receive, serving};
 use crate::support::{is_root_or_say, wait};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab, Options};
 use sidestep_sys::packet::{FrameBuffer, PacketSocket};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab, Options};
 use sidestep_wire::checksum::Sum;
 use std::net::SocketAddr;
 

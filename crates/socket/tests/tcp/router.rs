@@ -2,10 +2,10 @@
 
 use crate::peer::{THEIRS, carry, connect, kernel_exchange};
 use crate::support::{Control, address, bind, engine, ip, lab, wait};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::netns;
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;

@@ -5,12 +5,12 @@ use crate::peer::{
     accept, ask, carry, connect, heard, join, kernel_connect, kernel_listen, listen, poll_until, serving,
 };
 use crate::support::{Control, address, bind, engine, ip, is_root_or_say, kernel, lab, reach, wait};
+use sidestep_lab::Side;
+use sidestep_lab::wire::{Directions, Impairment};
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::tcp::{Options, TcpError, TcpStream};
 use sidestep_socket::{Engine, Path, Reason};
 use sidestep_stack::tcp::{Error, KeepAlive, Readiness};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::wire::{Directions, Impairment};
-use sidestep_testkit::{Host, Lab};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
@@ -48,7 +48,7 @@ fn a_simultaneous_open_with_linux() {
     }
     let slow = Impairment::parse("delay=100ms").unwrap();
     let impairment = Some(Directions { a_to_b: slow.clone(), b_to_a: slow });
-    let lab = Lab::up(&sidestep_testkit::Options { impairment, ..Default::default() }).expect("root can make a lab");
+    let lab = Lab::up(&sidestep_lab::Options { impairment, ..Default::default() }).expect("root can make a lab");
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(b);
     let mut engine = engine(b);

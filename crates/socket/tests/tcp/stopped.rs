@@ -3,9 +3,9 @@
 use crate::peer::{ask, join, listen};
 use crate::roles::start;
 use crate::support::{address, bind, engine, kernel, lab, settled, wait, wait_for_control};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 

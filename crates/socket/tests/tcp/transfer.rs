@@ -4,8 +4,8 @@ use crate::peer::{
     OURS, THEIRS, accept, carry, connect, exchange, join, kernel_connect, kernel_listen, listen, poll_until, serving,
 };
 use crate::support::{Control, address, engine, ip, lab, wait};
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
-use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
 const SIZES: [usize; 4] = [0, 1, 1 << 20, 64 << 20];
@@ -130,7 +130,7 @@ fn payload_is_shown_where_it_stands() {
 fn without_a_control_plane_streams_are_the_kernels_and_say_so() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let open = |host: &sidestep_testkit::Host| {
+    let open = |host: &sidestep_lab::Host| {
         host.within(|| Engine::open(&EngineOptions::on(&host.interface))).expect("an engine opens")
     };
     let (mut client, mut server) = (open(a), open(b));

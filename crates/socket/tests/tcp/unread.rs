@@ -2,10 +2,10 @@
 
 use crate::peer::{accept, carry, kernel_connect, listen, poll_until};
 use crate::support::{Control, address, bind, engine, kernel, lab, receive, seconds};
+use sidestep_lab::Side;
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::tcp::TcpListener;
 use sidestep_socket::{Engine, Handle};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::{Host, Lab};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

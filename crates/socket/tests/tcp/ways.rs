@@ -4,11 +4,11 @@
 use crate::peer::{accept, ask, join, listen, poll_until, serving};
 use crate::roles::start;
 use crate::support::{Control, address, bind, engine, ip, kernel, lab, wait, wait_for_control};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::tcp::{TcpError, TcpListener};
 use sidestep_socket::{Engine, Path, Reason};
 use sidestep_stack::tcp::Readiness;
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

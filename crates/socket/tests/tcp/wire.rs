@@ -2,9 +2,9 @@
 
 use crate::peer::{accept, carry, connect, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, is_root_or_say, reach};
-use sidestep_testkit::lab::Side;
-use sidestep_testkit::wire::{Directions, Impairment};
-use sidestep_testkit::{Lab, Options};
+use sidestep_lab::Side;
+use sidestep_lab::wire::{Directions, Impairment};
+use sidestep_lab::{Lab, Options};
 use std::net::SocketAddr;
 
 const BYTES: usize = 8 << 20;

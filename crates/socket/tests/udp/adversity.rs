@@ -2,9 +2,9 @@
 
 use crate::roles::start;
 use crate::support::{Control, address, bind, engine, ip, kernel, lab, receive, wait, wait_for_control};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, Handle, Reason, UdpOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;

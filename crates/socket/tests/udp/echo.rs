@@ -1,8 +1,8 @@
 //! Messages there and back, every role, both families, every byte compared.
 
 use crate::support::{Control, address, bind, engine, engine_with, heard, ip, kernel, lab, message, receive, wait};
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason, SendError, UdpOptions};
-use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
 /// From an empty datagram to what an Ethernet frame holds.

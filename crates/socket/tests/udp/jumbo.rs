@@ -3,10 +3,10 @@
 use crate::support::{
     Control, SENDERS, address, bind, engine, engine_with, heard, kernel, lab, message, receive, set_mtu, wait,
 };
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Handle};
 use sidestep_sys::xdp::Mode;
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Around the borders of one, two, four and five frames of 2048 bytes (1792 when received), and what an MTU of 9,000 takes.

@@ -5,8 +5,8 @@ use crate::roles::start;
 use crate::support::{
     Control, address, bind, child, engine, join_group, kernel, lab, receive, relink, wait, wait_for_control,
 };
+use sidestep_lab::Side;
 use sidestep_socket::{Reason, UdpOptions};
-use sidestep_testkit::lab::Side;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// 239/8 is for whoever runs the network (RFC 2365).
@@ -102,7 +102,7 @@ fn a_namespace_that_goes_away_leaves_the_kernels_sockets_and_then_nothing() {
     let client = kernel(&a, SocketAddr::new(address(&a, false), 0));
     until_fast(&mut engine, socket, &client, SocketAddr::new(address(&b, false), 7404));
     let near = b.within(|| Ok(UdpSocket::bind("127.0.0.1:0").unwrap())).unwrap();
-    let state = b.within(sidestep_plane::place::directory).unwrap();
+    let state = b.within(sidestep_control_api::place::directory).unwrap();
     drop(client);
     drop(lab);
     wait("the loss", || {

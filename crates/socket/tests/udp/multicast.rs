@@ -1,9 +1,9 @@
 //! Groups: joined by the kernel, received past it, from everyone and from one source.
 
 use crate::support::{Control, address, bind, engine, heard, ip, join_group, kernel, lab, message, receive, wait};
-use sidestep_plane::client::Client;
+use sidestep_control_api::client::Client;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
-use sidestep_testkit::lab::Side;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 fn group(is_v6: bool) -> IpAddr {
@@ -15,14 +15,14 @@ fn any(is_v6: bool) -> IpAddr {
 }
 
 /// A kernel socket that sends to groups out of the wire.
-fn sender(host: &sidestep_testkit::Host, is_v6: bool) -> UdpSocket {
+fn sender(host: &sidestep_lab::Host, is_v6: bool) -> UdpSocket {
     let socket = kernel(host, SocketAddr::new(address(host, is_v6), 0));
     leave_by_wire(host, &socket);
     socket
 }
 
 /// IPv4 leaves by the route.
-fn leave_by_wire(host: &sidestep_testkit::Host, socket: &UdpSocket) {
+fn leave_by_wire(host: &sidestep_lab::Host, socket: &UdpSocket) {
     if socket.local_addr().unwrap().is_ipv6() {
         let interface = host.within(|| Ok(sidestep_sys::xdp::device(&host.interface).unwrap().index)).unwrap();
         socket2::SockRef::from(socket).set_multicast_if_v6(interface).unwrap();
@@ -155,7 +155,7 @@ fn sources_are_joined_and_left_one_by_one() {
 }
 
 /// A sender with an address of its own.
-fn sender_at(host: &sidestep_testkit::Host, is_v6: bool, number: u8) -> UdpSocket {
+fn sender_at(host: &sidestep_lab::Host, is_v6: bool, number: u8) -> UdpSocket {
     let (address, rest): (IpAddr, _) = match is_v6 {
         false => (Ipv4Addr::new(198, 18, 0, number).into(), "/24"),
         true => (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, number.into()).into(), "/64 nodad"),
@@ -200,7 +200,7 @@ fn joining_and_leaving_leaves_nothing() {
 }
 
 /// Groups that the kernel of a host is a member of.
-fn memberships(host: &sidestep_testkit::Host) -> Vec<String> {
+fn memberships(host: &sidestep_lab::Host) -> Vec<String> {
     let read = || {
         let lines =
             ["igmp", "igmp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap());
@@ -220,7 +220,7 @@ fn group_of(line: &str) -> Option<String> {
 }
 
 /// Entries that control keeps for the one stack of a host.
-fn entries(host: &sidestep_testkit::Host) -> u32 {
+fn entries(host: &sidestep_lab::Host) -> u32 {
     let clients = host.within(|| Ok(Client::connect("test").unwrap().clients().unwrap())).unwrap();
     clients.into_iter().flat_map(|client| client.stacks).map(|stack| stack.entries).sum()
 }

@@ -3,9 +3,9 @@
 use crate::support::{WATCHDOG, settled};
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
+use sidestep_lab::Host;
 use sidestep_socket::{Engine, EngineOptions, UdpOptions};
 use sidestep_sys::process::die_with_parent;
-use sidestep_testkit::Host;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};

@@ -2,9 +2,9 @@
 
 use crate::roles::{AT, Process, ROLE, start_test};
 use crate::support::{Control, address, kernel, lab, settled};
+use sidestep_lab::Host;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, UdpOptions};
-use sidestep_testkit::Host;
-use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;

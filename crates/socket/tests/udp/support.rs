@@ -2,12 +2,12 @@
 
 use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
-use sidestep_link::frame::xdp::{Idle, Kick};
-use sidestep_plane::client::Client;
-use sidestep_plane::place;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::place;
+use sidestep_frame::xdp::{Idle, Kick};
+use sidestep_lab::{Host, Lab};
 use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::process::is_root;
-use sidestep_testkit::{Host, Lab};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) fn lab() -> Option<Lab> {
     if !is_root_or_say() {
         return None;
     }
-    Some(Lab::up(&sidestep_testkit::Options::default()).expect("root can make a lab"))
+    Some(Lab::up(&sidestep_lab::Options::default()).expect("root can make a lab"))
 }
 
 /// The control plane of a host, on a thread of this process.

@@ -2,10 +2,10 @@
 
 use crate::roles::start;
 use crate::support::{Control, address, bind, engine, kernel, lab, wait, wait_for_control};
-use sidestep_plane::client::Client;
-use sidestep_plane::message::DetailLine;
+use sidestep_control_api::client::Client;
+use sidestep_control_api::message::DetailLine;
+use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Path, Reason, UdpOptions};
-use sidestep_testkit::lab::Side;
 use std::net::SocketAddr;
 
 #[test]

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
+use sidestep_lab::{Lab, Options, wire};
 use sidestep_sys::process::die_with_parent;
-use sidestep_testkit::{Lab, Options, wire};
 
 const OWNER: &str = "SIDESTEP_TEST_OWNER";
 const WIRE: &str = "SIDESTEP_TEST_WIRE";

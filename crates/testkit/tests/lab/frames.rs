@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
+use sidestep_lab::wire::{Directions, Impairment};
+use sidestep_lab::{Checksums, Host, Lab, Options, Side};
 use sidestep_sys::packet::{FrameBuffer, PacketSocket, wait_readable};
-use sidestep_testkit::wire::{Directions, Impairment};
-use sidestep_testkit::{Checksums, Host, Lab, Options, Side};
 
 use crate::support::{can_run, impaired, udp, wait_until};
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use sidestep_lab::{Checksums, Lab, Options, Removal, Side};
+use sidestep_lab::{Condition, Lifetime};
 use sidestep_sys::netns::Namespace;
-use sidestep_testkit::lab::{Condition, Lifetime};
-use sidestep_testkit::{Checksums, Lab, Options, Removal, Side};
 
 use crate::children::Owner;
 use crate::support::{assert_gone, can_run, files_of, namespaces_of, state_directory, unique};

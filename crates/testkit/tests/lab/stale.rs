@@ -6,8 +6,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use sidestep_testkit::lab::{Condition, Lifetime};
-use sidestep_testkit::{Lab, Options, Removal, Side};
+use sidestep_lab::{Condition, Lifetime};
+use sidestep_lab::{Lab, Options, Removal, Side};
 
 use crate::children::Owner;
 use crate::support::{Scratch, assert_gone, can_run, namespaces_of, state_directory, unique};

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sidestep_lab::wire::Directions;
+use sidestep_lab::{Host, Impairment, Lab, Options};
 use sidestep_sys::process::is_root;
-use sidestep_testkit::wire::Directions;
-use sidestep_testkit::{Host, Impairment, Lab, Options};
 pub(crate) use sidestep_testkit::{WATCHDOG, wait_until};
 
 /// Whether the test can run; says why not.

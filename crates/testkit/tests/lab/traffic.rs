@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use sidestep_testkit::{Lab, Options, Side};
+use sidestep_lab::{Lab, Options, Side};
 
 use crate::support::{can_run, udp};
 

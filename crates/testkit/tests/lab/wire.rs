@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use sidestep_lab::Lifetime;
+use sidestep_lab::wire::{Counters, Directions};
+use sidestep_lab::{Impairment, Lab, Options, Removal, Side};
 use sidestep_sys::process::Process;
-use sidestep_testkit::lab::Lifetime;
-use sidestep_testkit::wire::{Counters, Directions};
-use sidestep_testkit::{Impairment, Lab, Options, Removal, Side};
 
 use crate::children::relay_script;
 use crate::support::{Scratch, WATCHDOG, assert_gone, can_run, impaired, udp, unique, wait_until};

@@ -2,7 +2,7 @@
 
 use super::share::*;
 use super::*;
-use sidestep_plane::message::{BIND_WAIT, QUEUES_MAX, Queues};
+use sidestep_control_api::message::{BIND_WAIT, QUEUES_MAX, Queues};
 
 #[test]
 fn a_socket_that_nobody_has_bound_is_given_up() {

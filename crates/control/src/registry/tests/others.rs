@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 /// The same port is listened on by two stacks, of one interface each.
 #[test]
 fn all_who_listen_on_a_port_are_told_of_trouble_but_a_flow_is_one_stacks() {
-    use sidestep_plane::message::TroubleKind;
+    use sidestep_control_api::message::TroubleKind;
     let mut case = Case::new();
     let clients = [case.client(7), case.client(8)];
     let stacks = clients.map(|client| case.open(client));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ports::Ports;
 use crate::registry::pool::{BLOCKS_PER_STACK_MAX, Pool};
-use sidestep_plane::message::PortBlock;
+use sidestep_control_api::message::PortBlock;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -129,7 +129,7 @@ fn few_descriptors_make_few_ports_and_leave_some_to_entries() {
 
 #[test]
 fn icmp_about_a_reserved_port_is_its_stacks() {
-    use sidestep_plane::message::TroubleKind;
+    use sidestep_control_api::message::TroubleKind;
     let mut case = case(FakePorts::default());
     let (one, two) = (case.client(7), case.client(8));
     let stacks = [case.open(one), case.open(two)];

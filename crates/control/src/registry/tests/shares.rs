@@ -1,7 +1,7 @@
 //! Shares of users, whatever number of user numbers they have.
 
 use super::*;
-use sidestep_plane::message::Queues;
+use sidestep_control_api::message::Queues;
 
 impl Case {
     /// A client of some user namespace of this owner's.

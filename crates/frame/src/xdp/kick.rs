@@ -1,0 +1,132 @@
+//! Who makes the frames of a TX ring leave.
+
+use super::sqpoll::Sqpoll;
+use super::thread::Thread;
+use crate::Sender;
+use sidestep_sys::Problem;
+use sidestep_sys::xdp::{Descriptor, Producer, kick as call};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Who makes frames leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kick {
+    /// The caller, by sendto(2), when the kernel asks for it. In copy mode the frame has left when the call returns.
+    #[default]
+    Caller,
+    /// A thread that makes the system calls, so that the caller makes none; it costs a CPU, or a wake-up.
+    Thread {
+        /// What it does when there is nothing to send.
+        idle: Idle,
+        /// The CPU it is pinned to.
+        cpu: Option<u32>,
+    },
+    /// A thread of the kernel's that polls an io_uring: no system call by the caller while it is awake. It costs a CPU.
+    Sqpoll {
+        /// The CPU it is pinned to.
+        cpu: Option<u32>,
+        /// After so long without a frame it sleeps, and the next flush wakes it by a system call; milliseconds.
+        idle_ms: u32,
+    },
+}
+
+/// What a sending thread does when there is nothing to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Looks again at once.
+    Spin,
+    /// Sleeps; the caller wakes it by a system call when it does.
+    Park,
+}
+
+/// The one who kicks.
+#[derive(Debug)]
+pub(super) enum Kicker {
+    Caller { budget: Budget },
+    Thread(Thread, Kick),
+    Sqpoll(Box<Sqpoll>),
+}
+
+/// Descriptors that a call sends in copy mode; a frame of several buffers has several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget(u32);
+
+impl Budget {
+    pub(super) fn new(descriptors: u32) -> Self {
+        Self(descriptors.max(1))
+    }
+
+    /// Calls that send so many.
+    #[inline]
+    pub(super) fn calls(self, descriptors: u32) -> u32 {
+        descriptors.div_ceil(self.0)
+    }
+}
+
+impl Kicker {
+    pub(super) fn start(
+        kick: Kick,
+        socket: BorrowedFd<'_>,
+        tx: &Producer<Descriptor>,
+        budget: Budget,
+    ) -> Result<Self, Problem> {
+        match kick {
+            Kick::Caller => Ok(Self::Caller { budget }),
+            Kick::Thread { idle, cpu } => Ok(Self::Thread(Thread::start(idle, cpu, socket, tx.probe())?, kick)),
+            Kick::Sqpoll { cpu, idle_ms } => Ok(Self::Sqpoll(Box::new(Sqpoll::start(cpu, idle_ms, budget)?))),
+        }
+    }
+
+    pub(super) fn sender(&self) -> Sender {
+        match self {
+            Self::Caller { .. } => Sender::Caller,
+            Self::Thread(_, kick) => (*kick).into(),
+            Self::Sqpoll(_) => Sender::Sqpoll,
+        }
+    }
+
+    /// Makes what is published in `tx` leave. `calls` counts system calls.
+    #[inline]
+    pub(super) fn kick(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        tx: &Producer<Descriptor>,
+        calls: &mut u64,
+    ) -> io::Result<()> {
+        match self {
+            Self::Caller { budget } => by_caller(socket, tx, *budget, calls),
+            Self::Thread(thread, _) => thread.kick(calls),
+            Self::Sqpoll(sqpoll) if tx.needs_wakeup() => sqpoll.kick(socket, tx.pending(), calls),
+            Self::Sqpoll(sqpoll) => sqpoll.report(),
+        }
+    }
+
+    /// What went wrong since it was last asked.
+    #[inline]
+    pub(super) fn report(&mut self) -> io::Result<()> {
+        match self {
+            Self::Caller { .. } => Ok(()),
+            Self::Thread(thread, _) => thread.report(),
+            Self::Sqpoll(sqpoll) => sqpoll.report(),
+        }
+    }
+}
+
+/// A call in copy mode sends 32 descriptors unless told otherwise (EAGAIN), so a full ring takes several: as many as it would
+/// take. Whether one has moved anything is not to be seen before Linux 6.17, which publishes the index then. What is left after
+/// them, or when the device has no room, is for a later poll.
+#[inline]
+fn by_caller(socket: BorrowedFd<'_>, tx: &Producer<Descriptor>, budget: Budget, calls: &mut u64) -> io::Result<()> {
+    for _ in 0..budget.calls(tx.pending()) {
+        if !tx.needs_wakeup() {
+            break;
+        }
+        *calls += 1;
+        match call::transmit(socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if !call::is_retry(&error) => return Err(error),
+            _ => break,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What a lab is asked to be.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sidestep_sys::Problem;
+
+use super::name::LabName;
+use crate::wire::{Directions, Impairment};
+
+/// The kernel takes up to 4096, but a queue without a CPU of its own measures nothing.
+const QUEUES_MAX: u32 = 128;
+/// What a veth has unless told otherwise, as Ethernet.
+pub const MTU_USUAL: u32 = 1_500;
+/// The least that IPv6 runs on (RFC 8200).
+const MTU_MIN: u32 = 1_280;
+/// The most that network devices commonly carry.
+const MTU_MAX: u32 = 9_216;
+
+/// What a lab is asked to be. The default is a lab that ends with its owner, with a perfect wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its name (`a-z`, `0-9`, `-`, at most 32); `None` for a random one.
+    pub name: Option<String>,
+    /// How long it stays.
+    pub lifetime: Lifetime,
+    /// Whether the frames between the hosts carry finished checksums.
+    pub checksums: Checksums,
+    /// How bad the wire is; `None` for a perfect one, a single veth pair without a relay.
+    pub impairment: Option<Directions<Impairment>>,
+    /// Transmit and receive queues of each end of the veth.
+    pub queues: u32,
+    /// The longest IP packet that the wire carries in one frame, bytes.
+    pub mtu: u32,
+    /// The program that a persistent lab with an impaired wire starts as `PROGRAM lab wire NAME`, to call
+    /// [`crate::wire::run`]; an ephemeral lab runs the wire on a thread of this process.
+    pub relay_program: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: None,
+            lifetime: Lifetime::Ephemeral,
+            checksums: Checksums::Offloaded,
+            impairment: None,
+            queues: 1,
+            mtu: MTU_USUAL,
+            relay_program: None,
+        }
+    }
+}
+
+/// How long a lab stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until its value is dropped. Should the process be killed first, the next [`super::Lab::up`] removes it.
+    Ephemeral,
+    /// Until [`super::Lab::down`].
+    Persistent,
+}
+
+/// Whether the frames between the hosts carry finished checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksums {
+    /// As a veth comes: checksums are never computed, and segments of up to 64 KiB cross the wire in one piece.
+    Offloaded,
+    /// Offloads off on both ends, those of VLAN tags, too: every frame is as it would be on a cable, for stacks in user space
+    /// and for captures.
+    /// An impaired wire always has them, for only true checksums show a flipped bit.
+    True,
+}
+
+impl Options {
+    /// Refuses what cannot be before anything is changed.
+    pub(crate) fn check(&self) -> Result<(), Problem> {
+        if let Some(name) = &self.name {
+            LabName::new(name)?;
+        }
+        if !(1..=QUEUES_MAX).contains(&self.queues) {
+            return Err(Problem::usage(format!("cannot give a veth {} queues", self.queues), "out of range")
+                .next(format!("ask for 1 to {QUEUES_MAX} queues")));
+        }
+        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            return Err(Problem::usage(format!("cannot give a veth an MTU of {}", self.mtu), "out of range")
+                .next(format!("ask for {MTU_MIN} (IPv6 needs it) to {MTU_MAX} bytes")));
+        }
+        if let Some(directions) = &self.impairment {
+            directions.a_to_b.check()?;
+            directions.b_to_a.check()?;
+        }
+        if self.lifetime == Lifetime::Persistent && self.impairment.is_some() && self.relay_program.is_none() {
+            return Err(Problem::usage("cannot impair the wire of a persistent lab", "no program to run the wire")
+                .next("set Options::relay_program to a program that calls sidestep_lab::wire::run"));
+        }
+        Ok(())
+    }
+
+    /// What the frames will carry: an impaired wire forces true checksums.
+    pub(crate) fn effective_checksums(&self) -> Checksums {
+        if self.impairment.is_some() { Checksums::True } else { self.checksums }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_possible() {
+        Options::default().check().unwrap();
+    }
+
+    #[test]
+    fn impossible_wishes_are_refused_by_name() {
+        let wire = Some(Directions::<Impairment>::default());
+        let contradiction = Impairment { jitter_ns: 1, ..Impairment::default() };
+        for (options, named) in [
+            (Options { name: Some("A".into()), ..Options::default() }, "'A'"),
+            (Options { queues: 0, ..Options::default() }, "0 queues"),
+            (Options { queues: 129, ..Options::default() }, "129 queues"),
+            (Options { mtu: 1_279, ..Options::default() }, "MTU of 1279"),
+            (Options { mtu: 9_217, ..Options::default() }, "MTU of 9217"),
+            (
+                Options { impairment: wire.clone(), lifetime: Lifetime::Persistent, ..Options::default() },
+                "relay_program",
+            ),
+            (
+                Options {
+                    impairment: wire.map(|wire| Directions { b_to_a: contradiction, ..wire }),
+                    ..Options::default()
+                },
+                "jitter",
+            ),
+        ] {
+            let problem = options.check().unwrap_err();
+            assert!(problem.to_string().contains(named), "{problem}");
+        }
+    }
+
+    #[test]
+    fn an_impaired_wire_forces_true_checksums() {
+        let options = Options { impairment: Some(Directions::default()), ..Options::default() };
+        assert_eq!(options.effective_checksums(), Checksums::True);
+    }
+}

@@ -1,0 +1,28 @@
+//! A wire that loses, repeats, holds back, delays, damages and slows down frames, the same way for the same seed.
+//!
+//! [`Impairment`] is what the user asks for, [`Impair`] decides about each frame (it does no I/O and knows no clock),
+//! and a relay moves the frames between two packet sockets.
+
+mod counters;
+mod impair;
+mod impairment;
+mod quantity;
+mod relay;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::run_wire as run;
+pub use counters::{Counters, WireCounters};
+pub use impair::{BYTES_IN_FLIGHT_MAX, FRAMES_IN_FLIGHT_MAX, Impair};
+pub use impairment::{Impairment, KEYS};
+pub use quantity::Share;
+pub(crate) use relay::{Ends, Relay};
+
+/// One thing per direction of the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directions<T> {
+    /// From host `a` to host `b`.
+    pub a_to_b: T,
+    /// From host `b` to host `a`.
+    pub b_to_a: T,
+}
