@@ -47,11 +47,11 @@ impl Application for Venue {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9876".into());
     let mut engine = Engine::new(Venue::default());
-    let door = engine.listen(&Endpoint::parse(&address)?, None, &SocketOptions::default())?;
+    let acceptor = engine.listen(&Endpoint::parse(&address)?, None, &SocketOptions::default())?;
     // A session is made for every client that asks for VENUE.
     let anyone = SessionId::new("FIX.4.4", "VENUE", "*");
-    engine.add_template(door, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone)));
-    println!("listening on {}", engine.endpoint(door));
+    engine.add_template(acceptor, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone)));
+    println!("listening on {}", engine.endpoint(acceptor));
     engine.run(&AtomicBool::new(false), Idle::Block)?;
     Ok(())
 }

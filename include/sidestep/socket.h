@@ -118,7 +118,7 @@ typedef struct sidestep_engine_options {
     uint32_t kick;
     int32_t kick_cpu;           /* of the sending thread; -1: not pinned */
     uint32_t sqpoll_idle_ms;    /* SIDESTEP_KICK_SQPOLL sleeps after so long without a frame */
-    int32_t keeper_cpu;         /* of the thread beside the engine, which sleeps nearly always; -1: not pinned */
+    int32_t control_agent_cpu;         /* of the thread beside the engine, which sleeps nearly always; -1: not pinned */
     uint32_t busy_poll_us;      /* poll the device by this thread's calls (SO_BUSY_POLL); 0: do not */
     uint32_t busy_poll_budget;  /* frames per such call */
     uint32_t checksums;

@@ -24,8 +24,8 @@ fn a_client_in_c_trades_with_an_exchange() {
     compile(&C99, &source, &more, &program).unwrap();
     let mut engine = Engine::new(Exchange::default());
     let endpoint = Endpoint::Unix(folder.path().join("fix.sock"));
-    let door = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
-    engine.add_template(door, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone())));
+    let acceptor = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
+    engine.add_template(acceptor, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone())));
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || engine.run(&stopped, Idle::Block).unwrap());

@@ -131,7 +131,7 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
     all.insert("sizeof(sidestep_address)".into(), size_of::<CAddress>() as u64);
     structure!(all, CEngineOptions, "sidestep_engine_options", interface_name, control, name, queue, frames);
     structure!(all, CEngineOptions, "sidestep_engine_options", ring_entries, receive_frames, transmit_budget, mode);
-    structure!(all, CEngineOptions, "sidestep_engine_options", kick, kick_cpu, sqpoll_idle_ms, keeper_cpu);
+    structure!(all, CEngineOptions, "sidestep_engine_options", kick, kick_cpu, sqpoll_idle_ms, control_agent_cpu);
     structure!(all, CEngineOptions, "sidestep_engine_options", busy_poll_us, busy_poll_budget, checksums, timestamps);
     structure!(all, CEngineOptions, "sidestep_engine_options", accelerate, reserved, queues);
     structure!(all, CEngineFacts, "sidestep_engine_facts", calls, reason, interface, queue, mode, frames, frame_bytes);

@@ -85,7 +85,7 @@ static void wrong_engines(const char *nowhere) {
         if (at == 4) options.accelerate = 2;
         if (at == 5) options.queue = -3;
         if (at == 6) options.kick_cpu = -2;
-        if (at == 7) options.keeper_cpu = -2;
+        if (at == 7) options.control_agent_cpu = -2;
         if (at == 8) options.queue = 0, options.queues = 1;
         if (at == 9) options.queue = SIDESTEP_QUEUE_EVERY, options.queues = 1;
         CHECK(sidestep_engine_open(&options, sizeof options, &engine) == SIDESTEP_EUSAGE && engine == NULL);

@@ -1,7 +1,7 @@
 //! ICMP errors about packets that went past the kernel. The kernel gets them, and finds no socket that they could be for.
 
 use rustix::event::{PollFd, PollFlags};
-use sidestep_control_api::message::{Protocol, Trouble, TroubleKind, Unreachable};
+use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol, Unreachable};
 use sidestep_sys::icmp::ErrorSocket;
 use sidestep_sys::problem::say;
 use sidestep_wire::icmp::{Kind, Message, Quoted, parse_v4, parse_v6};
@@ -36,45 +36,45 @@ impl Errors {
     }
 
     /// What has been said since the last turn.
-    pub(crate) fn take(&self) -> Vec<Trouble> {
-        let (mut troubles, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
+    pub(crate) fn take(&self) -> Vec<IcmpError> {
+        let (mut errors, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
         for socket in &self.0 {
             for _ in 0..MESSAGES_PER_TURN {
                 let Ok((count, from)) = socket.receive(&mut buffer) else { break };
                 let read = from.map_or_else(|| of_v4(&buffer[..count]), |from| of_v6(&buffer[..count], from));
-                troubles.extend(read);
+                errors.extend(read);
             }
         }
-        troubles
+        errors
     }
 }
 
-fn of_v4(packet: &[u8]) -> Option<Trouble> {
+fn of_v4(packet: &[u8]) -> Option<IcmpError> {
     match parse_v4(ipv4::View::parse(packet).ok()?.payload()).ok()? {
-        Message::Error { kind, quoted } => trouble(kind, &quoted),
+        Message::Error { kind, quoted } => icmp_error(kind, &quoted),
         Message::Other { .. } => None,
     }
 }
 
 /// An error goes to the sender of the packet that it is about, so that one's address stands in the checksum.
-fn of_v6(message: &[u8], from: Ipv6Addr) -> Option<Trouble> {
+fn of_v6(message: &[u8], from: Ipv6Addr) -> Option<IcmpError> {
     /// Of ICMP's header, and in front of the source address in the one of IPv6.
     const QUOTED_SOURCE: usize = 8 + 8;
     let ours: [u8; 16] = message.get(QUOTED_SOURCE..QUOTED_SOURCE + 16)?.try_into().ok()?;
     let addresses = Addresses::V6 { source: from, destination: ours.into() };
     match parse_v6(message, &addresses).ok()? {
-        Message::Error { kind, quoted } => trouble(kind, &quoted),
+        Message::Error { kind, quoted } => icmp_error(kind, &quoted),
         Message::Other { .. } => None,
     }
 }
 
-fn unreachable(why: Unreachable) -> TroubleKind {
-    TroubleKind::Unreachable { why }
+fn unreachable(why: Unreachable) -> IcmpErrorKind {
+    IcmpErrorKind::Unreachable { why }
 }
 
-fn trouble(kind: Kind, quoted: &Quoted<'_>) -> Option<Trouble> {
+fn icmp_error(kind: Kind, quoted: &Quoted<'_>) -> Option<IcmpError> {
     let kind = match kind {
-        Kind::PacketTooBig { mtu } => TroubleKind::TooBig { mtu },
+        Kind::PacketTooBig { mtu } => IcmpErrorKind::TooBig { mtu },
         Kind::NetworkUnreachable => unreachable(Unreachable::Network),
         Kind::HostUnreachable => unreachable(Unreachable::Host),
         Kind::ProtocolUnreachable => unreachable(Unreachable::Protocol),
@@ -85,7 +85,7 @@ fn trouble(kind: Kind, quoted: &Quoted<'_>) -> Option<Trouble> {
         Kind::ReassemblyTimeExceeded | Kind::ParameterProblem { .. } => return None,
     };
     let (local_port, remote_port) = quoted.ports()?;
-    Some(Trouble {
+    Some(IcmpError {
         protocol: if quoted.protocol == protocol::TCP { Protocol::Tcp } else { Protocol::Udp },
         local: SocketAddr::new(quoted.addresses.source(), local_port),
         remote: SocketAddr::new(quoted.addresses.destination(), remote_port),
@@ -114,13 +114,10 @@ mod tests {
         let addresses = Addresses::V6 { source: router, destination: "2001:2::1".parse().unwrap() };
         let mut message = [0; 256];
         let count = write(Kind::PacketTooBig { mtu: 1400 }, &sent(), &addresses, &mut message).unwrap();
-        let trouble = of_v6(&message[..count], router).unwrap();
-        assert_eq!((trouble.protocol, trouble.sequence), (Protocol::Tcp, Some(9)));
-        assert_eq!(
-            (trouble.local, trouble.remote),
-            ("[2001:2::1]:7".parse().unwrap(), "[2001:9::2]:8".parse().unwrap())
-        );
-        assert_eq!(trouble.kind, TroubleKind::TooBig { mtu: 1400 });
+        let error = of_v6(&message[..count], router).unwrap();
+        assert_eq!((error.protocol, error.sequence), (Protocol::Tcp, Some(9)));
+        assert_eq!((error.local, error.remote), ("[2001:2::1]:7".parse().unwrap(), "[2001:9::2]:8".parse().unwrap()));
+        assert_eq!(error.kind, IcmpErrorKind::TooBig { mtu: 1400 });
         message[7] ^= 1;
         assert_eq!(of_v6(&message[..count], router), None, "its checksum is wrong");
         for end in 0..count {

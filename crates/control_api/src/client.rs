@@ -3,8 +3,8 @@
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, ProgramLine,
-    QUEUES_MAX, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, IcmpError, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock,
+    ProgramLine, QUEUES_MAX, Refusal, Reply, Request, StackFacts, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// How long control may take for a reply. Binding an AF_XDP socket to a busy NIC takes hundreds of milliseconds.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 
-/// Notices that nobody has fetched: more than a connection has stacks, and the troubles of a moment.
+/// Notices that nobody has fetched: more than a connection has stacks, and the errors of a moment.
 const NOTICES_MAX: usize = 64;
 
 /// Pages of a list; more than this many do not end.
@@ -101,7 +101,7 @@ pub enum Notice {
         entry: Entry,
     },
     /// ICMP has told something of a packet that went past the kernel.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
 }
 
 /// A connection to control.
@@ -384,10 +384,10 @@ impl Client {
         }
     }
 
-    /// Troubles repeat themselves, the loss of a stack does not.
+    /// ICMP errors repeat themselves, the loss of a stack does not.
     fn put_aside(&mut self, notice: Notice) {
         if self.notices.len() == NOTICES_MAX {
-            let oldest = self.notices.iter().position(|kept| matches!(kept, Notice::Trouble(_))).unwrap_or(0);
+            let oldest = self.notices.iter().position(|kept| matches!(kept, Notice::IcmpError(_))).unwrap_or(0);
             self.notices.remove(oldest);
         }
         self.notices.push_back(notice);
@@ -405,8 +405,8 @@ impl Client {
                 self.put_aside(Notice::GivenBack { stack, entry });
                 Ok(None)
             }
-            (0, Reply::Trouble(trouble)) => {
-                self.put_aside(Notice::Trouble(trouble));
+            (0, Reply::IcmpError(error)) => {
+                self.put_aside(Notice::IcmpError(error));
                 Ok(None)
             }
             // A refusal that nobody asked for ends the connection: too many clients, not on the list.

@@ -123,10 +123,11 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
         (options.send_buffer, options.receive_buffer) = (Some(4096), Some(4096));
     }
     let mut server = Engine::new(Exchange::default());
-    let door = server.listen(&endpoint, None, &options)?;
-    server.add_acceptor(door, accepting)?;
+    let acceptor = server.listen(&endpoint, None, &options)?;
+    server.add_acceptor(acceptor, accepting)?;
     let mut client = Engine::new(Client::default());
-    let destinations = Destinations { options: options.clone(), ..Destinations::one(server.endpoint(door).clone()) };
+    let destinations =
+        Destinations { options: options.clone(), ..Destinations::one(server.endpoint(acceptor).clone()) };
     let handle = client.add_initiator(&connecting, destinations)?;
     let (orders, batch) = (random.u64(1..20_000), random.u64(1..20_000));
     let begun = Instant::now();
@@ -189,9 +190,9 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
 fn strangers(end: Instant) -> Result<bool, Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut server = Engine::new(Exchange::default());
-    let door = server.listen(&Endpoint::parse("127.0.0.1:0")?, None, &SocketOptions::default())?;
-    server.add_acceptor(door, plan(Role::Acceptor))?;
-    let endpoint = server.endpoint(door).clone();
+    let acceptor = server.listen(&Endpoint::parse("127.0.0.1:0")?, None, &SocketOptions::default())?;
+    server.add_acceptor(acceptor, plan(Role::Acceptor))?;
+    let endpoint = server.endpoint(acceptor).clone();
     let Endpoint::Tcp { port, .. } = endpoint else { return Err("it is TCP".into()) };
     let stopped = Arc::clone(&stop);
     let serving = std::thread::spawn(move || {

@@ -89,12 +89,12 @@ fn order(engine: &mut Engine<Exchange>, client: &mut dyn Stream, number: u64) ->
 
 fn allocations(endpoint: &Endpoint, store: StorePlan) -> u64 {
     let mut engine = Engine::new(Exchange::default());
-    let door = engine.listen(endpoint, None, &SocketOptions::default()).expect("it is free");
+    let acceptor = engine.listen(endpoint, None, &SocketOptions::default()).expect("it is free");
     let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
     plan.store = store;
-    engine.add_template(door, plan);
+    engine.add_template(acceptor, plan);
     let wait = Some(Duration::from_secs(10));
-    let mut client: Box<dyn Stream> = match engine.endpoint(door) {
+    let mut client: Box<dyn Stream> = match engine.endpoint(acceptor) {
         Endpoint::Tcp { port, .. } => {
             let stream = TcpStream::connect(("127.0.0.1", *port)).expect("it listens");
             stream.set_read_timeout(wait).expect("a socket");

@@ -1,7 +1,7 @@
 //! The destinations that a socket has sent to of late, each with its prebuilt header or the reason why it has none.
 
 use crate::reason::Reason;
-use crate::routes::Stamp;
+use crate::route_cache::Stamp;
 use sidestep_stack::udp::FlowHeader;
 use std::net::SocketAddr;
 

@@ -27,16 +27,16 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
+mod control_agent;
 mod datagram;
 mod engine;
 mod error;
 mod flow;
-mod heart;
-mod keeper;
+mod heartbeat_writer;
 mod options;
 mod reason;
 mod released;
-mod routes;
+mod route_cache;
 pub mod tcp;
 mod twin;
 

@@ -59,7 +59,7 @@ pub struct EngineOptions {
     /// for each, some 25 ns.
     pub timestamps: bool,
     /// CPU of the thread beside the owner, which sleeps nearly always; that of the opening thread if none is given.
-    pub keeper_cpu: Option<u32>,
+    pub control_agent_cpu: Option<u32>,
     /// The settings of TCP: `sidestep_stack::tcp::Config::latency()` by default ([`crate::tcp::profile`]).
     pub tcp: sidestep_stack::tcp::Config,
     /// How long an engine that is dropped stays for streams whose data is not all acknowledged; zero: they are reset at once,
@@ -90,7 +90,7 @@ impl EngineOptions {
             name: name.unwrap_or_else(|| "program".into()),
             checksums: Checksums::Auto,
             timestamps: false,
-            keeper_cpu: None,
+            control_agent_cpu: None,
             tcp: sidestep_stack::tcp::Config::latency(),
             linger: LINGER_DEFAULT,
             accelerate: true,

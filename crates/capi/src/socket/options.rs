@@ -69,8 +69,8 @@ pub struct CEngineOptions {
     pub kick_cpu: i32,
     /// Milliseconds of [`Kick::Sqpoll`].
     pub sqpoll_idle_ms: u32,
-    /// [`EngineOptions::keeper_cpu`], or -1.
-    pub keeper_cpu: i32,
+    /// [`EngineOptions::control_agent_cpu`], or -1.
+    pub control_agent_cpu: i32,
     /// [`BusyPoll::microseconds`], or 0.
     pub busy_poll_us: u32,
     /// [`BusyPoll::budget`].
@@ -151,7 +151,7 @@ pub(super) unsafe fn engine_options(options: *const CEngineOptions, bytes: usize
     options.tx_budget = Some(given.transmit_budget).filter(|budget| *budget != 0);
     options.mode = mode(given.mode)?;
     options.kick = kick(&given)?;
-    options.keeper_cpu = number_or_none(given.keeper_cpu)?;
+    options.control_agent_cpu = number_or_none(given.control_agent_cpu)?;
     let busy_poll = BusyPoll { microseconds: given.busy_poll_us, budget: given.busy_poll_budget };
     options.busy_poll = Some(busy_poll).filter(|busy_poll| busy_poll.microseconds != 0);
     options.checksums = checksums(given.checksums)?;
@@ -207,7 +207,7 @@ fn engine_default() -> CEngineOptions {
         kick: KICK_CALLER,
         kick_cpu: -1,
         sqpoll_idle_ms: SQPOLL_IDLE_MS,
-        keeper_cpu: -1,
+        control_agent_cpu: -1,
         busy_poll_us: 0,
         busy_poll_budget: sidestep_sys::xdp::BusyPoll::default().budget,
         checksums: CHECKSUMS_AUTO,

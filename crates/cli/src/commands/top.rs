@@ -47,7 +47,7 @@ struct Rates {
     tx_kernel_per_s: f64,
     kicks_per_s: f64,
     /// Counters that should be 0 and are not, since the stack was opened.
-    trouble: BTreeMap<String, u64>,
+    faults: BTreeMap<String, u64>,
 }
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
@@ -105,7 +105,7 @@ fn rates_of(
     };
     let should_be_0 = |name: &String| {
         let known = Counter::ALL.iter().find(|counter| counter.name() == name);
-        known.is_some_and(|counter| counter.meaning() == Meaning::Trouble)
+        known.is_some_and(|counter| counter.meaning() == Meaning::Fault)
     };
     Rates {
         pid: row.program.pid,
@@ -121,7 +121,7 @@ fn rates_of(
         rx_kernel_per_s: rate(Counter::KernelReceives),
         tx_kernel_per_s: rate(Counter::KernelSends),
         kicks_per_s: rate(Counter::Kicks),
-        trouble: values
+        faults: values
             .iter()
             .filter(|(name, _)| should_be_0(name))
             .map(|(name, value)| (name.clone(), *value))
@@ -159,8 +159,8 @@ fn table(rates: &[Rates]) -> String {
         let pid = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
         let _ = write!(text, "{pid:>7}  {:<20.20} {:>5}  {place:<18.18} {sockets:>9}", row.program, row.stack);
         let _ = write!(text, " {:>11.0} {:>11.0} {:>10.0}", row.rx_per_s, row.tx_per_s, row.rx_kernel_per_s);
-        let trouble: Vec<String> = row.trouble.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let _ = writeln!(text, " {:>10.0} {:>9.0}  {}", row.tx_kernel_per_s, row.kicks_per_s, trouble.join(", "));
+        let faults: Vec<String> = row.faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let _ = writeln!(text, " {:>10.0} {:>9.0}  {}", row.tx_kernel_per_s, row.kicks_per_s, faults.join(", "));
     }
     text
 }
@@ -193,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_differences_and_trouble_is_named() {
+    fn rates_are_differences_and_faults_are_named() {
         let rates = rates(&look(1000, 0), &look(3000, 2), 2.0);
-        assert_eq!((rates[0].rx_per_s, rates[0].trouble["link_faults"]), (1000.0, 2));
+        assert_eq!((rates[0].rx_per_s, rates[0].faults["link_faults"]), (1000.0, 2));
         let text = table(&rates);
         assert!(text.contains("eth1 1-2 copy") && text.contains("link_faults 2"), "{text}");
         assert!(table(&[]).contains("sidestep ps"));

@@ -121,8 +121,8 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         for id in ready.clients {
             have_links_changed |= self.serve_in_turn(id)?;
         }
-        let troubles = self.errors.take().into_iter().flat_map(|trouble| self.registry.troubled(trouble)).collect();
-        self.notify(troubles);
+        let errors = self.errors.take().into_iter().flat_map(|error| self.registry.owners_of_error(error)).collect();
+        self.notify(errors);
         self.registry.expire(now);
         let is_time = now.duration_since(self.confirmed_at) >= CONFIRM;
         if have_links_changed || is_time {
@@ -343,7 +343,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
 /// Whether a notice leaves room for answers: who gets none is let go. Of what anybody can cause from afar, as ICMP, less is queued
 /// than of what control has decided.
 fn has_room(channel: &Channel, notice: &Reply) -> bool {
-    let share = if matches!(notice, Reply::Trouble(_)) { 4 } else { 2 };
+    let share = if matches!(notice, Reply::IcmpError(_)) { 4 } else { 2 };
     let room = rustix::net::sockopt::socket_send_buffer_size(channel).unwrap_or(0);
     unread_by_peer_bytes(channel.as_fd()).is_ok_and(|unread| unread < room / share)
 }

@@ -110,7 +110,7 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     let daemon = Running::new();
     let silent = raw(&daemon.path());
     let greedy = raw(&daemon.path());
-    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":4,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
+    send(&greedy, br#"{"number":1,"body":{"type":"hello","version":5,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
     let deadline = Instant::now() + WATCHDOG;
     // Until the daemon's answers do not fit any more, and it hangs up.
     while send(&greedy, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::NOSIGNAL).is_ok() {
@@ -202,7 +202,7 @@ fn an_application_that_goes_away_in_the_middle_leaves_nothing() {
 #[test]
 fn descriptors_that_do_not_close_hold_up_nobody_else() {
     let daemon = Running::new();
-    let hello = r#"{"number":1,"body":{"type":"hello","version":4,"name":"x"}}"#;
+    let hello = r#"{"number":1,"body":{"type":"hello","version":5,"name":"x"}}"#;
     let list = r#"{"number":1,"body":{"type":"list","from":0}}"#;
     // Unwanted beside a request; beside garbage; too many; still queued when the daemon hangs up.
     for (packets, count) in [(vec![hello, list, list], 1), (vec![hello, "{}"], 1), (vec![hello, list], 9)] {
@@ -223,19 +223,19 @@ fn descriptors_that_do_not_close_hold_up_nobody_else() {
 #[test]
 fn notices_leave_room_for_answers() {
     use rustix::net::socketpair;
-    use sidestep_control_api::message::{Protocol, Trouble, TroubleKind, Unreachable};
+    use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol, Unreachable};
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
     let (ours, _theirs) = (Channel::over(ours), theirs);
     let address = "198.18.0.1:7".parse().unwrap();
-    let kind = TroubleKind::Unreachable { why: Unreachable::Host };
-    let trouble = Trouble { protocol: Protocol::Tcp, local: address, remote: address, sequence: Some(1), kind };
+    let kind = IcmpErrorKind::Unreachable { why: Unreachable::Host };
+    let error = IcmpError { protocol: Protocol::Tcp, local: address, remote: address, sequence: Some(1), kind };
     let send_all = |body: Reply| {
         let sent = (0..100_000).take_while(|_| {
             has_room(&ours, &body) && ours.send(&Numbered { number: 0, body: body.clone() }, &[]).is_ok()
         });
         sent.count()
     };
-    assert!((16..10_000).contains(&send_all(Reply::Trouble(trouble))));
+    assert!((16..10_000).contains(&send_all(Reply::IcmpError(error))));
     let revoked = Refusal::new(Code::Revoked, "cannot go on", "the interface is gone");
     assert!(
         (16..10_000).contains(&send_all(Reply::Revoked { stack: 1, refusal: revoked })),

@@ -28,7 +28,7 @@ use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::state::{Record, State};
 use sidestep_control_api::counters::CountersView;
 use sidestep_control_api::message::{
-    Code, Entry, GRACE, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, Trouble, VERSION,
+    Code, Entry, GRACE, IcmpError, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION,
 };
 use sidestep_control_api::table::Link;
 use sidestep_sys::credentials::Credentials;
@@ -416,20 +416,20 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     /// Whose packet ICMP may tell of: their clients, and what to tell them. Of a connection with a rule of its own that is
     /// one; a port may have listeners on several interfaces, and they know their connections.
-    pub(crate) fn troubled(&self, trouble: Trouble) -> Vec<(u32, Reply)> {
+    pub(crate) fn owners_of_error(&self, error: IcmpError) -> Vec<(u32, Reply)> {
         let mut own = Vec::new();
         let mut any = Vec::new();
-        let reserved = Some(trouble.local.port()).filter(|_| trouble.protocol == Protocol::Tcp);
+        let reserved = Some(error.local.port()).filter(|_| error.protocol == Protocol::Tcp);
         let owner = reserved.and_then(|port| self.pool.owner(port));
         if let Some(stack) = owner.and_then(|owner| self.stacks.get(&owner)) {
-            return vec![(stack.client, Reply::Trouble(trouble))];
+            return vec![(stack.client, Reply::IcmpError(error))];
         }
         for stack in self.stacks.values() {
-            let about = || stack.entries.keys().filter(|entry| is_about(&trouble, entry));
+            let about = || stack.entries.keys().filter(|entry| is_about(&error, entry));
             if about().any(|entry| matches!(entry, Entry::Flow { .. })) {
-                own.push((stack.client, Reply::Trouble(trouble)));
+                own.push((stack.client, Reply::IcmpError(error)));
             } else if about().next().is_some() {
-                any.push((stack.client, Reply::Trouble(trouble)));
+                any.push((stack.client, Reply::IcmpError(error)));
             }
         }
         if own.is_empty() { any } else { own }
@@ -477,15 +477,15 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 }
 
 /// Whether the answer to the packet would be steered by this entry.
-fn is_about(trouble: &Trouble, entry: &Entry) -> bool {
-    let (own, local) = (entry.local(), trouble.local);
+fn is_about(error: &IcmpError, entry: &Entry) -> bool {
+    let (own, local) = (entry.local(), error.local);
     let is_ours = own.ip() == local.ip() || own.ip().is_unspecified() && own.is_ipv4() == local.is_ipv4();
     let is_to = match entry {
-        Entry::Flow { remote, .. } => *remote == trouble.remote,
+        Entry::Flow { remote, .. } => *remote == error.remote,
         Entry::Listener { .. } => true,
         Entry::Multicast { .. } => false,
     };
-    is_to && is_ours && entry.protocol() == trouble.protocol && own.port() == local.port()
+    is_to && is_ours && entry.protocol() == error.protocol && own.port() == local.port()
 }
 
 /// The first number from `from` on that nobody has, after four thousand million of them from 1 on again. 0 is nobody's.

@@ -449,8 +449,8 @@ fn a_lost_interface_is_told_to_the_owner() {
 }
 
 #[test]
-fn who_is_told_of_trouble_is_who_sent_the_packet() {
-    use sidestep_control_api::message::TroubleKind;
+fn who_is_told_of_icmp_errors_is_who_sent_the_packet() {
+    use sidestep_control_api::message::IcmpErrorKind;
     let mut case = Case::new();
     let (one, other) = (case.client(7), case.client(8));
     let (stack, _) = (case.open(one), case.open(other));
@@ -461,9 +461,9 @@ fn who_is_told_of_trouble_is_who_sent_the_packet() {
     entries.insert(flow(Some(5)), None);
     entries.insert(Entry::Listener { protocol: Protocol::Udp, local: at("0.0.0.0:9"), vlan: None }, None);
     let told = |protocol, local: &str, remote: &str| {
-        let kind = TroubleKind::TooBig { mtu: 1300 };
-        let trouble = Trouble { protocol, local: at(local), remote: at(remote), sequence: Some(1), kind };
-        case.registry.troubled(trouble).into_iter().map(|(client, _)| client).collect::<Vec<_>>()
+        let kind = IcmpErrorKind::TooBig { mtu: 1300 };
+        let error = IcmpError { protocol, local: at(local), remote: at(remote), sequence: Some(1), kind };
+        case.registry.owners_of_error(error).into_iter().map(|(client, _)| client).collect::<Vec<_>>()
     };
     let nobody = Vec::<u32>::new();
     assert_eq!(told(Protocol::Tcp, "198.18.0.1:7", "198.18.9.2:8"), [one]);

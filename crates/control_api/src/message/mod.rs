@@ -17,7 +17,7 @@
 //!   ReservePorts {stack}           ->
 //!                                  <-   Ports {first, members}
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
-//!                                  <-   Trouble {kind, local, ...}           number 0, too
+//!                                  <-   IcmpError {kind, local, ...}           number 0, too
 //! ```
 //!
 //! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application that
@@ -28,26 +28,26 @@
 
 mod channel;
 mod entry;
+mod icmp;
 mod ports;
 mod queues;
 mod refusal;
 mod stack;
-mod trouble;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use icmp::{IcmpError, IcmpErrorKind, Unreachable};
 pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
 pub use refusal::{Code, Refusal};
 pub use sidestep_sys::printable::ranges;
 pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, StackFacts};
-pub use trouble::{Trouble, TroubleKind, Unreachable};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they come from one release.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 8192;
@@ -241,7 +241,7 @@ pub enum Reply {
         entry: Entry,
     },
     /// Number 0: ICMP has told something of a packet that went past the kernel.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
 }
 
 /// A client in the list.

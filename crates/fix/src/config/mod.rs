@@ -58,7 +58,7 @@ pub struct SessionConfig {
 /// Where a session meets its counterparty.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// An acceptor's door.
+    /// An acceptor's acceptor.
     Listen {
         /// Where.
         endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! The acceptor's half: doors, connections that have not said who they are, sessions made when they are asked for.
+//! The acceptor's half: acceptors, connections that have not said who they are, sessions made when they are asked for.
 
 use super::channel::Channel;
 use super::crowd::Crowd;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub const DYNAMIC_MAX: usize = 1000;
 /// How long a connection may take to say who it is, TLS included. QuickFIX's LogonTimeout.
 pub(super) const LOGON_MAX: Duration = Duration::from_secs(10);
-/// Connections taken at a time at each door, before what they have sent is looked at: fewer than the places of one host, so that
+/// Connections taken at a time at each acceptor, before what they have sent is looked at: fewer than the places of one host, so that
 /// nobody is crowded out unheard.
 const ACCEPTS_PER_ROUND: usize = 16;
 /// A first message that is no Logon of usual size is not waited for.
@@ -67,7 +67,7 @@ impl Refusals {
 }
 
 /// One place where connections come in, with the sessions that are reached there.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     pub(super) listening: Listening,
     pub(super) tls: Option<Tls>,
     pub(super) sessions: HashMap<SessionId, usize>,
@@ -76,13 +76,13 @@ pub(super) struct Door {
     pub(super) plans: Vec<SessionPlan>,
 }
 
-impl Door {
+impl Acceptor {
     fn lets_in(&self, peer: Option<IpAddr>) -> bool {
         let mut plans = self.plans.iter().chain(&self.templates).peekable();
         plans.peek().is_none() || plans.any(|plan| plan.allows(peer))
     }
 
-    /// The session that a template of this door has made, if it is the one that `plan` would make.
+    /// The session that a template of this acceptor has made, if it is the one that `plan` would make.
     pub(super) fn made_as(&self, plan: &SessionPlan) -> Option<usize> {
         let slot = *self.sessions.get(&plan.settings.id)?;
         let made = self.plans.iter().find(|made| made.settings.id == plan.settings.id)?;
@@ -108,7 +108,7 @@ impl Door {
 
 /// A connection that has not said who it is.
 pub(super) struct Pending {
-    door: usize,
+    acceptor: usize,
     channel: Channel,
     /// Its first message as far as it came. Who says nothing costs no buffer.
     framer: Option<Framer>,
@@ -135,8 +135,8 @@ impl Pending {
         self.channel.descriptor()
     }
 
-    pub(super) fn door(&self) -> usize {
-        self.door
+    pub(super) fn acceptor(&self) -> usize {
+        self.acceptor
     }
 
     pub(super) fn peer(&self) -> Option<IpAddr> {
@@ -256,18 +256,18 @@ pub(super) fn candidates(id: &SessionId) -> [SessionId; 2] {
     [id.clone(), SessionId::new(&id.begin_string, &id.sender_comp_id, &id.target_comp_id)]
 }
 
-/// Takes connections in at every door.
+/// Takes connections in at every acceptor.
 pub(super) fn accept(
     io: &mut Io,
-    doors: &mut [Door],
+    acceptors: &mut [Acceptor],
     crowd: &mut Crowd,
     refusals: &mut Refusals,
     mono_ns: u64,
 ) -> Result<usize, Problem> {
     let mut count = 0;
-    for (number, door) in doors.iter_mut().enumerate() {
+    for (number, acceptor) in acceptors.iter_mut().enumerate() {
         for _ in 0..ACCEPTS_PER_ROUND {
-            let (mut wire, peer, source) = match door.listening.accept(io) {
+            let (mut wire, peer, source) = match acceptor.listening.accept(io) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => break,
                 // Out of descriptors is no reason to end those who are logged on: a stranger goes, and the next look takes
@@ -284,20 +284,20 @@ pub(super) fn accept(
                 }
             };
             count += 1;
-            if !door.lets_in(peer) {
+            if !acceptor.lets_in(peer) {
                 refusals.address += 1;
                 wire.close(io);
                 continue;
             }
-            let channel = match &door.tls {
+            let channel = match &acceptor.tls {
                 Some(tls) => tls.channel(wire, None)?,
                 None => Channel::plain(wire),
             };
-            let bytes = door.plans.iter().chain(&door.templates).map(|plan| plan.message_bytes_max).max();
+            let bytes = acceptor.plans.iter().chain(&acceptor.templates).map(|plan| plan.message_bytes_max).max();
             let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);
             let (framer, came_ns) = (None, mono_ns);
             let pending =
-                Pending { door: number, channel, framer, peer, source, came_ns, looked: 0, message_bytes_max };
+                Pending { acceptor: number, channel, framer, peer, source, came_ns, looked: 0, message_bytes_max };
             crowd.take_in(io, pending, refusals);
         }
     }

@@ -12,18 +12,18 @@ use sidestep_link::Waiting;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 
-/// The doors that settings have asked for so far.
+/// The acceptors that settings have asked for so far.
 type Doors = Vec<(Endpoint, Option<TlsSettings>, SocketOptions, DoorId)>;
 
 impl<A: Application> Engine<A> {
-    /// Adds every session of the settings; those of one address share a door. `idle` is how the engine will be run.
+    /// Adds every session of the settings; those of one address share a acceptor. `idle` is how the engine will be run.
     ///
     /// # Errors
     /// An address, a certificate, a dictionary, a store or a name cannot be had.
     pub fn configure(&mut self, config: &Config, idle: Idle) -> Result<(), Problem> {
-        let (mut doors, mut dictionaries) = (Doors::new(), Dictionaries::default());
+        let (mut acceptors, mut dictionaries) = (Doors::new(), Dictionaries::default());
         for session in &config.sessions {
-            self.add_configured(session, idle, &mut dictionaries, &mut doors)?;
+            self.add_configured(session, idle, &mut dictionaries, &mut acceptors)?;
         }
         Ok(())
     }
@@ -33,18 +33,18 @@ impl<A: Application> Engine<A> {
         session: &SessionConfig,
         idle: Idle,
         dictionaries: &mut Dictionaries,
-        doors: &mut Doors,
+        acceptors: &mut Doors,
     ) -> Result<(), Problem> {
         let plan = &session.plan;
         plan.check_store("FileStorePath")?;
         match &session.place {
             Place::Listen { endpoint, tls, options } => {
-                let door = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), doors)?;
+                let acceptor = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), acceptors)?;
                 if session.is_template {
                     let templates = templates(plan, &session.dictionary, dictionaries)?;
-                    templates.into_iter().for_each(|template| self.add_template(door, template));
+                    templates.into_iter().for_each(|template| self.add_template(acceptor, template));
                 } else {
-                    self.add_acceptor(door, checked(plan, &session.dictionary, dictionaries)?)?;
+                    self.add_acceptor(acceptor, checked(plan, &session.dictionary, dictionaries)?)?;
                 }
             }
             Place::Connect(destinations) => {
@@ -61,9 +61,9 @@ impl<A: Application> Engine<A> {
         endpoint: &Endpoint,
         tls: Option<&TlsSettings>,
         options: &SocketOptions,
-        doors: &mut Doors,
+        acceptors: &mut Doors,
     ) -> Result<DoorId, Problem> {
-        if let Some((_, there, taken, door)) = doors.iter().find(|(known, ..)| known == endpoint) {
+        if let Some((_, there, taken, acceptor)) = acceptors.iter().find(|(known, ..)| known == endpoint) {
             if there.as_ref() != tls {
                 let why = "its sessions have different certificates";
                 return Err(Problem::usage(format!("cannot listen on {endpoint}"), why)
@@ -72,16 +72,16 @@ impl<A: Application> Engine<A> {
             if taken != options {
                 say(format!("{endpoint}: its sessions have different socket options; those of the first one count"));
             }
-            return Ok(*door);
+            return Ok(*acceptor);
         }
-        let door = self.listen(endpoint, tls, options)?;
-        doors.push((endpoint.clone(), tls.cloned(), options.clone(), door));
-        Ok(door)
+        let acceptor = self.listen(endpoint, tls, options)?;
+        acceptors.push((endpoint.clone(), tls.cloned(), options.clone(), acceptor));
+        Ok(acceptor)
     }
 
     /// Where the engine listens, with the ports that the kernel chose.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
-        self.doors.iter().map(|door| door.listening.endpoint())
+        self.acceptors.iter().map(|acceptor| acceptor.listening.endpoint())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The engine itself: what it holds, what it does when polled.
 
-use super::accept::{Door, Pending, Refusals, candidates};
+use super::accept::{Acceptor, Pending, Refusals, candidates};
 use super::admin::Request;
 use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Between two looks at what is not urgent: new connections, requests. A look costs a system call for each door.
+/// Between two looks at what is not urgent: new connections, requests. A look costs a system call for each acceptor.
 const CHORES_EVERY: Duration = Duration::from_micros(500);
 /// Between two looks at the files of certificates.
 const FILES_EVERY: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub struct Engine<A> {
     pub(super) app: A,
     pub(super) io: Io,
     pub(super) index: Index,
-    pub(super) doors: Vec<Door>,
+    pub(super) acceptors: Vec<Acceptor>,
     pub(super) crowd: Crowd,
     pub(super) slots: Vec<Slot>,
     pub(super) dialers: Vec<Dialer>,
@@ -90,7 +90,7 @@ impl<A: Application> Engine<A> {
             app,
             io: Io::default(),
             index: Index::default(),
-            doors: Vec::new(),
+            acceptors: Vec::new(),
             crowd: Crowd::default(),
             slots: Vec::new(),
             dialers: Vec::new(),
@@ -126,30 +126,30 @@ impl<A: Application> Engine<A> {
         if let Some(path) = listening.path(&mut self.io) {
             say(format!("{}: {path}", listening.endpoint()));
         }
-        let door = Door { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
-        self.doors.push(door);
-        Ok(DoorId(self.doors.len() - 1))
+        let acceptor = Acceptor { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
+        self.acceptors.push(acceptor);
+        Ok(DoorId(self.acceptors.len() - 1))
     }
 
-    /// Where a door is, with the port that the kernel chose.
-    pub fn endpoint(&self, door: DoorId) -> &Endpoint {
-        self.doors[door.0].listening.endpoint()
+    /// Where a acceptor is, with the port that the kernel chose.
+    pub fn endpoint(&self, acceptor: DoorId) -> &Endpoint {
+        self.acceptors[acceptor.0].listening.endpoint()
     }
 
-    /// A session that is reached at `door`.
+    /// A session that is reached at `acceptor`.
     ///
     /// # Errors
     /// Its settings are wrong, its store cannot be opened, or there is one of that name.
-    pub fn add_acceptor(&mut self, door: DoorId, plan: SessionPlan) -> Result<Handle, Problem> {
+    pub fn add_acceptor(&mut self, acceptor: DoorId, plan: SessionPlan) -> Result<Handle, Problem> {
         let id = plan.settings.id.clone();
-        if self.doors[door.0].sessions.contains_key(&id) {
+        if self.acceptors[acceptor.0].sessions.contains_key(&id) {
             return Err(Problem::usage(format!("session {id}"), "there are two of that name").next("remove one"));
         }
         let handle = self.add(&plan)?;
         let slot = self.slots.len() - 1;
-        let door = &mut self.doors[door.0];
-        door.sessions.insert(id, slot);
-        door.plans.push(plan);
+        let acceptor = &mut self.acceptors[acceptor.0];
+        acceptor.sessions.insert(id, slot);
+        acceptor.plans.push(plan);
         Ok(handle)
     }
 
@@ -157,8 +157,8 @@ impl<A: Application> Engine<A> {
     /// most [`DYNAMIC_MAX`](super::DYNAMIC_MAX) are there at a time, and journals take half of the process's descriptors at
     /// most: then the one that has been disconnected for longest is let go. A journal stays on the disk and is opened at the next
     /// Logon; what was kept in memory is forgotten. A new name beyond [`SessionPlan::kept_max`] is refused by a Logout.
-    pub fn add_template(&mut self, door: DoorId, plan: SessionPlan) {
-        self.doors[door.0].templates.push(plan);
+    pub fn add_template(&mut self, acceptor: DoorId, plan: SessionPlan) {
+        self.acceptors[acceptor.0].templates.push(plan);
     }
 
     /// A session that connects.
@@ -335,28 +335,29 @@ impl<A: Application> Engine<A> {
 
     /// Gives a connection to the session that it has logged on to.
     pub(super) fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8], mono_ns: u64) {
-        let door = &self.doors[pending.door()];
+        let acceptor = &self.acceptors[pending.acceptor()];
         // Whatever session it would be: one that there is, or one that a template makes.
-        let own = candidates(id).iter().find_map(|id| door.plans.iter().find(|plan| plan.settings.id == *id)).cloned();
-        let plan = own.or_else(|| door.template_for(id, pending.peer()));
+        let own =
+            candidates(id).iter().find_map(|id| acceptor.plans.iter().find(|plan| plan.settings.id == *id)).cloned();
+        let plan = own.or_else(|| acceptor.template_for(id, pending.peer()));
         if plan.is_some_and(|plan| !plan.is_certified(pending.certificate())) {
             self.refusals.address += 1;
             return pending.close(&mut self.io);
         }
-        let known = candidates(id).iter().find_map(|id| door.sessions.get(id).copied());
+        let known = candidates(id).iter().find_map(|id| acceptor.sessions.get(id).copied());
         if known.is_none()
-            && let Some(plan) = self.stranger(pending.door(), id, pending.peer())
+            && let Some(plan) = self.stranger(pending.acceptor(), id, pending.peer())
         {
             return self.admit(pending, plan, first, mono_ns);
         }
-        let found = known.or_else(|| self.make_from_template(pending.door(), id, pending.peer(), mono_ns));
+        let found = known.or_else(|| self.make_from_template(pending.acceptor(), id, pending.peer(), mono_ns));
         let Some(slot) = found else {
             self.refusals.unknown += 1;
             return pending.close(&mut self.io);
         };
-        let door = &self.doors[pending.door()];
-        // The plan of this door: another one may let other hosts in.
-        let plan = door.plans.iter().find(|plan| plan.settings.id == *self.slots[slot].session.id());
+        let acceptor = &self.acceptors[pending.acceptor()];
+        // The plan of this acceptor: another one may let other hosts in.
+        let plan = acceptor.plans.iter().find(|plan| plan.settings.id == *self.slots[slot].session.id());
         if plan.is_some_and(|plan| !plan.allows(pending.peer())) {
             self.refusals.address += 1;
             return pending.close(&mut self.io);
@@ -405,8 +406,8 @@ impl<A: Application> Engine<A> {
     }
 
     fn reload_certificates(&mut self) {
-        let doors = self.doors.iter_mut().filter_map(|door| door.tls.as_mut());
-        for tls in doors.chain(self.dialers.iter_mut().filter_map(|dialer| dialer.tls.as_mut())) {
+        let acceptors = self.acceptors.iter_mut().filter_map(|acceptor| acceptor.tls.as_mut());
+        for tls in acceptors.chain(self.dialers.iter_mut().filter_map(|dialer| dialer.tls.as_mut())) {
             match tls.reload_if_changed() {
                 Ok(true) => say("the certificates have changed and are used from now on"),
                 Ok(false) => {}
@@ -422,9 +423,9 @@ impl<A: Application> Engine<A> {
             slot.log_out(&mut self.io, text, &mut self.app);
         }
         self.dialers.drain(..).for_each(|dialer| dialer.abandon(&mut self.io));
-        // They belong to doors, which are closed.
+        // They belong to acceptors, which are closed.
         self.crowd.close_all(&mut self.io);
-        self.doors.clear();
+        self.acceptors.clear();
         let end = Now::system_mono_ns() + timeout.as_nanos() as u64;
         while self.slots.iter().any(|slot| slot.is_connected() && slot.session.phase() != Phase::Disconnected) {
             if self.poll() == 0 {

@@ -243,8 +243,8 @@ mod tests {
     fn bytes_now_and_then_do_not_extend_the_time_for_a_logon() {
         let mut engine = Engine::new(Exchange::default());
         let endpoint = Endpoint::parse("127.0.0.1:0").unwrap();
-        let door = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
-        let mut stranger = TcpStream::connect(engine.endpoint(door).to_string()).unwrap();
+        let acceptor = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
+        let mut stranger = TcpStream::connect(engine.endpoint(acceptor).to_string()).unwrap();
         let limit_ns = LOGON_MAX.as_nanos() as u64;
         while engine.pending() == 0 {
             engine.chores(7);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The longest sleep: how late a stop, or a request of the operator, may be seen.
 const NAP_MAX: Duration = Duration::from_millis(50);
-/// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, doors in shared memory.
+/// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, acceptors in shared memory.
 const NAP_SHORT: Duration = Duration::from_micros(200);
 /// How long a shutdown waits for the counterparties' Logouts.
 const LOGOUT_MAX: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ impl<A: Application> Engine<A> {
                 (0, Idle::Spin) => std::hint::spin_loop(),
                 (0, Idle::Block) => {
                     self.sleep(NAP_MAX)?;
-                    // Who knocks at a door has woken us.
+                    // Who knocks at a acceptor has woken us.
                     self.chores(Now::system_mono_ns());
                 }
                 _ => {}
@@ -81,14 +81,14 @@ impl<A: Application> Engine<A> {
         self.io.xdp.is_some()
             || self.slots.iter().any(unseen)
             || self.crowd.has_unseen()
-            || self.doors.iter().any(|door| door.listening.descriptor().is_none())
+            || self.acceptors.iter().any(|acceptor| acceptor.listening.descriptor().is_none())
     }
 
     fn descriptors(&self) -> Vec<PollFd<'_>> {
-        let doors = self.doors.iter().filter_map(|door| door.listening.descriptor());
+        let acceptors = self.acceptors.iter().filter_map(|acceptor| acceptor.listening.descriptor());
         let pending = self.crowd.descriptor();
         let mut fds: Vec<PollFd<'_>> =
-            doors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            acceptors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         for slot in &self.slots {
             if let Some(fd) = slot.channel().and_then(|channel| channel.descriptor()) {
                 let tells_of_room = slot.channel().is_some_and(|channel| channel.tells_of_room());

@@ -36,7 +36,7 @@ impl<A: Application> Engine<A> {
         self.crowd.begin_look();
         let (mut accepted, mut spent, begun_ns) = (0, Spent::default(), Now::system_mono_ns());
         for _ in 0..ROUNDS_MAX {
-            let let_in = accept(&mut self.io, &mut self.doors, &mut self.crowd, &mut self.refusals, mono_ns);
+            let let_in = accept(&mut self.io, &mut self.acceptors, &mut self.crowd, &mut self.refusals, mono_ns);
             let let_in = let_in.unwrap_or_else(|problem| {
                 say(problem);
                 0

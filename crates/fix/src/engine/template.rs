@@ -17,8 +17,8 @@ pub(super) fn store_descriptors_max() -> usize {
 
 impl<A: Application> Engine<A> {
     /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
-    pub(super) fn stranger(&self, door: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
-        let plan = self.doors[door].template_for(id, peer).filter(|_| self.has_room())?;
+    pub(super) fn stranger(&self, acceptor: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
+        let plan = self.acceptors[acceptor].template_for(id, peer).filter(|_| self.has_room())?;
         let is_known = self.slots.iter().any(|slot| slot.session.id() == &plan.settings.id);
         (!is_known && !plan.is_kept()).then_some(plan)
     }
@@ -29,7 +29,7 @@ impl<A: Application> Engine<A> {
         if !self.may_keep_one_more(&plan, mono_ns) {
             return self.turn_away(pending, &plan, first, mono_ns);
         }
-        let (door, source) = (pending.door(), pending.source());
+        let (acceptor, source) = (pending.acceptor(), pending.source());
         let Ok(session) = plan.try_out() else {
             // The name cannot stand in a message, or there is no such version.
             self.refusals.unknown += 1;
@@ -42,7 +42,7 @@ impl<A: Application> Engine<A> {
             Ok(true) => {
                 self.crowd.remember(source);
                 self.note_kept(&plan);
-                self.install(door, plan, slot);
+                self.install(acceptor, plan, slot);
                 return;
             }
             Ok(false) => self.refusals.refused += 1,
@@ -77,20 +77,20 @@ impl<A: Application> Engine<A> {
         self.app.on_discard(&plan.settings.id);
     }
 
-    /// The session that fits a template of this door. One that another door's template has made is the same session, if it is
+    /// The session that fits a template of this acceptor. One that another acceptor's template has made is the same session, if it is
     /// kept in the same place: who somebody is does not depend on where they knock.
     pub(super) fn make_from_template(
         &mut self,
-        door: usize,
+        acceptor: usize,
         id: &SessionId,
         peer: Option<IpAddr>,
         mono_ns: u64,
     ) -> Option<usize> {
-        let plan = self.doors[door].template_for(id, peer)?;
-        let elsewhere = self.doors.iter().find_map(|other| other.made_as(&plan));
+        let plan = self.acceptors[acceptor].template_for(id, peer)?;
+        let elsewhere = self.acceptors.iter().find_map(|other| other.made_as(&plan));
         if let Some(slot) = elsewhere {
-            self.doors[door].sessions.insert(plan.settings.id.clone(), slot);
-            self.doors[door].plans.push(plan);
+            self.acceptors[acceptor].sessions.insert(plan.settings.id.clone(), slot);
+            self.acceptors[acceptor].plans.push(plan);
             return Some(slot);
         }
         if !self.has_room() {
@@ -99,7 +99,7 @@ impl<A: Application> Engine<A> {
         match plan.open() {
             Ok(session) => {
                 self.app.on_create(session.id());
-                Some(self.install(door, plan, Slot::new(session)))
+                Some(self.install(acceptor, plan, Slot::new(session)))
             }
             Err(problem) => {
                 if self.unmade.is_due(mono_ns) {
@@ -136,7 +136,7 @@ impl<A: Application> Engine<A> {
     }
 
     /// Gives a session that a template has made a slot: its own, or that of one that is let go.
-    fn install(&mut self, door: usize, plan: SessionPlan, slot: Slot) -> usize {
+    fn install(&mut self, acceptor: usize, plan: SessionPlan, slot: Slot) -> usize {
         let place = match self.to_let_go(slot.session.store().descriptors()) {
             Some(place) => {
                 self.replace(place, slot, &plan);
@@ -148,22 +148,22 @@ impl<A: Application> Engine<A> {
                 self.slots.len() - 1
             }
         };
-        let door = &mut self.doors[door];
-        door.sessions.insert(plan.settings.id.clone(), place);
-        door.plans.push(plan);
+        let acceptor = &mut self.acceptors[acceptor];
+        acceptor.sessions.insert(plan.settings.id.clone(), place);
+        acceptor.plans.push(plan);
         place
     }
 
-    /// Lets the session in `place` go: its store is closed, its name is taken off the doors. At its next Logon it is made again.
+    /// Lets the session in `place` go: its store is closed, its name is taken off the acceptors. At its next Logon it is made again.
     fn replace(&mut self, place: usize, slot: Slot, plan: &SessionPlan) {
         self.index.reserve(slot.session.settings().message_fields_max);
         let Handle(number) = self.number();
         (self.numbers[place], self.message_bytes[place]) = (number, plan.message_bytes_max);
         let gone = std::mem::replace(&mut self.slots[place], slot);
         let id = gone.session.id();
-        for door in self.doors.iter_mut().filter(|door| door.sessions.get(id) == Some(&place)) {
-            door.sessions.remove(id);
-            door.plans.retain(|plan| plan.settings.id != *id);
+        for acceptor in self.acceptors.iter_mut().filter(|acceptor| acceptor.sessions.get(id) == Some(&place)) {
+            acceptor.sessions.remove(id);
+            acceptor.plans.retain(|plan| plan.settings.id != *id);
         }
         self.app.on_discard(id);
     }

@@ -83,16 +83,16 @@ impl SocketOptions {
 
 /// A place where connections come in.
 pub(super) struct Listening {
-    door: Door,
+    listener: Listener,
     endpoint: Endpoint,
     options: SocketOptions,
-    /// Removed with the door.
+    /// Removed with the listener.
     _file: Option<SocketFile>,
 }
 
-enum Door {
+enum Listener {
     Socket(Socket),
-    Shm(ShmDoor),
+    Shm(ShmListener),
     Xdp(tcp::TcpListener),
 }
 
@@ -102,7 +102,7 @@ impl Listening {
             Problem::failed(format!("cannot listen on {endpoint}"), error).next("choose another address")
         };
         let mut endpoint = endpoint.clone();
-        let door = match &mut endpoint {
+        let listener = match &mut endpoint {
             Endpoint::Tcp { host, port } => {
                 let address = first_address(if host.is_empty() { "0.0.0.0" } else { host }, *port).map_err(fail)?;
                 let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(fail)?;
@@ -110,10 +110,10 @@ impl Listening {
                 socket.bind(&address.into()).map_err(fail)?;
                 *port =
                     socket.local_addr().ok().and_then(|local| local.as_socket()).map_or(*port, |local| local.port());
-                Door::Socket(listen(socket).map_err(fail)?)
+                Listener::Socket(listen(socket).map_err(fail)?)
             }
-            Endpoint::Unix(path) => Door::Socket(bind_unix(path).and_then(listen).map_err(fail)?),
-            Endpoint::Shm(path) => Door::Shm(ShmDoor::open(path, options)?),
+            Endpoint::Unix(path) => Listener::Socket(bind_unix(path).and_then(listen).map_err(fail)?),
+            Endpoint::Shm(path) => Listener::Shm(ShmListener::open(path, options)?),
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
                 // Packets to a port come by any queue.
@@ -121,14 +121,14 @@ impl Listening {
                 let tcp_options = engine.tcp().defaults();
                 let listener = engine.tcp().listen(address, XDP_BACKLOG, tcp_options)?;
                 *port = engine.tcp().local(listener).map_or(*port, |local| local.port());
-                Door::Xdp(listener)
+                Listener::Xdp(listener)
             }
         };
         let file = match &endpoint {
             Endpoint::Unix(path) => SocketFile::of(&Address::Unix(path.clone())).map_err(fail)?,
             _ => None,
         };
-        Ok(Self { door, endpoint, options: options.clone(), _file: file })
+        Ok(Self { listener, endpoint, options: options.clone(), _file: file })
     }
 
     /// Where it listens, with the port that the kernel chose.
@@ -138,8 +138,8 @@ impl Listening {
 
     /// A connection and where it came from, if one has come.
     pub(super) fn accept(&mut self, io: &mut Io) -> io::Result<Option<(Wire, Option<IpAddr>, Source)>> {
-        match &mut self.door {
-            Door::Socket(listener) => match listener.accept() {
+        match &mut self.listener {
+            Listener::Socket(listener) => match listener.accept() {
                 Ok((socket, peer)) => {
                     let peer = peer.as_socket().map(|peer| peer.ip());
                     self.options.apply(&socket, peer.is_some())?;
@@ -150,10 +150,10 @@ impl Listening {
                 Err(error) if is_retry(&error) || error.kind() == ErrorKind::ConnectionAborted => Ok(None),
                 Err(error) => Err(error),
             },
-            Door::Shm(door) => {
-                Ok(door.links.try_recv().ok().map(|(link, who)| (Wire::Shm(link), None, local_source(who))))
+            Listener::Shm(listener) => {
+                Ok(listener.links.try_recv().ok().map(|(link, who)| (Wire::Shm(link), None, local_source(who))))
             }
-            Door::Xdp(listener) => {
+            Listener::Xdp(listener) => {
                 let Some(engine) = &mut io.xdp else { return Ok(None) };
                 let Some(stream) = engine.tcp().accept(*listener).map_err(of_tcp)? else { return Ok(None) };
                 let peer = engine.tcp().ends(stream).ok().map(|(_, peer)| peer.ip());
@@ -165,18 +165,18 @@ impl Listening {
 
     /// Which way connections come, and why, where they are to come past the kernel.
     pub(super) fn path(&self, io: &mut Io) -> Option<String> {
-        let (Door::Xdp(listener), Some(engine)) = (&self.door, &mut io.xdp) else { return None };
+        let (Listener::Xdp(listener), Some(engine)) = (&self.listener, &mut io.xdp) else { return None };
         let path = engine.tcp().listener_path(*listener).ok()?;
-        // At length, as the reasons of a door are mostly the engine's.
+        // At length, as the reasons of a listener are mostly the engine's.
         let at_length = engine.refusal().filter(|_| !path.is_accelerated()).map(|(_, text)| format!(" ({text})"));
         Some(format!("{path}{}", at_length.unwrap_or_default()))
     }
 
     /// What becomes readable when somebody connects; shared memory and what is past the kernel are looked at instead.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.door {
-            Door::Socket(socket) => Some(socket.as_fd()),
-            Door::Shm(_) | Door::Xdp(_) => None,
+        match &self.listener {
+            Listener::Socket(socket) => Some(socket.as_fd()),
+            Listener::Shm(_) | Listener::Xdp(_) => None,
         }
     }
 }
@@ -233,21 +233,22 @@ fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {
 fn xdp<'a>(io: &'a mut Io, interface: &str, queues: Queues) -> Result<&'a mut sidestep_socket::Engine, Problem> {
     if io.xdp.is_none() {
         // The thread that talks to control is not to wait for one that spins.
-        let keeper_cpu = cpu::beside(&cpu::allowed()).and_then(|others| others.first().copied());
-        let options = EngineOptions { name: "sidestep fix".into(), queues, keeper_cpu, ..EngineOptions::on(interface) };
+        let control_agent_cpu = cpu::beside(&cpu::allowed()).and_then(|others| others.first().copied());
+        let options =
+            EngineOptions { name: "sidestep fix".into(), queues, control_agent_cpu, ..EngineOptions::on(interface) };
         io.xdp = Some(sidestep_socket::Engine::open(&options)?);
     }
     io.xdp.as_mut().ok_or_else(|| Problem::failed("cannot bypass the kernel", "the engine is gone"))
 }
 
 /// Accepts shared memory on a thread of its own: a connector that says nothing holds up nobody else.
-struct ShmDoor {
+struct ShmListener {
     links: Receiver<(Box<dyn Link>, Option<Credentials>)>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl ShmDoor {
+impl ShmListener {
     fn open(path: &Path, options: &SocketOptions) -> Result<Self, Problem> {
         let mut acceptor = Acceptor::bind(path, &options.link())?;
         let (sender, links) = sync_channel(SHM_WAITING_MAX);
@@ -271,7 +272,7 @@ impl ShmDoor {
     }
 }
 
-impl Drop for ShmDoor {
+impl Drop for ShmListener {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

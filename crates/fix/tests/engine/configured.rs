@@ -10,7 +10,7 @@ use tempfile::tempdir;
 #[test]
 fn a_template_for_any_version_holds_each_against_its_own_dictionary() {
     let folder = tempdir().unwrap();
-    let path = folder.path().join("door");
+    let path = folder.path().join("acceptor");
     let front = format!("[DEFAULT]\nConnectionType=acceptor\nTransport=unix\nSocketAcceptPath={}\n", path.display());
     let config = Config::parse_cfg(&format!("{front}[SESSION]\nAcceptorTemplate=Y\n"), "test.cfg").unwrap();
     let mut server = Engine::new(Exchange::default());
@@ -53,7 +53,7 @@ fn a_dictionary_of_ones_own_is_for_one_version() {
     let text = format!(
         "[SESSION]\nConnectionType=acceptor\nTransport=unix\nSocketAcceptPath={}\nAcceptorTemplate=Y\n\
          DataDictionary=own.xml\n",
-        folder.path().join("door").display()
+        folder.path().join("acceptor").display()
     );
     let config = Config::parse_cfg(&text, "test.cfg").unwrap();
     let problem = Engine::new(Exchange::default()).configure(&config, Idle::Block).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A thousand strangers at the door, silent or with a byte now and then: who is known gets in at the first attempt.
+//! A thousand strangers at the acceptor, silent or with a byte now and then: who is known gets in at the first attempt.
 
 use crate::support::{client, exchange, log_on, plan, until};
 use crate::tls::{setup, trusting};
@@ -108,10 +108,10 @@ fn stays(mut socket: &Socket, dribbles: bool) -> bool {
 /// The counterparty logs on once while it is quiet, then again while strangers come.
 fn gets_in(endpoint: &Endpoint, manner: Manner, tls: Option<(&TlsSettings, TlsSettings)>) {
     let (server_tls, client_tls) = tls.map_or((None, None), |(server, client)| (Some(server), Some(client)));
-    let (mut server, door, _) = exchange(endpoint, server_tls, plan(Role::Acceptor, None));
-    let to = Destinations { tls: client_tls, ..Destinations::one(server.endpoint(door).clone()) };
+    let (mut server, acceptor, _) = exchange(endpoint, server_tls, plan(Role::Acceptor, None));
+    let to = Destinations { tls: client_tls, ..Destinations::one(server.endpoint(acceptor).clone()) };
     log_on(&mut server, &to);
-    let crowd = Crowd::gather(server.endpoint(door), manner);
+    let crowd = Crowd::gather(server.endpoint(acceptor), manner);
     let mut nobody = Engine::new(Exchange::default());
     for round in 1..=3 {
         let enough = STRANGERS as u64 * round;
@@ -160,9 +160,9 @@ fn past_a_thousand_strangers_at_a_unix_socket() {
 fn past_a_thousand_silent_connectors_of_shared_memory() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("fix.shm");
-    let (mut server, door, _) = exchange(&Endpoint::Shm(path), None, plan(Role::Acceptor, None));
-    let to = Destinations::one(server.endpoint(door).clone());
-    let crowd = Crowd::gather(server.endpoint(door), SILENT);
+    let (mut server, acceptor, _) = exchange(&Endpoint::Shm(path), None, plan(Role::Acceptor, None));
+    let to = Destinations::one(server.endpoint(acceptor).clone());
+    let crowd = Crowd::gather(server.endpoint(acceptor), SILENT);
     let mut nobody = Engine::new(Exchange::default());
     until(&mut server, &mut nobody, |_, _| crowd.came() >= 200);
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));

@@ -23,8 +23,8 @@ fn read_until(stream: &mut TcpStream, msg_type: &str) {
 
 #[test]
 fn a_logon_that_comes_while_the_engine_ends_does_not_break_it() {
-    let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
-    let address = server.endpoint(door).to_string();
+    let (mut server, acceptor, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let address = server.endpoint(acceptor).to_string();
     let mut first = TcpStream::connect(&address).unwrap();
     first.write_all(&bytes_of(&logon("FIX.4.4", "49=CLIENT|56=EXCHANGE"))).unwrap();
     poll_until(&mut server, |server| server.session(accepted).is_logged_on());
@@ -53,9 +53,9 @@ fn a_logon_that_comes_while_the_engine_ends_does_not_break_it() {
 #[test]
 fn who_does_not_answer_the_logout_is_cut_and_the_application_told() {
     let mut quiet = Engine::new(Client::default());
-    let door = quiet.listen(&local(), None, &SocketOptions::default()).unwrap();
-    let accepted = quiet.add_acceptor(door, plan(Role::Acceptor, None)).unwrap();
-    let to = Destinations::one(quiet.endpoint(door).clone());
+    let acceptor = quiet.listen(&local(), None, &SocketOptions::default()).unwrap();
+    let accepted = quiet.add_acceptor(acceptor, plan(Role::Acceptor, None)).unwrap();
+    let to = Destinations::one(quiet.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut quiet, &mut client, |server, client| {
         client.session(handle).is_logged_on() && server.session(accepted).is_logged_on()

@@ -33,8 +33,8 @@ fn pour(client: &mut Engine<Client>, handle: Handle, from: u64) -> u64 {
 
 fn all_are_answered(endpoint: &Endpoint, tls: Option<(&TlsSettings, TlsSettings)>, accepting: SessionPlan) {
     let (server_tls, client_tls) = tls.map_or((None, None), |(server, client)| (Some(server), Some(client)));
-    let (mut server, door, accepted) = exchange(endpoint, server_tls, accepting);
-    let to = Destinations { tls: client_tls, ..Destinations::one(server.endpoint(door).clone()) };
+    let (mut server, acceptor, accepted) = exchange(endpoint, server_tls, accepting);
+    let to = Destinations { tls: client_tls, ..Destinations::one(server.endpoint(acceptor).clone()) };
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     let mut next = 1;
@@ -143,10 +143,11 @@ fn the_last_record_leaves_without_another_reason() {
     let (setup, folder) = (setup(), tempdir().unwrap());
     let options = SocketOptions { send_buffer: Some(4096), ..SocketOptions::default() };
     let mut server = Engine::new(Exchange::default());
-    let door = server.listen(&Endpoint::Unix(folder.path().join("fix.sock")), Some(&setup.server), &options).unwrap();
-    server.add_acceptor(door, plan(Role::Acceptor, None)).unwrap();
+    let acceptor =
+        server.listen(&Endpoint::Unix(folder.path().join("fix.sock")), Some(&setup.server), &options).unwrap();
+    server.add_acceptor(acceptor, plan(Role::Acceptor, None)).unwrap();
     let tls = TlsSettings { server_name: Some("exchange.example".into()), ..trusting(&setup.authority) };
-    let to = Destinations { tls: Some(tls), ..Destinations::one(server.endpoint(door).clone()) };
+    let to = Destinations { tls: Some(tls), ..Destinations::one(server.endpoint(acceptor).clone()) };
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     let mut orders = 0;

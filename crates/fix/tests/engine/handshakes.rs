@@ -48,8 +48,8 @@ fn is_answered(mut socket: &Socket) -> bool {
 fn a_flood_of_handshakes_does_not_go_before_a_known_counterparty() {
     let setup = setup();
     let local = Endpoint::parse("127.0.0.1:0").unwrap();
-    let (mut server, door, _) = exchange(&local, Some(&setup.server), plan(Role::Acceptor, None));
-    let endpoint = server.endpoint(door).clone();
+    let (mut server, acceptor, _) = exchange(&local, Some(&setup.server), plan(Role::Acceptor, None));
+    let endpoint = server.endpoint(acceptor).clone();
     let address = endpoint.to_string().parse().unwrap();
     let to = Destinations { tls: Some(trusting(&setup.authority)), ..Destinations::one(endpoint) };
     log_on(&mut server, &to);

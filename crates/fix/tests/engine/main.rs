@@ -1,8 +1,8 @@
 //! The engine against itself: every transport, and what goes wrong between two sides.
 
+mod acceptors;
 mod configured;
 mod crowds;
-mod doors;
 mod ending;
 mod floods;
 mod handshakes;

@@ -16,8 +16,8 @@ fn what_was_sent_while_the_client_was_dead_is_resent_when_it_comes_back() {
     let (ours, theirs) = (tempdir().unwrap(), tempdir().unwrap());
     let mut accepting = plan(Role::Acceptor, Some(ours.path()));
     accepting.settings.send_when_logged_off = true;
-    let (mut server, door, accepted) = exchange(&local(), None, accepting);
-    let to = Destinations::one(server.endpoint(door).clone());
+    let (mut server, acceptor, accepted) = exchange(&local(), None, accepting);
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     let connecting = plan(Role::Initiator, Some(theirs.path()));
     let (mut first, handle) = client(to.clone(), &connecting);
     until(&mut server, &mut first, |_, client| client.session(handle).is_logged_on());
@@ -51,8 +51,8 @@ fn an_engine_that_died_goes_on_with_its_numbers() {
     let connecting = plan(Role::Initiator, Some(theirs.path()));
     let mut orders = 0;
     for round in 1..=3u64 {
-        let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, Some(ours.path())));
-        let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &connecting);
+        let (mut server, acceptor, accepted) = exchange(&local(), None, plan(Role::Acceptor, Some(ours.path())));
+        let (mut client, handle) = client(Destinations::one(server.endpoint(acceptor).clone()), &connecting);
         until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
         order(&mut client, handle, round);
         orders += 1;
@@ -64,8 +64,9 @@ fn an_engine_that_died_goes_on_with_its_numbers() {
 
 #[test]
 fn both_numbers_are_reset_while_connected() {
-    let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
-    let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
+    let (mut server, acceptor, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let (mut client, handle) =
+        client(Destinations::one(server.endpoint(acceptor).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     order(&mut client, handle, 1);
     until(&mut server, &mut client, |_, client| client.app().seen.len() == 2);
@@ -84,9 +85,9 @@ fn the_next_host_is_tried_when_one_fails() {
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = Endpoint::parse(&dead.local_addr().unwrap().to_string()).unwrap();
     drop(dead);
-    let (mut server, door, _) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let (mut server, acceptor, _) = exchange(&local(), None, plan(Role::Acceptor, None));
     let mut to = Destinations::one(nobody);
-    to.endpoints.push(server.endpoint(door).clone());
+    to.endpoints.push(server.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     assert!(client.last_connect_error(handle).contains("refused"), "{}", client.last_connect_error(handle));
@@ -96,8 +97,8 @@ fn the_next_host_is_tried_when_one_fails() {
 fn a_host_that_takes_connections_but_no_logon_is_passed_over() {
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut to = Destinations::one(Endpoint::parse(&deaf.local_addr().unwrap().to_string()).unwrap());
-    let (mut server, door, _) = exchange(&local(), None, plan(Role::Acceptor, None));
-    to.endpoints.push(server.endpoint(door).clone());
+    let (mut server, acceptor, _) = exchange(&local(), None, plan(Role::Acceptor, None));
+    to.endpoints.push(server.endpoint(acceptor).clone());
     let mut connecting = plan(Role::Initiator, None);
     connecting.settings.logon_timeout = std::time::Duration::from_millis(300);
     let (mut client, handle) = client(to, &connecting);
@@ -110,8 +111,9 @@ fn with_group_commit_everything_is_answered_once_the_disk_has_it() {
     let mut accepting = plan(Role::Acceptor, None);
     let options = Options { durability: Durability::Disk, segment_bytes: SEGMENT_BYTES_MIN, ..Options::DEFAULT };
     accepting.store = sidestep_fix::engine::StorePlan::Journal { folder: folder.path().to_owned(), options };
-    let (mut server, door, accepted) = exchange(&local(), None, accepting);
-    let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
+    let (mut server, acceptor, accepted) = exchange(&local(), None, accepting);
+    let (mut client, handle) =
+        client(Destinations::one(server.endpoint(acceptor).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     for number in 1..=200 {
         order(&mut client, handle, number);

@@ -16,27 +16,27 @@ fn local() -> Endpoint {
     Endpoint::parse("127.0.0.1:0").unwrap()
 }
 
-fn connect(engine: &Engine<Exchange>, door: sidestep_fix::engine::DoorId) -> TcpStream {
-    TcpStream::connect(engine.endpoint(door).to_string()).unwrap()
+fn connect(engine: &Engine<Exchange>, acceptor: sidestep_fix::engine::DoorId) -> TcpStream {
+    TcpStream::connect(engine.endpoint(acceptor).to_string()).unwrap()
 }
 
 #[test]
 fn hosts_that_are_not_on_the_list_are_closed_at_once() {
     let mut accepting = plan(Role::Acceptor, None);
     accepting.allowed = vec![AllowedAddress::parse("192.0.2.0/24").unwrap()];
-    let (mut server, door, _) = exchange(&local(), None, accepting);
-    let mut stranger = connect(&server, door);
+    let (mut server, acceptor, _) = exchange(&local(), None, accepting);
+    let mut stranger = connect(&server, acceptor);
     poll_until(&mut server, |server| server.refusals().address == 1);
     assert_eq!(stranger.read(&mut [0; 1]).unwrap(), 0);
 }
 
 #[test]
 fn what_is_no_logon_or_for_nobody_is_closed_without_an_answer() {
-    let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let (mut server, acceptor, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
     let logon = |fields: &str| bytes_of(&logon("FIX.4.4", fields));
     let garbage = b"GET / HTTP/1.1\r\nHost: exchange.example\r\n\r\n".to_vec();
     for (text, count) in [(garbage, 1), (logon("49=OTHER|56=EXCHANGE"), 2), (logon("49=CLIENT|56=ELSEWHERE"), 3)] {
-        let mut stranger = connect(&server, door);
+        let mut stranger = connect(&server, acceptor);
         stranger.write_all(&text).unwrap();
         poll_until(&mut server, |server| {
             let refusals = server.refusals();
@@ -49,9 +49,9 @@ fn what_is_no_logon_or_for_nobody_is_closed_without_an_answer() {
 
 #[test]
 fn a_host_has_a_share_of_the_places_and_the_oldest_gives_up_its_own() {
-    let (mut server, door, _) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let (mut server, acceptor, _) = exchange(&local(), None, plan(Role::Acceptor, None));
     let share = PENDING_MAX / 4;
-    let mut crowd: Vec<TcpStream> = (0..share + 8).map(|_| connect(&server, door)).collect();
+    let mut crowd: Vec<TcpStream> = (0..share + 8).map(|_| connect(&server, acceptor)).collect();
     poll_until(&mut server, |server| server.refusals().crowd == 8);
     assert_eq!(server.pending(), share);
     for (number, stranger) in crowd.iter_mut().enumerate() {
@@ -64,14 +64,15 @@ fn a_host_has_a_share_of_the_places_and_the_oldest_gives_up_its_own() {
     assert!(text.contains(&format!("sidestep_fix_connections_pending {share}\n")), "{text}");
     crowd.clear();
     poll_until(&mut server, |server| server.refusals().silent == share as u64);
-    let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
+    let (mut client, handle) =
+        client(Destinations::one(server.endpoint(acceptor).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
 }
 
 #[test]
 fn a_second_connection_of_the_same_session_is_closed() {
-    let (mut server, door, _) = exchange(&local(), None, plan(Role::Acceptor, None));
-    let to = Destinations::one(server.endpoint(door).clone());
+    let (mut server, acceptor, _) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     let (mut first, handle) = client(to.clone(), &plan(Role::Initiator, None));
     until(&mut server, &mut first, |_, client| client.session(handle).is_logged_on());
     let (mut second, other) = client(to, &plan(Role::Initiator, None));
@@ -84,9 +85,10 @@ fn a_second_connection_of_the_same_session_is_closed() {
 #[test]
 fn sessions_are_made_from_a_template_when_they_are_asked_for() {
     let mut server = Engine::new(Exchange::default());
-    let door = server.listen(&local(), None, &SocketOptions::default()).unwrap();
-    server.add_template(door, sidestep_fix::engine::SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone())));
-    let to = Destinations::one(server.endpoint(door).clone());
+    let acceptor = server.listen(&local(), None, &SocketOptions::default()).unwrap();
+    server
+        .add_template(acceptor, sidestep_fix::engine::SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone())));
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     for (begin, name) in [("FIX.4.2", "FIRST"), ("FIX.4.4", "SECOND"), ("FIXT.1.1", "THIRD")] {
         let mut connecting = plan(Role::Initiator, None);
         connecting.settings = SessionSettings::new(Role::Initiator, SessionId::new(begin, name, "ANYBODY"));
@@ -103,8 +105,9 @@ fn sessions_are_made_from_a_template_when_they_are_asked_for() {
 fn a_consumer_that_does_not_read_is_refused_more_and_then_disconnected() {
     let mut accepting = plan(Role::Acceptor, None);
     accepting.settings.slow_consumer_after = Duration::from_millis(200);
-    let (mut server, door, accepted) = exchange(&local(), None, accepting);
-    let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
+    let (mut server, acceptor, accepted) = exchange(&local(), None, accepting);
+    let (mut client, handle) =
+        client(Destinations::one(server.endpoint(acceptor).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |server, client| {
         client.session(handle).is_logged_on() && server.session(accepted).is_logged_on()
     });
@@ -127,9 +130,10 @@ fn a_consumer_that_does_not_read_is_refused_more_and_then_disconnected() {
 fn an_operator_sees_and_resets_numbers() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("admin.sock");
-    let (mut server, door, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
+    let (mut server, acceptor, accepted) = exchange(&local(), None, plan(Role::Acceptor, None));
     server.serve(AdminSocket::unix(&path).unwrap());
-    let (mut client, handle) = client(Destinations::one(server.endpoint(door).clone()), &plan(Role::Initiator, None));
+    let (mut client, handle) =
+        client(Destinations::one(server.endpoint(acceptor).clone()), &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     let mut asked = |client: &mut Engine<crate::support::Client>, request: &str| {
         let (path, request) = (path.clone(), request.to_owned());

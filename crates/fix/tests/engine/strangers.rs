@@ -1,4 +1,4 @@
-//! What somebody unknown can bring about at a door where templates make sessions.
+//! What somebody unknown can bring about at a acceptor where templates make sessions.
 
 use crate::support::{Client, Passwords, bytes_of, client, logon, plan, poll_until};
 use sidestep_fix::engine::{Destinations, DoorId, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};
@@ -13,12 +13,12 @@ use tempfile::tempdir;
 
 fn server(folder: &Path) -> (Engine<Passwords>, DoorId) {
     let mut server = Engine::new(Passwords::default());
-    let door = server.listen(&Endpoint::parse("127.0.0.1:0").unwrap(), None, &SocketOptions::default()).unwrap();
+    let acceptor = server.listen(&Endpoint::parse("127.0.0.1:0").unwrap(), None, &SocketOptions::default()).unwrap();
     let mut template = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
     let options = Options { segment_bytes: SEGMENT_BYTES_MIN, ..Options::default() };
     template.store = StorePlan::Journal { folder: folder.to_owned(), options };
-    server.add_template(door, template);
-    (server, door)
+    server.add_template(acceptor, template);
+    (server, acceptor)
 }
 
 fn entries(folder: &Path) -> usize {
@@ -28,7 +28,7 @@ fn entries(folder: &Path) -> usize {
 #[test]
 fn a_logon_that_is_refused_leaves_nothing_behind() {
     let folder = tempdir().unwrap();
-    let (mut server, door) = server(folder.path());
+    let (mut server, acceptor) = server(folder.path());
     let long = format!("49={}|56=X", "N".repeat(150));
     let lines = [
         logon("FIX.9.9", "49=A|56=X"),
@@ -38,7 +38,7 @@ fn a_logon_that_is_refused_leaves_nothing_behind() {
         logon("FIXT.1.1", "49=A|56=X"),
     ];
     for (at, line) in lines.iter().enumerate() {
-        let mut stranger = TcpStream::connect(server.endpoint(door).to_string()).unwrap();
+        let mut stranger = TcpStream::connect(server.endpoint(acceptor).to_string()).unwrap();
         stranger.write_all(&bytes_of(line)).unwrap();
         poll_until(&mut server, |server| {
             let refusals = server.refusals();
@@ -59,8 +59,8 @@ fn a_session_that_a_logon_makes_is_kept_from_its_first_message_on() {
     let mut connecting = plan(Role::Initiator, Some(own.path()));
     connecting.settings.id = SessionId::new("FIX.4.4", "NEW", "X");
     for round in 1..=3 {
-        let (mut server, door) = server(folder.path());
-        let to = Destinations::one(server.endpoint(door).clone());
+        let (mut server, acceptor) = server(folder.path());
+        let to = Destinations::one(server.endpoint(acceptor).clone());
         let (mut client, handle) = client(to, &connecting);
         crate::support::until(&mut server, &mut client, |_, client: &Engine<Client>| {
             client.session(handle).is_logged_on()

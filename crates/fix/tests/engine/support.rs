@@ -68,9 +68,9 @@ pub(crate) fn exchange(
     plan: SessionPlan,
 ) -> (Engine<Exchange>, DoorId, Handle) {
     let mut engine = Engine::new(Exchange::default());
-    let door = engine.listen(endpoint, tls, &SocketOptions::default()).unwrap();
-    let handle = engine.add_acceptor(door, plan).unwrap();
-    (engine, door, handle)
+    let acceptor = engine.listen(endpoint, tls, &SocketOptions::default()).unwrap();
+    let handle = engine.add_acceptor(acceptor, plan).unwrap();
+    (engine, acceptor, handle)
 }
 
 pub(crate) fn client(destinations: Destinations, plan: &SessionPlan) -> (Engine<Client>, Handle) {

@@ -62,8 +62,8 @@ fn local() -> Endpoint {
 
 /// Whether these two come to terms; orders are exchanged if they do.
 fn agree(server: &TlsSettings, connecting: &TlsSettings) -> bool {
-    let (mut server, door, _) = exchange(&local(), Some(server), plan(Role::Acceptor, None));
-    let to = Destinations { tls: Some(connecting.clone()), ..Destinations::one(server.endpoint(door).clone()) };
+    let (mut server, acceptor, _) = exchange(&local(), Some(server), plan(Role::Acceptor, None));
+    let to = Destinations { tls: Some(connecting.clone()), ..Destinations::one(server.endpoint(acceptor).clone()) };
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |server, client| {
         client.session(handle).is_logged_on()
@@ -141,8 +141,8 @@ fn a_session_takes_the_certificates_that_are_tied_to_it() {
     };
     let tied = ["client.example"].map(|name| CertificateName::parse(name).unwrap()).to_vec();
     let accepting = SessionPlan { certificates: tied, ..plan(Role::Acceptor, None) };
-    let (mut server, door, _) = exchange(&local(), Some(&server_tls), accepting);
-    let endpoint = server.endpoint(door).clone();
+    let (mut server, acceptor, _) = exchange(&local(), Some(&server_tls), accepting);
+    let endpoint = server.endpoint(acceptor).clone();
     for (name, is_taken) in [("other.example", false), ("client.example", true)] {
         let (certificate, key) = setup.authority.issue(setup.folder.path(), name);
         let tls = TlsSettings { certificate: Some(certificate), key: Some(key), ..trusting(&setup.authority) };
@@ -162,10 +162,10 @@ fn a_certificate_is_replaced_while_sessions_go_on() {
     let (certificate, key) = setup.authority.issue(setup.folder.path(), "desk.example");
     let further_certificates = vec![CertificateFiles { certificate, key: Some(key) }];
     let settings = TlsSettings { further_certificates, ..setup.server.clone() };
-    let (mut server, door, _) = exchange(&local(), Some(&settings), plan(Role::Acceptor, None));
+    let (mut server, acceptor, _) = exchange(&local(), Some(&settings), plan(Role::Acceptor, None));
     let to = |authority: &Authority, name: &str| Destinations {
         tls: Some(TlsSettings { server_name: Some(name.into()), ..trusting(authority) }),
-        ..Destinations::one(server.endpoint(door).clone())
+        ..Destinations::one(server.endpoint(acceptor).clone())
     };
     let later = Authority::new(setup.folder.path(), "later");
     let (old, new) = (to(&setup.authority, "exchange.example"), to(&later, "exchange.example"));
@@ -193,8 +193,9 @@ fn a_slow_consumer_is_noticed_under_tls_too() {
     let setup = setup();
     let mut accepting = plan(Role::Acceptor, None);
     accepting.settings.slow_consumer_after = Duration::from_millis(200);
-    let (mut server, door, accepted) = exchange(&local(), Some(&setup.server), accepting);
-    let to = Destinations { tls: Some(trusting(&setup.authority)), ..Destinations::one(server.endpoint(door).clone()) };
+    let (mut server, acceptor, accepted) = exchange(&local(), Some(&setup.server), accepting);
+    let to =
+        Destinations { tls: Some(trusting(&setup.authority)), ..Destinations::one(server.endpoint(acceptor).clone()) };
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |server, client| {
         client.session(handle).is_logged_on() && server.session(accepted).is_logged_on()

@@ -11,8 +11,8 @@ use tempfile::tempdir;
 
 /// Logs on, sends orders, gets both reports of each, logs out.
 fn converse(endpoint: &Endpoint) {
-    let (mut server, door, accepted) = exchange(endpoint, None, plan(Role::Acceptor, None));
-    let to = Destinations::one(server.endpoint(door).clone());
+    let (mut server, acceptor, accepted) = exchange(endpoint, None, plan(Role::Acceptor, None));
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |server, client| {
         server.session(accepted).is_logged_on() && client.session(handle).is_logged_on()
@@ -68,9 +68,9 @@ fn asleep(endpoint: &Endpoint) {
     let stop = Arc::new(AtomicBool::new(false));
     let mut server = Engine::new(sidestep_fix::exchange::Exchange::default());
     let options = sidestep_fix::engine::SocketOptions::default().for_idle(Idle::Block);
-    let door = server.listen(endpoint, None, &options).unwrap();
-    server.add_acceptor(door, plan(Role::Acceptor, None)).unwrap();
-    let mut to = Destinations::one(server.endpoint(door).clone());
+    let acceptor = server.listen(endpoint, None, &options).unwrap();
+    server.add_acceptor(acceptor, plan(Role::Acceptor, None)).unwrap();
+    let mut to = Destinations::one(server.endpoint(acceptor).clone());
     to.options = options;
     assert_eq!(to.options.waiting, Waiting::Epoll);
     let stopped = Arc::clone(&stop);

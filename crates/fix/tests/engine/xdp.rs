@@ -62,8 +62,8 @@ fn orders_are_filled_past_the_kernel() {
     let mut server = Engine::new(Exchange::default());
     lab.host(Side::B)
         .within(|| {
-            let door = server.listen(&endpoint(lab.host(Side::B)), None, &SocketOptions::default())?;
-            server.add_acceptor(door, plan(Role::Acceptor, None)).map(drop)
+            let acceptor = server.listen(&endpoint(lab.host(Side::B)), None, &SocketOptions::default())?;
+            server.add_acceptor(acceptor, plan(Role::Acceptor, None)).map(drop)
         })
         .expect("it listens");
     let mut client: Engine<Client> = Engine::new(Client::default());

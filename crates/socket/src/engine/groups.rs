@@ -34,8 +34,8 @@ impl Engine {
         };
         if let Some(socket) = self.sockets.at(place) {
             socket.groups.push(Joined { group, interface, source, steered });
-            if let (Err(reason), Some(keeper)) = (steered, &self.keeper) {
-                keeper.report(format!("udp {group}:{}", socket.local.port()), reason.code());
+            if let (Err(reason), Some(agent)) = (steered, &self.agent) {
+                agent.report(format!("udp {group}:{}", socket.local.port()), reason.code());
             }
         }
         self.watch(place);
@@ -108,7 +108,7 @@ impl Engine {
             let way = match (steered, socket.id) {
                 (Ok(_), _) => continue,
                 (_, None) => Err(socket.detour.unwrap_or(Reason::Refused)),
-                _ => fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere),
+                _ => fast.routes.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere),
             };
             let steered = way.and_then(|vlan| self.steer_group(place, group, source, vlan));
             self.sockets.at(place).into_iter().for_each(|socket| socket.groups[number].steered = steered);
@@ -125,7 +125,7 @@ impl Engine {
     ) -> Result<Entry, Reason> {
         let Self { sockets, fast, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let vlan = fast.ways.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
+        let vlan = fast.routes.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
         let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
         join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
         self.steer_group(place, group, source, vlan)

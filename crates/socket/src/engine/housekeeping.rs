@@ -1,18 +1,18 @@
 //! What has to be done now and then: the sign of life, news of control and of the kernel's sockets, changed tables.
 
 use super::{Engine, Fast};
-use crate::keeper::Event;
+use crate::control_agent::Event;
 use crate::reason::Reason;
-use crate::routes::believed_mtu;
+use crate::route_cache::believed_mtu;
 use sidestep_control_api::counters::Counter;
-use sidestep_control_api::message::{Protocol, Trouble, TroubleKind};
+use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol};
 use sidestep_frame::FrameLink;
 
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more; true when the clock was read.
     #[inline]
     pub(super) fn turn(&mut self) -> bool {
-        let has_time = self.heart.turn();
+        let has_time = self.heartbeat.turn();
         if has_time {
             self.look_around();
         }
@@ -43,20 +43,20 @@ impl Engine {
     #[cold]
     fn look_around(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
-        self.counters.add(Counter::Polls, u64::from(self.heart.stride()));
-        let (now_ns, mut has_moved, mut has_news) = (self.heart.now_ns(), false, false);
+        self.counters.add(Counter::Polls, u64::from(self.heartbeat.stride()));
+        let (now_ns, mut has_moved, mut has_events) = (self.heartbeat.now_ns(), false, false);
         let mut is_up_again = false;
         if let Some(fast) = &mut self.fast {
-            fast.ways.judge(now_ns);
-            if let Some(host) = fast.ways.changed_host(fast.device) {
-                has_news = fast.lost.is_none();
-                is_up_again = fast.ways.has_come_up(fast.device);
-                if let Some(mtu) = fast.ways.mtu_of(fast.device) {
+            fast.routes.judge(now_ns);
+            if let Some(host) = fast.routes.changed_host(fast.device) {
+                has_events = fast.lost.is_none();
+                is_up_again = fast.routes.has_come_up(fast.device);
+                if let Some(mtu) = fast.routes.mtu_of(fast.device) {
                     fast.segments.follow_mtu(mtu);
                 }
                 if host != *fast.stack.host() {
                     fast.stack.set_host(host);
-                    has_moved = has_news;
+                    has_moved = has_events;
                 }
             }
             let counters = fast.link.counters();
@@ -67,7 +67,7 @@ impl Engine {
         if has_moved {
             self.try_again(|reason| reason == Reason::LoopbackOrLocal);
         }
-        if has_news {
+        if has_events {
             self.try_again(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
         }
         if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
@@ -75,13 +75,13 @@ impl Engine {
             if is_up_again {
                 fast.with_tcp(&self.counters, |tcp, now, sink| tcp.hasten(now, sink));
             }
-            self.keeper.iter().for_each(|keeper| fast.ask_for_neighbours(keeper, now_ns));
+            self.agent.iter().for_each(|agent| fast.ask_for_neighbours(agent, now_ns));
         }
         self.tidy_rules();
         self.tidy_streams();
         self.tidy_listeners(now_ns);
         self.tidy_openings(now_ns);
-        if self.keeper.as_ref().is_some_and(crate::keeper::Keeper::has_news) {
+        if self.agent.as_ref().is_some_and(crate::control_agent::ControlAgent::has_events) {
             self.hear();
         }
         if self.fast.as_ref().is_some_and(|fast| fast.lost.is_some()) {
@@ -90,8 +90,8 @@ impl Engine {
     }
 
     fn hear(&mut self) {
-        let news = self.keeper.as_ref().map(crate::keeper::Keeper::take_news).unwrap_or_default();
-        for event in news {
+        let events = self.agent.as_ref().map(crate::control_agent::ControlAgent::take_events).unwrap_or_default();
+        for event in events {
             match event {
                 Event::Twin(number) if crate::tcp::is_token(number) => self.streams.twin_is_ready(number),
                 Event::Twin(number) => {
@@ -102,16 +102,16 @@ impl Engine {
                 Event::Revoked(reason, text) => self.lose(reason, text),
                 Event::Tables(reader) => {
                     self.settle_all();
-                    let ways = self.fast.as_mut().map(|fast| &mut fast.ways);
-                    let ways = ways.or(self.remains.as_mut().map(|remains| &mut remains.ways));
-                    if let Some(ways) = ways {
-                        ways.replace(reader);
+                    let routes = self.fast.as_mut().map(|fast| &mut fast.routes);
+                    let routes = routes.or(self.remains.as_mut().map(|remains| &mut remains.routes));
+                    if let Some(routes) = routes {
+                        routes.replace(reader);
                     }
                 }
                 Event::Opened(parts) => self.revive(*parts),
-                Event::Trouble(trouble) => self.hear_of_trouble(&trouble),
+                Event::IcmpError(error) => self.hear_of_icmp_error(&error),
                 Event::GivenBack(entry, reason) => self.go_without(entry, reason),
-                Event::Ports(answer) => self.streams.ports.answered(answer, self.heart.now_ns()),
+                Event::Ports(answer) => self.streams.ports.answered(answer, self.heartbeat.now_ns()),
                 Event::Spread(spread) => {
                     self.settle_all();
                     self.respread(spread);
@@ -121,17 +121,15 @@ impl Engine {
     }
 
     /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
-    fn hear_of_trouble(&mut self, trouble: &Trouble) {
+    fn hear_of_icmp_error(&mut self, error: &IcmpError) {
         let Self { sockets, fast: Some(fast), counters, .. } = self else { return };
-        match (trouble.protocol, trouble.kind) {
-            (Protocol::Tcp, _) if fast.lost.is_none() => fast.tell_of_trouble(trouble, counters),
-            (Protocol::Udp, TroubleKind::TooBig { mtu }) => {
+        match (error.protocol, error.kind) {
+            (Protocol::Tcp, _) if fast.lost.is_none() => fast.tell_of_icmp_error(error, counters),
+            (Protocol::Udp, IcmpErrorKind::TooBig { mtu }) => {
                 // Anybody can say so; it is believed of whom we have sent something to.
                 let mut sockets = sockets.iter_mut().map(|(_, socket)| socket);
-                if sockets
-                    .any(|socket| socket.local.port() == trouble.local.port() && socket.flows.has(&trouble.remote))
-                {
-                    fast.ways.lower_mtu(trouble.remote.ip(), believed_mtu(mtu, trouble.remote.ip()));
+                if sockets.any(|socket| socket.local.port() == error.local.port() && socket.flows.has(&error.remote)) {
+                    fast.routes.lower_mtu(error.remote.ip(), believed_mtu(mtu, error.remote.ip()));
                 }
             }
             _ => {}

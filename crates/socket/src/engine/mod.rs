@@ -19,13 +19,13 @@ pub use send::Reserved;
 pub use socket::{Handle, Statistics};
 
 use crate::buffers::Buffers;
+use crate::control_agent::ControlAgent;
 use crate::error::Error;
-use crate::heart::Heart;
-use crate::keeper::Keeper;
+use crate::heartbeat_writer::HeartbeatWriter;
 use crate::options::EngineOptions;
 use crate::reason::{Path, Reason};
 use crate::released::Released;
-use crate::routes::Ways;
+use crate::route_cache::RouteCache;
 use crate::tcp::{Lost, Segments, Streams};
 pub(crate) use queues::OurQueues;
 pub(crate) use receive::FRAMES_PER_CALL;
@@ -62,7 +62,7 @@ pub struct Engine {
     /// Ports of UDP that were closed a moment ago.
     released: Released,
     pub(crate) counters: Counters,
-    heart: Heart,
+    heartbeat: HeartbeatWriter,
     timestamps: bool,
     /// Past the kernel; `None` when that could not be had.
     pub(crate) fast: Option<Fast>,
@@ -73,7 +73,7 @@ pub struct Engine {
     /// Of a stack that was lost, until there is another one.
     remains: Option<Remains>,
     // Last: it says farewell to control after the link's memory is gone.
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) agent: Option<ControlAgent>,
 }
 
 /// What goes past the kernel.
@@ -83,7 +83,7 @@ pub(crate) struct Fast {
     stack: Stack,
     /// TCP, and how its segments leave.
     pub(crate) segments: Segments,
-    pub(crate) ways: Ways,
+    pub(crate) routes: RouteCache,
     /// Number of the link's interface.
     pub(crate) device: u32,
     pub(crate) queues: OurQueues,
@@ -159,7 +159,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if !self.guard.is_same_process() {
             // The parent's threads, connection and stack are not this process's to end.
-            std::mem::forget((self.fast.take(), self.keeper.take()));
+            std::mem::forget((self.fast.take(), self.agent.take()));
             return;
         }
         if std::thread::panicking() {

@@ -5,12 +5,12 @@ use super::rules::Rules;
 use super::share::{Room, Rooms};
 use super::{Engine, Fast};
 use crate::buffers::Buffers;
-use crate::heart::Heart;
-use crate::keeper::{Held, Keeper, Reopened, Start, spread_of};
+use crate::control_agent::{ControlAgent, Held, Reopened, Start, spread_of};
+use crate::heartbeat_writer::HeartbeatWriter;
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
 use crate::released::Released;
-use crate::routes::Ways;
+use crate::route_cache::RouteCache;
 use crate::tcp::{Segments, Streams};
 use sidestep_control_api::client::{Client, Stack as Opened};
 use sidestep_control_api::counters::Counters;
@@ -28,8 +28,8 @@ const FRAME_BYTES: u32 = 2048;
 
 /// What opening has found.
 struct Found {
-    fast: Option<(Fast, Heart, Counters)>,
-    keeper: Option<Keeper>,
+    fast: Option<(Fast, HeartbeatWriter, Counters)>,
+    agent: Option<ControlAgent>,
     refusal: Option<(Reason, String)>,
 }
 
@@ -39,10 +39,10 @@ impl Engine {
     /// of memory.
     pub fn open(options: &EngineOptions) -> Result<Self, Problem> {
         let guard = ForkGuard::new().map_err(|error| Problem::failed("cannot open an engine", error))?;
-        let Found { fast, keeper, refusal } = find(options);
-        let (fast, heart, counters) = match fast {
-            Some((fast, heart, counters)) => (Some(fast), heart, counters),
-            None => (None, Heart::without(), Counters::private()?),
+        let Found { fast, agent, refusal } = find(options);
+        let (fast, heartbeat, counters) = match fast {
+            Some((fast, heartbeat, counters)) => (Some(fast), heartbeat, counters),
+            None => (None, HeartbeatWriter::without(), Counters::private()?),
         };
         Ok(Self {
             guard,
@@ -51,19 +51,19 @@ impl Engine {
             buffers: Buffers::new(),
             released: Released::default(),
             counters,
-            heart,
+            heartbeat,
             timestamps: options.timestamps,
             fast,
             refusal,
             options: Box::new(options.clone()),
             remains: None,
-            keeper,
+            agent,
         })
     }
 }
 
 fn find(options: &EngineOptions) -> Found {
-    let without = |reason: Reason, text: String| Found { fast: None, keeper: None, refusal: Some((reason, text)) };
+    let without = |reason: Reason, text: String| Found { fast: None, agent: None, refusal: Some((reason, text)) };
     if !options.accelerate {
         return without(Reason::NotWanted, Reason::NotWanted.description().into());
     }
@@ -94,9 +94,9 @@ fn find(options: &EngineOptions) -> Found {
         }
         Err(error) => refusal = Some((Reason::of_error(&error), error.to_string())),
     }
-    let start = Start { client, held, path, name: options.name.clone(), cpu: options.keeper_cpu };
-    match Keeper::start(start) {
-        Ok(keeper) => Found { fast, keeper: Some(keeper), refusal },
+    let start = Start { client, held, path, name: options.name.clone(), cpu: options.control_agent_cpu };
+    match ControlAgent::start(start) {
+        Ok(agent) => Found { fast, agent: Some(agent), refusal },
         Err(problem) => without(Reason::Refused, problem.brief()),
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
     }
 }
 
-type Built = ((Fast, Heart, Counters), std::os::fd::OwnedFd);
+type Built = ((Fast, HeartbeatWriter, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(
     client: &mut Client,
@@ -127,36 +127,36 @@ fn accelerate(
     let table = client.take_table();
     let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
     let parts = Reopened { facts, spread, sockets, frames, heartbeat, counters };
-    Ok((build(parts, Ways::new(table), options, Checksums::Verify)?, counters_page))
+    Ok((build(parts, RouteCache::new(table), options, Checksums::Verify)?, counters_page))
 }
 
 /// Link and stack out of what control has handed over. `before` holds where this thread cannot ask for the driver.
 pub(super) fn build(
     parts: Reopened,
-    mut ways: Ways,
+    mut routes: RouteCache,
     options: &EngineOptions,
     before: Checksums,
-) -> Result<(Fast, Heart, Counters), Problem> {
+) -> Result<(Fast, HeartbeatWriter, Counters), Problem> {
     let Reopened { facts, spread, sockets, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
     let sockets = sockets.into_iter().zip(facts.socket_facts());
     let sockets = sockets.map(|((socket, rings), facts)| XdpQueue { socket, rings, facts }).collect();
     let link = XdpLink::open_all(sockets, frames, &link_options)?;
     let queues = OurQueues::new(&facts, spread);
-    let heart = Heart::start(heartbeat);
+    let heartbeat = HeartbeatWriter::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
-    ways.tell_anew();
-    let stack = Stack::new(ways.changed_host(device).unwrap_or_default());
+    routes.tell_anew();
+    let stack = Stack::new(routes.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface, before);
     let (owners, rules) = (Vec::new(), Rules::default());
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
-    let segments = Segments::new(&options.tcp, ways.mtu_of(device), frame_bytes_max)?;
+    let segments = Segments::new(&options.tcp, routes.mtu_of(device), frame_bytes_max)?;
     let room = Room::of_frames(link.facts().frames, link.fill_target());
     let long_room = Room::of_frames(link.long_frames(), 0);
     let (lost, rooms) = (None, Rooms { short: room, long: long_room });
-    let fast = Fast { link, stack, segments, ways, device, queues, mode, checksums, rooms, owners, rules, lost };
-    Ok((fast, heart, counters))
+    let fast = Fast { link, stack, segments, routes, device, queues, mode, checksums, rooms, owners, rules, lost };
+    Ok((fast, heartbeat, counters))
 }
 
 fn checksums(wish: Wish, interface: &str, before: Checksums) -> Checksums {

@@ -104,7 +104,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::{facts, spread_over};
+    use crate::control_agent::{facts, spread_over};
     use sidestep_control_api::message::{Mode, QueueFacts};
 
     fn queues(spread: Option<Spread>) -> OurQueues {

@@ -6,7 +6,7 @@ use super::{Engine, Fast};
 use crate::buffers::{Buffers, COPIES_MAX};
 use crate::datagram::{Datagram, Place};
 use crate::error::Error;
-use crate::heart::realtime_ns;
+use crate::heartbeat_writer::realtime_ns;
 use crate::tcp::{Arrived, Deliver};
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameLink, Received};
@@ -199,7 +199,7 @@ impl Engine {
         let Some(socket) = self.sockets.at(place) else { return };
         if socket.is_twin_watched && socket.is_twin_ready {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);
-            let watched = self.keeper.as_ref().map(|keeper| keeper.watch_again(twin, handle.number()));
+            let watched = self.agent.as_ref().map(|agent| agent.watch_again(twin, handle.number()));
             socket.is_twin_watched = watched.is_some_and(|watched| watched.is_ok());
         }
         socket.is_twin_ready = false;
@@ -223,13 +223,13 @@ fn judge(
         Verdict::Deliver(parsed) => parsed,
         Verdict::Segment(segment) => {
             let arrived = Arrived { segment: &segment, frame: bytes };
-            fast.segments.receive(arrived, sending, &fast.ways, fast.device, counters, deliver);
+            fast.segments.receive(arrived, sending, &fast.routes, fast.device, counters, deliver);
             fast.link.release(frame);
             return Outcome::Drop;
         }
         verdict => {
             if let Verdict::Refused(reason) = verdict {
-                counters.add(trouble(reason), 1);
+                counters.add(counter_of(reason), 1);
             }
             fast.link.release(frame);
             return Outcome::Drop;
@@ -313,7 +313,7 @@ fn drop_unread(socket: Option<&mut Socket>, counters: &Counters) {
 
 /// Which counter a refused frame belongs to.
 #[cold]
-fn trouble(reason: Refusal) -> Counter {
+fn counter_of(reason: Refusal) -> Counter {
     match reason {
         Refusal::Ipv4Checksum | Refusal::UdpChecksum | Refusal::UdpChecksumAbsent | Refusal::TcpChecksum => {
             Counter::DroppedChecksum

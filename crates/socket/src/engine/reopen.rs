@@ -5,11 +5,11 @@
 use super::open::{build, wish};
 use super::{Engine, Fast};
 use crate::buffers::COPIES_MAX;
+use crate::control_agent::Reopened;
 use crate::datagram::{Datagram, Place};
-use crate::keeper::Reopened;
 use crate::options::MulticastOut;
 use crate::reason::Reason;
-use crate::routes::Ways;
+use crate::route_cache::RouteCache;
 use sidestep_control_api::counters::Counter;
 use sidestep_frame::FrameLink;
 use sidestep_stack::Checksums;
@@ -17,7 +17,7 @@ use sidestep_stack::Checksums;
 /// What is left of a stack that was lost: for the next one.
 #[derive(Debug)]
 pub(super) struct Remains {
-    pub(super) ways: Ways,
+    pub(super) routes: RouteCache,
     /// Number of its interface.
     pub(super) device: u32,
     checksums: Checksums,
@@ -32,26 +32,26 @@ impl Engine {
             let tally = fast.link.counters().tally;
             fast.lost.is_some() && tally.lent + tally.held == 0
         };
-        let Some(Fast { ways, device, checksums, link, .. }) = self.fast.take_if(is_unused) else { return };
+        let Some(Fast { routes, device, checksums, link, .. }) = self.fast.take_if(is_unused) else { return };
         drop(link);
         self.sockets.iter_mut().for_each(|(_, socket)| socket.id = None);
-        self.remains = Some(Remains { ways, device, checksums });
-        if let Some(keeper) = &self.keeper {
-            keeper.reopen(wish(&self.options));
+        self.remains = Some(Remains { routes, device, checksums });
+        if let Some(agent) = &self.agent {
+            agent.reopen(wish(&self.options));
         }
     }
 
     /// Goes on with the stack that control has opened.
     pub(super) fn revive(&mut self, parts: Reopened) {
-        let Some(Remains { ways, device, checksums }) = self.remains.take() else { return };
-        match build(parts, ways, &self.options, checksums) {
-            Ok((fast, heart, counters)) => {
-                (self.fast, self.heart, self.counters, self.refusal) = (Some(fast), heart, counters, None);
+        let Some(Remains { routes, device, checksums }) = self.remains.take() else { return };
+        match build(parts, routes, &self.options, checksums) {
+            Ok((fast, heartbeat, counters)) => {
+                (self.fast, self.heartbeat, self.counters, self.refusal) = (Some(fast), heartbeat, counters, None);
                 self.enter_all(device);
             }
             Err(problem) => {
                 self.refusal = Some((Reason::Refused, problem.brief()));
-                self.keeper.as_ref().into_iter().for_each(crate::keeper::Keeper::close);
+                self.agent.as_ref().into_iter().for_each(crate::control_agent::ControlAgent::close);
             }
         }
     }
@@ -124,7 +124,7 @@ impl Engine {
         }
         if socket.options.multicast_out == MulticastOut::Engine {
             // Without an address on the interface the kernel chooses the way for what it sends.
-            let _ = socket.twin.set_multicast_out(fast.device, fast.ways.first_v4(fast.device));
+            let _ = socket.twin.set_multicast_out(fast.device, fast.routes.first_v4(fast.device));
         }
     }
 }

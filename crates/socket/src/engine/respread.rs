@@ -22,14 +22,14 @@ impl Engine {
 
     /// Connected sockets whose datagrams come by other queues are the kernel's; nothing is waited for.
     fn withdraw_elsewhere(&mut self) {
-        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
         let mut places = Vec::new();
         for (place, socket) in sockets.iter_mut() {
             let Some(peer) = socket.peer.filter(|_| !socket.entries.is_empty()) else { continue };
             if fast.queues.receives(Protocol::Udp, peer, socket.local) {
                 continue;
             }
-            give_back(&mut fast.rules, keeper.as_ref(), socket);
+            give_back(&mut fast.rules, agent.as_ref(), socket);
             socket.detour = Some(Reason::QueueElsewhere);
             places.push(place);
         }

@@ -7,7 +7,7 @@
 
 use super::Engine;
 use super::socket::Socket;
-use crate::keeper::{Answer, Keeper};
+use crate::control_agent::{Answer, ControlAgent};
 use crate::reason::Reason;
 use sidestep_control_api::message::{Entry, Protocol};
 use std::collections::BTreeMap;
@@ -135,18 +135,18 @@ impl Rules {
 }
 
 /// Gives back what is sent to a socket's own address; waits for nothing.
-pub(super) fn give_back(rules: &mut Rules, keeper: Option<&Keeper>, socket: &mut Socket) -> Vec<Answer> {
+pub(super) fn give_back(rules: &mut Rules, agent: Option<&ControlAgent>, socket: &mut Socket) -> Vec<Answer> {
     let mut entries = std::mem::take(&mut socket.entries);
     entries.retain(|entry| rules.needs_no_more(*entry));
     // What control has lost it no longer holds.
-    entries.into_iter().filter_map(|entry| Some(keeper?.begin_to_unsteer(entry))).collect()
+    entries.into_iter().filter_map(|entry| Some(agent?.begin_to_unsteer(entry))).collect()
 }
 
 impl Engine {
     /// Asks for a rule, unless another socket of ours has it, or has asked for it. The answer is taken later.
     pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
-        let Self { sockets, fast, keeper, .. } = self;
-        let (Some(fast), Some(keeper), Some(socket)) = (fast.as_mut(), keeper.as_ref(), sockets.at(place)) else {
+        let Self { sockets, fast, agent, .. } = self;
+        let (Some(fast), Some(agent), Some(socket)) = (fast.as_mut(), agent.as_ref(), sockets.at(place)) else {
             return Err(Reason::Revoked);
         };
         if let Some(count) = fast.rules.users.get_mut(&entry) {
@@ -154,7 +154,7 @@ impl Engine {
             return Ok(());
         }
         let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
-        fast.rules.expect(entry, keeper.begin_to_steer(entry, twin));
+        fast.rules.expect(entry, agent.begin_to_steer(entry, twin));
         fast.rules.users.insert(entry, 1);
         Ok(())
     }
@@ -170,17 +170,17 @@ impl Engine {
 
     /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
     pub(super) fn unsteer(&mut self, entry: Entry) {
-        let Self { fast: Some(fast), keeper: Some(keeper), .. } = self else { return };
+        let Self { fast: Some(fast), agent: Some(agent), .. } = self else { return };
         if fast.rules.needs_no_more(entry) {
-            fast.rules.wait_for_end(&[keeper.begin_to_unsteer(entry)]);
+            fast.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
         }
     }
 
     /// Gives what is sent to a socket's address back to the kernel; waits a little for its end.
     pub(super) fn withdraw(&mut self, place: usize) {
-        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let answers = give_back(&mut fast.rules, keeper.as_ref(), socket);
+        let answers = give_back(&mut fast.rules, agent.as_ref(), socket);
         fast.rules.wait_for_end(&answers);
     }
 
@@ -219,13 +219,13 @@ impl Engine {
 
     /// What this rule brought, or was to bring, comes by the kernel from now on.
     pub(super) fn go_without(&mut self, entry: Entry, reason: Reason) {
-        let Self { sockets, fast: Some(fast), keeper, .. } = self else { return };
+        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
         fast.rules.forget(entry);
         let (mut whole, mut in_part) = (Vec::new(), Vec::new());
         for (place, socket) in sockets.iter_mut() {
             if socket.entries.contains(&entry) {
                 // All of its rules or none.
-                give_back(&mut fast.rules, keeper.as_ref(), socket);
+                give_back(&mut fast.rules, agent.as_ref(), socket);
                 socket.detour = Some(reason);
                 whole.push(place);
             }
@@ -234,7 +234,7 @@ impl Engine {
                 let reason = if reason == Reason::Taken { Reason::GroupTaken } else { reason };
                 joined.steered = Err(reason);
                 in_part.push(place);
-                keeper.iter().for_each(|keeper| keeper.report(format!("udp {}:{port}", joined.group), reason.code()));
+                agent.iter().for_each(|agent| agent.report(format!("udp {}:{port}", joined.group), reason.code()));
             }
         }
         self.tcp().go_without(entry, reason);
@@ -252,7 +252,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::{Question, question};
+    use crate::control_agent::{Question, question};
 
     fn entry(port: u16) -> Entry {
         Entry::Listener { protocol: Protocol::Udp, local: ([198, 18, 0, 1], port).into(), vlan: None }

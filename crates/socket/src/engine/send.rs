@@ -7,7 +7,7 @@ use crate::error::{Error, SendError};
 use crate::flow::Flow;
 use crate::options::MulticastOut;
 use crate::reason::Reason;
-use crate::routes::{Detour, Stamp};
+use crate::route_cache::{Detour, Stamp};
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameLink, Outgoing};
 use sidestep_stack::route::{Query, Resolved};
@@ -56,7 +56,7 @@ impl Engine {
         let destination = self.destination(place, to)?;
         let Self { sockets, fast, counters, .. } = self;
         if let (Some(socket), Some(fast @ Fast { lost: None, .. })) = (sockets.at(place), fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
             && payload.len() <= header.payload_max()
         {
             let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
@@ -84,7 +84,7 @@ impl Engine {
         let way = self.way(place, destination);
         let Self { sockets, fast, buffers, counters, .. } = self;
         if let (Ok(()), Some(socket), Some(fast)) = (way, sockets.at(place), fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
             && len <= header.payload_max()
         {
             let start = header.bytes();
@@ -170,7 +170,7 @@ impl Engine {
 
     /// Whether datagrams to `to` go past the kernel; else the reason.
     pub(super) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
-        let Some(stamp) = self.fast().map(|fast| fast.ways.stamp()) else { return Err(Reason::Revoked) };
+        let Some(stamp) = self.fast().map(|fast| fast.routes.stamp()) else { return Err(Reason::Revoked) };
         let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
         if let Some(flow) = socket.flows.find(&to, stamp) {
             return flow.way.as_ref().map(|_| ()).map_err(|reason| *reason);
@@ -199,7 +199,7 @@ impl Engine {
         let Self { sockets, fast, .. } = self;
         let Some(fast) = fast.as_mut() else { return Err(SendError::Full) };
         if let (Some(socket), None) = (sockets.at(place), fast.lost)
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
             && header.bytes() == start
             && len <= header.payload_max()
         {
@@ -244,7 +244,7 @@ impl Engine {
         let Self { sockets, fast, counters, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
         if let (true, Some(fast)) = (is_fast, fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.ways.stamp())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
         {
             if payload.len() <= header.payload_max() {
                 let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
@@ -301,7 +301,7 @@ impl Engine {
     /// Asks the tables, and control for the neighbour.
     #[cold]
     fn find_way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
-        let Self { sockets, fast, counters, keeper, .. } = self;
+        let Self { sockets, fast, counters, agent, .. } = self;
         let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         counters.add(Counter::RouteLookups, 1);
         // The stamp is that of the tables that were asked: if they have changed meanwhile, the answer is stale from the start.
@@ -310,8 +310,8 @@ impl Engine {
             Ok((_, neighbour)) => *neighbour,
             Err(detour) => detour.ask_for,
         };
-        if let (Some((address, interface)), Some(keeper)) = (ask_for, keeper) {
-            keeper.resolve(address, interface);
+        if let (Some((address, interface)), Some(agent)) = (ask_for, agent) {
+            agent.resolve(address, interface);
         }
         let way = found.map(|(header, _)| header).map_err(|detour| detour.reason);
         match &way {
@@ -329,7 +329,7 @@ type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
 fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
     let is_group = to.ip().is_multicast();
     if is_group && socket.options.multicast_loop {
-        return (fast.ways.stamp(), Err(Reason::MulticastLoop.into()));
+        return (fast.routes.stamp(), Err(Reason::MulticastLoop.into()));
     }
     let local = socket.local.ip();
     let source = Some(local).filter(|local| !local.is_unspecified() && !local.is_multicast());
@@ -340,7 +340,7 @@ fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stam
     };
     let tos = socket.options.type_of_service;
     let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
-    let (stamp, way) = fast.ways.resolve(&query, fast.device);
+    let (stamp, way) = fast.routes.resolve(&query, fast.device);
     let frame_bytes_max = fast.link.facts().send_bytes_max as usize;
     (stamp, way.and_then(|way| header(socket, &way, to, frame_bytes_max)))
 }

@@ -80,7 +80,7 @@ impl Engine {
             && let Some(fast) = &self.fast
         {
             // Without an address on the interface the kernel chooses the way for what it sends.
-            let _ = twin.set_multicast_out(fast.device, fast.ways.first_v4(fast.device));
+            let _ = twin.set_multicast_out(fast.device, fast.routes.first_v4(fast.device));
         }
         let socket = Socket {
             twin,
@@ -139,8 +139,8 @@ impl Engine {
             let _ = fast.stack.udp().close(id);
         }
         if let Some(socket) = self.sockets.remove(place) {
-            if let Some(keeper) = &self.keeper {
-                keeper.forget(std::os::fd::AsFd::as_fd(&socket.twin));
+            if let Some(agent) = &self.agent {
+                agent.forget(std::os::fd::AsFd::as_fd(&socket.twin));
             }
             self.released.note(socket.local.port());
             self.sockets.queued -= socket.queue.len();
@@ -226,10 +226,10 @@ impl Engine {
         enter(fast, socket, place)?;
         for entry in entries {
             let asked = self.steer(place, entry);
-            let Self { sockets, fast: Some(fast), keeper, .. } = self else { return Err(Reason::Revoked) };
+            let Self { sockets, fast: Some(fast), agent, .. } = self else { return Err(Reason::Revoked) };
             let Some(socket) = sockets.at(place) else { return Err(Reason::Revoked) };
             if let Err(reason) = asked {
-                give_back(&mut fast.rules, keeper.as_ref(), socket);
+                give_back(&mut fast.rules, agent.as_ref(), socket);
                 return Err(reason);
             }
             socket.entries.push(entry);
@@ -240,16 +240,16 @@ impl Engine {
     /// Has the thread beside us look after the kernel's socket, where most does not come by it.
     pub(super) fn watch(&mut self, place: usize) {
         let handle = self.sockets.handle(place);
-        let Self { sockets, fast, keeper: Some(keeper), .. } = self else { return };
+        let Self { sockets, fast, agent: Some(agent), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
         let is_asked = |entry| fast.as_ref().is_some_and(|fast| fast.rules.is_asked(entry));
         let is_steered = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
         let is_fast = is_steered && !socket.rules().any(is_asked);
         if is_fast && !socket.is_twin_watched {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);
-            socket.is_twin_watched = keeper.watch(twin, handle.number()).is_ok();
+            socket.is_twin_watched = agent.watch(twin, handle.number()).is_ok();
         } else if !is_fast && socket.is_twin_watched {
-            keeper.forget(std::os::fd::AsFd::as_fd(&socket.twin));
+            agent.forget(std::os::fd::AsFd::as_fd(&socket.twin));
             socket.is_twin_watched = false;
         }
         socket.is_twin_ready = true;
@@ -257,9 +257,9 @@ impl Engine {
 
     /// Tells `sidestep ps` what stays with the kernel.
     pub(super) fn report(&mut self, place: usize) {
-        let Some(keeper) = &self.keeper else { return };
+        let Some(agent) = &self.agent else { return };
         if let Some(Socket { local, detour: Some(reason), .. }) = self.sockets.at(place) {
-            keeper.report(format!("udp {local}"), reason.code());
+            agent.report(format!("udp {local}"), reason.code());
         }
     }
 
@@ -284,12 +284,12 @@ impl Engine {
 /// The rules for a socket's own address.
 fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
-    let is_here = |address: IpAddr| address.is_loopback() || fast.ways.is_ours(address);
+    let is_here = |address: IpAddr| address.is_loopback() || fast.routes.is_ours(address);
     if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
         return Err(Reason::LoopbackOrLocal);
     }
-    let vlan = fast.ways.interface_of(local.ip());
-    let vlan = vlan.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
+    let vlan = fast.routes.interface_of(local.ip());
+    let vlan = vlan.and_then(|interface| fast.routes.vlan_of_interface(interface, fast.device)).flatten();
     let listener = |local| Entry::Listener { protocol, local, vlan };
     Ok(match (socket.peer, local) {
         // What is sent to a group is steered when it is joined.

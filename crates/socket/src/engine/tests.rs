@@ -1,7 +1,7 @@
 //! What becomes of open sockets when their device spreads otherwise. A veth tells no table, so the engine is told one; all that
 //! the peer sends comes by the first queue.
 
-use crate::keeper::spread_over;
+use crate::control_agent::spread_over;
 use crate::tcp::{Readiness, TcpError, TcpStream};
 use crate::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
 use sidestep_control::permit::Permit;

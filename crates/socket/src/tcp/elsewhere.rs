@@ -21,7 +21,7 @@ impl Tcp<'_> {
 
     /// Ends the connections that are lost to us; those that only ask for one begin again.
     pub(crate) fn leave_elsewhere(&mut self) {
-        let Engine { streams, fast: Some(fast), counters, keeper, .. } = &mut *self.engine else { return };
+        let Engine { streams, fast: Some(fast), counters, agent, .. } = &mut *self.engine else { return };
         let now_ns = now_ns();
         for (key, stream) in streams.streams.iter_mut() {
             let Way::Fast { id, .. } = stream.way else { continue };
@@ -41,9 +41,9 @@ impl Tcp<'_> {
             let steered = if let Way::Fast { steered, .. } = before { steered } else { None };
             let rule = steered.as_ref().and_then(|steered| steered.entry);
             rule.into_iter().for_each(|entry| fast.rules.give_up(entry));
-            if let Some(keeper) = &*keeper {
-                rule.into_iter().for_each(|entry| keeper.unsteer_later(entry));
-                keeper.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
+            if let Some(agent) = &*agent {
+                rule.into_iter().for_each(|entry| agent.unsteer_later(entry));
+                agent.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
             }
             if let Some(options) = options {
                 let again = Opening::new(stream.asked, options, now_ns);

@@ -41,7 +41,7 @@ impl Tcp<'_> {
         self.check()?;
         match self.engine.streams.streams.remove(stream.0)?.way {
             Way::Kernel(socket, _) => {
-                self.engine.streams.again.hasten();
+                self.engine.streams.reacceleration.hasten();
                 if is_abort {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
@@ -76,7 +76,7 @@ impl Tcp<'_> {
 impl Engine {
     /// Gives back what belonged to connections that are over.
     pub(crate) fn tidy_streams(&mut self) {
-        let Self { streams, fast: Some(fast), keeper, .. } = self else { return };
+        let Self { streams, fast: Some(fast), agent, .. } = self else { return };
         for _ in 0..LINGERING_PER_TURN.min(streams.lingering.len()) {
             streams.looked_at = if streams.looked_at + 1 < streams.lingering.len() { streams.looked_at + 1 } else { 0 };
             if !fast.segments.tcp.is_over(streams.lingering[streams.looked_at].id) {
@@ -84,9 +84,9 @@ impl Engine {
             }
             let over = streams.lingering.swap_remove(streams.looked_at);
             streams.released.note(over.steered.flow.local().port());
-            if let (Some(entry), Some(keeper)) = (over.steered.entry, keeper.as_ref()) {
+            if let (Some(entry), Some(agent)) = (over.steered.entry, agent.as_ref()) {
                 fast.rules.give_up(entry);
-                keeper.unsteer_later(entry);
+                agent.unsteer_later(entry);
             }
         }
     }

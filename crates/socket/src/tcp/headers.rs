@@ -5,7 +5,7 @@
 //! interface, a connection keeps the way that it had; one that has none yet is answered along the frame that it came in.
 
 use crate::reason::Reason;
-use crate::routes::{Stamp, Ways};
+use crate::route_cache::{RouteCache, Stamp};
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::xdp::Sending;
 use sidestep_stack::PacketHeader;
@@ -62,19 +62,19 @@ impl Headers {
     fn find(
         &mut self,
         segment: &Outgoing<'_>,
-        ways: &Ways,
+        routes: &RouteCache,
         device: u32,
         answered: Option<Answered<'_>>,
     ) -> Result<&PacketHeader, Reason> {
         let addresses = &segment.flow.addresses;
-        let Some(id) = segment.connection else { return self.find_other(addresses, ways, device, answered) };
-        let stamp = ways.stamp();
+        let Some(id) = segment.connection else { return self.find_other(addresses, routes, device, answered) };
+        let stamp = routes.stamp();
         let is_known = match self.connections.get(id.index()) {
             Some(Some((known, way))) => *known == id && way.stamp == stamp,
             _ => false,
         };
         if !is_known {
-            self.learn(id, addresses, ways, device, answered);
+            self.learn(id, addresses, routes, device, answered);
         }
         match &self.connections[id.index()] {
             Some((_, way)) => way.header.as_ref().map_err(|reason| *reason),
@@ -87,18 +87,18 @@ impl Headers {
         &mut self,
         id: ConnectionId,
         addresses: &Addresses,
-        ways: &Ways,
+        routes: &RouteCache,
         device: u32,
         answered: Option<Answered<'_>>,
     ) {
         if self.connections.len() <= id.index() {
             self.connections.resize_with(id.index() + 1, || None);
         }
-        let mut way = self.look_up(addresses, ways, device);
+        let mut way = self.look_up(addresses, routes, device);
         let before = self.mtu(id);
         if way.header.as_ref().is_err_and(|reason| is_open_question(*reason)) {
             let last = self.known(id).cloned();
-            let header = last.or_else(|| answered.and_then(|frame| frame.way_back(addresses, ways, device)));
+            let header = last.or_else(|| answered.and_then(|frame| frame.way_back(addresses, routes, device)));
             way.header = header.ok_or(Reason::RouteUnknown).or(way.header);
         }
         self.connections[id.index()] = Some((id, way));
@@ -112,24 +112,24 @@ impl Headers {
     fn find_other(
         &mut self,
         addresses: &Addresses,
-        ways: &Ways,
+        routes: &RouteCache,
         device: u32,
         answered: Option<Answered<'_>>,
     ) -> Result<&PacketHeader, Reason> {
-        let stamp = ways.stamp();
+        let stamp = routes.stamp();
         let place = match self.others.iter().position(|(known, _)| known == addresses) {
             Some(place) => place,
             None => {
-                let way = self.look_up(addresses, ways, device);
+                let way = self.look_up(addresses, routes, device);
                 self.remember(*addresses, way)
             }
         };
         if self.others[place].1.stamp != stamp {
-            self.others[place].1 = self.look_up(addresses, ways, device);
+            self.others[place].1 = self.look_up(addresses, routes, device);
         }
         let header = &mut self.others[place].1.header;
         if header.as_ref().is_err_and(|reason| is_open_question(*reason))
-            && let Some(back) = answered.and_then(|frame| frame.way_back(addresses, ways, device))
+            && let Some(back) = answered.and_then(|frame| frame.way_back(addresses, routes, device))
         {
             *header = Ok(back);
         }
@@ -146,9 +146,9 @@ impl Headers {
         self.victim
     }
 
-    fn look_up(&mut self, addresses: &Addresses, ways: &Ways, device: u32) -> Way {
+    fn look_up(&mut self, addresses: &Addresses, routes: &RouteCache, device: u32) -> Way {
         let query = query(addresses.destination(), Some(addresses.source()), None, device);
-        let (stamp, found) = ways.resolve(&query, device);
+        let (stamp, found) = routes.resolve(&query, device);
         let neighbour = match &found {
             Ok(way) => Some((way.next_hop, way.interface)),
             Err(detour) => detour.ask_for,
@@ -201,7 +201,7 @@ pub(super) struct Answered<'a> {
 impl Answered<'_> {
     /// To whom the frame came from, as long as it is the answer to its packet.
     #[cold]
-    fn way_back(&self, addresses: &Addresses, ways: &Ways, device: u32) -> Option<PacketHeader> {
+    fn way_back(&self, addresses: &Addresses, routes: &RouteCache, device: u32) -> Option<PacketHeader> {
         let (here, there) = (self.addresses.destination(), self.addresses.source());
         let frame = ethernet::View::parse(self.frame).ok()?;
         let is_answer = (addresses.source(), addresses.destination()) == (here, there);
@@ -217,7 +217,7 @@ impl Answered<'_> {
             next_hop: there,
             next_hop_mac: frame.source(),
             source_mac: frame.destination(),
-            mtu: ways.mtu_of(device).unwrap_or(MTU_UNKNOWN),
+            mtu: routes.mtu_of(device).unwrap_or(MTU_UNKNOWN),
         };
         PacketHeader::along(&way, *addresses, protocol::TCP).ok()
     }
@@ -233,7 +233,7 @@ pub(super) fn query(destination: IpAddr, source: Option<IpAddr>, scope: Option<u
 pub(crate) struct Sink<'a> {
     pub(super) sending: Sending<'a>,
     pub(super) headers: &'a mut Headers,
-    pub(super) ways: &'a Ways,
+    pub(super) routes: &'a RouteCache,
     pub(super) device: u32,
     pub(super) counters: &'a Counters,
     pub(super) answered: Option<Answered<'a>>,
@@ -263,7 +263,7 @@ impl Sink<'_> {
 impl Output for Sink<'_> {
     #[inline]
     fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
-        let header = match self.headers.find(segment, self.ways, self.device, self.answered) {
+        let header = match self.headers.find(segment, self.routes, self.device, self.answered) {
             Ok(header) => header,
             Err(Reason::NeighbourPending) if segment.connection.is_some() => return Err(NoRoom),
             // Without a way it is as good as lost on one; what waits for its ACK will be sent again, or given up.

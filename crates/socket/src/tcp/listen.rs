@@ -1,12 +1,12 @@
 //! Connections from elsewhere.
 
-use super::again::Pending;
+use super::reaccelerate::Pending;
 use super::table::{Listener, Steered, Stream, TcpListener, TcpStream, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, failed};
+use crate::control_agent::ANSWER_WAIT;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::keeper::ANSWER_WAIT;
 use crate::reason::{Path, Reason};
 use rustix::io::Errno;
 use sidestep_control_api::message::{Entry, Protocol};
@@ -99,16 +99,16 @@ impl Tcp<'_> {
             return Err(refused(&"too many listeners are open"));
         };
         let handle = TcpListener(key);
-        match (id, &mut self.engine.fast, detour, &self.engine.keeper) {
+        match (id, &mut self.engine.fast, detour, &self.engine.agent) {
             (Some(id), Some(fast), ..) => fast.segments.begin_listening(id, handle),
-            (_, _, Some(reason), Some(keeper)) => keeper.report(format!("tcp {bound}"), reason.code()),
+            (_, _, Some(reason), Some(agent)) => agent.report(format!("tcp {bound}"), reason.code()),
             _ => {}
         }
         self.watch(handle);
-        let again = &mut self.engine.streams.again;
-        again.note(detour);
+        let reacceleration = &mut self.engine.streams.reacceleration;
+        reacceleration.note(detour);
         if is_pending {
-            again.await_answer();
+            reacceleration.await_answer();
         }
         Ok(handle)
     }
@@ -118,8 +118,8 @@ impl Tcp<'_> {
     fn await_rule(&mut self, id: ListenerId, entry: Entry, twin: &Twin, longest: Duration) -> Result<Rule, Reason> {
         let proof = twin.duplicate().map_err(|_| Reason::Refused);
         let asked = proof.and_then(|proof| {
-            let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
-            Ok(keeper.begin_to_steer(entry, proof))
+            let agent = self.engine.agent.as_ref().ok_or(Reason::Revoked)?;
+            Ok(agent.begin_to_steer(entry, proof))
         });
         let answered = asked.and_then(|answer| match answer.wait(longest) {
             Some(answered) => answered.map(|()| Rule::Stands(id, entry)),
@@ -144,9 +144,9 @@ impl Tcp<'_> {
         }
         // SYNs that are steered are answered here or by nobody. Who listens where the tables are not certain would answer
         // some of them by another way than the kernel.
-        fast.ways.certain()?;
-        let interface = fast.ways.interface_of(local.ip());
-        let vlan = interface.and_then(|interface| fast.ways.vlan_of_interface(interface, fast.device)).flatten();
+        fast.routes.certain()?;
+        let interface = fast.routes.interface_of(local.ip());
+        let vlan = interface.and_then(|interface| fast.routes.vlan_of_interface(interface, fast.device)).flatten();
         let local = SocketAddr::new(local.ip(), local.port());
         let id = fast.segments.tcp.listen(local, backlog, options).map_err(|_| Reason::Taken)?;
         Ok((id, Entry::Listener { protocol: Protocol::Tcp, local, vlan }))
@@ -165,10 +165,10 @@ impl Tcp<'_> {
     }
 
     pub(super) fn watch(&mut self, handle: TcpListener) {
-        let (Some(keeper), Ok(listener)) = (&self.engine.keeper, self.engine.streams.listeners.at(handle.0)) else {
+        let (Some(agent), Ok(listener)) = (&self.engine.agent, self.engine.streams.listeners.at(handle.0)) else {
             return;
         };
-        listener.is_twin_watched = keeper.watch(listener.kernel.as_fd(), handle.token()).is_ok();
+        listener.is_twin_watched = agent.watch(listener.kernel.as_fd(), handle.token()).is_ok();
     }
 
     /// The next connection; `None` when none waits. Those past the kernel come first.
@@ -235,8 +235,8 @@ impl Tcp<'_> {
     /// The kernel has no more: the thread beside us looks after it again.
     fn rest_twin(&mut self, handle: TcpListener) -> Result<(), Error> {
         let listener = self.engine.streams.listeners.at(handle.0)?;
-        if let (true, Some(keeper)) = (listener.is_twin_watched, &self.engine.keeper) {
-            listener.is_twin_watched = keeper.watch_again(listener.kernel.as_fd(), handle.token()).is_ok();
+        if let (true, Some(agent)) = (listener.is_twin_watched, &self.engine.agent) {
+            listener.is_twin_watched = agent.watch_again(listener.kernel.as_fd(), handle.token()).is_ok();
         }
         listener.is_twin_ready = false;
         Ok(())
@@ -261,8 +261,8 @@ impl Tcp<'_> {
             self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
         }
         if let Ok(listener) = self.engine.streams.listeners.remove(handle.0) {
-            if let Some(keeper) = &self.engine.keeper {
-                keeper.forget(listener.kernel.as_fd());
+            if let Some(agent) = &self.engine.agent {
+                agent.forget(listener.kernel.as_fd());
             }
             listener.twin.unlisten();
             self.engine.streams.released.note(local.port());
@@ -273,11 +273,11 @@ impl Tcp<'_> {
     /// Gives each connection of a listener a rule of its own; all of them, or none.
     fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let mut all = self.engine.streams.brought_by(handle);
-        let keeper = self.engine.keeper.as_ref().ok_or(Reason::Revoked)?;
+        let agent = self.engine.agent.as_ref().ok_or(Reason::Revoked)?;
         for done in 0..all.len() {
             let proof = all[done].twin.duplicate().map_err(|_| Reason::Refused);
-            if let Err(reason) = proof.and_then(|proof| keeper.steer(all[done].flow, proof)) {
-                all[..done].iter().for_each(|steered| keeper.unsteer_later(steered.flow));
+            if let Err(reason) = proof.and_then(|proof| agent.steer(all[done].flow, proof)) {
+                all[..done].iter().for_each(|steered| agent.unsteer_later(steered.flow));
                 return Err(reason);
             }
         }
@@ -290,11 +290,11 @@ impl Tcp<'_> {
     /// Asks for a rule for each connection of a listener that has none any more; waits for nothing. One that gets none ends when
     /// control has said so.
     pub(super) fn ask_for_each(&mut self, handle: TcpListener) {
-        let Engine { streams, fast: Some(fast), keeper: Some(keeper), .. } = &mut *self.engine else { return };
+        let Engine { streams, fast: Some(fast), agent: Some(agent), .. } = &mut *self.engine else { return };
         for steered in streams.brought_by(handle) {
             // Without a proof it stays one of the listener's, and ends with those.
             let Ok(proof) = steered.twin.duplicate() else { continue };
-            fast.rules.expect(steered.flow, keeper.begin_to_steer(steered.flow, proof));
+            fast.rules.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));
             (steered.entry, steered.listener) = (Some(steered.flow), None);
         }
     }

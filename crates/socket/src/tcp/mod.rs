@@ -8,7 +8,7 @@
 //! kernel's sockets.
 //!
 //! A segment that is steered is answered here or by nobody. So nothing is steered that could not be answered: a port of which
-//! the kernel has connections ([`crate::Reason::KernelConnections`]), one that listens while the tables leave ways open
+//! the kernel has connections ([`crate::Reason::KernelConnections`]), one that listens while the tables leave routes open
 //! ([`crate::Reason::RouteUnknown`]). What is open when that comes to pass keeps its way; a connection that has none yet is
 //! answered along the frame that it came in, as is one whose way back leads out of another interface. Where the device comes to
 //! bring its packets by a queue that is not the engine's (`ethtool -X`), a connection ends at once
@@ -46,22 +46,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod again;
 mod connect;
 mod data;
 mod elsewhere;
 mod end;
 mod error;
 mod headers;
+mod icmp;
 mod linger;
 mod listen;
-mod news;
 mod opening;
 mod ports;
 mod profile;
+mod reaccelerate;
+mod readiness;
 mod segments;
 mod table;
-mod trouble;
 mod twin;
 
 pub use error::TcpError;

@@ -5,10 +5,10 @@ use super::ports::{BARREN_NS, Choice, Ports};
 use super::table::{Steered, Way};
 use super::twin::Twin;
 use super::{Tcp, TcpError, TcpEvent, TcpStream};
+use crate::control_agent::Answer;
 use crate::engine::Engine;
-use crate::keeper::Answer;
 use crate::reason::{Path, Reason};
-use crate::routes::Detour;
+use crate::route_cache::Detour;
 use rustix::io::Errno;
 use sidestep_control_api::heartbeat::monotonic_ns;
 use sidestep_control_api::message::{Entry, Protocol};
@@ -131,9 +131,9 @@ impl Tcp<'_> {
                 if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
                     return self.by_kernel(opening, remote, reason);
                 }
-                if let (false, Some(keeper)) = (opening.has_asked, &self.engine.keeper) {
+                if let (false, Some(agent)) = (opening.has_asked, &self.engine.agent) {
                     opening.has_asked = true;
-                    keeper.resolve(address, interface);
+                    agent.resolve(address, interface);
                 }
                 return Ok(Progress::Waiting(opening));
             }
@@ -143,15 +143,15 @@ impl Tcp<'_> {
         if opening.port().is_some() || way.vlan.is_some() {
             return self.ask_for_rule(opening, remote, &way);
         }
-        let Engine { streams, fast: Some(fast), keeper: Some(keeper), .. } = &mut *self.engine else {
+        let Engine { streams, fast: Some(fast), agent: Some(agent), .. } = &mut *self.engine else {
             return self.by_kernel(opening, remote, Reason::Revoked);
         };
         let waiting_since_ns = *opening.way_ns.get_or_insert(now_ns);
         let now = Instant::from_nanos(now_ns);
-        match streams.ports.choose(fast, keeper, way.source, remote, now) {
+        match streams.ports.choose(fast, agent, way.source, remote, now) {
             Choice::Port(port) => self.begin(opening, SocketAddr::new(way.source, port), remote, way.mtu, None),
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
-                streams.ports.expect(keeper, now, streams.opening.len());
+                streams.ports.expect(agent, now, streams.opening.len());
                 (opening.look_ns, opening.generation) = (now_ns + BARREN_NS, streams.ports.generation());
                 Ok(Progress::Waiting(opening))
             }
@@ -167,7 +167,7 @@ impl Tcp<'_> {
             return Err(reason.into());
         }
         let Some(fast) = &self.engine.fast else { return Err(Reason::Revoked.into()) };
-        if remote.ip().is_loopback() || fast.ways.is_ours(remote.ip()) {
+        if remote.ip().is_loopback() || fast.routes.is_ours(remote.ip()) {
             return Err(Reason::LoopbackOrLocal.into());
         }
         let scope = match remote {
@@ -175,9 +175,9 @@ impl Tcp<'_> {
             _ => None,
         };
         let source = local.map(|local| local.ip()).filter(|local| !local.is_unspecified());
-        let way = fast.ways.resolve(&query(remote.ip(), source, scope, fast.device), fast.device).1?;
+        let way = fast.routes.resolve(&query(remote.ip(), source, scope, fast.device), fast.device).1?;
         // What comes back to another Ethernet address than the device's is not steered.
-        match fast.ways.vlan_of_interface(way.interface, fast.device) {
+        match fast.routes.vlan_of_interface(way.interface, fast.device) {
             None => Err(Reason::InterfaceKind.into()),
             Some(_) => Ok(way),
         }
@@ -204,8 +204,8 @@ impl Tcp<'_> {
         let (local, there) = (SocketAddr::new(bound.ip(), bound.port()), SocketAddr::new(remote.ip(), remote.port()));
         let local = if local.ip().is_unspecified() { SocketAddr::new(way.source, local.port()) } else { local };
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: there, vlan };
-        let Some(keeper) = &self.engine.keeper else { return self.by_kernel(opening, remote, Reason::Revoked) };
-        let answer = keeper.begin_to_steer(flow, twin.duplicate()?);
+        let Some(agent) = &self.engine.agent else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let answer = agent.begin_to_steer(flow, twin.duplicate()?);
         opening.twin = Some(twin);
         opening.rule = Some(Rule { flow, mtu: way.mtu, answer });
         Ok(Progress::Waiting(opening))
@@ -316,8 +316,8 @@ impl Tcp<'_> {
         };
         let socket = twin.connect(remote, &opening.options)?;
         let local = socket.local_addr()?.as_socket().unwrap_or(remote);
-        if let Some(keeper) = &self.engine.keeper {
-            keeper.report(format!("tcp {local} to {remote}"), reason.code());
+        if let Some(agent) = &self.engine.agent {
+            agent.report(format!("tcp {local} to {remote}"), reason.code());
         }
         Ok(Progress::Kernel { socket, reason, local })
     }
@@ -356,7 +356,7 @@ impl Tcp<'_> {
     }
 
     pub(super) fn unsteer_later(&self, entry: Entry) {
-        self.engine.keeper.iter().for_each(|keeper| keeper.unsteer_later(entry));
+        self.engine.agent.iter().for_each(|agent| agent.unsteer_later(entry));
     }
 }
 

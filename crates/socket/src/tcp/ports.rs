@@ -3,8 +3,8 @@
 //! Control has reserved them in blocks; it is asked for more in time, and never waited for. A port is anybody's who connects
 //! elsewhere: what must not be twice is the tuple of both addresses and both ports, and that the stack knows.
 
+use crate::control_agent::ControlAgent;
 use crate::engine::Fast;
-use crate::keeper::Keeper;
 use crate::reason::Reason;
 use sidestep_control_api::message::{BLOCK_PORTS, PortBlock, Protocol};
 use sidestep_control_api::rss::Toward;
@@ -139,13 +139,13 @@ impl Ports {
     pub(super) fn choose(
         &mut self,
         fast: &Fast,
-        keeper: &Keeper,
+        agent: &ControlAgent,
         source: IpAddr,
         remote: SocketAddr,
         now: Instant,
     ) -> Choice {
         match fast.queues.toward(Protocol::Tcp, remote, source) {
-            Ok(toward) => self.choose_of(fast, keeper, toward.as_ref(), (source, remote), now),
+            Ok(toward) => self.choose_of(fast, agent, toward.as_ref(), (source, remote), now),
             Err(_) => Choice::Elsewhere,
         }
     }
@@ -153,7 +153,7 @@ impl Ports {
     fn choose_of(
         &mut self,
         fast: &Fast,
-        keeper: &Keeper,
+        agent: &ControlAgent,
         toward: Option<&Toward<'_>>,
         ends: (IpAddr, SocketAddr),
         now: Instant,
@@ -166,17 +166,17 @@ impl Ports {
             Ok(port) => {
                 // Before they run out: three of four are in use if all go to one peer.
                 if 4 * used > 3 * self.ports.len() {
-                    self.ask(keeper, now, 1);
+                    self.ask(agent, now, 1);
                 }
                 Choice::Port(port)
             }
             Err(_) if self.ports.is_empty() && self.refused.is_some() => {
-                self.ask(keeper, now, 1);
+                self.ask(agent, now, 1);
                 Choice::ByRule
             }
             Err(seen) if !self.ports.is_empty() && !seen.is_ours => Choice::Elsewhere,
             Err(seen) => {
-                let is_growing = self.ask(keeper, now, 1);
+                let is_growing = self.ask(agent, now, 1);
                 if is_growing || seen.is_waiting { Choice::Later } else { Choice::Exhausted }
             }
         }
@@ -250,22 +250,22 @@ impl Ports {
     }
 
     /// Has control reserve more, unless that is of no use; whether more are on their way.
-    fn ask(&mut self, keeper: &Keeper, now: Instant, blocks: usize) -> bool {
+    fn ask(&mut self, agent: &ControlAgent, now: Instant, blocks: usize) -> bool {
         let now_ns = now.as_nanos();
         let is_refused = self.refused.is_some_and(|(_, until_ns)| now_ns < until_ns);
         let room = BLOCKS_MAX.saturating_sub(self.blocks).min(blocks);
         if !is_refused {
             while self.asked < room {
                 self.asked += 1;
-                keeper.reserve_ports();
+                agent.reserve_ports();
             }
         }
         self.asked != 0
     }
 
     /// So many connections wait for ports.
-    pub(super) fn expect(&mut self, keeper: &Keeper, now: Instant, waiting: usize) {
-        self.ask(keeper, now, waiting.div_ceil(usize::from(BLOCK_PORTS)).clamp(1, ASKED_MAX));
+    pub(super) fn expect(&mut self, agent: &ControlAgent, now: Instant, waiting: usize) {
+        self.ask(agent, now, waiting.div_ceil(usize::from(BLOCK_PORTS)).clamp(1, ASKED_MAX));
     }
 }
 

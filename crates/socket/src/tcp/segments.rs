@@ -2,9 +2,9 @@
 
 use super::headers::{Answered, Headers, Sink};
 use super::{Deliver, TcpListener, TcpStream};
+use crate::control_agent::ControlAgent;
 use crate::engine::Fast;
-use crate::keeper::Keeper;
-use crate::routes::Ways;
+use crate::route_cache::RouteCache;
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_control_api::heartbeat::monotonic_ns;
 use sidestep_frame::xdp::Sending;
@@ -67,14 +67,14 @@ impl Segments {
         &mut self,
         Arrived { segment, frame }: Arrived<'_>,
         sending: Sending<'_>,
-        ways: &Ways,
+        routes: &RouteCache,
         device: u32,
         counters: &Counters,
         deliver: Deliver<'_>,
     ) {
         let Self { tcp, headers, owners, .. } = self;
         let answered = Some(Answered { frame, addresses: &segment.addresses });
-        let mut sink = Sink { sending, headers, ways, device, counters, answered };
+        let mut sink = Sink { sending, headers, routes, device, counters, answered };
         let mut show = |id: ConnectionId, bytes: &[u8]| match owners.get(id.index()) {
             Some(Some(stream)) => deliver(*stream, bytes),
             _ => 0,
@@ -142,18 +142,18 @@ impl Fast {
         counters: &Counters,
         work: impl FnOnce(&mut Tcp, Instant, &mut Sink<'_>) -> T,
     ) -> T {
-        let Self { link, segments, ways, device, .. } = self;
+        let Self { link, segments, routes, device, .. } = self;
         let headers = &mut segments.headers;
-        let mut sink = Sink { sending: link.sending(), headers, ways, device: *device, counters, answered: None };
+        let mut sink = Sink { sending: link.sending(), headers, routes, device: *device, counters, answered: None };
         let result = work(&mut segments.tcp, now(), &mut sink);
         sink.flush();
         result
     }
 
     /// Has control ask for neighbours of connections, and keep them fresh: the kernel does not see that they are in use.
-    pub(crate) fn ask_for_neighbours(&mut self, keeper: &Keeper, now_ns: u64) {
+    pub(crate) fn ask_for_neighbours(&mut self, agent: &ControlAgent, now_ns: u64) {
         for (address, interface) in self.segments.headers.take_asked(now_ns) {
-            keeper.resolve(address, interface);
+            agent.resolve(address, interface);
         }
     }
 

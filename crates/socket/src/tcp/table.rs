@@ -1,9 +1,9 @@
 //! Streams and listeners by their handles.
 
 use super::TcpError;
-use super::again::{Again, Pending};
 use super::opening::Opening;
 use super::ports::Ports;
+use super::reaccelerate::{Pending, Reacceleration};
 use super::twin::{KernelListener, Twin};
 use crate::error::Error;
 use crate::reason::Reason;
@@ -45,7 +45,7 @@ pub enum TcpEvent {
     Listener(TcpListener),
 }
 
-/// Whether a number that the keeper tells of is a listener's.
+/// Whether a number that the agent tells of is a listener's.
 pub(crate) fn is_token(number: u64) -> bool {
     number & TOKEN_BIT != 0
 }
@@ -187,7 +187,7 @@ pub(crate) struct Streams {
     pub(super) released: Released,
     /// What the kernel's socket shows to who reads by reference.
     pub(super) shown: Vec<u8>,
-    pub(super) again: Again,
+    pub(super) reacceleration: Reacceleration,
     /// Connections that have not begun, in the order of the next look.
     pub(super) opening: VecDeque<TcpStream>,
     /// For connections from here.
@@ -219,7 +219,7 @@ impl Streams {
     pub(crate) fn lose(&mut self, reason: Reason) {
         self.lingering.clear();
         self.looked_at = 0;
-        self.again.forget();
+        self.reacceleration.forget();
         self.ports = Ports::default();
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));

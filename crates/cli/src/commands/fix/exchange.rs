@@ -60,12 +60,12 @@ fn listen(engine: &mut Engine<Exchange>, args: &Args, options: &SocketOptions) -
     });
     let store = store(args.store, args.store_path.as_deref())?;
     for address in &args.listen {
-        let door = engine.listen(&Endpoint::parse(address)?, tls.as_ref(), options)?;
+        let acceptor = engine.listen(&Endpoint::parse(address)?, tls.as_ref(), options)?;
         let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
         plan.store = store.clone();
         plan.store.accept_loss(args.accept_loss);
         plan.check_store("--store-path")?;
-        engine.add_template(door, plan);
+        engine.add_template(acceptor, plan);
     }
     Ok(())
 }

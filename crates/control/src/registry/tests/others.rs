@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 
 /// The same port is listened on by two stacks, of one interface each.
 #[test]
-fn all_who_listen_on_a_port_are_told_of_trouble_but_a_flow_is_one_stacks() {
-    use sidestep_control_api::message::TroubleKind;
+fn all_who_listen_on_a_port_are_told_of_icmp_errors_but_a_flow_is_one_stacks() {
+    use sidestep_control_api::message::IcmpErrorKind;
     let mut case = Case::new();
     let clients = [case.client(7), case.client(8)];
     let stacks = clients.map(|client| case.open(client));
@@ -17,10 +17,11 @@ fn all_who_listen_on_a_port_are_told_of_trouble_but_a_flow_is_one_stacks() {
     for stack in stacks {
         case.registry.stacks.get_mut(&stack).unwrap().entries.insert(listener, None);
     }
-    let kind = TroubleKind::TooBig { mtu: 1300 };
+    let kind = IcmpErrorKind::TooBig { mtu: 1300 };
     let (local, remote) = (at("198.18.0.1:7"), at("198.18.9.2:8"));
-    let trouble = Trouble { protocol: Protocol::Tcp, local, remote, sequence: Some(1), kind };
-    let told = |case: &Case| case.registry.troubled(trouble).into_iter().map(|(client, _)| client).collect::<Vec<_>>();
+    let error = IcmpError { protocol: Protocol::Tcp, local, remote, sequence: Some(1), kind };
+    let told =
+        |case: &Case| case.registry.owners_of_error(error).into_iter().map(|(client, _)| client).collect::<Vec<_>>();
     assert_eq!(told(&case), clients);
     let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan: None };
     case.registry.stacks.get_mut(&stacks[1]).unwrap().entries.insert(flow, None);

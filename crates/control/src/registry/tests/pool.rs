@@ -129,18 +129,18 @@ fn few_descriptors_make_few_ports_and_leave_some_to_entries() {
 
 #[test]
 fn icmp_about_a_reserved_port_is_its_stacks() {
-    use sidestep_control_api::message::TroubleKind;
+    use sidestep_control_api::message::IcmpErrorKind;
     let mut case = case(FakePorts::default());
     let (one, two) = (case.client(7), case.client(8));
     let stacks = [case.open(one), case.open(two)];
     case.reserve(one, stacks[0]).unwrap();
     let port = case.reserve(two, stacks[1]).unwrap().first();
-    let kind = TroubleKind::TooBig { mtu: 1300 };
+    let kind = IcmpErrorKind::TooBig { mtu: 1300 };
     let (local, remote) = (([198, 18, 0, 1], port).into(), "198.18.9.2:8".parse().unwrap());
-    let mut trouble = Trouble { protocol: Protocol::Tcp, local, remote, sequence: Some(1), kind };
-    assert_eq!(case.registry.troubled(trouble), [(two, Reply::Trouble(trouble))]);
-    trouble.protocol = Protocol::Udp;
-    assert_eq!(case.registry.troubled(trouble), []);
+    let mut error = IcmpError { protocol: Protocol::Tcp, local, remote, sequence: Some(1), kind };
+    assert_eq!(case.registry.owners_of_error(error), [(two, Reply::IcmpError(error))]);
+    error.protocol = Protocol::Udp;
+    assert_eq!(case.registry.owners_of_error(error), []);
 }
 
 /// For as long as TIME-WAIT lasts nobody gets what a stack had, as long as there are others.

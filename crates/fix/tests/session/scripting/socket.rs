@@ -38,9 +38,9 @@ impl SocketHost {
     pub(crate) fn new(plan: SessionPlan) -> Self {
         let mut engine = Engine::new(Echo::default());
         let anywhere = Endpoint::parse("127.0.0.1:0").expect("it is an address");
-        let door = engine.listen(&anywhere, None, &SocketOptions::default()).expect("loopback can be listened on");
-        let session = engine.add_acceptor(door, plan).expect("the settings are good");
-        let address = engine.endpoint(door).to_string();
+        let acceptor = engine.listen(&anywhere, None, &SocketOptions::default()).expect("loopback can be listened on");
+        let session = engine.add_acceptor(acceptor, plan).expect("the settings are good");
+        let address = engine.endpoint(acceptor).to_string();
         Self { engine, session, address, connections: HashMap::new() }
     }
 

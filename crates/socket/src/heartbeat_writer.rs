@@ -17,7 +17,7 @@ const BEAT_NS: u64 = 100_000;
 
 /// Beats when it is time.
 #[derive(Debug)]
-pub(crate) struct Heart {
+pub(crate) struct HeartbeatWriter {
     /// What the steering program looks at.
     heartbeat: Option<Heartbeat>,
     left: u32,
@@ -27,12 +27,12 @@ pub(crate) struct Heart {
     told_ns: u64,
 }
 
-impl Heart {
+impl HeartbeatWriter {
     /// Of a stack; beats once.
     pub(crate) fn start(heartbeat: Heartbeat) -> Self {
-        let mut heart = Self { heartbeat: Some(heartbeat), ..Self::without() };
-        heart.beat();
-        heart
+        let mut heartbeat = Self { heartbeat: Some(heartbeat), ..Self::without() };
+        heartbeat.beat();
+        heartbeat
     }
 
     /// A clock without anybody to tell.
@@ -86,32 +86,32 @@ mod tests {
 
     #[test]
     fn who_spins_reads_the_clock_seldom() {
-        let mut heart = Heart::without();
-        let readings = (0..64_000).filter(|_| heart.turn()).count();
+        let mut heartbeat = HeartbeatWriter::without();
+        let readings = (0..64_000).filter(|_| heartbeat.turn()).count();
         assert!((1000..4000).contains(&readings), "{readings}");
     }
 
     #[test]
     fn the_sign_of_life_is_stored_seldom() {
-        let mut heart = Heart::without();
+        let mut heartbeat = HeartbeatWriter::without();
         for _ in 0..64_000 {
-            let before_ns = heart.told_ns;
-            heart.turn();
-            let gap_ns = heart.told_ns - before_ns;
+            let before_ns = heartbeat.told_ns;
+            heartbeat.turn();
+            let gap_ns = heartbeat.told_ns - before_ns;
             assert!(gap_ns == 0 || gap_ns >= BEAT_NS, "{gap_ns}");
         }
-        assert_ne!(heart.told_ns, 0);
+        assert_ne!(heartbeat.told_ns, 0);
     }
 
     #[test]
     fn who_polls_slowly_reads_it_always() {
-        let mut heart = Heart::without();
+        let mut heartbeat = HeartbeatWriter::without();
         for _ in 0..TURNS_MAX {
-            heart.turn();
+            heartbeat.turn();
         }
-        heart.now_ns = heart.now_ns.saturating_sub(u64::from(TURNS_MAX) * 10 * SLOW_TURN_NS);
-        heart.left = 0;
-        assert!(heart.turn());
-        assert_eq!(heart.stride, 1, "the next turn reads it again");
+        heartbeat.now_ns = heartbeat.now_ns.saturating_sub(u64::from(TURNS_MAX) * 10 * SLOW_TURN_NS);
+        heartbeat.left = 0;
+        assert!(heartbeat.turn());
+        assert_eq!(heartbeat.stride, 1, "the next turn reads it again");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fake::{Do, FakeControl, facts, page};
 use super::*;
-use sidestep_control_api::message::{Protocol, Refusal, Reply, Request, TroubleKind};
+use sidestep_control_api::message::{IcmpErrorKind, Protocol, Refusal, Reply, Request};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
@@ -19,14 +19,15 @@ const NONE: u32 = 0x7fff_0000;
 
 const STACK: u32 = 7;
 
-fn keeper(control: &FakeControl, interface: u32) -> Keeper {
+fn agent(control: &FakeControl, interface: u32) -> ControlAgent {
     keeper_beside(control, Held { stack: STACK, interface, counters_page: page(), spread: None })
 }
 
-fn keeper_beside(control: &FakeControl, held: Held) -> Keeper {
+fn keeper_beside(control: &FakeControl, held: Held) -> ControlAgent {
     let client = Client::connect_to(control.path(), "test").unwrap();
     let held = Some(held);
-    Keeper::start(Start { client, held, path: control.path().to_owned(), name: "test".into(), cpu: None }).unwrap()
+    ControlAgent::start(Start { client, held, path: control.path().to_owned(), name: "test".into(), cpu: None })
+        .unwrap()
 }
 
 fn entry(port: u16) -> Entry {
@@ -56,8 +57,8 @@ fn a_rule_whose_asker_has_gone_is_taken_back() {
         }
         _ => usual(request),
     });
-    let keeper = keeper(&control, LOOPBACK);
-    let (one, two) = (keeper.begin_to_steer(entry(1), page()), keeper.begin_to_steer(entry(2), page()));
+    let agent = agent(&control, LOOPBACK);
+    let (one, two) = (agent.begin_to_steer(entry(1), page()), agent.begin_to_steer(entry(2), page()));
     assert_eq!(next(&control), Request::Steer { stack: STACK, entry: entry(1) });
     assert_eq!(one.wait(Duration::from_millis(10)), None, "control is slow");
     drop((one, two));
@@ -65,7 +66,7 @@ fn a_rule_whose_asker_has_gone_is_taken_back() {
     assert_eq!(next(&control), Request::Unsteer { stack: STACK, entry: entry(1) });
     // The other was given up before its turn came: it is not made.
     assert_eq!(next(&control), Request::Unsteer { stack: STACK, entry: entry(2) });
-    assert_eq!(keeper.steer(entry(3), page()), Ok(()));
+    assert_eq!(agent.steer(entry(3), page()), Ok(()));
     assert_eq!(next(&control), Request::Steer { stack: STACK, entry: entry(3) });
 }
 
@@ -82,8 +83,8 @@ fn what_was_asked_for_when_the_connection_broke_is_settled_by_the_next_one() {
         }
         _ => usual(request),
     });
-    let keeper = keeper(&control, LOOPBACK);
-    let waiting = keeper.begin_to_steer(entry(1), page());
+    let agent = agent(&control, LOOPBACK);
+    let waiting = agent.begin_to_steer(entry(1), page());
     leave.send(()).unwrap();
     assert_eq!(waiting.wait(WATCHDOG), None, "at once: nobody knows how long it will take");
     let asked: Vec<Request> = (0..2).map(|_| next(&control)).collect();
@@ -104,8 +105,8 @@ fn who_waits_over_a_broken_connection_gets_the_answer() {
         Request::Steer { .. } if !std::mem::replace(&mut has_broken, true) => Do::HangUp,
         _ => usual(request),
     });
-    let keeper = keeper(&control, LOOPBACK);
-    let waiting = keeper.begin_to_steer(entry(1), page());
+    let agent = agent(&control, LOOPBACK);
+    let waiting = agent.begin_to_steer(entry(1), page());
     let deadline = Instant::now() + WATCHDOG;
     let answer = loop {
         if let Some(answer) = waiting.take() {
@@ -122,19 +123,19 @@ fn who_waits_over_a_broken_connection_gets_the_answer() {
 fn a_program_that_went_with_its_control_is_noticed_without_one() {
     for (interface, told) in [(LOOPBACK, "was detached"), (NONE, "the interface is gone")] {
         let control = FakeControl::start(|_| Do::Die);
-        let keeper = keeper(&control, interface);
-        keeper.report("x".into(), Code::NoRoute);
+        let agent = agent(&control, interface);
+        agent.report("x".into(), Code::NoRoute);
         let deadline = Instant::now() + WATCHDOG;
-        let news = loop {
-            let news = keeper.take_news();
-            if !news.is_empty() {
-                break news;
+        let events = loop {
+            let events = agent.take_events();
+            if !events.is_empty() {
+                break events;
             }
-            assert!(Instant::now() < deadline, "no news");
+            assert!(Instant::now() < deadline, "no events");
             std::thread::yield_now();
         };
-        assert!(matches!(&news[..], [Event::Revoked(Reason::Revoked, text)] if text.contains(told)), "{news:?}");
-        assert_eq!(keeper.steer(entry(1), page()), Err(Reason::Revoked));
+        assert!(matches!(&events[..], [Event::Revoked(Reason::Revoked, text)] if text.contains(told)), "{events:?}");
+        assert_eq!(agent.steer(entry(1), page()), Err(Reason::Revoked));
     }
 }
 
@@ -147,11 +148,11 @@ fn a_socket_that_is_not_steered_is_let_go_before_the_owner_is_told() {
         }
         _ => usual(request),
     });
-    let keeper = keeper(&control, LOOPBACK);
+    let agent = agent(&control, LOOPBACK);
     for _ in 0..100 {
         let (mut seen, twin) = UnixStream::pair().unwrap();
         seen.set_nonblocking(true).unwrap();
-        assert_eq!(keeper.steer(entry(1), twin.into()), Err(Reason::Taken));
+        assert_eq!(agent.steer(entry(1), twin.into()), Err(Reason::Taken));
         assert_eq!(seen.read(&mut [0; 1]).map_err(|error| error.kind()), Ok(0), "it is closed");
     }
 }
@@ -166,39 +167,39 @@ fn the_owner_is_told_that_its_device_spreads_otherwise() {
     });
     let before = Some(spread_over(&[0]));
     let held = Held { stack: STACK, interface: LOOPBACK, counters_page: page(), spread: before };
-    let keeper = keeper_beside(&control, held);
+    let agent = keeper_beside(&control, held);
     let is_told = || {
         let deadline = Instant::now() + WATCHDOG;
         loop {
-            match &keeper.take_news()[..] {
-                [] => assert!(Instant::now() < deadline, "no news"),
-                news => return matches!(news, [Event::Spread(spread)] if **spread == spread_of(LOOPBACK)),
+            match &agent.take_events()[..] {
+                [] => assert!(Instant::now() < deadline, "no events"),
+                events => return matches!(events, [Event::Spread(spread)] if **spread == spread_of(LOOPBACK)),
             }
             std::thread::yield_now();
         }
     };
     assert!(is_told());
-    assert_eq!(keeper.steer(entry(1), page()), Err(Reason::QueueElsewhere));
+    assert_eq!(agent.steer(entry(1), page()), Err(Reason::QueueElsewhere));
     assert!(is_told());
 }
 
 #[test]
-fn troubles_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
+fn icmp_errors_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
     let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-    let shared = Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
-    let trouble = |sequence| Trouble {
+    let shared = Shared { has_events: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
+    let error = |sequence| IcmpError {
         protocol: Protocol::Tcp,
         local: ([198, 18, 0, 1], 7).into(),
         remote: ([198, 18, 0, 2], 8).into(),
         sequence: Some(sequence),
-        kind: TroubleKind::TooBig { mtu: 1300 },
+        kind: IcmpErrorKind::TooBig { mtu: 1300 },
     };
     shared.post(Event::Twin(7));
-    (0..1000).for_each(|sequence| shared.post(Event::Trouble(trouble(sequence))));
+    (0..1000).for_each(|sequence| shared.post(Event::IcmpError(error(sequence))));
     shared.post(Event::Twin(8));
     let mailbox = shared.mailbox.into_inner().unwrap();
-    assert_eq!(mailbox.len(), TROUBLES_MAX + 2);
-    assert!(matches!(mailbox[..2], [Event::Twin(7), Event::Trouble(Trouble { sequence: Some(936), .. })]));
-    assert!(matches!(mailbox[TROUBLES_MAX + 1], Event::Twin(8)));
+    assert_eq!(mailbox.len(), ICMP_ERRORS_MAX + 2);
+    assert!(matches!(mailbox[..2], [Event::Twin(7), Event::IcmpError(IcmpError { sequence: Some(936), .. })]));
+    assert!(matches!(mailbox[ICMP_ERRORS_MAX + 1], Event::Twin(8)));
 }

@@ -350,8 +350,8 @@ impl<'a> Keeping<'a> {
                 self.prove_again(stack, entry);
                 true
             }
-            Ok(Some(Notice::Trouble(trouble))) => {
-                self.shared.post(Event::Trouble(trouble));
+            Ok(Some(Notice::IcmpError(error))) => {
+                self.shared.post(Event::IcmpError(error));
                 true
             }
             Ok(None) => false,

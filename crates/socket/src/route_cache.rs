@@ -1,4 +1,4 @@
-//! The ways past the kernel: the mirror of its tables, and whether they can be trusted.
+//! The routes past the kernel: the mirror of its tables, and whether they can be trusted.
 
 use crate::reason::Reason;
 use sidestep_control_api::routes::MirrorRoutes;
@@ -32,7 +32,7 @@ pub(crate) struct Stamp {
 
 /// The tables of the present control.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct RouteCache {
     routes: MirrorRoutes,
     /// Changes with whatever the generation does not tell: another table, trust lost or won.
     epoch: u32,
@@ -60,7 +60,7 @@ impl From<Reason> for Detour {
     }
 }
 
-impl Ways {
+impl RouteCache {
     pub(crate) fn new(reader: Reader) -> Self {
         Self {
             routes: MirrorRoutes::new(reader),

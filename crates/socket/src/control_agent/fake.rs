@@ -35,7 +35,7 @@ impl FakeControl {
     pub(super) fn start(mut decide: impl FnMut(&Request) -> Do + Send + 'static) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("sidestep-keeper-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("sidestep-agent-{}-{number}", std::process::id()));
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&socket, 8).unwrap();
@@ -82,7 +82,7 @@ impl FakeControl {
 impl Drop for FakeControl {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // It ends with the keeper's farewell.
+        // It ends with the agent's farewell.
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking());
     }

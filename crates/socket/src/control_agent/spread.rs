@@ -47,9 +47,9 @@ impl Spreading {
         if now < self.look_at {
             return;
         }
-        let news = self.find(spread_of(self.interface));
+        let events = self.find(spread_of(self.interface));
         self.look_at = now + if self.found.is_some() { LOOK_AGAIN } else { LOOK };
-        if let Some(spread) = news {
+        if let Some(spread) = events {
             shared.post(Event::Spread(Box::new(spread)));
         }
     }
@@ -78,7 +78,7 @@ impl Spreading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::spread_over;
+    use crate::control_agent::spread_over;
 
     #[test]
     fn a_change_is_told_when_it_is_found_twice_and_a_device_that_does_not_answer_has_not_changed() {

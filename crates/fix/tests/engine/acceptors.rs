@@ -1,4 +1,4 @@
-//! Sessions made from templates, by several doors; messages with data fields of a dictionary of one's own.
+//! Sessions made from templates, by several acceptors; messages with data fields of a dictionary of one's own.
 
 use crate::support::{client, order, plan, until};
 use sidestep_fix::decode::Message;
@@ -24,9 +24,9 @@ fn local() -> Endpoint {
     Endpoint::parse("127.0.0.1:0").unwrap()
 }
 
-/// Logs on at `door`, sends an order, logs out; the numbers that the server is at then.
-fn visit(server: &mut Engine<Exchange>, door: DoorId, client_store: &Path) -> (u64, u64) {
-    let to = Destinations::one(server.endpoint(door).clone());
+/// Logs on at `acceptor`, sends an order, logs out; the numbers that the server is at then.
+fn visit(server: &mut Engine<Exchange>, acceptor: DoorId, client_store: &Path) -> (u64, u64) {
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, Some(client_store)));
     until(server, &mut client, |_, client| client.session(handle).is_logged_on());
     order(&mut client, handle, 1);
@@ -43,12 +43,12 @@ fn visit(server: &mut Engine<Exchange>, door: DoorId, client_store: &Path) -> (u
 fn a_session_is_the_same_whichever_door_it_comes_by() {
     let (kept, theirs) = (tempdir().unwrap(), tempdir().unwrap());
     let mut server = Engine::new(Exchange::default());
-    let doors = [0, 1].map(|_| server.listen(&local(), None, &SocketOptions::default()).unwrap());
-    doors.iter().for_each(|door| server.add_template(*door, template(kept.path())));
+    let acceptors = [0, 1].map(|_| server.listen(&local(), None, &SocketOptions::default()).unwrap());
+    acceptors.iter().for_each(|acceptor| server.add_template(*acceptor, template(kept.path())));
     // Logon, two reports, Logout.
-    assert_eq!(visit(&mut server, doors[0], theirs.path()), (5, 4));
-    assert_eq!(visit(&mut server, doors[1], theirs.path()), (9, 7));
-    assert_eq!(visit(&mut server, doors[0], theirs.path()), (13, 10));
+    assert_eq!(visit(&mut server, acceptors[0], theirs.path()), (5, 4));
+    assert_eq!(visit(&mut server, acceptors[1], theirs.path()), (9, 7));
+    assert_eq!(visit(&mut server, acceptors[0], theirs.path()), (13, 10));
     assert_eq!(server.handles().count(), 1);
     assert_eq!(server.app().orders(), 3);
 }
@@ -58,9 +58,9 @@ fn sessions_that_are_kept_in_different_places_are_different_ones() {
     let (kept, theirs) = ([tempdir().unwrap(), tempdir().unwrap()], [tempdir().unwrap(), tempdir().unwrap()]);
     let mut server = Engine::new(Exchange::default());
     for (place, client) in kept.iter().zip(&theirs) {
-        let door = server.listen(&local(), None, &SocketOptions::default()).unwrap();
-        server.add_template(door, template(place.path()));
-        assert_eq!(visit(&mut server, door, client.path()), (5, 4));
+        let acceptor = server.listen(&local(), None, &SocketOptions::default()).unwrap();
+        server.add_template(acceptor, template(place.path()));
+        assert_eq!(visit(&mut server, acceptor, client.path()), (5, 4));
     }
     assert_eq!(server.handles().count(), 2);
 }
@@ -102,9 +102,9 @@ fn blob(dictionary: Option<Arc<Dictionary>>, data: &[u8]) -> (Vec<u8>, Vec<u8>) 
         Arc::new(Rules { dictionary, transport: None, options: ValidationOptions::default() }) as Arc<dyn Validate>
     });
     let mut server = Engine::new(Reader::default());
-    let door = server.listen(&local(), None, &SocketOptions::default()).unwrap();
-    server.add_acceptor(door, accepting).unwrap();
-    let to = Destinations::one(server.endpoint(door).clone());
+    let acceptor = server.listen(&local(), None, &SocketOptions::default()).unwrap();
+    server.add_acceptor(acceptor, accepting).unwrap();
+    let to = Destinations::one(server.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, None));
     until(&mut server, &mut client, |_, client| client.session(handle).is_logged_on());
     let sent = client.send(handle, b"U1", |builder| {

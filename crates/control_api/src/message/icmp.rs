@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// An ICMP error about a packet of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
+pub struct IcmpError {
     /// What the packet was of.
     pub protocol: Protocol,
     /// Where it came from: this host's end.
@@ -19,13 +19,13 @@ pub struct Trouble {
     pub sequence: Option<u32>,
     /// What is wrong.
     #[serde(flatten)]
-    pub kind: TroubleKind,
+    pub kind: IcmpErrorKind,
 }
 
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum TroubleKind {
+pub enum IcmpErrorKind {
     /// Longer than a link on its way takes (RFC 1191, RFC 8201).
     TooBig {
         /// The longest IP packet that it takes, bytes; 0 from routers that do not say.

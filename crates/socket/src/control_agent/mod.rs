@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::counters::Counters;
 use sidestep_control_api::heartbeat::Heartbeat;
-use sidestep_control_api::message::{Code, Entry, OpenStack, PortBlock, StackFacts, Trouble};
+use sidestep_control_api::message::{Code, Entry, IcmpError, OpenStack, PortBlock, StackFacts};
 use sidestep_control_api::rss::Spread;
 use sidestep_control_api::table::Reader;
 use sidestep_sys::Problem;
@@ -38,7 +38,7 @@ use std::time::Duration;
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(11);
 
 /// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
-const TROUBLES_MAX: usize = 64;
+const ICMP_ERRORS_MAX: usize = 64;
 
 /// Something the owner should know.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) enum Event {
     /// There is a stack again.
     Opened(Box<Reopened>),
     /// ICMP has told something of a packet that went past the kernel.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
     /// Control has given traffic back to the kernel, and does not take it again.
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// What a stack is made of, once more. The page of its counters stays with the keeper.
+/// What a stack is made of, once more. The page of its counters stays with the agent.
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
@@ -97,7 +97,7 @@ pub(crate) struct Reopened {
 #[derive(Debug)]
 struct Shared {
     /// Whether the mailbox has something.
-    news: AtomicBool,
+    has_events: AtomicBool,
     mailbox: Mutex<Vec<Event>>,
     /// An eventfd that wakes the thread.
     wake: OwnedFd,
@@ -127,35 +127,35 @@ pub(crate) struct Start {
 
 /// The owner's end.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct ControlAgent {
     shared: Arc<Shared>,
     commands: Sender<Command>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl ControlAgent {
     pub(crate) fn start(start: Start) -> Result<Self, Problem> {
         let failed =
             |error: io::Error| Problem::failed("cannot start the thread that talks to the control plane", error);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
         let twins = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-        let shared = Arc::new(Shared { news: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins });
+        let shared = Arc::new(Shared { has_events: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins });
         let (commands, inbox): (_, Receiver<Command>) = channel();
         let theirs = Arc::clone(&shared);
         let run = move || thread::run(start, &theirs, &inbox);
-        let thread = std::thread::Builder::new().name("sidestep-keeper".into()).spawn(run).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("sidestep-agent".into()).spawn(run).map_err(failed)?;
         Ok(Self { shared, commands, thread: Some(thread) })
     }
 
     /// Whether there is something to be taken. One load.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.shared.news.load(Ordering::Acquire)
+    pub(crate) fn has_events(&self) -> bool {
+        self.shared.has_events.load(Ordering::Acquire)
     }
 
     /// What has happened since it was last asked.
-    pub(crate) fn take_news(&self) -> Vec<Event> {
-        self.shared.news.store(false, Ordering::Release);
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        self.shared.has_events.store(false, Ordering::Release);
         std::mem::take(&mut *self.shared.mailbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -237,7 +237,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ControlAgent {
     fn drop(&mut self) {
         self.tell(Command::Stop);
         let _ = self.thread.take().map(JoinHandle::join);
@@ -252,16 +252,16 @@ impl Shared {
 
     fn post(&self, event: Event) {
         let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(event, Event::Trouble(_)) {
-            let is_trouble = |event: &Event| matches!(event, Event::Trouble(_));
-            if mailbox.iter().filter(|event| is_trouble(event)).count() >= TROUBLES_MAX
-                && let Some(oldest) = mailbox.iter().position(is_trouble)
+        if matches!(event, Event::IcmpError(_)) {
+            let is_icmp_error = |event: &Event| matches!(event, Event::IcmpError(_));
+            if mailbox.iter().filter(|event| is_icmp_error(event)).count() >= ICMP_ERRORS_MAX
+                && let Some(oldest) = mailbox.iter().position(is_icmp_error)
             {
                 mailbox.remove(oldest);
             }
         }
         mailbox.push(event);
         drop(mailbox);
-        self.news.store(true, Ordering::Release);
+        self.has_events.store(true, Ordering::Release);
     }
 }

@@ -6,8 +6,8 @@
 
 use super::table::{Lingering, Steered, TcpListener, TcpStream, Way};
 use super::{Tcp, TcpEvent};
+use crate::control_agent::Answer;
 use crate::engine::Engine;
-use crate::keeper::Answer;
 use crate::reason::Reason;
 use sidestep_control_api::message::Entry;
 use sidestep_stack::tcp::ListenerId;
@@ -27,7 +27,7 @@ pub(super) struct Pending {
 
 /// Whether listeners wait for something, and until when.
 #[derive(Debug, Default)]
-pub(crate) struct Again {
+pub(crate) struct Reacceleration {
     /// Control has been asked for so many rules.
     asked: usize,
     /// Listeners wait for the end of the kernel's connections.
@@ -39,7 +39,7 @@ pub(crate) struct Again {
     are_deaf: bool,
 }
 
-impl Again {
+impl Reacceleration {
     /// A listener was refused.
     pub(super) fn note(&mut self, detour: Option<Reason>) {
         self.are_waiting |= detour == Some(Reason::KernelConnections);
@@ -87,12 +87,12 @@ impl Tcp<'_> {
         let (local, backlog, options) = (listener.local, listener.backlog, listener.options);
         let proof = listener.twin.duplicate().map_err(|_| Reason::Refused)?;
         let (id, entry) = self.listen_in_stack(local, backlog, options)?;
-        let answer = self.engine.keeper.as_ref().map(|keeper| keeper.begin_to_steer(entry, proof));
+        let answer = self.engine.agent.as_ref().map(|agent| agent.begin_to_steer(entry, proof));
         let Some(answer) = answer else {
             self.stop_stack(id);
             return Err(Reason::Revoked);
         };
-        self.engine.streams.again.await_answer();
+        self.engine.streams.reacceleration.await_answer();
         if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
             listener.pending = Some(Pending { id, entry, answer });
         }
@@ -111,9 +111,9 @@ impl Tcp<'_> {
         // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it deaf.
         listener.is_twin_ready = true;
         listener.twin.hear();
-        let again = &mut self.engine.streams.again;
-        again.asked -= 1;
-        again.note(answer.err());
+        let reacceleration = &mut self.engine.streams.reacceleration;
+        reacceleration.asked -= 1;
+        reacceleration.note(answer.err());
         if answer.is_err() {
             self.stop_stack(id);
         } else if let Some(fast) = &mut self.engine.fast {
@@ -127,7 +127,7 @@ impl Tcp<'_> {
     pub(super) fn give_up(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
-        self.engine.streams.again.asked -= 1;
+        self.engine.streams.reacceleration.asked -= 1;
         // Done after what was asked for before.
         self.unsteer_later(entry);
         self.stop_stack(id);
@@ -147,7 +147,7 @@ impl Tcp<'_> {
         for (handle, id) in found {
             self.ask_for_each(handle);
             if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
-                (listener.is_deaf, self.engine.streams.again.are_deaf) = (true, true);
+                (listener.is_deaf, self.engine.streams.reacceleration.are_deaf) = (true, true);
             }
             if let Some(id) = id {
                 self.stop_stack(id);
@@ -162,14 +162,14 @@ impl Tcp<'_> {
     /// kernel would reset the peers.
     fn hear_again(&mut self) {
         let Engine { streams, fast, .. } = &mut *self.engine;
-        streams.again.are_deaf = false;
+        streams.reacceleration.are_deaf = false;
         for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.is_deaf) {
             let port = listener.local.port();
             listener.is_deaf = fast.as_ref().is_some_and(|fast| fast.rules.are_asked_of_tcp(port));
             if !listener.is_deaf {
                 listener.twin.hear();
             }
-            streams.again.are_deaf |= listener.is_deaf;
+            streams.reacceleration.are_deaf |= listener.is_deaf;
         }
     }
 
@@ -197,20 +197,20 @@ impl Tcp<'_> {
 impl Engine {
     /// Goes on with listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn tidy_listeners(&mut self, now_ns: u64) {
-        let again = &mut self.streams.again;
-        if again.are_waiting {
-            again.are_waiting = false;
-            again.pause_ns = (2 * again.pause_ns).clamp(PAUSE_FIRST_NS, PAUSE_MAX_NS);
-            again.at_ns = now_ns.saturating_add(again.pause_ns);
+        let reacceleration = &mut self.streams.reacceleration;
+        if reacceleration.are_waiting {
+            reacceleration.are_waiting = false;
+            reacceleration.pause_ns = (2 * reacceleration.pause_ns).clamp(PAUSE_FIRST_NS, PAUSE_MAX_NS);
+            reacceleration.at_ns = now_ns.saturating_add(reacceleration.pause_ns);
         }
-        if again.at_ns != 0 && now_ns >= again.at_ns {
-            again.at_ns = 0;
+        if reacceleration.at_ns != 0 && now_ns >= reacceleration.at_ns {
+            reacceleration.at_ns = 0;
             self.tcp().listen_again(|reason| reason == Reason::KernelConnections);
         }
-        if self.streams.again.are_deaf {
+        if self.streams.reacceleration.are_deaf {
             self.tcp().hear_again();
         }
-        if self.streams.again.asked != 0 {
+        if self.streams.reacceleration.asked != 0 {
             let asked = self.streams.listeners.iter_mut().filter(|(_, listener)| listener.pending.is_some());
             let asked: Vec<_> = asked.map(|(key, _)| TcpListener(key)).collect();
             asked.into_iter().for_each(|handle| self.tcp().settle(handle));

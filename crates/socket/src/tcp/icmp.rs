@@ -2,26 +2,26 @@
 
 use crate::engine::Fast;
 use sidestep_control_api::counters::Counters;
-use sidestep_control_api::message::{Trouble, TroubleKind, Unreachable};
+use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Unreachable};
 use sidestep_stack::tcp::{Flow, Undelivered};
 use sidestep_wire::tcp::SequenceNumber;
 
 impl Fast {
     /// Tells the connection. What does not fit a segment that is under way is nobody's, and counted so.
-    pub(crate) fn tell_of_trouble(&mut self, trouble: &Trouble, counters: &Counters) {
-        let (Some(flow), Some(sequence)) = (Flow::new(trouble.local, trouble.remote), trouble.sequence) else { return };
+    pub(crate) fn tell_of_icmp_error(&mut self, error: &IcmpError, counters: &Counters) {
+        let (Some(flow), Some(sequence)) = (Flow::new(error.local, error.remote), error.sequence) else { return };
         let sequence = SequenceNumber(sequence);
-        match trouble.kind {
-            TroubleKind::TooBig { mtu } => {
-                let mtu = crate::routes::believed_mtu(mtu, trouble.remote.ip());
+        match error.kind {
+            IcmpErrorKind::TooBig { mtu } => {
+                let mtu = crate::route_cache::believed_mtu(mtu, error.remote.ip());
                 let least = u16::try_from(mtu).unwrap_or(u16::MAX);
                 let is_lower =
                     self.with_tcp(counters, |tcp, now, sink| tcp.packet_too_big(now, &flow, sequence, least, sink));
                 if is_lower {
-                    self.ways.lower_mtu(trouble.remote.ip(), mtu);
+                    self.routes.lower_mtu(error.remote.ip(), mtu);
                 }
             }
-            TroubleKind::Unreachable { why } => {
+            IcmpErrorKind::Unreachable { why } => {
                 let why = undelivered(why);
                 self.with_tcp(counters, |tcp, now, sink| tcp.unreachable(now, &flow, sequence, why, sink));
             }
