@@ -186,7 +186,7 @@ impl Config {
 
 /// A time of the settings, in ns.
 #[inline]
-pub(super) fn us(time_us: u32) -> u64 {
+pub(crate) fn us(time_us: u32) -> u64 {
     u64::from(time_us) * MICROSECOND_NS
 }
 

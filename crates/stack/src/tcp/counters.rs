@@ -87,11 +87,11 @@ impl Default for Counters {
 
 impl Counters {
     #[inline]
-    pub(super) fn count(&mut self, counter: Counter) {
+    pub(crate) fn count(&mut self, counter: Counter) {
         self.0[counter as usize] += 1;
     }
 
-    pub(super) fn count_many(&mut self, counter: Counter, many: u64) {
+    pub(crate) fn count_many(&mut self, counter: Counter, many: u64) {
         self.0[counter as usize] += many;
     }
 

@@ -1,6 +1,6 @@
 //! What has become possible, told once.
 
-use super::slots::{ConnectionId, ListenerId};
+use super::demux::slots::{ConnectionId, ListenerId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::BitOr;
@@ -31,7 +31,7 @@ impl Readiness {
 
     /// The bits of `self` that `before` has not.
     #[inline]
-    pub(super) fn new_since(self, before: Self) -> bool {
+    pub(crate) fn new_since(self, before: Self) -> bool {
         self.0 & !before.0 != 0
     }
 }
@@ -66,14 +66,14 @@ pub enum Event {
 /// Each connection and listener stands in it at most once, so it is no longer than there are of both. Places are kept, not
 /// handles: who has the place when the event is taken is told of it, at worst for nothing.
 #[derive(Default)]
-pub(super) struct Events {
+pub(crate) struct Events {
     queue: VecDeque<Place>,
     queued: [Vec<bool>; 2],
 }
 
 /// The index of a connection or of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Connection(u32),
     Listener(u32),
 }
@@ -89,7 +89,7 @@ impl Place {
 
 impl Events {
     #[inline]
-    pub(super) fn push(&mut self, place: Place) {
+    pub(crate) fn push(&mut self, place: Place) {
         let (kind, index) = place.parts();
         if self.queued[kind].len() <= index {
             self.queued[kind].resize(index + 1, false);
@@ -100,7 +100,7 @@ impl Events {
     }
 
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Place> {
+    pub(crate) fn pop(&mut self) -> Option<Place> {
         let place = self.queue.pop_front()?;
         let (kind, index) = place.parts();
         self.queued[kind][index] = false;

@@ -1,10 +1,10 @@
 //! What a connection can tell of itself, as `TCP_INFO` does.
 
 use super::congestion::CongestionControl;
-use super::connection::Connection;
 use super::flow::Flow;
-use super::recovery::Phase;
-use super::state::State;
+use super::loss_recovery::Phase;
+use super::tcb::connection::Connection;
+use super::tcb::state::State;
 use super::time::Instant;
 
 /// The facts of one connection at one moment. Times in ns, windows and sizes in bytes.
@@ -79,7 +79,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(connection: &Connection, rto_ns: u64) -> Self {
+    pub(crate) fn of(connection: &Connection, rto_ns: u64) -> Self {
         let Connection { send, receive, recovery, congestion, rtt, figures, .. } = connection;
         Self {
             flow: connection.flow,

@@ -31,7 +31,7 @@ impl Flow {
 
     /// Whether a segment between these addresses and ports is of this flow.
     #[inline]
-    pub(super) fn is_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> bool {
+    pub(crate) fn is_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> bool {
         let are_addresses = match (&self.addresses, addresses) {
             (Addresses::V4 { source: here, destination: there }, Addresses::V4 { source, destination }) => {
                 here == destination && there == source
@@ -56,7 +56,7 @@ impl Flow {
 
     /// Bytes of IP and TCP header without options: what the path's limit on packets leaves less for a segment
     /// (RFC 9293 section 3.7.1).
-    pub(super) fn header_bytes(&self) -> u16 {
+    pub(crate) fn header_bytes(&self) -> u16 {
         match self.addresses {
             Addresses::V4 { .. } => 40,
             Addresses::V6 { .. } => 60,
@@ -64,7 +64,7 @@ impl Flow {
     }
 
     /// The segment size to assume of a peer that names none (RFC 9293 MUST-15).
-    pub(super) fn default_segment_bytes(&self) -> u16 {
+    pub(crate) fn default_segment_bytes(&self) -> u16 {
         match self.addresses {
             Addresses::V4 { .. } => tcp::DEFAULT_SEGMENT_BYTES_V4,
             Addresses::V6 { .. } => tcp::DEFAULT_SEGMENT_BYTES_V6,

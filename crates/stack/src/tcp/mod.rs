@@ -49,77 +49,51 @@
 //!
 //! One file per concern, named after it; `COMPLIANCE.md` beside `src` says which clause of which RFC is where, and which test
 //! holds it. A step changes its connection's state only; what follows from that, segments, timers, events, is done in one
-//! place after each step (`engine/settle.rs`).
+//! place after each step (`engine/follow_up.rs`).
 //!
-//! Two short roads lead past most questions: a segment that is just what was expected (`expected.rs`), and a message that may
-//! leave at once in one segment (`direct.rs`). They ask whether nothing is out of the ordinary and then call what the long roads
+//! Two short roads lead past most questions: a segment that is just what was expected (`fast_path/header_prediction.rs`), and a message that may
+//! leave at once in one segment (`fast_path/direct_send.rs`). They ask whether nothing is out of the ordinary and then call what the long roads
 //! call. A new rule belongs on the long road, and whatever it adds to a connection's state into `Connection::is_plain_now`.
 
-mod acceptability;
-mod acknowledge;
-mod acknowledged;
-mod arrival;
-mod arrive;
-mod assembler;
-#[cfg(feature = "audit")]
-mod audit;
-mod buffer;
-mod challenge;
+mod ack;
 mod config;
 mod congestion;
-mod connection;
-mod cookie;
 mod counters;
-mod deadlines;
 mod demux;
-mod direct;
 mod engine;
 mod error;
 mod events;
-mod expected;
-mod expiry;
 mod facts;
+mod fast_path;
 mod flow;
-mod hash;
-mod isn;
-mod listen;
-mod opening;
+mod handshake;
+mod icmp;
+mod loss_recovery;
 mod options;
-mod output;
-mod path_mtu;
-mod patience;
-mod probe;
-mod prr;
-mod rack;
-mod receive;
-mod recovery;
-mod rtt;
-mod scoreboard;
-mod send;
+mod segment_arrives;
 mod setting;
-mod slots;
-mod state;
-mod tail_probe;
-mod template;
+mod tcb;
 mod time;
-mod time_wait;
-mod timer;
-mod timestamps;
+mod timers;
 mod transmit;
+mod user_calls;
 
 pub use config::Config;
 pub use congestion::{CongestionControl, Cubic, Progress, Reno};
 pub use counters::{Counter, Counters};
-pub use engine::{Incoming, Received, Shutdown, Tcp, Tuple};
+pub use demux::hash::Secret;
+pub use demux::slots::{ConnectionId, ListenerId};
+pub use engine::Tcp;
 pub use error::Error;
 pub use events::{Event, Readiness};
 pub use facts::Facts;
 pub use flow::Flow;
-pub use hash::Secret;
+pub use icmp::path_mtu::Undelivered;
 pub use options::{Congestion, KeepAlive, Options};
-pub use output::{NoRoom, Outgoing, Output};
-pub use path_mtu::Undelivered;
+pub use segment_arrives::{Incoming, Received};
 pub use setting::{Setting, SettingError, Value};
-pub use slots::{ConnectionId, ListenerId};
-pub use state::State;
+pub use tcb::state::State;
 pub use time::Instant;
+pub use transmit::output::{NoRoom, Outgoing, Output};
+pub use user_calls::close::Shutdown;
+pub use user_calls::tuple::Tuple;

@@ -38,7 +38,7 @@ pub enum SettingError {
 }
 
 /// What a field can be.
-pub(super) trait Field: Sized {
+pub(crate) trait Field: Sized {
     fn read(value: &Value, least: u32, greatest: u32) -> Result<Self, SettingError>;
     fn show(&self) -> Value;
 }

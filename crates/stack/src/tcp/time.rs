@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// Nanoseconds in a millisecond.
-pub(super) const MILLISECOND_NS: u64 = 1_000_000;
+pub(crate) const MILLISECOND_NS: u64 = 1_000_000;
 /// Nanoseconds in a second.
-pub(super) const SECOND_NS: u64 = 1_000_000_000;
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds from wherever that clock begins.
 ///
@@ -15,7 +15,7 @@ pub struct Instant(u64);
 
 impl Instant {
     /// Later than every deadline: "never".
-    pub(super) const NEVER: Self = Self(u64::MAX);
+    pub(crate) const NEVER: Self = Self(u64::MAX);
 
     /// The point `nanoseconds` after the clock's beginning.
     #[inline]

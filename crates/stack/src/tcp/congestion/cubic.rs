@@ -40,7 +40,7 @@ struct Epoch {
 }
 
 impl Cubic {
-    pub(super) fn new(segment_bytes: u32, window: u32) -> Self {
+    pub(crate) fn new(segment_bytes: u32, window: u32) -> Self {
         let window = f64::from(window) / f64::from(segment_bytes.max(1));
         let threshold = f64::from(WINDOW_MAX);
         let mut cubic = Self {

@@ -44,13 +44,13 @@ pub trait CongestionControl {
 
 /// The chosen one; no allocation and no indirect call per segment.
 #[derive(Clone, Debug)]
-pub(super) enum Controller {
+pub(crate) enum Controller {
     Reno(Reno),
     Cubic(Cubic),
 }
 
 impl Controller {
-    pub(super) fn new(kind: Congestion, segment_bytes: u32, initial_segments: u32) -> Self {
+    pub(crate) fn new(kind: Congestion, segment_bytes: u32, initial_segments: u32) -> Self {
         let window = initial_window_bytes(segment_bytes, initial_segments);
         match kind {
             Congestion::Reno => Self::Reno(Reno::new(segment_bytes, window)),
@@ -58,7 +58,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn kind(&self) -> Congestion {
+    pub(crate) fn kind(&self) -> Congestion {
         match self {
             Self::Reno(_) => Congestion::Reno,
             Self::Cubic(_) => Congestion::Cubic,

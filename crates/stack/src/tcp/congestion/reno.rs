@@ -6,7 +6,7 @@ use crate::tcp::time::Instant;
 /// Segments by which one ACK may open the window in slow start (L of RFC 3465 section 2.3).
 const SEGMENTS_PER_ACK: u32 = 2;
 /// A window beyond the greatest receive window is of no use (RFC 7323: less than 2^30).
-pub(super) const WINDOW_MAX: u32 = 1 << 30;
+pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 
 /// RFC 5681.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    pub(super) fn new(segment_bytes: u32, window: u32) -> Self {
+    pub(crate) fn new(segment_bytes: u32, window: u32) -> Self {
         // RFC 5681 section 3.1: the threshold begins arbitrarily high.
         Self { segment_bytes, window, initial: window, threshold: WINDOW_MAX, counted: 0 }
     }

@@ -2,8 +2,8 @@
 
 use super::Tcp;
 use crate::tcp::Instant;
-use crate::tcp::audit::rule;
-use crate::tcp::slots::Slot;
+use crate::tcp::demux::slots::Slot;
+use crate::tcp::tcb::audit::rule;
 
 impl Tcp {
     /// From now on nothing goes a short road. What both send has to be the same.

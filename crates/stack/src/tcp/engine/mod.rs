@@ -2,57 +2,45 @@
 
 #[cfg(feature = "audit")]
 mod audit;
-mod calls;
-mod close;
-mod cookies;
-mod icmp;
-mod ingress;
-mod listening;
+mod follow_up;
 mod orphans;
-mod settle;
-mod short;
-mod tuple;
-
-pub use close::Shutdown;
-pub use ingress::{Incoming, Received};
-pub use tuple::Tuple;
 
 use super::config::Config;
-use super::cookie::Cookies;
 use super::counters::Counters;
 use super::demux::Demux;
+use super::demux::hash::Secret;
+use super::demux::slots::{ConnectionId, Slots};
 use super::events::Events;
 use super::flow::Flow;
-use super::hash::Secret;
-use super::isn::InitialSequence;
-use super::listen::Listeners;
-use super::slots::{ConnectionId, Slots};
+use super::handshake::cookie::Cookies;
+use super::handshake::isn::InitialSequence;
+use super::handshake::listener::Listeners;
 use super::time::Instant;
-use super::timer::Wheel;
+use super::timers::wheel::Wheel;
 use sidestep_wire::Addresses;
 
 /// All connections and listeners of one thread.
 pub struct Tcp {
-    config: Config,
-    slots: Slots,
-    demux: Demux,
-    listeners: Listeners,
-    wheel: Wheel,
-    events: Events,
+    pub(super) config: Config,
+    pub(super) slots: Slots,
+    pub(super) demux: Demux,
+    pub(super) listeners: Listeners,
+    pub(super) wheel: Wheel,
+    pub(super) events: Events,
     orphans: orphans::Orphans,
     /// Connections that have something to send in the next poll, each once.
-    due: Vec<u32>,
+    pub(super) due: Vec<u32>,
     /// The list of the poll under way; kept for its memory.
     polled: Vec<u32>,
-    counters: Counters,
-    isn: InitialSequence,
-    cookies: Cookies,
+    pub(super) counters: Counters,
+    pub(super) isn: InitialSequence,
+    pub(super) cookies: Cookies,
     /// Every segment goes the long road.
     #[cfg(feature = "audit")]
     is_roundabout: bool,
     /// Segments that have gone a short one, those of them after which something could leave, and messages.
     #[cfg(feature = "audit")]
-    shortened: [u64; 3],
+    pub(super) shortened: [u64; 3],
 }
 
 impl Tcp {
@@ -100,12 +88,12 @@ impl Tcp {
         !self.slots.is_there(id)
     }
 
-    fn index_of(&self, flow: &Flow) -> Option<u32> {
+    pub(super) fn index_of(&self, flow: &Flow) -> Option<u32> {
         self.index_of_arrival(&flow.addresses.reversed(), flow.local_port, flow.remote_port)
     }
 
     #[inline]
-    fn index_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> Option<u32> {
+    pub(super) fn index_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> Option<u32> {
         let is_of = |flow: &Flow| flow.is_of_arrival(addresses, local_port, remote_port);
         self.demux.find(addresses, local_port, remote_port, |index| self.slots.slot(index).flow().is_some_and(is_of))
     }

@@ -3,10 +3,10 @@
 
 use super::Tcp;
 use crate::tcp::counters::Counter;
+use crate::tcp::demux::slots::{ConnectionId, Slots};
 use crate::tcp::error::Error;
-use crate::tcp::output::Output;
-use crate::tcp::slots::{ConnectionId, Slots};
 use crate::tcp::time::Instant;
+use crate::tcp::transmit::output::Output;
 use std::collections::VecDeque;
 
 /// What nobody holds has always some places, and the list is cleared of those that are over when it has twice as many.
@@ -14,7 +14,7 @@ const PLACES_MIN: usize = 64;
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Orphans {
+pub(crate) struct Orphans {
     /// In the order in which they were closed; those that are over go when they are come upon.
     order: VecDeque<ConnectionId>,
     count: u32,
@@ -56,7 +56,7 @@ impl Tcp {
 
     /// Takes up what was closed, if it is not over with that; then the oldest go, as long as there are too many. The one that
     /// was closed last stays.
-    pub(super) fn take_orphan(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) {
+    pub(crate) fn take_orphan(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) {
         let Some(connection) = self.slots.connection_at(id.index).filter(|own| own.id == id && own.is_orphan()) else {
             return;
         };
@@ -99,7 +99,7 @@ impl Tcp {
 
     /// The connection at `index` has ended, or the peer has acknowledged all of it, so that nothing can be lost any more.
     #[cold]
-    pub(super) fn release_orphan(&mut self, index: u32) {
+    pub(crate) fn release_orphan(&mut self, index: u32) {
         let Some(connection) = self.slots.connection_at(index) else { return };
         self.orphans.remove(std::mem::take(&mut connection.orphan_bytes));
         connection.send.buffer.shrink();
@@ -112,15 +112,15 @@ impl Tcp {
 
     /// The sums are those of the connections.
     #[cfg(feature = "audit")]
-    pub(super) fn audit_orphans(&self) -> Result<(), String> {
+    pub(crate) fn audit_orphans(&self) -> Result<(), String> {
         let each = (0..self.slots.len()).filter_map(|index| match self.slots.slot(index) {
-            crate::tcp::slots::Slot::Open(connection) => Some(u64::from(connection.orphan_bytes)),
+            crate::tcp::demux::slots::Slot::Open(connection) => Some(u64::from(connection.orphan_bytes)),
             _ => None,
         });
         let found = each.filter(|bytes| *bytes > 0).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
         let listed = self.orphans.order.iter().filter(|&&id| is_orphan(&self.slots, id)).count();
-        crate::tcp::audit::rule!(found == self.orphans(), "{found:?} {:?}", self.orphans());
-        crate::tcp::audit::rule!(listed == found.0 as usize, "{listed} of {found:?} are listed");
+        crate::tcp::tcb::audit::rule!(found == self.orphans(), "{found:?} {:?}", self.orphans());
+        crate::tcp::tcb::audit::rule!(listed == found.0 as usize, "{listed} of {found:?} are listed");
         Ok(())
     }
 }

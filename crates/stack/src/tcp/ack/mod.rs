@@ -1,0 +1,5 @@
+//! ACKs: those of the peer (`processing`), and ours (`generation`, `challenge`).
+
+pub(crate) mod challenge;
+pub(crate) mod generation;
+pub(crate) mod processing;

@@ -1,0 +1,152 @@
+//! Where connections are kept, and their handles.
+
+use crate::tcp::flow::Flow;
+use crate::tcp::segment_arrives::time_wait::TimeWait;
+use crate::tcp::tcb::connection::Connection;
+
+/// A handle of a connection. It stays wrong for ever once the connection is closed, also when its place is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnectionId {
+    /// A small number that no other open connection has: an index for the caller's own table.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A handle of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ListenerId {
+    /// A small number that no other open listener has.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+pub(crate) enum Slot {
+    Free,
+    Open(Box<Connection>),
+    /// Nobody holds it: what is left of a connection in TIME-WAIT. Apart, so that a place takes 24 bytes.
+    Waiting(Box<TimeWait>),
+}
+
+impl Slot {
+    #[inline]
+    pub(crate) fn flow(&self) -> Option<&Flow> {
+        match self {
+            Self::Free => None,
+            Self::Open(connection) => Some(&connection.flow),
+            Self::Waiting(waiting) => Some(&waiting.flow),
+        }
+    }
+}
+
+/// The places of connections. They are used again; the generation tells the users apart.
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Vec<(u32, Slot)>,
+    free: Vec<u32>,
+    pub(crate) open: u32,
+    pub(crate) waiting: u32,
+}
+
+impl Slots {
+    /// Reserves a place; it is free until [`Slots::open`].
+    pub(crate) fn reserve(&mut self) -> ConnectionId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, Slot::Free));
+            self.slots.len() as u32 - 1
+        });
+        ConnectionId { index, generation: self.slots[index as usize].0 }
+    }
+
+    pub(crate) fn open(&mut self, connection: Box<Connection>) {
+        self.open += 1;
+        let index = connection.id.index();
+        self.slots[index].1 = Slot::Open(connection);
+    }
+
+    /// Puts what is left in the connection's place. Its handle is wrong from now on.
+    pub(crate) fn wait(&mut self, index: u32, waiting: TimeWait) {
+        self.open -= 1;
+        self.waiting += 1;
+        let slot = &mut self.slots[index as usize];
+        slot.0 = slot.0.wrapping_add(1);
+        slot.1 = Slot::Waiting(Box::new(waiting));
+    }
+
+    /// Gives the place back.
+    pub(crate) fn release(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        match std::mem::replace(&mut slot.1, Slot::Free) {
+            Slot::Open(_) => self.open -= 1,
+            Slot::Waiting(_) => self.waiting -= 1,
+            Slot::Free => {}
+        }
+        slot.0 = slot.0.wrapping_add(1);
+        self.free.push(index);
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: u32) -> &Slot {
+        self.slots.get(index as usize).map_or(&Slot::Free, |slot| &slot.1)
+    }
+
+    #[inline]
+    pub(crate) fn connection_at(&mut self, index: u32) -> Option<&mut Connection> {
+        match self.slots.get_mut(index as usize) {
+            Some((_, Slot::Open(connection))) => Some(connection),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn waiting_at(&mut self, index: u32) -> Option<&mut TimeWait> {
+        match self.slots.get_mut(index as usize) {
+            Some((_, Slot::Waiting(waiting))) => Some(waiting),
+            _ => None,
+        }
+    }
+
+    /// The connection of a handle, whether the application holds it or not.
+    #[inline]
+    pub(crate) fn any(&self, id: ConnectionId) -> Option<&Connection> {
+        match self.slots.get(id.index()) {
+            Some((generation, Slot::Open(connection))) if *generation == id.generation => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Whether a connection is there in any form: what waits in TIME-WAIT has the generation behind its handle's.
+    pub(crate) fn is_there(&self, id: ConnectionId) -> bool {
+        match self.slots.get(id.index()) {
+            Some((generation, Slot::Open(_))) => *generation == id.generation,
+            Some((generation, Slot::Waiting(_))) => *generation == id.generation.wrapping_add(1),
+            _ => false,
+        }
+    }
+
+    /// The connection of a handle that the application holds.
+    #[inline]
+    pub(crate) fn held(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        match self.slots.get_mut(id.index()) {
+            Some((generation, Slot::Open(connection))) if *generation == id.generation && connection.attached => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    /// Places there are, used or not.
+    pub(crate) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}

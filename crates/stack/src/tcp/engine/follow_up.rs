@@ -1,0 +1,223 @@
+//! What follows from a step: segments, timers, events, the end. And the poll.
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::counters::Counter;
+use crate::tcp::demux::slots::{ConnectionId, Slot};
+use crate::tcp::engine::Tcp;
+use crate::tcp::events::{Event, Place, Readiness};
+use crate::tcp::segment_arrives::time_wait::TimeWait;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use crate::tcp::time::Instant;
+use crate::tcp::transmit::output::Output;
+
+impl Tcp {
+    /// A step of the connection at `index`, and what follows from it.
+    #[inline]
+    pub(crate) fn step<T>(
+        &mut self,
+        now: Instant,
+        index: u32,
+        output: &mut dyn Output,
+        step: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let connection = self.slots.connection_at(index)?;
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        let result = step(connection, &mut cx);
+        self.settle(now, index, output, false);
+        Some(result)
+    }
+
+    /// Sends what may leave, arms the wheel, tells what has changed, and clears away what is over.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Instant, index: u32, output: &mut dyn Output, is_poll: bool) {
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        let has_room = connection.transmit(&mut cx, is_poll);
+        let waits = !has_room || connection.acknowledge.need == Need::Poll;
+        if waits && !std::mem::replace(&mut connection.is_due, true) {
+            self.due.push(index);
+        }
+        debug_assert!(connection.is_watched(), "{} {:?}", connection.flow, connection.state);
+        let readiness = connection.current_readiness();
+        if connection.attached && (connection.stirred || readiness.new_since(connection.readiness)) {
+            self.events.push(Place::Connection(index));
+        }
+        (connection.readiness, connection.stirred) = (readiness, false);
+        connection.is_plain = connection.is_plain_now();
+        #[cfg(feature = "audit")]
+        (connection.is_plain &= !self.is_roundabout);
+        let is_new = connection.listener.is_some() && !connection.announced;
+        let is_safe = connection.orphan_bytes != 0 && connection.send.is_finish_acknowledged();
+        let is_rare = is_new || is_safe || matches!(connection.state, State::Closed | State::TimeWait);
+        if let Some(deadline) = connection.deadlines.news() {
+            self.wheel.arm(index, deadline);
+        }
+        if is_rare {
+            self.settle_rarely(index);
+        }
+    }
+
+    /// The beginning and the end of a connection, and of what can be lost with it.
+    fn settle_rarely(&mut self, index: u32) {
+        self.announce(index);
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        let (state, is_orphan) = (connection.state, connection.is_orphan());
+        if connection.orphan_bytes != 0 && (state == State::Closed || connection.send.is_finish_acknowledged()) {
+            self.release_orphan(index);
+        }
+        match state {
+            State::Closed => self.retire(index),
+            State::TimeWait if is_orphan => self.wait_out(index),
+            _ => {}
+        }
+    }
+
+    /// A peer's connection is established, or has failed before it was.
+    fn announce(&mut self, index: u32) {
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        let (Some(listener), false) = (connection.listener, connection.announced) else { return };
+        if connection.state == State::SynReceived {
+            return;
+        }
+        let has_failed = connection.state == State::Closed;
+        connection.announced = !has_failed;
+        let id = connection.id;
+        let Some(listener) = self.listeners.held(listener) else { return };
+        listener.half_open = listener.half_open.saturating_sub(1);
+        if !has_failed {
+            listener.push(id);
+            self.events.push(Place::Listener(listener.id.index));
+        }
+    }
+
+    /// The connection has ended: its flow is free; its place is, once nobody holds it.
+    fn retire(&mut self, index: u32) {
+        self.wheel.cancel(index);
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        connection.deadlines.note_told(Instant::NEVER);
+        let (flow, is_over) = (connection.flow, connection.is_over());
+        if std::mem::replace(&mut connection.in_demux, false) {
+            self.demux.remove(&flow, index);
+        }
+        if is_over {
+            self.slots.release(index);
+        }
+    }
+
+    /// TIME-WAIT of a connection that nobody holds needs but a few numbers.
+    fn wait_out(&mut self, index: u32) {
+        let is_full = self.slots.waiting >= self.config.time_wait_max;
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        if is_full {
+            self.counters.count(Counter::TimeWaitFull);
+            connection.end();
+            return self.retire(index);
+        }
+        let waiting = TimeWait::of(connection);
+        let deadline = connection.deadlines.earliest();
+        self.slots.wait(index, waiting);
+        self.wheel.arm(index, deadline);
+    }
+
+    /// Forgets what waits in TIME-WAIT.
+    pub(crate) fn forget_waiting(&mut self, index: u32) {
+        self.wheel.cancel(index);
+        if let Some(waiting) = self.slots.waiting_at(index) {
+            let flow = waiting.flow;
+            self.demux.remove(&flow, index);
+            self.slots.release(index);
+        }
+    }
+
+    /// Does what is due: timers, ACKs that waited for data to ride on, segments that the sink had no room for. Gives how many
+    /// connections had something to do. To be called after each burst of segments, and not later than [`Tcp::next_poll`].
+    #[inline]
+    pub fn poll(&mut self, now: Instant, output: &mut dyn Output) -> usize {
+        let mut work = 0;
+        while let Some(index) = self.wheel.pop_due(now) {
+            self.expire(now, index, output);
+            work += 1;
+        }
+        if self.due.is_empty() {
+            return work;
+        }
+        // What becomes due meanwhile is for the next poll: a sink without room must not hold us here.
+        std::mem::swap(&mut self.due, &mut self.polled);
+        work += self.polled.len();
+        for place in 0..self.polled.len() {
+            let index = self.polled[place];
+            if let Some(connection) = self.slots.connection_at(index) {
+                connection.is_due = false;
+                // The ACK has left with data since, most often.
+                if connection.has_to_send() {
+                    self.settle(now, index, output, true);
+                }
+            }
+        }
+        self.polled.clear();
+        work
+    }
+
+    fn expire(&mut self, now: Instant, index: u32, output: &mut dyn Output) {
+        if matches!(self.slots.slot(index), Slot::Waiting(_)) {
+            return self.forget_waiting(index);
+        }
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        let earliest = connection.deadlines.search();
+        connection.deadlines.note_told(Instant::NEVER);
+        if earliest > now {
+            // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
+            if let Some(deadline) = connection.deadlines.news() {
+                self.wheel.arm(index, deadline);
+            }
+            return;
+        }
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        while let Some(timer) = connection.deadlines.take_due(now) {
+            connection.expire(&mut cx, timer);
+        }
+        connection.deadlines.search();
+        self.settle(now, index, output, false);
+    }
+
+    /// Whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// When [`Tcp::poll`] has something to do, if nothing else happens: the earliest timer, or the clock's beginning if ACKs
+    /// or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
+    pub fn next_poll(&self) -> Option<Instant> {
+        if self.due.is_empty() { self.wheel.earliest() } else { Some(Instant::default()) }
+    }
+
+    /// The next connection or listener of which something can be told. Each stands in the queue at most once, and is told
+    /// again only after something new.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            match self.events.pop()? {
+                Place::Connection(index) => {
+                    if let Some(connection) = self.slots.connection_at(index).filter(|connection| connection.attached) {
+                        return Some(Event::Connection(connection.id));
+                    }
+                }
+                Place::Listener(index) => {
+                    if let Some(listener) = self.listeners.at_mut(index) {
+                        return Some(Event::Listener(listener.id));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the connection can do without waiting; nothing for a handle that is wrong.
+    #[inline]
+    pub fn readiness(&self, id: ConnectionId) -> Readiness {
+        self.slots
+            .any(id)
+            .filter(|connection| connection.attached)
+            .map_or(Readiness::NONE, Connection::current_readiness)
+    }
+}

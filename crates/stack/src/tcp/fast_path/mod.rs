@@ -1,0 +1,105 @@
+//! The fast path: a segment that was expected (`header_prediction`), a message that may leave at once (`direct_send`).
+
+pub(crate) mod direct_send;
+pub(crate) mod header_prediction;
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::engine::Tcp;
+use crate::tcp::events::{Events, Place, Readiness};
+use crate::tcp::fast_path::header_prediction::Expected;
+use crate::tcp::segment_arrives::synchronized::Deliver;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::time::Instant;
+use crate::tcp::timers::deadlines::Timer;
+use crate::tcp::timers::wheel::Wheel;
+use crate::tcp::transmit::Left;
+use crate::tcp::transmit::output::Output;
+
+impl Tcp {
+    /// Takes a segment that was expected, and does what follows from it; `None` if it has to go the long road.
+    #[inline]
+    pub(crate) fn receive_expected(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &Expected<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Option<ConnectionId> {
+        let connection = self.slots.connection_at(index)?;
+        let id = connection.id;
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        if !connection.arrive_expected(&mut cx, segment, deliver) {
+            return None;
+        }
+        #[cfg(feature = "audit")]
+        (self.shortened[0] += 1);
+        if connection.may_leave() {
+            #[cfg(feature = "audit")]
+            (self.shortened[1] += 1);
+            self.settle(now, index, output, false);
+            return Some(id);
+        }
+        connection.deadlines.cancel(Timer::Persist);
+        match connection.acknowledge.need {
+            Need::Delayed => connection.delay_ack(now, &self.config),
+            Need::Poll if !std::mem::replace(&mut connection.is_due, true) => self.due.push(index),
+            _ => {}
+        }
+        settle_shortly(connection, index, &mut self.events, &mut self.wheel);
+        Some(id)
+    }
+
+    /// Sends a message that may leave at once, and does what follows from it; false if it has to go the long road.
+    #[inline]
+    pub(crate) fn send_directly(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        bytes: &[u8],
+        output: &mut dyn Output,
+    ) -> bool {
+        let Some(connection) = self.slots.held(id) else { return false };
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        let Some(left) = connection.send_directly(&mut cx, bytes) else { return false };
+        if left == Left::Refused && !std::mem::replace(&mut connection.is_due, true) {
+            self.due.push(id.index);
+        }
+        settle_shortly(connection, id.index, &mut self.events, &mut self.wheel);
+        #[cfg(feature = "audit")]
+        (self.shortened[2] += 1);
+        true
+    }
+}
+
+/// [`Tcp::settle`] of a connection that is plain and has nothing that could leave: the application is told, the wheel is armed.
+#[inline]
+fn settle_shortly(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
+    debug_assert!(connection.is_watched(), "{}", connection.flow);
+    let readiness = connection.plain_readiness();
+    if connection.stirred || readiness.new_since(connection.readiness) {
+        events.push(Place::Connection(index));
+    }
+    (connection.readiness, connection.stirred) = (readiness, false);
+    if let Some(deadline) = connection.deadlines.news() {
+        wheel.arm(index, deadline);
+    }
+}
+
+impl Connection {
+    /// Whether something may have to leave before the next poll.
+    #[inline]
+    fn may_leave(&self) -> bool {
+        self.acknowledge.need == Need::Now || self.recovery.board.lost() > 0 || self.send.has_unsent()
+    }
+
+    /// [`Connection::current_readiness`] of a connection that is plain.
+    #[inline]
+    fn plain_readiness(&self) -> Readiness {
+        let readable = if self.receive.buffer.is_empty() { Readiness::NONE } else { Readiness::READABLE };
+        let ready = if self.has_worthy_room() { readable | Readiness::WRITABLE } else { readable };
+        debug_assert_eq!(ready, self.current_readiness(), "{}", self.flow);
+        ready
+    }
+}

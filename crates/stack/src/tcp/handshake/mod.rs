@@ -1,0 +1,158 @@
+//! How connections begin (RFC 9293 section 3.5): SYN-SENT, SYN-RECEIVED, and what SYNs agree on.
+
+pub(crate) mod cookie;
+pub(crate) mod isn;
+pub(crate) mod listener;
+pub(crate) mod syn_flood;
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::counters::Counter;
+use crate::tcp::error::Error;
+use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use crate::tcp::timers::deadlines::Timer;
+use sidestep_wire::tcp::{Flags, Options};
+
+/// What a segment for SYN-SENT or SYN-RECEIVED is answered with beside the connection's own segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing.
+    None,
+    /// A RST as RFC 9293 section 3.10.7.1 makes it: the segment does not belong to this connection.
+    Reset,
+}
+
+impl Connection {
+    /// Begins from this side.
+    pub(crate) fn begin_active(&mut self) {
+        self.state = State::SynSent;
+    }
+
+    /// Begins with a peer's SYN.
+    pub(crate) fn begin_passive(&mut self, cx: &Context<'_>, syn: &Arrival<'_>) {
+        self.state = State::SynReceived;
+        self.take_syn(cx, syn);
+    }
+
+    /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
+    pub(crate) fn begin_answered(&mut self) {
+        self.send.nxt = self.send.iss + 1;
+        self.receive.offer(false);
+    }
+
+    /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.
+    pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Arrival<'_>) {
+        self.receive.begin(syn.seq);
+        self.acknowledge.last_sent = self.receive.nxt;
+        self.send.first_window(syn.seq, syn.ack, u32::from(syn.window));
+        self.agree(cx, &syn.options);
+    }
+
+    /// What both sides want is used (RFC 7323 section 1.3, RFC 2018 section 2).
+    pub(crate) fn agree(&mut self, cx: &Context<'_>, options: &Options) {
+        self.peer_scales = cx.config.window_scaling && options.window_scale.is_some();
+        match options.window_scale.filter(|_| self.peer_scales) {
+            Some(shift) => self.send.shift = shift,
+            None => self.receive.without_scaling(),
+        }
+        self.sack &= options.sack_permitted;
+        match (&mut self.timestamps, options.timestamps) {
+            (Some(timestamps), Some(theirs)) => timestamps.begin(theirs.value, cx.now),
+            _ => self.timestamps = None,
+        }
+        if let Some(bytes) = options.maximum_segment_size {
+            self.peer_segment_bytes = bytes;
+        }
+        self.fit_segments();
+        self.congestion = crate::tcp::congestion::Controller::new(
+            self.options.congestion,
+            self.payload_bytes(),
+            cx.config.initial_window_segments,
+        );
+    }
+
+    /// SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(crate) fn arrive_syn_sent(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Answer {
+        let has_ack = arrival.has(Flags::ACK);
+        // First: the ACK must be of our SYN.
+        if has_ack && (arrival.ack.is_at_or_before(self.send.iss) || arrival.ack.is_after(self.send.nxt)) {
+            cx.counters.count(Counter::AcksBad);
+            return if arrival.has(Flags::RST) { Answer::None } else { Answer::Reset };
+        }
+        // Second: a RST without that ACK could be anybody's (RFC 5961 section 3.2).
+        if arrival.has(Flags::RST) {
+            if has_ack {
+                cx.counters.count(Counter::ResetsIn);
+                self.fail(Error::Refused);
+            }
+            return Answer::None;
+        }
+        // Fourth
+        if !arrival.has(Flags::SYN) {
+            return Answer::None;
+        }
+        self.take_syn(cx, arrival);
+        if has_ack {
+            self.state = State::Established;
+            self.establish(cx, arrival);
+            self.acknowledge.ask(Need::Now);
+        } else {
+            // Simultaneous open (RFC 9293 section 3.5, figure 7): the SYN goes again, with the ACK.
+            self.state = State::SynReceived;
+            self.recovery.board.mark_lost(0);
+        }
+        if self.send.finish_queued {
+            self.state = self.state.after_close();
+        }
+        Answer::None
+    }
+
+    /// The ACK check of SYN-RECEIVED (RFC 9293 section 3.10.7.4, fifth check). The segment is acceptable and has an ACK.
+    pub(crate) fn arrive_syn_received(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Answer {
+        if arrival.ack.is_at_or_before(self.send.una) || arrival.ack.is_after(self.send.nxt) {
+            cx.counters.count(Counter::AcksBad);
+            return Answer::Reset;
+        }
+        self.state = State::Established;
+        let wnd = u32::from(arrival.window) << self.send.shift;
+        self.send.first_window(arrival.seq, arrival.ack, wnd);
+        self.establish(cx, arrival);
+        if self.send.finish_queued {
+            self.state = self.state.after_close();
+        }
+        Answer::None
+    }
+
+    /// Our SYN is acknowledged.
+    fn establish(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+        let syn = self.recovery.board.first();
+        self.recovery.board.acknowledge(arrival.ack, |_| ());
+        self.send.acknowledge(arrival.ack);
+        match syn {
+            Some(syn) if !syn.resent => self.rtt.sample(cx.now, cx.now.since_ns(syn.sent_at)),
+            None => {}
+            // RFC 6298 (5.7), RFC 5681 section 3.1: a lost SYN means caution.
+            Some(_) => {
+                self.rtt.handshake_was_lossy();
+                let kind = self.options.congestion;
+                self.congestion = crate::tcp::congestion::Controller::new(kind, self.payload_bytes(), 1);
+            }
+        }
+        self.recovery.timeouts = 0;
+        self.recovery.undo = None;
+        self.recovery.recovered();
+        self.recovery.point = self.send.una;
+        self.deadlines.cancel(Timer::Retransmit);
+        self.soft_error = None;
+        self.stirred = true;
+        let counter = if self.listener.is_some() { Counter::OpenedPassive } else { Counter::OpenedActive };
+        cx.counters.count(counter);
+        self.arm_keepalive(cx);
+    }
+
+    /// A SYN, or SYN-ACK, that SYN-RECEIVED has seen before: true if that is what it was.
+    pub(crate) fn is_syn_again(&self, arrival: &Arrival<'_>) -> bool {
+        self.state == State::SynReceived && arrival.has(Flags::SYN) && arrival.seq == self.receive.irs
+    }
+}

@@ -1,0 +1,99 @@
+//! The path's largest packet, as ICMP tells it (RFC 1191, RFC 8201), and other ICMP errors (RFC 5927).
+
+use crate::tcp::counters::Counter;
+use crate::tcp::error::Error;
+use crate::tcp::flow::Flow;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use sidestep_wire::Addresses;
+use sidestep_wire::tcp::SequenceNumber;
+
+/// RFC 8200 section 5
+const LEAST_V6: u16 = 1280;
+
+impl Connection {
+    /// Whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
+    /// numbers (RFC 5927 section 4).
+    pub(crate) fn is_under_way(&self, sequence: SequenceNumber) -> bool {
+        self.send.una.is_at_or_before(sequence) && sequence.is_before(self.send.nxt)
+    }
+
+    /// What is believed of a router that says that packets must be no larger than `mtu`.
+    pub(crate) fn believed_mtu(&self, cx: &Context<'_>, mtu: u16) -> u16 {
+        match self.flow.addresses {
+            Addresses::V4 { .. } => mtu.max(cx.config.mtu_min_bytes as u16),
+            // RFC 8201 section 4: never below the least MTU of IPv6.
+            Addresses::V6 { .. } => mtu.max(LEAST_V6),
+        }
+    }
+
+    /// Packets must be no larger than `mtu` from now on. True if the limit is lower than it was.
+    pub(crate) fn lower_path_mtu(&mut self, cx: &mut Context<'_>, mtu: u16) -> bool {
+        if mtu >= self.path_mtu {
+            return false;
+        }
+        self.path_mtu = mtu;
+        self.fit_segments();
+        cx.counters.count(Counter::PathMtuLowered);
+        // RFC 1191 section 6.4: what was too large is sent again at once, and it is not congestion that has lost it.
+        let most = self.payload_bytes();
+        for index in 0..self.recovery.board.len() {
+            if self.recovery.board.at(index).is_some_and(|record| record.bytes() > most) {
+                self.recovery.board.mark_lost(index);
+            }
+        }
+        true
+    }
+
+    /// The peer cannot be reached (Linux tcp_v4_err, tcp_v6_err). While the connection is being made from here that ends it;
+    /// one that a peer has begun is forgotten without a word if the way to it does not lead on. Later it becomes the reason in
+    /// case the peer stays silent (RFC 9293 section 3.9.2.2, RFC 5461).
+    pub(crate) fn note_undelivered(&mut self, cx: &Context<'_>, sequence: SequenceNumber, why: Undelivered) {
+        let error = why.error(&self.flow);
+        match self.state {
+            State::SynSent => return self.fail(error),
+            State::SynReceived if self.listener.is_none() => return self.fail(error),
+            State::SynReceived if why.is_of_the_way() => return self.fail(error),
+            _ => {}
+        }
+        self.soft_error = Some(error);
+        // RFC 6069 section 4: of the retransmission, that is the first segment in flight.
+        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.send.una {
+            self.take_back_backoff(cx);
+        }
+    }
+}
+
+/// Why a segment did not arrive, as ICMP tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// No way to the network.
+    Network,
+    /// No way to the host.
+    Host,
+    /// It made all hops it might.
+    HopLimit,
+    /// The host does not speak TCP.
+    Protocol,
+    /// Nobody listens on the port.
+    Port,
+    /// A filter forbids it.
+    Prohibited,
+}
+
+impl Undelivered {
+    /// As Linux maps them (icmp_err_convert, tab_unreach): what a filter of IPv4 forbids it calls unreachable.
+    fn error(self, flow: &Flow) -> Error {
+        match (self, flow.addresses) {
+            (Self::Network, _) => Error::NetworkUnreachable,
+            (Self::Host | Self::HopLimit, _) | (Self::Prohibited, Addresses::V4 { .. }) => Error::Unreachable,
+            (Self::Prohibited, Addresses::V6 { .. }) => Error::Prohibited,
+            (Self::Protocol, _) => Error::ProtocolUnreachable,
+            (Self::Port, _) => Error::Refused,
+        }
+    }
+
+    fn is_of_the_way(self) -> bool {
+        matches!(self, Self::Network | Self::Host | Self::HopLimit)
+    }
+}

@@ -1,0 +1,146 @@
+//! Whether a segment may be believed (RFC 9293 section 3.10.7.4, first check; RFC 5961; RFC 7323 section 5).
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::counters::Counter;
+use crate::tcp::error::Error;
+use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use sidestep_wire::tcp::{Flags, SequenceNumber};
+
+/// Whether the segment `seq..end` touches the window `nxt..edge`.
+///
+/// The table of RFC 9293 section 3.10.7.4, with two differences, both Linux's: a segment that begins before and ends behind
+/// the window is cut, not refused, and one without length may stand at the right edge, because a peer that has filled our
+/// window sends its ACKs from there.
+#[inline]
+pub(crate) fn is_acceptable(
+    seq: SequenceNumber,
+    end: SequenceNumber,
+    nxt: SequenceNumber,
+    edge: SequenceNumber,
+) -> bool {
+    if seq == end {
+        return seq.is_at_or_after(nxt) && seq.is_at_or_before(edge);
+    }
+    // With a closed window nothing with a length is taken, but the ACK of what stands at its edge counts.
+    end.is_after(nxt) && (seq.is_before(edge) || seq == nxt)
+}
+
+impl Connection {
+    /// All checks before the ACK field; true if the segment goes on.
+    #[inline]
+    pub(crate) fn is_believed(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> bool {
+        if !self.is_timely(cx, arrival) {
+            return false;
+        }
+        if arrival.has(Flags::SYN) && !arrival.has(Flags::RST) {
+            // RFC 5961 section 4.2: "irrespective of the sequence number".
+            self.challenge(cx);
+            return false;
+        }
+        let edge = self.receive.nxt + self.receive.window();
+        if !is_acceptable(arrival.seq, arrival.end(), self.receive.nxt, edge) {
+            self.refuse(cx, arrival);
+            return false;
+        }
+        if arrival.has(Flags::RST) {
+            self.suspect_reset(cx, arrival);
+            return false;
+        }
+        // RFC 9293 section 3.10.7.4, fifth check: without ACK it is dropped.
+        arrival.has(Flags::ACK)
+    }
+
+    /// RFC 7323 section 5.3 R1. A RST is believed without. So is any other segment, as in Linux (tcp_validate_incoming asks only
+    /// segments that have the option), though section 3.2 would have it dropped: senders and middleboxes that leave the option
+    /// out are met, and what such a segment says is held against its numbers as in a connection without timestamps.
+    #[inline]
+    fn is_timely(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> bool {
+        let Some(timestamps) = &self.timestamps else { return true };
+        if arrival.has(Flags::RST) {
+            return true;
+        }
+        let Some(theirs) = arrival.options.timestamps else {
+            cx.counters.count(Counter::TimestampMissing);
+            return true;
+        };
+        if timestamps.is_old(theirs.value, cx.now) {
+            cx.counters.count(Counter::Paws);
+            self.answer_unacceptable(cx, arrival);
+            return false;
+        }
+        true
+    }
+
+    fn refuse(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+        cx.counters.count(Counter::Unacceptable);
+        if arrival.has(Flags::RST) {
+            return;
+        }
+        if !arrival.payload.is_empty() && arrival.end().is_at_or_before(self.receive.nxt) {
+            cx.counters.count(Counter::Duplicates);
+            // Its ACK was lost, or late: the peer has not heard of us, and lives.
+            self.note_end_of_silence(cx, cx.now.since_ns(self.last_heard_at));
+            // RFC 2883 section 4
+            if self.sack {
+                let end = arrival.seq + arrival.payload.len() as u32;
+                self.receive.assembler.report_duplicate(arrival.seq, end);
+            }
+        }
+        self.answer_unacceptable(cx, arrival);
+    }
+
+    /// "If an incoming segment is not acceptable, an acknowledgment should be sent". What takes numbers is a retransmission
+    /// whose ACK was lost; what takes none is a keep-alive, or a forgery, or an ACK war, so its answers are limited.
+    fn answer_unacceptable(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+        if arrival.len() > 0 || self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
+            self.acknowledge.ask(Need::Now);
+        } else {
+            cx.counters.count(Counter::ChallengesSuppressed);
+        }
+    }
+
+    /// RFC 5961 section 3.2: a RST in the window counts only at exactly RCV.NXT.
+    fn suspect_reset(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+        if arrival.seq != self.receive.nxt {
+            return self.challenge(cx);
+        }
+        cx.counters.count(Counter::ResetsIn);
+        let refused = self.state == State::SynReceived && self.listener.is_none();
+        self.fail(if refused { Error::Refused } else { Error::Reset });
+    }
+
+    /// RFC 5961 section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.
+    #[inline]
+    pub(crate) fn is_ack_plausible(&mut self, cx: &mut Context<'_>, ack: SequenceNumber) -> bool {
+        let oldest = self.send.una - self.send.wnd_max;
+        if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.send.nxt) {
+            return true;
+        }
+        cx.counters.count(Counter::AcksBad);
+        self.challenge(cx);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9293 section 3.10.7.4, table 6
+    #[test]
+    fn the_table_of_the_first_check() {
+        let nxt = SequenceNumber(u32::MAX - 9);
+        let check = |from: i32, len: u32, window: u32| {
+            let seq = SequenceNumber(nxt.0.wrapping_add_signed(from));
+            is_acceptable(seq, seq + len, nxt, nxt + window)
+        };
+        assert!(check(0, 0, 0) && !check(1, 0, 0) && !check(-1, 0, 0));
+        assert!(check(0, 0, 20) && check(19, 0, 20) && check(20, 0, 20) && !check(21, 0, 20) && !check(-1, 0, 20));
+        assert!(check(0, 1, 0), "for its ACK; its text is cut off");
+        assert!(!check(1, 1, 0) && !check(-1, 1, 0));
+        assert!(check(0, 5, 20) && check(-4, 5, 20) && check(19, 5, 20) && check(-5, 50, 20));
+        assert!(!check(-5, 5, 20) && !check(20, 1, 20));
+    }
+}

@@ -1,0 +1,218 @@
+//! A segment arrives.
+
+pub(crate) mod acceptability;
+pub(crate) mod seg;
+pub(crate) mod synchronized;
+pub(crate) mod time_wait;
+
+use crate::tcp::counters::Counter;
+use crate::tcp::demux::slots::{ConnectionId, ListenerId, Slot};
+use crate::tcp::engine::Tcp;
+use crate::tcp::fast_path::header_prediction::Expected;
+use crate::tcp::flow::Flow;
+use crate::tcp::handshake::Answer;
+use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::synchronized::Deliver;
+use crate::tcp::segment_arrives::time_wait::{TimeWait, Verdict};
+use crate::tcp::tcb::state::State;
+use crate::tcp::time::Instant;
+use crate::tcp::transmit::output::{Outgoing, Output};
+use sidestep_wire::Addresses;
+use sidestep_wire::tcp::{Flags, Options, Segment, SequenceNumber, View};
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Who sent it, and to which of our addresses: the IP header's.
+    pub addresses: &'a Addresses,
+    /// The segment.
+    pub segment: View<'a>,
+    /// Somebody has verified the checksum already (the card, or a peer on this host that made none).
+    pub is_verified: bool,
+}
+
+/// For whom a segment was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A connection that is, or was until this segment, open.
+    Connection(ConnectionId),
+    /// A listener.
+    Listener(ListenerId),
+    /// A connection that is only waited out.
+    TimeWait,
+    /// Nobody.
+    Nobody,
+    /// Its checksum is wrong.
+    Damaged,
+}
+
+impl Tcp {
+    /// One segment. `deliver` sees payload in order, in the frame, when nothing older waits to be read: it gives how many of
+    /// the bytes it has taken; what it leaves is copied into the connection's buffer. Answers to what could be lost leave at
+    /// once through `output`, other ACKs in the next [`Tcp::poll`], unless data takes them along.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        incoming: &Incoming<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Received {
+        self.counters.count(Counter::SegmentsIn);
+        if !incoming.is_verified && incoming.segment.verify(incoming.addresses).is_err() {
+            self.counters.count(Counter::ChecksumBad);
+            return Received::Damaged;
+        }
+        let ports = (incoming.segment.destination_port(), incoming.segment.source_port());
+        let index = self.index_of_arrival(incoming.addresses, ports.0, ports.1);
+        if let (Some(index), Some(segment)) = (index, Expected::of(&incoming.segment))
+            && let Some(id) = self.receive_expected(now, index, &segment, output, deliver)
+        {
+            return Received::Connection(id);
+        }
+        self.receive_any(now, index, incoming, output, deliver)
+    }
+
+    /// A segment that was not expected.
+    fn receive_any(
+        &mut self,
+        now: Instant,
+        index: Option<u32>,
+        incoming: &Incoming<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Received {
+        let flow = &Flow::of_arrival(incoming.addresses, &incoming.segment);
+        let arrival = Arrival::new(&incoming.segment);
+        if arrival.options.malformed {
+            self.counters.count(Counter::OptionsMalformed);
+        }
+        let Some(index) = index else {
+            return self.receive_unknown(now, flow, &arrival, output, deliver);
+        };
+        match self.slots.slot(index) {
+            Slot::Open(connection) if connection.state == State::TimeWait => {
+                let waiting = TimeWait::of(connection);
+                self.receive_waiting(now, index, flow, waiting, &arrival, output)
+            }
+            Slot::Open(connection) => {
+                let id = connection.id;
+                if connection.state == State::SynReceived && !self.may_complete(index, &arrival) {
+                    return Received::Connection(id);
+                }
+                self.receive_open(now, index, flow, arrival, output, deliver);
+                Received::Connection(id)
+            }
+            Slot::Waiting(_) => {
+                let Some(waiting) = self.slots.waiting_at(index) else { return Received::Nobody };
+                let waiting = waiting.clone();
+                self.receive_waiting(now, index, flow, waiting, &arrival, output)
+            }
+            Slot::Free => Received::Nobody,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn receive_open(
+        &mut self,
+        now: Instant,
+        index: u32,
+        flow: &Flow,
+        arrival: Arrival<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) {
+        let answer = self.step(now, index, output, |connection, cx| connection.arrive(cx, arrival, deliver));
+        if answer == Some(Answer::Reset) {
+            self.send_reset(flow, &arrival, output);
+        }
+    }
+
+    /// The accept queue is full: the last ACK of a handshake is not taken, the peer's data will bring it again. Others pass.
+    fn may_complete(&mut self, index: u32, arrival: &Arrival<'_>) -> bool {
+        let Some(listener) = self.slots.connection_at(index).and_then(|connection| connection.listener) else {
+            return true;
+        };
+        let is_full = self.listeners.held(listener).is_some_and(|listener| listener.is_full());
+        let is_last = arrival.has(Flags::ACK) && !arrival.has(Flags::RST);
+        if is_full && is_last {
+            self.counters.count(Counter::AcceptQueueFull);
+        }
+        !(is_full && is_last)
+    }
+
+    /// RFC 9293 section 3.10.7.1 and 3.10.7.2: no connection, but perhaps a listener.
+    fn receive_unknown(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        arrival: &Arrival<'_>,
+        output: &mut dyn Output,
+        deliver: Deliver<'_>,
+    ) -> Received {
+        if let Some(index) = self.listeners.find(flow.addresses.source(), flow.local_port) {
+            return self.receive_at_listener(now, index, flow, arrival, output, deliver);
+        }
+        self.counters.count(Counter::NoConnection);
+        if self.config.reset_unknown {
+            self.send_reset(flow, arrival, output);
+        }
+        Received::Nobody
+    }
+
+    fn receive_waiting(
+        &mut self,
+        now: Instant,
+        index: u32,
+        flow: &Flow,
+        mut waiting: TimeWait,
+        arrival: &Arrival<'_>,
+        output: &mut dyn Output,
+    ) -> Received {
+        match waiting.judge(arrival, now, &self.config) {
+            Verdict::Drop => {}
+            Verdict::Acknowledge { restart } => {
+                if restart {
+                    self.restart_waiting(now, index);
+                }
+                self.send_alone(flow, waiting.acknowledgement(now), output);
+            }
+            Verdict::Reopen { iss_min } => {
+                return self.reopen(now, index, flow, arrival, (&waiting, iss_min), output);
+            }
+        }
+        self.keep_waiting(index, waiting);
+        Received::TimeWait
+    }
+
+    /// A segment without a connection's state behind it. If the sink has no room it is as good as lost on the way.
+    pub(crate) fn send_alone(&mut self, flow: &Flow, header: Segment, output: &mut dyn Output) {
+        let outgoing = Outgoing { connection: None, flow, header, payload: [&[], &[]], template: None };
+        let counter = if output.segment(&outgoing).is_ok() { Counter::SegmentsOut } else { Counter::NoRoom };
+        self.counters.count(counter);
+    }
+
+    /// Answers what belongs to no connection (RFC 9293 section 3.10.7.1). A RST is never answered.
+    pub(crate) fn send_reset(&mut self, flow: &Flow, arrival: &Arrival<'_>, output: &mut dyn Output) {
+        if arrival.has(Flags::RST) {
+            return;
+        }
+        let (sequence, acknowledgement, flags) = if arrival.has(Flags::ACK) {
+            (arrival.ack, SequenceNumber(0), Flags::RST)
+        } else {
+            (SequenceNumber(0), arrival.end(), Flags::RST | Flags::ACK)
+        };
+        let header = Segment {
+            source_port: flow.local_port,
+            destination_port: flow.remote_port,
+            sequence,
+            acknowledgement,
+            flags,
+            window: 0,
+            urgent_pointer: 0,
+            options: Options::NONE,
+        };
+        self.counters.count(Counter::ResetsOut);
+        self.send_alone(flow, header, output);
+    }
+}

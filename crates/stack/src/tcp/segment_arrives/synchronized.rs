@@ -1,0 +1,196 @@
+//! A segment arrives at a synchronized connection (RFC 9293 section 3.10.7.4).
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::counters::Counter;
+use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::error::Error;
+use crate::tcp::handshake::Answer;
+use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::receive::Taken;
+use crate::tcp::tcb::state::State;
+use sidestep_wire::tcp::{Flags, SequenceNumber, Timestamps};
+
+/// The application's look at data in the frame: it says how many of the bytes it has taken.
+pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
+
+impl Connection {
+    /// One segment, in any state but TIME-WAIT.
+    #[inline]
+    pub(crate) fn arrive(&mut self, cx: &mut Context<'_>, arrival: Arrival<'_>, deliver: Deliver<'_>) -> Answer {
+        self.figures.segments_in += 1;
+        match self.state {
+            State::Closed => Answer::Reset,
+            State::SynSent => self.arrive_syn_sent(cx, &arrival),
+            _ => self.arrive_synchronized(cx, arrival, deliver),
+        }
+    }
+
+    #[inline]
+    fn arrive_synchronized(&mut self, cx: &mut Context<'_>, mut arrival: Arrival<'_>, deliver: Deliver<'_>) -> Answer {
+        if self.is_syn_again(&arrival) {
+            // The SYN-ACK was lost, or both sides opened at the same time (figure 7): then there is an ACK with it.
+            if !arrival.has(Flags::ACK) {
+                self.recovery.board.mark_lost(0);
+                return Answer::None;
+            }
+            // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
+            arrival.window >>= self.send.shift;
+            arrival = arrival.without_syn();
+            self.acknowledge.ask(Need::Now);
+        }
+        if !self.is_believed(cx, &arrival) {
+            return Answer::None;
+        }
+        if self.state == State::SynReceived && self.arrive_syn_received(cx, &arrival) == Answer::Reset {
+            return Answer::Reset;
+        }
+        if !self.is_ack_plausible(cx, arrival.ack) {
+            return Answer::None;
+        }
+        let silent_ns = cx.now.since_ns(self.last_heard_at);
+        self.note_life(cx, arrival.seq, arrival.options.timestamps);
+        self.take_ack(cx, &arrival);
+        self.note_end_of_silence(cx, silent_ns);
+        self.take_finish_acknowledged(cx);
+        if self.state == State::Closed {
+            return Answer::None;
+        }
+        self.take_text(cx, &arrival, deliver)
+    }
+
+    /// The peer lives; its clock goes on (RFC 7323 section 4.3).
+    #[inline]
+    pub(crate) fn note_life(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
+        self.last_heard_at = cx.now;
+        self.unanswered_probes = 0;
+        if let (Some(timestamps), Some(theirs)) = (&mut self.timestamps, clock) {
+            timestamps.update(theirs.value, seq, self.acknowledge.last_sent, cx.now);
+        }
+    }
+
+    fn take_finish_acknowledged(&mut self, cx: &Context<'_>) {
+        if !self.send.is_finish_acknowledged() {
+            return;
+        }
+        let before = self.state;
+        self.state = before.after_finish_acknowledged();
+        match self.state {
+            _ if self.state == before => {}
+            State::FinWait2 => self.limit_fin_wait_2(cx),
+            State::TimeWait => self.enter_time_wait(cx),
+            State::Closed => self.end(),
+            _ => {}
+        }
+    }
+
+    /// Text and FIN (sixth to eighth check).
+    #[inline]
+    fn take_text(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>, deliver: Deliver<'_>) -> Answer {
+        if arrival.has(Flags::URG) {
+            // RFC 6093: the urgent pointer is not followed, the data stays in line.
+            cx.counters.count(Counter::UrgentIgnored);
+        }
+        if arrival.len() == 0 || !self.state.can_receive() {
+            if arrival.len() > 0 {
+                // A FIN that came again: its ACK was lost.
+                self.acknowledge.ask(Need::Now);
+            }
+            return Answer::None;
+        }
+        let (nxt, edge) = (self.receive.nxt, self.receive.nxt + self.receive.window());
+        self.note_overlap(arrival, nxt);
+        let part = arrival.trimmed(nxt, edge);
+        if part.len() < arrival.len() {
+            // Part of it was there already, or finds a closed window: the peer learns where we are.
+            self.acknowledge.ask(Need::Now);
+        }
+        if !part.payload.is_empty() && !self.take_payload(cx, &part, deliver) {
+            return Answer::Reset;
+        }
+        if part.has(Flags::FIN) {
+            self.receive.note_finish(part.seq + part.payload.len() as u32);
+            // Also beyond a hole, as data there (RFC 5681 section 4.2).
+            self.acknowledge.ask(Need::Now);
+        }
+        self.take_finish(cx);
+        Answer::None
+    }
+
+    /// What overlaps is reported (RFC 2883 section 4).
+    #[inline]
+    fn note_overlap(&mut self, arrival: &Arrival<'_>, nxt: SequenceNumber) {
+        if self.sack && arrival.seq.is_before(nxt) && !arrival.payload.is_empty() {
+            let end = (arrival.seq + arrival.payload.len() as u32).earlier(nxt);
+            self.receive.assembler.report_duplicate(arrival.seq, end);
+        }
+    }
+
+    /// False if nobody will ever read it.
+    #[inline]
+    fn take_payload(&mut self, cx: &mut Context<'_>, part: &Arrival<'_>, deliver: Deliver<'_>) -> bool {
+        if self.is_orphan() {
+            // RFC 9293 section 3.6.1: "the TCP implementation SHOULD send a RST to show that data was lost".
+            cx.counters.count(Counter::DataAfterClose);
+            self.fail(Error::Aborted);
+            return false;
+        }
+        self.figures.bytes_in += part.payload.len() as u64;
+        if part.seq == self.receive.nxt {
+            self.take_in_order(cx, part.payload, deliver);
+        } else {
+            self.take_out_of_order(cx, part);
+        }
+        true
+    }
+
+    #[inline]
+    pub(crate) fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
+        let taken = if self.receive.is_shut {
+            cx.counters.count(Counter::DataAfterShutdown);
+            0
+        } else if self.receive.can_lend() && self.attached {
+            deliver(self.id, payload).min(payload.len())
+        } else {
+            0
+        };
+        let filled = self.receive.take_in_order(payload, taken) == Taken::InOrder { filled: true };
+        if self.receive.is_shut {
+            self.receive.discard();
+        }
+        self.stirred |= !self.receive.buffer.is_empty();
+        self.receive.grow(cx.now, self.rtt.smoothed_ns());
+        // RFC 5681 section 4.2: at once when a hole is filled.
+        if filled {
+            self.acknowledge.ask(Need::Now);
+        }
+        let quickack = self.options.quickack;
+        let most = cx.config.ack_segments_max;
+        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack, most);
+    }
+
+    /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.
+    fn take_out_of_order(&mut self, cx: &mut Context<'_>, part: &Arrival<'_>) {
+        self.acknowledge.ask(Need::Now);
+        let most = cx.config.out_of_order_ranges_max as usize;
+        let counter = match self.receive.take_beyond(part.seq, part.payload, most) {
+            Taken::Dropped => Counter::OutOfOrderDropped,
+            _ => Counter::OutOfOrder,
+        };
+        cx.counters.count(counter);
+    }
+
+    /// Eighth check.
+    #[inline]
+    fn take_finish(&mut self, cx: &Context<'_>) {
+        if !self.receive.take_finish() {
+            return;
+        }
+        self.acknowledge.ask(Need::Now);
+        self.stirred = true;
+        self.state = self.state.after_finish();
+        if self.state == State::TimeWait {
+            self.enter_time_wait(cx);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How long a peer may be silent before its connection is given up (RFC 9293 section 3.8.3, R2).
+//!
+//! The limits are set as a number of retransmissions, as in Linux, and mean the time that so many take from Linux's least
+//! timeout on (tcp_model_timeout): 15 are 924.6 s, 8 are 102.2 s. A least timeout of 5 ms would use the same number up in
+//! seconds, and make a short outage the end of a connection.
+
+use crate::tcp::config::{Config, us};
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use crate::tcp::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::tcp::timers::deadlines::Timer;
+
+/// TCP_RTO_MIN of Linux.
+const TIMEOUT_MIN_NS: u64 = 200 * MILLISECOND_NS;
+/// TCP_TIMEOUT_INIT of Linux: the first timeout of a SYN (RFC 6298 section 2.1).
+const TIMEOUT_SYN_NS: u64 = SECOND_NS;
+/// TCP_RTO_MAX of Linux.
+const TIMEOUT_MAX_NS: u64 = 120 * SECOND_NS;
+
+/// A timeout doubled so often is longer than any silence.
+const SILENCE_DOUBLINGS_MAX: u32 = 20;
+
+/// What `retries` retransmissions and the wait behind the last one take, if the timeout is `first_ns` at first and doubles.
+fn time_of(retries: u32, first_ns: u64) -> u64 {
+    let doublings = (TIMEOUT_MAX_NS / first_ns).ilog2();
+    let doubled = retries.min(doublings);
+    ((2 << doubled) - 1) * first_ns + u64::from(retries - doubled) * TIMEOUT_MAX_NS
+}
+
+impl Connection {
+    /// R2 for what the peer leaves unanswered.
+    fn patience_ns(&self, config: &Config) -> u64 {
+        match self.state {
+            _ if self.is_orphan() => time_of(config.orphan_retries_max, TIMEOUT_MIN_NS),
+            State::SynSent => time_of(config.syn_retries_max, TIMEOUT_SYN_NS),
+            State::SynReceived => time_of(config.syn_ack_retries_max, TIMEOUT_SYN_NS),
+            _ => time_of(config.retries_max, TIMEOUT_MIN_NS),
+        }
+    }
+
+    /// When the peer's silence has lasted too long: after the user's timeout (RFC 5482 section 4), or R2 where there is none,
+    /// or nobody holds the connection any more.
+    pub(crate) fn patience_ends_at(&self, config: &Config) -> Instant {
+        let waiting_since = self.recovery.waiting_since;
+        let at_user_timeout = match self.user_timeout_ns() {
+            0 => Instant::NEVER,
+            timeout_ns => waiting_since.after_ns(timeout_ns),
+        };
+        if at_user_timeout != Instant::NEVER && !self.is_orphan() {
+            return at_user_timeout;
+        }
+        // Who closes begins to count anew: until then a closed window was no silence.
+        waiting_since.max(self.orphaned_at).after_ns(self.patience_ns(config)).min(at_user_timeout)
+    }
+
+    /// Whether what is in flight waits longer because it was not answered.
+    pub(crate) fn is_backed_off(&self) -> bool {
+        self.recovery.timeouts > 0 && !self.recovery.board.is_empty()
+    }
+
+    /// The peer, or the way there, shows life while retransmissions are backed off: the silence between them was that of an
+    /// outage, and need not be waited out. What is in flight is sent again one timeout behind the last time, or at once if
+    /// that is over (RFC 6298 section 5 leaves it open when to begin anew; RFC 6069 does the same for what routers say).
+    pub(crate) fn hasten(&mut self, cx: &Context<'_>) {
+        let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
+        self.rtt.forget_backoff();
+        self.retransmit_at(cx, first.sent_at.after_ns(self.rtt.timeout_ns(cx.config)));
+    }
+
+    /// RFC 6069 section 4: an ICMP error about a retransmission takes one doubling back; as in Linux the timeout does not
+    /// fall below 200 ms by that, so that a router that answers each one does not make a flood.
+    pub(crate) fn take_back_backoff(&mut self, cx: &Context<'_>) {
+        let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
+        self.rtt.take_back_one();
+        let after_ns = self.rtt.timeout_ns(cx.config).max(TIMEOUT_MIN_NS.min(us(cx.config.rto_max_us)));
+        self.retransmit_at(cx, first.sent_at.after_ns(after_ns));
+    }
+
+    /// Not later than it would be anyway.
+    fn retransmit_at(&mut self, cx: &Context<'_>, at: Instant) {
+        let deadline = at.max(cx.now).min(self.deadlines.at(Timer::Retransmit));
+        self.deadlines.arm(Timer::Retransmit, deadline);
+    }
+
+    /// The peer was heard after `silent_ns`. Only a silence that was longer than the timeout would be without any backoff is
+    /// that of an outage: a peer that talks on and acknowledges nothing must not make a sender that does not back off. And
+    /// what is heard may be the answer to what was just sent again: as long as nothing is acknowledged, each time asks for a
+    /// silence twice as long as the one before.
+    pub(crate) fn note_end_of_silence(&mut self, cx: &Context<'_>, silent_ns: u64) {
+        if self.recovery.timeouts == 0 || self.send.wnd == 0 {
+            return;
+        }
+        let longest = SILENCE_DOUBLINGS_MAX.min(self.recovery.silences);
+        if silent_ns > self.rtt.base_ns(cx.config) << longest {
+            self.recovery.silences += 1;
+            self.hasten(cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ip-sysctl: tcp_retries2 "default value of 15 yields a hypothetical timeout of 924.6 seconds"; tcp_syn_retries 127 s;
+    /// tcp_synack_retries 63 s; tcp_orphan_retries: 8 correspond to more than 100 s.
+    #[test]
+    fn times_are_those_of_linux() {
+        let ms = |retries, first_ns| time_of(retries, first_ns) / MILLISECOND_NS;
+        assert_eq!(ms(15, TIMEOUT_MIN_NS), 924_600);
+        assert_eq!(ms(8, TIMEOUT_MIN_NS), 102_200);
+        assert_eq!(ms(6, TIMEOUT_SYN_NS), 127_000);
+        assert_eq!(ms(5, TIMEOUT_SYN_NS), 63_000);
+        assert_eq!(ms(0, TIMEOUT_MIN_NS), 200);
+        assert_eq!(ms(255, TIMEOUT_MIN_NS), 204_600 + 246 * 120_000);
+    }
+}

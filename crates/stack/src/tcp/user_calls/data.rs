@@ -1,0 +1,173 @@
+//! What the application asks of a connection.
+
+use crate::tcp::ack::generation::Need;
+use crate::tcp::congestion::Controller;
+use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::engine::Tcp;
+use crate::tcp::error::Error;
+use crate::tcp::facts::Facts;
+use crate::tcp::options::Options;
+use crate::tcp::tcb::connection::Connection;
+use crate::tcp::tcb::state::State;
+use crate::tcp::time::Instant;
+use crate::tcp::transmit::output::Output;
+
+impl Tcp {
+    /// Hands over bytes and gives how many were taken: as many as the send buffer has room for. What the windows and Nagle
+    /// allow leaves at once. [`Error::WouldBlock`]: there is no room, or the connection is still being made.
+    #[inline]
+    pub fn send(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        bytes: &[u8],
+        output: &mut dyn Output,
+    ) -> Result<usize, Error> {
+        if self.send_directly(now, id, bytes, output) {
+            return Ok(bytes.len());
+        }
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        may_send(connection)?;
+        let count = bytes.len().min(connection.room());
+        if count == 0 && !bytes.is_empty() {
+            return Err(Error::WouldBlock);
+        }
+        connection.send.buffer.push(&bytes[..count]);
+        self.settle(now, id.index, output, false);
+        Ok(count)
+    }
+
+    /// Bytes that [`Tcp::send`] would take.
+    pub fn send_room(&mut self, id: ConnectionId) -> Result<usize, Error> {
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        may_send(connection)?;
+        Ok(connection.room())
+    }
+
+    /// Reads into `out`; 0: the peer has finished. [`Error::WouldBlock`]: nothing is there. Another error: the connection has
+    /// failed, and all that came before has been read. May tell the peer that the window has opened.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        out: &mut [u8],
+        output: &mut dyn Output,
+    ) -> Result<usize, Error> {
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        may_read(connection)?;
+        let [first, second] = connection.receive.buffer.slices(0, out.len());
+        let count = first.len() + second.len();
+        out[..first.len()].copy_from_slice(first);
+        out[first.len()..count].copy_from_slice(second);
+        self.consume(now, id, count, output)?;
+        Ok(count)
+    }
+
+    /// What can be read, in at most two pieces, both empty when the peer has finished. Errors as [`Tcp::read`].
+    pub fn peek(&mut self, id: ConnectionId) -> Result<[&[u8]; 2], Error> {
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        may_read(connection)?;
+        Ok(connection.receive.buffer.slices(0, usize::MAX))
+    }
+
+    /// Removes what was read by [`Tcp::peek`]: `count` bytes, at most those that are there.
+    pub fn consume(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        count: usize,
+        output: &mut dyn Output,
+    ) -> Result<(), Error> {
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        if count == 0 {
+            return Ok(());
+        }
+        connection.receive.consume(count);
+        connection.receive.grow(now, connection.rtt.smoothed_ns());
+        // The bits go down with what is read, so that they can come up again.
+        connection.readiness = connection.current_readiness();
+        if connection.state.can_receive() && connection.receive.is_update_due() {
+            connection.acknowledge.ask(Need::Now);
+            self.settle(now, id.index, output, false);
+        }
+        Ok(())
+    }
+
+    /// The error that has ended the connection, or what ICMP has said of it; told once. `SO_ERROR`
+    pub fn take_error(&mut self, id: ConnectionId) -> Result<Option<Error>, Error> {
+        let connection = self.slots.held(id).ok_or(Error::NotFound)?;
+        let soft = connection.soft_error.take();
+        Ok(connection.error.take().or(soft))
+    }
+
+    /// The connection's state.
+    pub fn state(&self, id: ConnectionId) -> Result<State, Error> {
+        Ok(self.slots.any(id).ok_or(Error::NotFound)?.state)
+    }
+
+    /// What the connection can tell of itself. Also of one that waits to be accepted, or was closed and is not over yet.
+    pub fn facts(&self, id: ConnectionId) -> Result<Facts, Error> {
+        let connection = self.slots.any(id).ok_or(Error::NotFound)?;
+        Ok(Facts::of(connection, connection.rtt.timeout_ns(&self.config)))
+    }
+
+    /// The connection's options.
+    pub fn options(&self, id: ConnectionId) -> Result<Options, Error> {
+        Ok(self.slots.any(id).ok_or(Error::NotFound)?.options)
+    }
+
+    /// Changes the connection's options; what they held back leaves at once.
+    pub fn set_options(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        options: Options,
+        output: &mut dyn Output,
+    ) -> Result<(), Error> {
+        options.check()?;
+        self.slots.held(id).ok_or(Error::NotFound)?;
+        self.step(now, id.index, output, |connection, cx| {
+            let before = std::mem::replace(&mut connection.options, options);
+            connection.receive.set_limit(options.receive_buffer_bytes);
+            if before.segment_bytes_max != options.segment_bytes_max {
+                connection.fit_segments();
+            }
+            if before.congestion != options.congestion {
+                let window = cx.config.initial_window_segments;
+                connection.congestion = Controller::new(options.congestion, connection.payload_bytes(), window);
+            }
+            if before.keepalive != options.keepalive && connection.state.is_synchronized() {
+                connection.arm_keepalive(cx);
+            }
+            if options.quickack && connection.acknowledge.need == Need::Delayed {
+                connection.acknowledge.ask(Need::Now);
+            }
+        });
+        Ok(())
+    }
+}
+
+fn may_send(connection: &mut Connection) -> Result<(), Error> {
+    if let Some(error) = connection.error.take() {
+        return Err(error);
+    }
+    match connection.state {
+        state if state.can_send() => Ok(()),
+        State::SynSent | State::SynReceived if !connection.send.finish_queued => Err(Error::WouldBlock),
+        _ => Err(Error::BrokenPipe),
+    }
+}
+
+fn may_read(connection: &mut Connection) -> Result<(), Error> {
+    if !connection.receive.buffer.is_empty() {
+        return Ok(());
+    }
+    if let Some(error) = connection.error.take() {
+        return Err(error);
+    }
+    match connection.state {
+        _ if connection.receive.finished || connection.receive.is_shut => Ok(()),
+        State::Closed | State::TimeWait => Ok(()),
+        _ => Err(Error::WouldBlock),
+    }
+}
