@@ -13,6 +13,7 @@ pub mod file;
 pub mod fork;
 pub mod futex;
 pub mod icmp;
+pub mod idle;
 pub mod interface;
 pub mod lock;
 pub mod mapped;
