@@ -54,9 +54,9 @@ pub struct Ends {
     /// What the interfaces of both ends carry in one frame.
     pub mtus: Mtus,
     /// Facts about the peer's host.
-    pub peer_host: Host,
+    pub(crate) peer_host: Host,
     /// The peer's version.
-    pub peer_version: String,
+    pub(crate) peer_version: String,
     // Last: dropped after `control`, whose end ends the peer.
     _peer: Option<Peer>,
 }
@@ -87,7 +87,7 @@ impl Ends {
     }
 
     /// Whether both ends are in one network namespace.
-    pub fn is_one_namespace(&self) -> bool {
+    pub(crate) fn is_one_namespace(&self) -> bool {
         self.client == self.server
     }
 }

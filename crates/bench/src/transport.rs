@@ -38,12 +38,12 @@ impl Transport {
     }
 
     /// Whether messages keep their borders.
-    pub fn is_datagram(self) -> bool {
+    pub(crate) fn is_datagram(self) -> bool {
         matches!(self, Self::Udp | Self::Multicast)
     }
 
     /// The largest message, bytes.
-    pub fn size_max(self) -> u32 {
+    pub(crate) fn size_max(self) -> u32 {
         // 65,535 minus 20 bytes of IPv4 and 8 of UDP; a stream takes more, but what is measured is one message.
         if self.is_datagram() { 65_507 } else { 65_536 }
     }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Shortest time between two readings of one table: a burst of changes is read once. A first change is read at once.
-pub const REFRESH_INTERVAL: Duration = Duration::from_millis(5);
+pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The same for a table that does not fit: its readers ask the kernel anyway, and it takes long to read.
 const OVERFLOWED_INTERVAL: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub const SOCKET_VARIABLE: &str = "SIDESTEP_CONTROL";
 
 /// Replaces `/run/sidestep`, for tests and for machines without /run.
-pub const STATE_VARIABLE: &str = "SIDESTEP_STATE_DIR";
+pub(crate) const STATE_VARIABLE: &str = "SIDESTEP_STATE_DIR";
 
 /// The inode of the calling thread's network namespace, which names it among those that exist now.
 pub fn namespace_inode() -> Result<u64, Problem> {

@@ -4,7 +4,6 @@
 use super::pcapng::{Direction, Writer};
 use super::{Counters, FrameFacts, FrameLink, Outgoing, Received, Unsent};
 use std::io::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A link and its capture. `N` gives the time of a frame that has no timestamp, ns since 1970.
 #[derive(Debug)]
@@ -16,12 +15,6 @@ pub struct Trace<L, W, N> {
     failure: Option<io::Error>,
     missed: u64,
     scratch: Vec<u8>,
-}
-
-/// The system's time, ns since 1970.
-pub fn system_time_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<L: FrameLink, W: Write, N: FnMut() -> u64> Trace<L, W, N> {

@@ -48,7 +48,7 @@ pub fn read(path: &Path) -> Result<Document, Problem> {
 }
 
 /// The document that `reader` gives; `name` stands for it in errors.
-pub fn read_from(reader: impl Read, name: &str) -> Result<Document, Problem> {
+pub(crate) fn read_from(reader: impl Read, name: &str) -> Result<Document, Problem> {
     let mut bytes = Vec::new();
     reader
         .take(FILE_LIMIT_BYTES + 1)

@@ -45,7 +45,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// It cannot be read; it has more bytes.
-pub fn read_open(source: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_open(source: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {

@@ -37,7 +37,7 @@ impl Mapping {
     }
 
     /// The same from `offset` on, bytes: for descriptors whose offset is a name, such as the rings of a socket.
-    pub fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
+    pub(crate) fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         Self::map(file.as_raw_fd(), offset, len, access, libc::MAP_SHARED)
     }
@@ -95,7 +95,7 @@ impl Mapping {
     }
 
     /// Has a forked child find zeroes here (MADV_WIPEONFORK, Linux 4.14); for private memory.
-    pub fn wipe_on_fork(&self) -> io::Result<()> {
+    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
         self.advise(libc::MADV_WIPEONFORK)
     }
 
@@ -139,7 +139,7 @@ pub fn seal_size(memfd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Forbids every later writable mapping of a memfd; those that exist stay writable (F_SEAL_FUTURE_WRITE, Linux 5.1). It
 /// comes before [`seal_size`], which forbids further seals.
-pub fn seal_writes(memfd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn seal_writes(memfd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_ADD_SEALS takes no pointer.
     check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) })
 }
@@ -159,7 +159,7 @@ pub fn is_hugetlbfs(file: BorrowedFd<'_>) -> bool {
 
 /// Whether the file's system writes an allocated block where it is: a store to a page whose block exists needs no new one.
 /// Those that copy on write (btrfs, overlayfs upon who knows what, network file systems) can run out of space at any store.
-pub fn writes_in_place(file: BorrowedFd<'_>) -> bool {
+pub(crate) fn writes_in_place(file: BorrowedFd<'_>) -> bool {
     is_on(file, &[libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::TMPFS_MAGIC])
 }
 

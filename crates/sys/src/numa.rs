@@ -9,7 +9,7 @@ const NODES_MAX: usize = 1024;
 const BITS: usize = u64::BITS as usize;
 
 /// The nodes that have memory, in order; none where the kernel knows of no nodes.
-pub fn with_memory(roots: &Roots) -> Vec<u32> {
+pub(crate) fn with_memory(roots: &Roots) -> Vec<u32> {
     let list = roots.sys("devices/system/node/has_memory");
     let range = |part: &str| {
         let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));

@@ -81,7 +81,7 @@ pub struct Audit {
     /// The hot CPUs as a list; empty where nobody has named them.
     pub hot: String,
     /// Whether the host is a virtual machine.
-    pub is_guest: bool,
+    pub(crate) is_guest: bool,
     /// By what a change is worth, then by verdict, then as the table has them.
     pub findings: Vec<Finding>,
 }
@@ -120,7 +120,7 @@ impl Finding {
     }
 
     /// The values that decided the verdict.
-    pub fn deciding(&self) -> impl Iterator<Item = &Reading> {
+    pub(crate) fn deciding(&self) -> impl Iterator<Item = &Reading> {
         self.values.iter().filter(|judged| judged.verdict == self.verdict).map(|judged| &judged.reading)
     }
 }

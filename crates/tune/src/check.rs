@@ -165,7 +165,7 @@ pub enum Set {
 
 impl Set {
     /// Whether a change waits for the next boot.
-    pub fn needs_reboot(self) -> bool {
+    pub(crate) fn needs_reboot(self) -> bool {
         matches!(self, Self::Boot(_) | Self::Firmware)
     }
 
@@ -247,7 +247,7 @@ impl Reading {
 
 impl Form {
     /// One spelling for what the kernel may spell in several.
-    pub fn normalise(self, raw: &str) -> String {
+    pub(crate) fn normalise(self, raw: &str) -> String {
         let text = raw.trim();
         let normal = match self {
             Self::Text => None,
@@ -261,7 +261,7 @@ impl Form {
     }
 
     /// The spelling that the kernel takes.
-    pub fn spell(self, value: &str) -> String {
+    pub(crate) fn spell(self, value: &str) -> String {
         match self {
             Self::Mask => CpuSet::list(value).map_or_else(|| value.to_owned(), |set| set.to_mask()),
             _ => value.to_owned(),

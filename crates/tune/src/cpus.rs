@@ -44,7 +44,7 @@ impl CpuSet {
     }
 
     /// The mask, in the groups that the kernel asks for.
-    pub fn to_mask(&self) -> String {
+    pub(crate) fn to_mask(&self) -> String {
         let words = self.0.last().map_or(1, |last| last / 32 + 1);
         let word = |index: u32| self.within(index * 32).fold(0_u32, |word, cpu| word | 1 << (cpu - index * 32));
         let words: Vec<String> = (0..words).rev().map(|index| format!("{:08x}", word(index))).collect();

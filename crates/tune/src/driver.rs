@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// One family of drivers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Driver {
+pub(crate) struct Driver {
     /// The kernel's names.
     pub drivers: Vec<String>,
     /// The devices.
@@ -28,12 +28,12 @@ static DRIVERS: LazyLock<BTreeMap<String, Driver>> = LazyLock::new(|| {
 });
 
 /// All of them, by family.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static Driver)> {
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Driver)> {
     DRIVERS.iter().map(|(family, driver)| (family.as_str(), driver))
 }
 
 /// What is known of the driver with the kernel's name.
-pub fn named(driver: &str) -> Option<&'static Driver> {
+pub(crate) fn named(driver: &str) -> Option<&'static Driver> {
     DRIVERS.values().find(|known| known.drivers.iter().any(|name| name == driver))
 }
 

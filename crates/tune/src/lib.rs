@@ -10,7 +10,7 @@ pub mod apply;
 pub mod audit;
 pub mod check;
 pub mod cpus;
-pub mod driver;
+mod driver;
 pub mod host;
 pub mod interrupts;
 pub mod isolate;

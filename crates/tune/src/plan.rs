@@ -36,7 +36,7 @@ pub struct ByHand {
     /// The command or the steps.
     pub how: &'static str,
     /// Whether it waits for the next boot.
-    pub needs_reboot: bool,
+    pub(crate) needs_reboot: bool,
 }
 
 /// What to take of what was found.

@@ -33,7 +33,7 @@ pub fn names() -> [&'static str; 4] {
 /// How bad it is not to get a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Severity {
+pub(crate) enum Severity {
     /// Most packets pay, or the host stalls.
     Fail,
     /// Less, or it depends.
@@ -48,7 +48,7 @@ pub struct Wish {
     /// What is wished; nothing for a report.
     pub want: Option<Want>,
     /// How bad the opposite is.
-    pub severity: Severity,
+    pub(crate) severity: Severity,
     /// The value to set, where the wish does not say it.
     pub set: Option<String>,
 }

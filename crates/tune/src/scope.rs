@@ -49,7 +49,7 @@ pub struct Scope<'a> {
     /// The interfaces.
     pub interfaces: Vec<Interface>,
     /// Whether it is a virtual machine that admits it.
-    pub is_guest: bool,
+    pub(crate) is_guest: bool,
     pub(crate) nodes: Vec<String>,
     pub(crate) command_line: Vec<(String, String)>,
     pub(crate) tasks: Vec<Task>,

@@ -57,14 +57,14 @@ impl Want {
     }
 
     /// Whether it speaks of the hot CPUs, so that it says nothing where nobody has named them.
-    pub fn needs_hot(&self) -> bool {
+    pub(crate) fn needs_hot(&self) -> bool {
         let about_hot =
             |one: &Alternative| matches!(one, Alternative::Covers | Alternative::Avoids | Alternative::Within);
         self.alternatives.iter().all(about_hot)
     }
 
     /// Whether the value fulfils it. A value that is no number fulfils no bound, one that is no list no set.
-    pub fn is_met(&self, value: &str, cpus: &Cpus) -> bool {
+    pub(crate) fn is_met(&self, value: &str, cpus: &Cpus) -> bool {
         self.alternatives.iter().any(|one| one.is_met(value, cpus))
     }
 

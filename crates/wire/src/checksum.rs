@@ -106,13 +106,6 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum >> 16) + sum) as u16
 }
 
-/// The same for an aligned field of 32 bits.
-#[inline]
-pub fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
-    let high = update(checksum, (old >> 16) as u16, (new >> 16) as u16);
-    update(high, old as u16, new as u16)
-}
-
 /// What UDP sends for a computed checksum: zero means "none", so zero goes out as 0xffff, which sums the same (RFC 768).
 #[inline]
 pub fn udp_form(checksum: u16) -> u16 {
@@ -165,18 +158,13 @@ mod tests {
 
         #[test]
         fn the_difference_gives_what_the_whole_gives(
-            mut bytes in prop::collection::vec(any::<u8>(), 8..64), field in 0_usize..4, new in any::<u32>(),
+            mut bytes in prop::collection::vec(any::<u8>(), 8..64), field in 0_usize..4, new in any::<u16>(),
         ) {
             bytes[7] |= 1;
             let before = Sum::ZERO.with(&bytes).checksum();
             let old = u16::from_be_bytes([bytes[2 * field], bytes[2 * field + 1]]);
-            bytes[2 * field..2 * field + 2].copy_from_slice(&(new as u16 | 1).to_be_bytes());
-            prop_assert_eq!(update(before, old, new as u16 | 1), Sum::ZERO.with(&bytes).checksum());
-
-            let before = Sum::ZERO.with(&bytes).checksum();
-            let old = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            bytes[..4].copy_from_slice(&(new | 1).to_be_bytes());
-            prop_assert_eq!(update_u32(before, old, new | 1), Sum::ZERO.with(&bytes).checksum());
+            bytes[2 * field..2 * field + 2].copy_from_slice(&(new | 1).to_be_bytes());
+            prop_assert_eq!(update(before, old, new | 1), Sum::ZERO.with(&bytes).checksum());
         }
     }
 }

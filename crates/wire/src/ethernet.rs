@@ -24,11 +24,11 @@ impl EtherType {
     /// ARP.
     pub const ARP: Self = Self(0x0806);
     /// A tag of IEEE 802.1Q.
-    pub const CUSTOMER_TAG: Self = Self(0x8100);
+    pub(crate) const CUSTOMER_TAG: Self = Self(0x8100);
     /// IPv6.
     pub const IPV6: Self = Self(0x86dd);
     /// A tag of IEEE 802.1ad.
-    pub const SERVICE_TAG: Self = Self(0x88a8);
+    pub(crate) const SERVICE_TAG: Self = Self(0x88a8);
 }
 
 /// A frame that has been looked at.

@@ -12,7 +12,7 @@ use core::net::Ipv6Addr;
 pub const HEADER_BYTES: usize = 40;
 
 /// Extension headers that are walked: RFC 8200 section 4.1 knows seven places, and mobility makes eight.
-pub const EXTENSIONS_MAX: usize = 8;
+pub(crate) const EXTENSIONS_MAX: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;

@@ -25,13 +25,13 @@ impl MacAddress {
     }
 
     /// Where frames to an IPv4 group go: 01:00:5e and the low 23 bits (RFC 1112 section 6.4).
-    pub fn of_group_v4(group: Ipv4Addr) -> Self {
+    pub(crate) fn of_group_v4(group: Ipv4Addr) -> Self {
         let [_, b, c, d] = group.octets();
         Self([0x01, 0x00, 0x5e, b & 0x7f, c, d])
     }
 
     /// Where frames to an IPv6 group go: 33:33 and the low 32 bits (RFC 2464 section 7).
-    pub fn of_group_v6(group: Ipv6Addr) -> Self {
+    pub(crate) fn of_group_v6(group: Ipv6Addr) -> Self {
         let [.., a, b, c, d] = group.octets();
         Self([0x33, 0x33, a, b, c, d])
     }

@@ -12,9 +12,9 @@
 use crate::Addresses;
 
 /// Bytes of the longest input: two IPv6 addresses and two ports.
-pub const INPUT_BYTES_MAX: usize = 36;
+pub(crate) const INPUT_BYTES_MAX: usize = 36;
 /// Bytes of the shortest key that reaches past the longest input. Of a longer one the rest is not used.
-pub const KEY_BYTES_MIN: usize = INPUT_BYTES_MAX + 4;
+pub(crate) const KEY_BYTES_MIN: usize = INPUT_BYTES_MAX + 4;
 
 const NIBBLES: usize = INPUT_BYTES_MAX * 2;
 

@@ -8,10 +8,10 @@
 use crate::{Refusal, ethernet::EtherType};
 
 /// Bytes of one tag.
-pub const TAG_BYTES: usize = 4;
+pub(crate) const TAG_BYTES: usize = 4;
 
 /// Tags that are read: the customer's, and the provider's in front of it. More is not in use anywhere that trades.
-pub const TAGS_MAX: usize = 2;
+pub(crate) const TAGS_MAX: usize = 2;
 
 /// The number of a VLAN, 0 to 4094. Zero is no VLAN: the tag then only carries the priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ impl Tag {
 
     /// Reads the 16 bits behind the type.
     #[inline]
-    pub fn from_control(kind: Kind, control: u16) -> Result<Self, Refusal> {
+    pub(crate) fn from_control(kind: Kind, control: u16) -> Result<Self, Refusal> {
         if control & 0xfff == 0xfff { Err(Refusal::VlanReserved) } else { Ok(Self { kind, control }) }
     }
 
@@ -95,11 +95,6 @@ impl Tag {
     /// 0 to 7.
     pub fn priority(self) -> u8 {
         (self.control >> 13) as u8
-    }
-
-    /// Whether it may be dropped first.
-    pub fn is_drop_eligible(self) -> bool {
-        self.control & 0x1000 != 0
     }
 
     /// The 16 bits behind the type.

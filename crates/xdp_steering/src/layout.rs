@@ -20,7 +20,7 @@ pub(crate) const PORTS: u32 = 1 << 16;
 /// `COUNTERS_MAX`: more than there are reasons, so that a new reason does not change the map.
 pub(crate) const COUNTERS_MAX: u32 = 64;
 /// The longest label of a stack, bytes; what is longer is cut.
-pub const LABEL_BYTES: usize = 48;
+pub(crate) const LABEL_BYTES: usize = 48;
 
 /// `VLAN_ANY`.
 pub(crate) const VLAN_ANY: u16 = 0xffff;

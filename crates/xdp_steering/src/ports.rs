@@ -31,7 +31,7 @@ impl Tables {
     }
 
     /// The stack that a port is reserved for.
-    pub fn port_owner(&self, port: u16) -> Option<StackId> {
+    pub(crate) fn port_owner(&self, port: u16) -> Option<StackId> {
         self.owner_number(port).and_then(StackId::from_number)
     }
 

@@ -60,7 +60,7 @@ pub struct Facts {
     /// The kernel's number of the program, as bpftool shows it.
     pub program_id: u32,
     /// The kernel's number of the link.
-    pub link_id: u32,
+    pub(crate) link_id: u32,
     /// 1 when attached, one more for every control plane that has adopted it since.
     pub generation: u64,
 }

@@ -24,7 +24,7 @@ pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Below this a timer tick of the kernel (10 ms at 100 Hz), which is as well as the program knows the time, could look like
 /// death.
-pub const DEADLINE_MIN: Duration = Duration::from_millis(50);
+pub(crate) const DEADLINE_MIN: Duration = Duration::from_millis(50);
 
 /// Above this the switch would no longer serve its purpose.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);

@@ -38,7 +38,7 @@ impl Reach {
     }
 
     /// Whether a lab of this machine is between the client and the acceptor.
-    pub fn is_in_lab(&self) -> bool {
+    pub(crate) fn is_in_lab(&self) -> bool {
         matches!(self, Self::Wire(_) | Self::Lab(..))
     }
 

@@ -11,10 +11,10 @@ mod round_trip;
 mod yardstick;
 
 pub(crate) use loop_cost::loop_cost_ns;
-pub use noise::{Meter, hiccups};
-pub use rate::{RateSlice, RateTarget};
+pub(crate) use noise::{Meter, hiccups};
+pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
-pub use round_trip::{Target, Trips, Work};
+pub(crate) use round_trip::{Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::Plane;
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const SAMPLES_MAX: usize = 1 << 20;
 
 /// The measuring end of a run.
-pub struct Bench {
+pub(crate) struct Bench {
     /// The clock.
     pub clock: Clock,
     /// CPUs of the measuring end and of the peer, for paths that pin.
@@ -48,7 +48,7 @@ pub struct Bench {
 
 /// The CPUs that pinned paths use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpus {
+pub(crate) struct Cpus {
     /// Of the measuring end.
     pub client: u32,
     /// Of the peer; on another machine the peer chooses unless told.
@@ -57,7 +57,7 @@ pub struct Cpus {
 
 impl Bench {
     /// A measuring end on the calling thread, which must be on the measuring host (see [`Ends`]).
-    pub fn new(ends: Ends, clock: Clock, cpus: Cpus, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(ends: Ends, clock: Clock, cpus: Cpus, stop: Arc<AtomicBool>) -> Self {
         let mut samples = vec![0; SAMPLES_MAX]; // Touched now, so that no page fault falls into a sample.
         samples.clear();
         Self {
@@ -74,12 +74,12 @@ impl Bench {
     }
 
     /// The two ends and what lies between them.
-    pub fn ends(&self) -> &Ends {
+    pub(crate) fn ends(&self) -> &Ends {
         &self.ends
     }
 
     /// Whether the user wants it to end.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 

@@ -13,7 +13,7 @@ const TICK_MS: f64 = 10.0;
 const HICCUP: Duration = Duration::from_micros(1);
 
 /// Counts disturbances from `start` to `stop`.
-pub struct Meter {
+pub(crate) struct Meter {
     cpus: Vec<u32>,
     counters: Vec<CpuCounters>,
     switches: u64,
@@ -21,13 +21,13 @@ pub struct Meter {
 
 impl Meter {
     /// Begins counting for the calling thread and `cpus`.
-    pub fn start(cpus: Vec<u32>) -> Self {
+    pub(crate) fn start(cpus: Vec<u32>) -> Self {
         let counters = Roots::default().cpu_counters(&cpus);
         Self { cpus, counters, switches: cpu::involuntary_switches() }
     }
 
     /// What has happened since.
-    pub fn stop(self) -> Noise {
+    pub(crate) fn stop(self) -> Noise {
         let switches = cpu::involuntary_switches() - self.switches;
         let now = Roots::default().cpu_counters(&self.cpus);
         let grown = |of: fn(&CpuCounters) -> u64| -> u64 {
@@ -49,7 +49,7 @@ pub(crate) fn add(total: &mut Noise, more: &Noise) {
 }
 
 /// Listens on every one of `cpus` at once for `duration`, with a thread pinned to each.
-pub fn hiccups(clock: &Clock, cpus: &[u32], duration: Duration) -> Result<Vec<Hiccups>, Problem> {
+pub(crate) fn hiccups(clock: &Clock, cpus: &[u32], duration: Duration) -> Result<Vec<Hiccups>, Problem> {
     let failed = || Problem::failed("cannot listen for hiccups", "a thread died");
     std::thread::scope(|scope| {
         let threads: Vec<_> = cpus.iter().map(|cpu| scope.spawn(move || listen(clock, *cpu, duration))).collect();

@@ -31,7 +31,7 @@ const OUTSTANDING_MAX: usize = 4096;
 
 /// What a slice of a rate sweep measures.
 #[derive(Clone, Copy, Debug)]
-pub struct RateTarget {
+pub(crate) struct RateTarget {
     /// The path.
     pub path: &'static Path,
     /// Message size, bytes.
@@ -46,19 +46,19 @@ pub struct RateTarget {
 
 /// What it found.
 #[derive(Debug, Default)]
-pub struct RateSlice {
+pub(crate) struct RateSlice {
     /// Latency of the samples from when they were due.
-    pub from_due: Slice,
+    pub(crate) from_due: Slice,
     /// From when they left.
-    pub from_actual: Slice,
+    pub(crate) from_actual: Slice,
     /// From when they were due until they left.
-    pub lateness: Slice,
+    pub(crate) lateness: Slice,
     /// Messages sent.
     pub sent: u64,
     /// Time that took, seconds.
     pub elapsed_s: f64,
     /// Samples that did not come back.
-    pub lost_samples: u64,
+    pub(crate) lost_samples: u64,
     /// What the peer saw.
     pub done: Done,
     /// Receive buffer of the peer, bytes.
@@ -69,7 +69,7 @@ pub struct RateSlice {
 
 impl Bench {
     /// Sends at `target.rate` for `duration`.
-    pub fn rate(&mut self, target: RateTarget, duration: Duration) -> Result<RateSlice, Problem> {
+    pub(crate) fn rate(&mut self, target: RateTarget, duration: Duration) -> Result<RateSlice, Problem> {
         if target.path.medium == Medium::Stack {
             return self.rate_past_kernel(target, duration);
         }

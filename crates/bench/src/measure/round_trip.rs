@@ -37,7 +37,7 @@ pub(crate) fn settling_time(waiting: Waiting) -> Duration {
 
 /// What is done with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Each is sent when the answer to the one before it has come.
     #[default]
     RoundTrips,
@@ -51,7 +51,7 @@ pub enum Work {
 
 /// What a slice measures.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// What is done with messages.
     pub work: Work,
     /// TCP, UDP, Unix or memory, shared or not.
@@ -64,11 +64,11 @@ pub struct Target {
 
 /// What a slice found.
 #[derive(Debug, Default)]
-pub struct Trips {
+pub(crate) struct Trips {
     /// Round trips.
     pub slice: Slice,
     /// Messages exchanged before counting began.
-    pub settling: u64,
+    pub(crate) settling: u64,
     /// Messages without an answer.
     pub lost: u64,
     /// Disturbances.
@@ -81,7 +81,7 @@ pub struct Trips {
 
 impl Bench {
     /// Measures `target` for `duration`, over a connection made for it.
-    pub fn round_trips(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
+    pub(crate) fn round_trips(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
         self.place_thread(target.path.pinned)?;
         match target.work {
             Work::RoundTrips if target.path.medium == Medium::CacheLine => return self.floor(duration),

@@ -46,7 +46,7 @@ impl Yardsticks {
 
 impl Bench {
     /// Takes a reading; meant for the pauses between slices.
-    pub fn take_yardstick(&mut self) {
+    pub(crate) fn take_yardstick(&mut self) {
         // Not being able to pin shows in what is measured; a reading less does no harm.
         if self.place_thread(true).is_ok() {
             let other_cpu = self.other_cpu();
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// Medians over the run.
-    pub fn yardstick(&self) -> Yardstick {
+    pub(crate) fn yardstick(&self) -> Yardstick {
         self.yardsticks.medians()
     }
 }

@@ -141,7 +141,7 @@ impl Control {
     }
 
     /// The same, without waiting.
-    pub fn has_word_now(&self) -> bool {
+    pub(crate) fn has_word_now(&self) -> bool {
         if self.socket.set_nonblocking(true).is_err() {
             return true;
         }

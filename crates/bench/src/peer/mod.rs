@@ -20,4 +20,5 @@ mod watch;
 
 pub use allowed::Allowed;
 pub use control::{Control, Greeting};
-pub use session::{Origin, SERVICE_TIME_MAX, run};
+pub(crate) use session::SERVICE_TIME_MAX;
+pub use session::{Origin, run};

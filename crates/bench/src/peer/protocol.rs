@@ -10,7 +10,7 @@ pub const PROTOCOL: u32 = 3;
 /// First word of the first message, so that a stranger's connection is told apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message either end accepts: the facts about a host fit many times.
-pub const MESSAGE_MAX_BYTES: u32 = 64 << 10;
+pub(crate) const MESSAGE_MAX_BYTES: u32 = 64 << 10;
 
 /// From the measuring end.
 #[derive(Clone, Debug, Serialize, Deserialize)]

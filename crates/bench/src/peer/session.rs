@@ -25,7 +25,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long the measuring end has to connect to a slice's port.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// The longest work that can be asked for before each answer.
-pub const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
+pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
 /// Why no XDP program is attached for others, and what to do about it.

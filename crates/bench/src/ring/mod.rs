@@ -17,7 +17,8 @@ mod run;
 mod threads;
 
 pub use near::Near;
-pub use process::{FAR_COMMAND, SharedRing, far_process};
+pub(crate) use process::SharedRing;
+pub use process::{FAR_COMMAND, far_process};
 pub use run::{Request, Setting, run};
 pub use threads::Threads;
 
@@ -105,7 +106,7 @@ pub struct Job {
     /// How long it is counted.
     pub duration: Duration,
     /// CPU of the far end.
-    pub far_cpu: u32,
+    pub(crate) far_cpu: u32,
 }
 
 /// Whoever takes part: a channel, and where its far end runs.

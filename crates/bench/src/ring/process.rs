@@ -20,7 +20,7 @@ const STREAM: &str = "stream";
 const ANSWER: &str = "answer";
 
 /// Our single-producer ring in a sealed memfd, between two processes.
-pub struct SharedRing {
+pub(crate) struct SharedRing {
     /// The program that is the far end.
     pub program: PathBuf,
 }

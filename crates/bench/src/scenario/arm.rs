@@ -9,7 +9,7 @@ use sidestep_report::schema::{Row, Unavailable};
 
 /// A rung of the ladder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rung {
+pub(crate) struct Rung {
     /// Number and name ("3 IRQ pinned").
     pub name: String,
     /// Whether the interface's interrupts go to the measuring CPU.
@@ -22,7 +22,7 @@ pub struct Rung {
 
 /// One thing measured.
 #[derive(Clone, Debug)]
-pub struct Arm {
+pub(crate) struct Arm {
     /// Path, transport and size.
     pub target: Target,
     /// Its rung, on a ladder.
@@ -35,7 +35,7 @@ pub struct Arm {
 
 impl Arm {
     /// An arm without samples; `measure` is `rtt` or `half_rtt`.
-    pub fn new(
+    pub(crate) fn new(
         scenario: &'static str,
         path: &'static Path,
         transport: Transport,
@@ -55,14 +55,14 @@ impl Arm {
 
     /// The same with other work for the messages.
     #[must_use]
-    pub fn doing(mut self, work: Work) -> Self {
+    pub(crate) fn doing(mut self, work: Work) -> Self {
         self.target.work = work;
         self
     }
 
     /// The same on a rung of the ladder.
     #[must_use]
-    pub fn on_rung(mut self, rung: Rung) -> Self {
+    pub(crate) fn on_rung(mut self, rung: Rung) -> Self {
         self.record.key.rung = Some(rung.name.clone());
         self.rung = Some(rung);
         self
@@ -70,14 +70,14 @@ impl Arm {
 
     /// The same with a remark.
     #[must_use]
-    pub fn noting(mut self, note: impl Into<String>) -> Self {
+    pub(crate) fn noting(mut self, note: impl Into<String>) -> Self {
         self.record.notes.push(note.into());
         self
     }
 
     /// The same, known from the start to be impossible here.
     #[must_use]
-    pub fn refused(mut self, reason: impl Into<String>) -> Self {
+    pub(crate) fn refused(mut self, reason: impl Into<String>) -> Self {
         self.record.refuse(reason);
         self
     }

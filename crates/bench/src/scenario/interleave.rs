@@ -24,7 +24,7 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(25);
 
 /// How the time is divided.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Rounds; each takes every arm twice.
     pub rounds: u32,
     /// Length of one slice.
@@ -33,7 +33,7 @@ pub struct Pace {
 
 impl Pace {
     /// Divides `per_arm`, the time each arm is measured for.
-    pub fn of(per_arm: Duration) -> Self {
+    pub(crate) fn of(per_arm: Duration) -> Self {
         let slice = SLICE.min(per_arm / (2 * ROUNDS_MIN)).max(Duration::from_millis(1));
         let rounds = (per_arm.as_secs_f64() / (2.0 * slice.as_secs_f64())).round() as u32;
         Self { rounds: rounds.max(ROUNDS_MIN), slice }
@@ -48,7 +48,7 @@ impl Pace {
 }
 
 /// Measures arms in turn.
-pub struct Interleave<'a> {
+pub(crate) struct Interleave<'a> {
     bench: &'a mut Bench,
     progress: &'a mut dyn Progress,
     irqs: Option<IrqPins>,
@@ -59,20 +59,20 @@ pub struct Interleave<'a> {
 
 impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
-    pub fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
+    pub(crate) fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
         Self { bench, progress, irqs, switches: &mut [], client_cpu }
     }
 
     /// With changes of the host that rungs name by their place in this list.
     #[must_use]
-    pub fn switching(mut self, switches: &'a mut [Switch]) -> Self {
+    pub(crate) fn switching(mut self, switches: &'a mut [Switch]) -> Self {
         self.switches = switches;
         self
     }
 
     /// Measures `arms` and gives their rows.
-    pub fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
+    pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
         let runnable = arms.iter().filter(|arm| arm.is_possible());
         let expected_ms = runnable.map(|arm| pace.expected_ms(arm)).sum();
         self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);

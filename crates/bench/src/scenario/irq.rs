@@ -15,7 +15,7 @@ use std::fmt;
 const NAME: &str = "irq-hot-queue";
 
 /// The interrupts of one interface, with the affinity they had.
-pub struct IrqPins {
+pub(crate) struct IrqPins {
     before: Vec<(u32, Place, String)>,
     /// Makes a trial of changes on the host that this was made for.
     trial_of: Box<dyn Fn(Vec<Change>) -> Trial>,
@@ -30,7 +30,7 @@ impl fmt::Debug for IrqPins {
 
 impl IrqPins {
     /// Notes the affinity of the interrupts of `interface` on the host that `look` looks at. Err says why there is nothing to pin.
-    pub fn of<H: Host>(
+    pub(crate) fn of<H: Host>(
         look: impl Fn() -> H + Clone + Send + 'static,
         store: Store,
         interface: &str,
@@ -53,7 +53,7 @@ impl IrqPins {
     }
 
     /// Sends them all to `cpu`. What the kernel manages itself cannot be moved; this fails when that is all of them.
-    pub fn pin(&mut self, cpu: u32) -> Result<(), Problem> {
+    pub(crate) fn pin(&mut self, cpu: u32) -> Result<(), Problem> {
         if self.pinned.as_ref().is_some_and(|(now, _)| *now == cpu) {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl IrqPins {
     }
 
     /// Sends them where they were. What somebody else has moved meanwhile stays, and makes this fail.
-    pub fn restore(&mut self) -> Result<(), Problem> {
+    pub(crate) fn restore(&mut self) -> Result<(), Problem> {
         self.pinned.take().map_or(Ok(()), |(_, mut trial)| trial.turn(false))
     }
 

@@ -9,17 +9,17 @@ use sidestep_sys::Problem;
 
 /// What the host and the interface have for the ladder.
 #[derive(Debug)]
-pub struct Means {
+pub(crate) struct Means {
     /// The interface's interrupts, or why they are not moved.
     pub irqs: Result<IrqPins, String>,
     /// A CPU the scheduler leaves alone, if there is one this process may use.
-    pub isolated_cpu: Option<u32>,
+    pub(crate) isolated_cpu: Option<u32>,
     /// CPU of the measuring end on the rungs before isolation.
     pub cpu: u32,
 }
 
 /// The rungs as arms over `transport`.
-pub fn ladder(transport: Transport, size: u32, means: &Means) -> Result<Vec<Arm>, Problem> {
+pub(crate) fn ladder(transport: Transport, size: u32, means: &Means) -> Result<Vec<Arm>, Problem> {
     let arm = |path: &str, name: &str| -> Result<Arm, Problem> {
         let rung = Rung { name: name.into(), cpu: Some(means.cpu), ..Rung::default() };
         Ok(Arm::new("rr", Path::named(path)?, transport, size, "rtt").on_rung(rung))
@@ -58,7 +58,7 @@ impl Arm {
 }
 
 /// The first CPU of a list like `2-3,7` that is also in `allowed`.
-pub fn first_isolated(list: &str, allowed: &[u32]) -> Option<u32> {
+pub(crate) fn first_isolated(list: &str, allowed: &[u32]) -> Option<u32> {
     list.split(',').find_map(|part| {
         let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);

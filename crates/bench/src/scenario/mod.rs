@@ -9,12 +9,13 @@ mod ratio;
 pub(crate) mod record;
 mod switch;
 
-pub use arm::{Arm, Rung};
-pub use interleave::{Interleave, Pace};
-pub use irq::IrqPins;
-pub use ladder::{Means, first_isolated, ladder};
-pub use rates::{Rates, sweep};
-pub use switch::{Change, Switch};
+pub(crate) use arm::{Arm, Rung};
+pub(crate) use interleave::{Interleave, Pace};
+pub(crate) use irq::IrqPins;
+pub(crate) use ladder::{Means, first_isolated, ladder};
+pub use rates::Rates;
+pub(crate) use rates::sweep;
+pub(crate) use switch::{Change, Switch};
 
 use crate::transport::Transport;
 use sidestep_report::schema::{PathInfo, Ratio, Row, Step, Unavailable};
@@ -23,7 +24,7 @@ use std::collections::HashSet;
 
 /// What a scenario leaves behind, whole or cut short.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// Measured.
     pub rows: Vec<Row>,
     /// Against each other.
@@ -38,7 +39,7 @@ pub struct Findings {
 
 impl Findings {
     /// Adds those of another scenario.
-    pub fn append(&mut self, mut other: Self) {
+    pub(crate) fn append(&mut self, mut other: Self) {
         self.rows.append(&mut other.rows);
         self.ratios.append(&mut other.ratios);
         self.unavailable.append(&mut other.unavailable);
@@ -47,7 +48,7 @@ impl Findings {
     }
 
     /// What the paths in the rows are.
-    pub fn paths(&self) -> Vec<PathInfo> {
+    pub(crate) fn paths(&self) -> Vec<PathInfo> {
         let mut seen = HashSet::new();
         let names = self.rows.iter().map(|row| row.path.as_str()).filter(|name| seen.insert(*name));
         names.filter_map(|name| crate::path::Path::named(name).ok()).map(crate::path::Path::info).collect()
@@ -74,7 +75,7 @@ impl Progress for Silent {
 }
 
 /// The arms of a request: every path over every transport at every size, each once.
-pub fn arms(
+pub(crate) fn arms(
     scenario: &'static str,
     paths: &[&'static crate::path::Path],
     transports: &[Transport],

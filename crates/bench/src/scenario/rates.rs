@@ -62,7 +62,7 @@ struct Tally {
 }
 
 /// Sweeps the rates; every rate is measured over all paths in turn, forward and back.
-pub fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progress) -> Findings {
+pub(crate) fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progress) -> Findings {
     let mut findings = Findings::default();
     let mut climbers = climbers(bench, rates, &mut findings.unavailable);
     let slice_ms = rates.duration.as_millis() as u64 / 2 + SLICE_OVERHEAD_MS;

@@ -10,14 +10,14 @@ pub trait Change: Send {
 }
 
 /// A change, and whether it is made now. Dropped, it is taken back.
-pub struct Switch {
+pub(crate) struct Switch {
     change: Box<dyn Change>,
     is_on: bool,
 }
 
 impl Switch {
     /// Not made yet.
-    pub fn new(change: Box<dyn Change>) -> Self {
+    pub(crate) fn new(change: Box<dyn Change>) -> Self {
         Self { change, is_on: false }
     }
 

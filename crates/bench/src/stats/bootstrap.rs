@@ -7,7 +7,7 @@ const SEED: u64 = 0x5EED_0F51_DE57_E900;
 
 /// A value and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// The value.
     pub value: f64,
     /// `[low, high]`.
@@ -15,7 +15,7 @@ pub struct Estimate {
 }
 
 /// Mean of samples that come in blocks of (sum, count); none with fewer than two blocks.
-pub fn mean_of_blocks(blocks: &[(f64, f64)]) -> Option<Estimate> {
+pub(crate) fn mean_of_blocks(blocks: &[(f64, f64)]) -> Option<Estimate> {
     resample(blocks, |blocks| {
         let (sum, count) = blocks.fold((0.0, 0.0), |(sum, count), block| (sum + block.0, count + block.1));
         sum / count
@@ -23,7 +23,7 @@ pub fn mean_of_blocks(blocks: &[(f64, f64)]) -> Option<Estimate> {
 }
 
 /// Geometric mean of ratios given by their logarithms, one for each round; none with fewer than two rounds.
-pub fn mean_of_logs(logs: &[f64]) -> Option<Estimate> {
+pub(crate) fn mean_of_logs(logs: &[f64]) -> Option<Estimate> {
     let mean = resample(logs, |logs| {
         let (sum, count) = logs.fold((0.0, 0.0), |(sum, count), log| (sum + log, count + 1.0));
         sum / count
@@ -32,7 +32,7 @@ pub fn mean_of_logs(logs: &[f64]) -> Option<Estimate> {
 }
 
 /// Median of values; none with fewer than two. A few slices that something held up do not move it.
-pub fn median(values: &[f64]) -> Option<Estimate> {
+pub(crate) fn median(values: &[f64]) -> Option<Estimate> {
     resample(values, |values| {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);

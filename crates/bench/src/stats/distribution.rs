@@ -7,49 +7,44 @@ use sidestep_report::histogram::encode;
 use sidestep_report::schema::{Block, Ci95, Distribution};
 
 /// The percentiles of a row.
-pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// Samples needed before `quantile` is said.
-pub fn needed_samples(quantile: f64) -> u64 {
+pub(crate) fn needed_samples(quantile: f64) -> u64 {
     (TAIL_SAMPLES / (1.0 - quantile)).round() as u64
 }
 
 /// Slices of one row, in time order.
 #[derive(Clone, Debug, Default)]
-pub struct Accumulator {
+pub(crate) struct Accumulator {
     slices: Vec<Slice>,
 }
 
 impl Accumulator {
     /// Adds a slice; an empty one says nothing and is left out.
-    pub fn push(&mut self, slice: Slice) {
+    pub(crate) fn push(&mut self, slice: Slice) {
         if !slice.is_empty() {
             self.slices.push(slice);
         }
     }
 
-    /// The slices, in time order.
-    pub fn slices(&self) -> &[Slice] {
-        &self.slices
-    }
-
     /// Samples in all.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.slices.iter().map(Slice::len).sum()
     }
 
     /// Whether there is no sample.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
 
     /// The slices as they stand in a row; times are divided by `divisor`.
-    pub fn blocks(&self, divisor: f64) -> Vec<Block> {
+    pub(crate) fn blocks(&self, divisor: f64) -> Vec<Block> {
         self.slices.iter().map(|slice| slice.block(divisor)).collect()
     }
 
     /// The distribution, times divided by `divisor` (2 for half round trips, else 1).
-    pub fn distribution(&self, divisor: f64) -> Distribution {
+    pub(crate) fn distribution(&self, divisor: f64) -> Distribution {
         if self.is_empty() {
             return Distribution::default();
         }

@@ -10,14 +10,14 @@ mod distribution;
 mod slice;
 mod warmup;
 
-pub use bootstrap::{Estimate, mean_of_blocks, mean_of_logs, median};
-pub use distribution::{Accumulator, QUANTILES, needed_samples};
-pub use slice::Slice;
-pub use warmup::Warmup;
+pub(crate) use bootstrap::{Estimate, mean_of_logs, median};
+pub(crate) use distribution::Accumulator;
+pub(crate) use slice::Slice;
+pub(crate) use warmup::Warmup;
 
 /// Samples that must lie beyond a percentile before it is printed: with 100 of them the percentile's rank is known to
 /// about 20 % of the tail.
-pub const TAIL_SAMPLES: f64 = 100.0;
+pub(crate) const TAIL_SAMPLES: f64 = 100.0;
 
 /// Quantile of Student's t distribution at 97.5 % with `freedom` degrees of freedom: the tables' values up to three, then the
 /// Cornish-Fisher expansion (within 1 %).

@@ -10,7 +10,7 @@ pub(super) const DIGITS: u8 = 3;
 
 /// The distribution of one slice.
 #[derive(Clone, Debug)]
-pub struct Slice {
+pub(crate) struct Slice {
     pub(super) histogram: Histogram<u32>,
     pub(super) sum: f64,
     pub(super) sum_of_squares: f64,
@@ -20,7 +20,7 @@ pub struct Slice {
 
 impl Slice {
     /// Of samples in nanoseconds.
-    pub fn of(samples_ns: impl Iterator<Item = u64>) -> Self {
+    pub(crate) fn of(samples_ns: impl Iterator<Item = u64>) -> Self {
         let mut slice = Self::default();
         for sample in samples_ns {
             slice.add(sample);
@@ -38,32 +38,32 @@ impl Slice {
     }
 
     /// Samples.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.histogram.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Median, ns.
-    pub fn p50(&self) -> f64 {
+    pub(crate) fn p50(&self) -> f64 {
         self.quantile(0.5)
     }
 
     /// Value at a quantile, ns.
-    pub fn quantile(&self, quantile: f64) -> f64 {
+    pub(crate) fn quantile(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile) as f64
     }
 
     /// Mean, ns.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.sum / self.len() as f64 }
     }
 
     /// As it stands in a row; times are divided by `divisor` (2 for half round trips).
-    pub fn block(&self, divisor: f64) -> Block {
+    pub(crate) fn block(&self, divisor: f64) -> Block {
         Block {
             n: self.len(),
             p50: self.p50() / divisor,

@@ -7,13 +7,13 @@ const BAND: f64 = 0.05;
 
 /// Watches the medians of successive windows.
 #[derive(Clone, Debug, Default)]
-pub struct Warmup {
+pub(crate) struct Warmup {
     medians: Vec<f64>,
 }
 
 impl Warmup {
     /// Takes the median of the next window; true once the path has settled.
-    pub fn settled(&mut self, median_ns: f64) -> bool {
+    pub(crate) fn settled(&mut self, median_ns: f64) -> bool {
         self.medians.push(median_ns);
         let Some(from) = self.medians.len().checked_sub(WINDOWS) else { return false };
         let recent = &self.medians[from..];

@@ -34,7 +34,7 @@ impl From<Path> for CPath {
 }
 
 /// What C calls a mode.
-pub fn mode_number(mode: Mode) -> u32 {
+pub(crate) fn mode_number(mode: Mode) -> u32 {
     match mode {
         Mode::ZeroCopy => MODE_ZERO_COPY,
         Mode::Copy => MODE_COPY,

@@ -24,7 +24,7 @@ const STACK_AT: usize = 2;
 const COUNTERS_AT: usize = 8;
 
 /// Words of the page.
-pub const PAGE_WORDS: usize = 512;
+pub(crate) const PAGE_WORDS: usize = 512;
 
 /// Counters that a page has room for.
 pub const COUNTERS_MAX: usize = PAGE_WORDS - COUNTERS_AT;

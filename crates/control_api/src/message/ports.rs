@@ -35,13 +35,6 @@ impl PortBlock {
         }
     }
 
-    /// Takes the ports of `others` away.
-    pub fn remove_all(&mut self, others: &Self) {
-        if others.first() == self.first() {
-            self.members.iter_mut().zip(others.members).for_each(|(own, other)| *own &= !other);
-        }
-    }
-
     /// Whether a port is a member.
     pub fn has(&self, port: u16) -> bool {
         self.place(port).is_some_and(|(word, bit)| self.members[word] & bit != 0)
@@ -87,10 +80,6 @@ mod tests {
             assert_eq!(block.ports().collect::<Vec<_>>(), both);
             let text = serde_json::to_string(&block).unwrap();
             assert_eq!(serde_json::from_str::<PortBlock>(&text).unwrap(), block);
-            let mut other = PortBlock::around(port);
-            other.insert(first);
-            block.remove_all(&other);
-            assert!(!block.has(first));
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) const ROUTES: Section = Section { at: after(ADDRESSES, Address::WORDS
 pub(super) const NEIGHBOURS: Section = Section { at: after(ROUTES, Route::WORDS), capacity: NEIGHBOURS_MAX };
 
 /// Words of the whole table: about half a megabyte.
-pub const TABLE_WORDS: usize = after(NEIGHBOURS, Neighbour::WORDS);
+pub(crate) const TABLE_WORDS: usize = after(NEIGHBOURS, Neighbour::WORDS);
 
 /// Changes with every number that both sides must agree on. `ENCODING` counts changes of what the bits mean.
 pub(super) const LAYOUT_HASH: u64 = {

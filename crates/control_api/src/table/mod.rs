@@ -19,7 +19,7 @@ mod tests;
 mod writer;
 
 #[cfg(not(loom))]
-pub use layout::{ADDRESSES_MAX, LINKS_MAX, NEIGHBOURS_MAX, ROUTES_MAX, TABLE_WORDS};
+pub use layout::{ADDRESSES_MAX, LINKS_MAX, NEIGHBOURS_MAX, ROUTES_MAX};
 #[cfg(not(loom))]
 pub use reader::{Reader, Snapshot, Unknown};
 #[cfg(not(loom))]
@@ -46,7 +46,7 @@ pub enum Incomplete {
 
 impl Incomplete {
     /// Whether a miss proves that there is nothing.
-    pub fn is_complete(self) -> bool {
+    pub(crate) fn is_complete(self) -> bool {
         self == Self::No
     }
 

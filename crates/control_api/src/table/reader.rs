@@ -2,7 +2,7 @@
 
 use super::layout::{
     ADDRESSES, ALIVE_AT, COUNT, GENERATION_AT, HASH_AT, INCOMPLETE, LAYOUT_HASH, LINKS, MAGIC, MAGIC_AT, NAMESPACE_AT,
-    NEIGHBOURS, PID_AT, ROUTES, SECTION_HEADER, Section, TABLE_WORDS,
+    NEIGHBOURS, ROUTES, SECTION_HEADER, Section, TABLE_WORDS,
 };
 use super::record::{Address, Link, Neighbour, Record, Route};
 use super::{Incomplete, seqlock};
@@ -75,11 +75,6 @@ impl Reader {
     /// When the writer last said that it lives: CLOCK_MONOTONIC, nanoseconds; 0 before the first time.
     pub fn alive_ns(&self) -> u64 {
         self.0.load(ALIVE_AT, Relaxed)
-    }
-
-    /// The process that writes.
-    pub fn writer_pid(&self) -> u32 {
-        self.0.load(PID_AT, Relaxed) as u32
     }
 
     /// The inode of the network namespace that the tables describe.

@@ -8,17 +8,17 @@ use sidestep_sys::Problem;
 use super::{Counters, Impairment};
 
 /// Frames under way at once. 65,536 is 100 ms of the smallest frames at 650,000 a second, more than a lab relays.
-pub const FRAMES_IN_FLIGHT_MAX: usize = 65_536;
+pub(crate) const FRAMES_IN_FLIGHT_MAX: usize = 65_536;
 
 /// Bytes under way at once: half a second of a full gigabit, and what a small machine can spare per direction.
-pub const BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
+pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 
 /// Addresses and type, which stay as they are: a real NIC would throw a frame of another address away unseen.
 const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// One direction of an impaired wire. Times are nanoseconds on the caller's clock, which does not run backwards.
 #[derive(Debug)]
-pub struct Impair {
+pub(crate) struct Impair {
     impairment: Impairment,
     random: fastrand::Rng,
     /// When each frame that waits for its turn, or is on it, has been serialised; oldest first.
@@ -31,7 +31,7 @@ pub struct Impair {
 
 impl Impair {
     /// A wire with nothing on it. Refuses an impairment that contradicts itself.
-    pub fn new(impairment: Impairment) -> Result<Self, Problem> {
+    pub(crate) fn new(impairment: Impairment) -> Result<Self, Problem> {
         impairment.check()?;
         Ok(Self {
             random: fastrand::Rng::with_seed(impairment.seed),
@@ -45,7 +45,7 @@ impl Impair {
     }
 
     /// Puts a frame on the wire.
-    pub fn offer(&mut self, now_ns: u64, frame: &[u8]) {
+    pub(crate) fn offer(&mut self, now_ns: u64, frame: &[u8]) {
         self.counters.offered += 1;
         if self.impairment.loss.draw(&mut self.random) {
             self.counters.lost += 1;
@@ -60,7 +60,7 @@ impl Impair {
     }
 
     /// The next frame that has arrived by now.
-    pub fn due(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+    pub(crate) fn due(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         if self.next_due()? > now_ns {
             return None;
         }
@@ -71,17 +71,12 @@ impl Impair {
     }
 
     /// When the next frame arrives; `None` on an empty wire.
-    pub fn next_due(&self) -> Option<u64> {
+    pub(crate) fn next_due(&self) -> Option<u64> {
         self.in_flight.peek().map(|Reverse(next)| next.due_ns)
     }
 
-    /// Frames under way.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
-    }
-
     /// What has happened so far.
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.counters
     }
 
@@ -276,10 +271,10 @@ mod tests {
     fn memory_is_bounded_in_frames_and_in_bytes() {
         let mut small = wire("delay=1min");
         transmit_without_taking(&mut small, FRAMES_IN_FLIGHT_MAX + 10, 60);
-        assert_eq!((small.in_flight(), small.counters().queue_drops), (FRAMES_IN_FLIGHT_MAX, 10));
+        assert_eq!((small.in_flight.len(), small.counters().queue_drops), (FRAMES_IN_FLIGHT_MAX, 10));
         let mut large = wire("delay=1min");
         transmit_without_taking(&mut large, 1_100, 65_536);
-        assert_eq!(large.in_flight(), BYTES_IN_FLIGHT_MAX / 65_536);
+        assert_eq!(large.in_flight.len(), BYTES_IN_FLIGHT_MAX / 65_536);
     }
 
     fn transmit_without_taking(wire: &mut Impair, frames: usize, bytes: usize) {

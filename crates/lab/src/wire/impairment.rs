@@ -41,9 +41,9 @@ pub struct Impairment {
     /// Frames in which one random bit past the Ethernet header is flipped.
     pub corrupt: Share,
     /// Bits per second of the frame (without preamble, check sequence and gap, as tc(8) counts); `None` is unlimited.
-    pub rate_bps: Option<u64>,
+    pub(crate) rate_bps: Option<u64>,
     /// Frames that may wait for their turn at `rate_bps`; those beyond are dropped.
-    pub queue_frames: u32,
+    pub(crate) queue_frames: u32,
     /// The same seed does the same to the same frames.
     pub seed: u64,
 }
@@ -193,7 +193,7 @@ mod tests {
         let text = "loss=1%,duplicate=0.1%,reorder=2%,gap=1ms,delay=5ms,jitter=1ms 500us,corrupt=0.01%,rate=100mbit,\
                     queue=50,seed=7";
         let impairment = Impairment::parse(text).unwrap();
-        assert_eq!(impairment.loss.parts_per_million(), 10_000);
+        assert_eq!(Some(impairment.loss), Share::from_parts_per_million(10_000));
         assert_eq!(impairment.jitter_ns, 1_500_000);
         assert_eq!(impairment.rate_bps, Some(100_000_000));
         assert_eq!(impairment.queue_frames, 50);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::run_wire as run;
 pub use counters::{Counters, WireCounters};
-pub use impair::{BYTES_IN_FLIGHT_MAX, FRAMES_IN_FLIGHT_MAX, Impair};
+pub(crate) use impair::Impair;
 pub use impairment::{Impairment, KEYS};
 pub use quantity::Share;
 pub(crate) use relay::{Ends, Relay};

@@ -14,13 +14,8 @@ impl Share {
     pub const NONE: Self = Self(0);
 
     /// `None` above one million.
-    pub fn from_parts_per_million(parts: u32) -> Option<Self> {
+    pub(crate) fn from_parts_per_million(parts: u32) -> Option<Self> {
         (parts <= PARTS).then_some(Self(parts))
-    }
-
-    /// Parts per million.
-    pub fn parts_per_million(self) -> u32 {
-        self.0
     }
 
     /// Draws: true for this share of the calls. A share of none draws nothing, so that switching one impairment on does
@@ -93,7 +88,7 @@ mod tests {
     fn shares_are_exact() {
         for (text, parts) in [("0%", 0), ("1%", 10_000), ("0.1%", 1_000), ("0.0001%", 1), ("100%", 1_000_000)] {
             let share = Share::parse(text).unwrap();
-            assert_eq!(share.parts_per_million(), parts);
+            assert_eq!(share.0, parts);
             assert_eq!(share.to_string(), text);
         }
         for bad in ["", "1", "%", "101%", "100.0001%", "-1%", "0.00001%", "1e2%", "99999999999999999999%", ".5%"] {

@@ -15,7 +15,7 @@ pub struct Channels {
     /// That do both.
     pub combined: u32,
     /// The most combined ones that the device can have.
-    pub combined_max: u32,
+    pub(crate) combined_max: u32,
 }
 
 impl Channels {

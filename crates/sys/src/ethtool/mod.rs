@@ -21,11 +21,11 @@ pub mod field {
     /// The source address.
     pub const SOURCE_ADDRESS: u64 = 1 << 4;
     /// The destination address.
-    pub const DESTINATION_ADDRESS: u64 = 1 << 5;
+    pub(crate) const DESTINATION_ADDRESS: u64 = 1 << 5;
     /// The first two bytes of the transport's header: the source port.
-    pub const SOURCE_PORT: u64 = 1 << 6;
+    pub(crate) const SOURCE_PORT: u64 = 1 << 6;
     /// The two bytes that follow: the destination port.
-    pub const DESTINATION_PORT: u64 = 1 << 7;
+    pub(crate) const DESTINATION_PORT: u64 = 1 << 7;
     /// Both addresses.
     pub const ADDRESSES: u64 = SOURCE_ADDRESS | DESTINATION_ADDRESS;
     /// Addresses and ports.

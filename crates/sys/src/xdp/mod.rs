@@ -38,6 +38,6 @@ pub use facts::{BusyPoll, Downgrade, Geometry, MULTI_BUFFER_BYTES_MAX, Mode, Pag
 pub use options::{Statistics, is_zero_copy, statistics, take_error};
 pub use ring::{Consumer, Entry, Probe, Producer};
 pub use rings::Rings;
-pub use umem::{FRAMES_MAX, PACKET_HEADROOM_BYTES, Umem};
+pub use umem::{PACKET_HEADROOM_BYTES, Umem};
 pub use unbound::Unbound;
 pub use xsk::{Xsk, XskOptions};

@@ -9,17 +9,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Frames dropped for other reasons than those below, too long ones among them.
-    pub rx_dropped: u64,
+    pub(crate) rx_dropped: u64,
     /// Addresses in the FILL ring that lie outside of the UMEM.
     pub rx_invalid_descriptors: u64,
     /// Descriptors in the TX ring that the kernel refused.
-    pub tx_invalid_descriptors: u64,
+    pub(crate) tx_invalid_descriptors: u64,
     /// Frames dropped because the RX ring was full.
     pub rx_ring_full: u64,
     /// Frames dropped because the FILL ring was empty.
-    pub fill_ring_empty: u64,
+    pub(crate) fill_ring_empty: u64,
     /// Times the TX ring was found empty.
-    pub tx_ring_empty: u64,
+    pub(crate) tx_ring_empty: u64,
 }
 
 /// What the kernel counts for the socket, since it was made.

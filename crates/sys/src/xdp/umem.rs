@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 pub const PACKET_HEADROOM_BYTES: u32 = 256;
 
 /// 2 GiB of frames: whoever needs more has mistaken the unit.
-pub const FRAMES_MAX: u32 = 1 << 19;
+pub(crate) const FRAMES_MAX: u32 = 1 << 19;
 
 /// Frames of one size in shared memory. Whoever maps it can write to every frame at any time: it is for one user of the
 /// frames and for the one who made it. All book-keeping is elsewhere.

@@ -52,7 +52,7 @@ impl Unbound {
     }
 
     /// The descriptor alone.
-    pub fn into_socket(self) -> OwnedFd {
+    pub(crate) fn into_socket(self) -> OwnedFd {
         self.socket
     }
 

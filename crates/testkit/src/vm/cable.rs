@@ -36,7 +36,7 @@ pub const MACHINE: [IpAddr; 2] =
 /// The Ethernet addresses of both, locally administered.
 pub const PEER_MAC: &str = "02:00:00:00:00:01";
 /// The machine's.
-pub const MACHINE_MAC: &str = "02:00:00:00:00:02";
+pub(crate) const MACHINE_MAC: &str = "02:00:00:00:00:02";
 
 /// A network device of the machine, and who is at the other end.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ mod modules;
 mod outcome;
 mod transcript;
 
-pub use cable::{Cable, MACHINE, MACHINE_MAC, PEER, PEER_MAC, Peer, plug};
+pub use cable::{Cable, MACHINE, PEER, PEER_MAC, Peer, plug};
 pub use kernel::Kernel;
 
 /// Set inside the machine, on the kernel's command line: init's environment is made of what the kernel does not know.

@@ -116,12 +116,6 @@ impl<'a> View<'a> {
         Options::parse(self.options)
     }
 
-    /// The options as they stand.
-    #[inline]
-    pub fn option_bytes(&self) -> &'a [u8] {
-        self.options
-    }
-
     /// The payload.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
