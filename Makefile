@@ -8,25 +8,36 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo install test conformance lint bench peers peers-fix fuzz models tsan clean
+.PHONY: help build library demo install install-debug test conformance lint bench peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the binary: target/release/sidestep
+build: ## Build the binary: target/release/sidestep, its debug information beside it in sidestep.debug
 	@scripts/bootstrap build
 	$(CARGO) build --release --locked
+	scripts/split-debug target/release/sidestep
+
+library: ## Build the C library for linking: target/release/libsidestep_c.so and target/c/libsidestep_c.a
+	@scripts/bootstrap build
+	$(CARGO) rustc --release --locked -p sidestep-capi --lib --crate-type cdylib --crate-type staticlib
+	scripts/split-debug target/release/libsidestep_c.so
+	@mkdir -p target/c
+	scripts/slim-archive target/release/libsidestep_c.a target/c/libsidestep_c.a
 
 demo: build ## Measure this machine in about a minute, write out/report.html and out/result.json
 	target/release/sidestep demo --out $(OUT)
 
-install: build ## Install the binary, the C library and its headers under PREFIX (/usr/local)
-	$(CARGO) build --release --locked -p sidestep-capi
+install: build library ## Install the binary, the C library and its headers under PREFIX (/usr/local)
 	install -D -t $(DESTDIR)$(PREFIX)/bin target/release/sidestep
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/sidestep include/sidestep/*.h
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib target/release/libsidestep_c.a
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib target/c/libsidestep_c.a
 	install -D -m 755 target/release/libsidestep_c.so $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so.1
 	ln -sf libsidestep_c.so.1 $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so
+
+install-debug: build library ## Install the debug information of the binary and the shared library where debuggers look for it
+	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/bin target/release/sidestep.debug
+	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_c.so.debug
 
 test: ## Run every test (as root also those that need namespaces)
 	@scripts/bootstrap test
@@ -44,8 +55,8 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/vm-kernels scripts/fix-acceptance scripts/fuzz .ci/run peers/lib peers/*/run \
-		peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
+	shellcheck -x scripts/bootstrap scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/vm-kernels \
+		.ci/run peers/lib peers/*/run peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
