@@ -3,8 +3,9 @@
 
 #![no_main]
 
+use sidestep_stack::tcp::{Config, Instant, NoRoom, Outgoing, Secret, Tcp};
 use sidestep_stack::udp::Bind;
-use sidestep_stack::{Checksums, Host, Interface, Reason, Stack, Verdict};
+use sidestep_stack::{Checksums, Host, Interface, DropReason, Stack, Verdict};
 use sidestep_wire::checksum::{Sum, udp_form};
 use sidestep_wire::vlan::VlanId;
 use sidestep_wire::{Addresses, MacAddress, ethernet, ipv4, ipv6, protocol};
@@ -24,7 +25,8 @@ fn stack() -> Stack {
     let interfaces =
         [Interface { index: 2, mac: MAC, vlan: None }, Interface { index: 3, mac: MAC, vlan: VlanId::new(70) }];
     let host = Host::new(&interfaces, &[ip("10.0.0.2"), ip("2001:db8::2")]).expect("few");
-    let mut stack = Stack::new(host);
+    let tcp = Tcp::new(Config::latency(), Secret([1, 2, 3, 4]), Instant::default());
+    let mut stack = Stack::new(host, tcp);
     let udp = stack.udp();
     for address in ["0.0.0.0:1", "10.0.0.2:2", "[::]:3", "[2001:db8::2]:4", "239.0.0.1:5", "[ff0e::1]:5"] {
         let socket = udp.bind(&Bind::new(at(address))).expect("room");
@@ -98,7 +100,13 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((frame, checksums)) = repaired(data) else { return };
     let mut stack = stack();
     let open = stack.udp().len();
-    match stack.receive(&frame, checksums) {
+    let mut answers = 0;
+    let mut output = |segment: &Outgoing<'_>| -> Result<(), NoRoom> {
+        assert!(!segment.flow.addresses.source().is_multicast());
+        answers += 1;
+        Ok(())
+    };
+    match stack.receive(Instant::default, &frame, checksums, &mut output, &mut |_, _| 0) {
         Verdict::Deliver(datagram) => {
             assert!(!datagram.sockets.is_empty() && datagram.sockets.len() <= open);
             assert!(datagram.sockets.iter().all(|socket| socket.index() < open));
@@ -108,14 +116,15 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             assert!(local.is_multicast() || local == ip("10.0.0.2") || local == ip("2001:db8::2"));
             assert!(!datagram.source().ip().is_multicast());
         }
-        Verdict::Segment(segment) => assert!(!segment.addresses.destination().is_multicast()),
+        Verdict::Segment(received) => panic!("there is no connection and no listener: {received:?}"),
         Verdict::Error(error) => {
             assert!(error.socket.index() < open);
             let _ = error.told();
         }
         Verdict::Refused(reason) => {
-            assert!(Reason::ALL.contains(&reason));
+            assert!(DropReason::ALL.contains(&reason));
             assert_eq!((stack.counters().refused(reason), stack.counters().refused_total()), (1, 1));
         }
     }
+    assert!(answers <= 1, "a reset");
 });

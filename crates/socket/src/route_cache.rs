@@ -210,3 +210,9 @@ impl RouteCache {
         self.routes.with_tables(|tables, _| look(tables))
     }
 }
+
+/// The query for a route. A link-local address is looked up on the engine's interface.
+pub(crate) fn query(destination: IpAddr, source: Option<IpAddr>, scope: Option<u32>, device: u32) -> Query {
+    let is_of_link = matches!(destination, IpAddr::V6(address) if address.is_unicast_link_local());
+    Query { destination, source, interface: scope.or(is_of_link.then_some(device)), tos: 0 }
+}

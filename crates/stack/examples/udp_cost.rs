@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p sidestep-stack --example udp_cost`
 
+use sidestep_stack::tcp::{self, Config, NoRoom, Outgoing, Secret, Tcp};
 use sidestep_stack::udp::{Bind, Flow, FlowHeader};
 use sidestep_stack::{Checksums, Host, Interface, Stack, Verdict};
 use sidestep_wire::checksum::{Sum, udp_form, update};
@@ -103,7 +104,9 @@ fn send(flow: &Flow, flows: u16) -> (f64, f64) {
 fn receive(v6: bool, sockets: u16, connected: bool, checksums: Checksums) -> (f64, f64) {
     let (peer, own) = ends(v6);
     let interface = Interface { index: 2, mac: MacAddress([2, 0, 0, 0, 0, 2]), vlan: None };
-    let mut stack = Stack::new(Host::new(&[interface], &[own]).expect("few"));
+    let tcp = Tcp::new(Config::latency(), Secret([1, 2, 3, 4]), tcp::Instant::default());
+    let mut stack = Stack::new(Host::new(&[interface], &[own]).expect("few"), tcp);
+    let mut output = |_: &Outgoing<'_>| -> Result<(), NoRoom> { Err(NoRoom) };
     for number in 0..sockets {
         let bind = Bind::new(SocketAddr::new(own, FIRST_PORT + number));
         let socket = stack.udp().bind(&bind).expect("a free place");
@@ -122,7 +125,8 @@ fn receive(v6: bool, sockets: u16, connected: bool, checksums: Checksums) -> (f6
             &mut frames[(number + FRAMES / 2) % FRAMES][udp_at..],
             FIRST_PORT + scattered(number, sockets) as u16,
         );
-        let verdict = stack.receive(black_box(&frames[number % FRAMES]), checksums);
+        let frame = black_box(&frames[number % FRAMES]);
+        let verdict = stack.receive(tcp::Instant::default, frame, checksums, &mut output, &mut |_, _| 0);
         delivered += usize::from(matches!(verdict, Verdict::Deliver(_)));
     });
     assert_eq!(delivered, ROUNDS * TURNS, "every datagram is delivered");

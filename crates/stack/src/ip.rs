@@ -1,6 +1,6 @@
 //! What comes in, from the frame to the transport's first byte.
 
-use crate::{Host, Reason};
+use crate::{DropReason, Host};
 use sidestep_wire::ethernet::{self, EtherType};
 use sidestep_wire::vlan::Tags;
 use sidestep_wire::{Addresses, ipv4, ipv6, protocol};
@@ -56,18 +56,18 @@ pub(crate) struct Packet<'f> {
 
 /// Takes a frame apart, and refuses what is not whole, not for us, or the kernel's business.
 #[inline]
-pub(crate) fn receive<'f>(host: &Host, frame: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, Reason> {
+pub(crate) fn receive<'f>(host: &Host, frame: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, DropReason> {
     let ethernet = ethernet::View::parse(frame)?;
     let tags = ethernet.tags();
-    let interface = host.interface(tags).ok_or(Reason::VlanUnknown)?;
+    let interface = host.interface(tags).ok_or(DropReason::VlanUnknown)?;
     let destination = ethernet.destination();
     if destination != interface.mac && !destination.is_multicast() {
-        return Err(Reason::OtherStation);
+        return Err(DropReason::OtherStation);
     }
     let mut packet = match ethernet.ether_type() {
         EtherType::IPV4 => receive_v4(host, ethernet.payload(), checksums)?,
         EtherType::IPV6 => receive_v6(host, ethernet.payload())?,
-        _ => return Err(Reason::NotIp),
+        _ => return Err(DropReason::NotIp),
     };
     packet.interface = interface.index;
     packet.tags = tags;
@@ -77,26 +77,26 @@ pub(crate) fn receive<'f>(host: &Host, frame: &'f [u8], checksums: Checksums) ->
 
 /// With interface, tags and the Ethernet header's length still to be filled in.
 #[inline]
-fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, Reason> {
+fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<Packet<'f>, DropReason> {
     let view = ipv4::View::parse(bytes)?;
     if checksums != Checksums::Trusted {
         view.verify()?;
     }
     if view.is_fragment() {
-        return Err(Reason::Fragment);
+        return Err(DropReason::Fragment);
     }
     let options = view.options();
     if !options.is_empty() && (view.protocol() != protocol::TCP || !can_be_ignored(options)) {
-        return Err(Reason::Ipv4Options);
+        return Err(DropReason::Ipv4Options);
     }
     let (source, destination) = (view.source(), view.destination());
     let is_group = destination.is_multicast();
     if !is_group && !host.has_v4(destination) {
         // A broadcast of our subnet looks like any other address here; steering leaves those to the kernel.
-        return Err(if destination.is_broadcast() { Reason::Broadcast } else { Reason::OtherAddress });
+        return Err(if destination.is_broadcast() { DropReason::Broadcast } else { DropReason::OtherAddress });
     }
     if is_impossible_v4(source) || host.has_v4(source) {
-        return Err(Reason::SourceImpossible);
+        return Err(DropReason::SourceImpossible);
     }
     Ok(Packet {
         interface: 0,
@@ -140,7 +140,7 @@ fn is_impossible_v4(source: Ipv4Addr) -> bool {
 
 /// With interface, tags and the Ethernet header's length still to be filled in.
 #[inline]
-fn receive_v6<'f>(host: &Host, bytes: &'f [u8]) -> Result<Packet<'f>, Reason> {
+fn receive_v6<'f>(host: &Host, bytes: &'f [u8]) -> Result<Packet<'f>, DropReason> {
     let view = ipv6::View::parse(bytes)?;
     if !view.extensions().is_empty() {
         refuse_extensions(&view)?;
@@ -148,10 +148,10 @@ fn receive_v6<'f>(host: &Host, bytes: &'f [u8]) -> Result<Packet<'f>, Reason> {
     let (source, destination) = (view.source(), view.destination());
     let is_group = destination.is_multicast();
     if !is_group && !host.has_v6(destination) {
-        return Err(Reason::OtherAddress);
+        return Err(DropReason::OtherAddress);
     }
     if is_impossible_v6(source) || host.has_v6(source) {
-        return Err(Reason::SourceImpossible);
+        return Err(DropReason::SourceImpossible);
     }
     Ok(Packet {
         interface: 0,
@@ -173,10 +173,10 @@ fn is_impossible_v6(source: Ipv6Addr) -> bool {
 }
 
 /// A fragment header alone that makes no fragment is let pass (RFC 6946); every other extension is the kernel's to judge.
-fn refuse_extensions(view: &ipv6::View<'_>) -> Result<(), Reason> {
+fn refuse_extensions(view: &ipv6::View<'_>) -> Result<(), DropReason> {
     match view.fragment() {
-        Some(fragment) if !fragment.is_atomic() => Err(Reason::Fragment),
+        Some(fragment) if !fragment.is_atomic() => Err(DropReason::Fragment),
         Some(_) if view.extensions().len() == 8 => Ok(()),
-        _ => Err(Reason::Ipv6Extensions),
+        _ => Err(DropReason::Ipv6Extensions),
     }
 }

@@ -1,4 +1,4 @@
-//! Ethernet and IP header of a way, built once and patched with each packet's length.
+//! Ethernet and IP header of a route, built once and patched with each packet's length.
 
 use crate::MTU_MIN_V6;
 use crate::route::Resolved;
@@ -14,8 +14,8 @@ const MTU_TAKEN_V4: u32 = 576;
 /// The longest header: Ethernet with two tags, IPv6.
 const HEADER_BYTES_MAX: usize = ethernet::HEADER_BYTES_MAX + ipv6::HEADER_BYTES;
 
-/// What stands in front of every packet from one address to another: only the length changes, and with it, over IPv4, the
-/// header's checksum. Packets must not be cut on the way, so they need no number of their own (RFC 6864 section 4.1).
+/// The header of every packet from one address to another: only the length changes, and with it, over IPv4, the header's
+/// checksum. Packets must not be fragmented, so they need no identification (RFC 6864 section 4.1).
 #[derive(Clone, Debug)]
 pub struct PacketHeader {
     template: [u8; HEADER_BYTES_MAX],
@@ -28,14 +28,14 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
-    /// Packets of `protocol` from one address to another along a resolved way.
-    pub fn along(way: &Resolved, addresses: Addresses, protocol: u8) -> Result<Self, BuildError> {
+    /// Returns the header of packets of `protocol` from one address to another along a resolved route.
+    pub fn along(route: &Resolved, addresses: Addresses, protocol: u8) -> Result<Self, BuildError> {
         let mut template = [0; HEADER_BYTES_MAX];
         let is_v6 = matches!(addresses, Addresses::V6 { .. });
         let ethernet = ethernet::Header {
-            destination: way.next_hop_mac,
-            source: way.source_mac,
-            tags: way.vlan.map_or(Tags::NONE, |vlan| Tags::one(Tag::customer(vlan))),
+            destination: route.next_hop_mac,
+            source: route.source_mac,
+            tags: route.vlan.map_or(Tags::NONE, |vlan| Tags::one(Tag::customer(vlan))),
             ether_type: if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 },
         };
         let ip_at = ethernet.write(&mut template)?;
@@ -45,7 +45,33 @@ impl PacketHeader {
             template[ip_at + 10..ip_at + 12].fill(0);
         }
         let ip_sum = Sum::ZERO.with(&template[ip_at..bytes]);
-        Ok(Self { template, bytes, ip_at, is_v6, ip_sum, mtu: way.mtu })
+        Ok(Self { template, bytes, ip_at, is_v6, ip_sum, mtu: route.mtu })
+    }
+
+    /// Returns the header of answers to the packet in `frame`, back to the Ethernet address that sent it. `None` if packets
+    /// between `addresses` are no answers to it, or its frame has more than one tag or no sender of its own.
+    #[cold]
+    pub fn answering(frame: &[u8], addresses: Addresses, protocol: u8, mtu: u32) -> Option<Self> {
+        let frame = ethernet::View::parse(frame).ok()?;
+        let received = match frame.ether_type() {
+            EtherType::IPV4 => ipv4::View::parse(frame.payload()).ok()?.addresses(),
+            EtherType::IPV6 => ipv6::View::parse(frame.payload()).ok()?.addresses(),
+            _ => return None,
+        };
+        if received.reversed() != addresses || frame.tags().len() > 1 || frame.source().is_multicast() {
+            return None;
+        }
+        let route = Resolved {
+            interface: 0,
+            device: 0,
+            vlan: frame.tags().outer().map(|tag| tag.id()),
+            source: addresses.source(),
+            next_hop: addresses.destination(),
+            next_hop_mac: frame.source(),
+            source_mac: frame.destination(),
+            mtu,
+        };
+        Self::along(&route, addresses, protocol).ok()
     }
 
     /// Bytes in front of the transport's header: where that is written.
@@ -54,13 +80,13 @@ impl PacketHeader {
         self.bytes
     }
 
-    /// The largest IP packet of the way, bytes.
+    /// The path's MTU, bytes.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Whether the way takes a packet with so many bytes behind the IP header. What every host takes (RFC 1122 section 3.3.3,
-    /// RFC 8200 section 5) is never too long.
+    /// Returns whether a packet with so many bytes behind the IP header fits the path's MTU. What every host takes (RFC 1122
+    /// section 3.3.3, RFC 8200 section 5) is never too long.
     #[inline]
     pub fn takes(&self, transport_bytes: usize) -> bool {
         let least = if self.is_v6 { MTU_MIN_V6 } else { MTU_TAKEN_V4 };
@@ -154,6 +180,24 @@ mod tests {
                     assert_eq!((read, protocol, bytes), (addresses, protocol::TCP, payload));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_back_to_the_frames_sender() {
+        for (from, to) in [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")] {
+            let addresses = Addresses::new(from.parse().unwrap(), to.parse().unwrap()).unwrap();
+            let sent = PacketHeader::along(&way(VlanId::new(7), from), addresses, protocol::TCP).unwrap();
+            let mut frame = [0; 100];
+            sent.write(&mut frame, 20).unwrap();
+            let answer = PacketHeader::answering(&frame, addresses.reversed(), protocol::TCP, 1280).unwrap();
+            let mut back = [0; 100];
+            answer.write(&mut back, 20).unwrap();
+            let (sent, back) = (ethernet::View::parse(&frame).unwrap(), ethernet::View::parse(&back).unwrap());
+            assert_eq!((back.source(), back.destination()), (sent.destination(), sent.source()));
+            assert_eq!((back.tags().outer(), answer.mtu()), (sent.tags().outer(), 1280));
+            assert!(PacketHeader::answering(&frame, addresses, protocol::TCP, 1280).is_none(), "not an answer");
+            assert!(PacketHeader::answering(&frame[..30], addresses.reversed(), protocol::TCP, 1280).is_none());
         }
     }
 

@@ -2,10 +2,11 @@
 
 mod support;
 
+use sidestep_stack::tcp::{Instant, NoRoom, Outgoing};
 use sidestep_stack::udp::{Bind, FlowHeader, SendError, SocketId, TableError};
-use sidestep_stack::{Checksums, Reason, Stack, Told, Verdict};
+use sidestep_stack::{Checksums, DropReason, Stack, Told, Verdict};
 use sidestep_wire::{Addresses, MacAddress, ethernet, icmp, ipv4, ipv6, protocol};
-use support::{DEVICE, TAGGED, at, frame, header, header_by, ip, routes, stack};
+use support::{DEVICE, TAGGED, at, frame, header, header_by, ip, receive, routes, stack};
 
 fn bind(stack: &mut Stack, address: &str) -> SocketId {
     stack.udp().bind(&Bind::new(at(address))).unwrap()
@@ -13,15 +14,15 @@ fn bind(stack: &mut Stack, address: &str) -> SocketId {
 
 /// The sockets that get the frame; empty if it is refused for want of one.
 fn receivers(stack: &mut Stack, frame: &[u8]) -> Vec<SocketId> {
-    match stack.receive(frame, Checksums::Verify) {
+    match receive(stack, frame, Checksums::Verify) {
         Verdict::Deliver(datagram) => datagram.sockets.to_vec(),
-        Verdict::Refused(Reason::NoSocket | Reason::NoMember) => Vec::new(),
+        Verdict::Refused(DropReason::NoSocket | DropReason::NoMember) => Vec::new(),
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(stack: &mut Stack, frame: &[u8]) -> Reason {
-    match stack.receive(frame, Checksums::Verify) {
+fn refused(stack: &mut Stack, frame: &[u8]) -> DropReason {
+    match receive(stack, frame, Checksums::Verify) {
         Verdict::Refused(reason) => reason,
         other => panic!("{other:?}"),
     }
@@ -35,7 +36,7 @@ fn send(source_port: u16, destination: &str) -> Vec<u8> {
 fn the_most_specific_socket_wins() {
     let mut stack = stack(&routes(2, 1));
     let datagram = send(9000, "10.0.0.2:7000");
-    assert_eq!(refused(&mut stack, &datagram), Reason::NoSocket);
+    assert_eq!(refused(&mut stack, &datagram), DropReason::NoSocket);
     let both = bind(&mut stack, "[::]:7000");
     assert_eq!(receivers(&mut stack, &datagram), [both], "any address of IPv6 takes IPv4");
     let any = bind(&mut stack, "0.0.0.0:7000");
@@ -47,7 +48,7 @@ fn the_most_specific_socket_wins() {
     assert_eq!(receivers(&mut stack, &datagram), [connected]);
     assert_eq!(receivers(&mut stack, &send(9001, "10.0.0.2:7000")), [exact], "connected to another port");
     assert_eq!(receivers(&mut stack, &send(9000, "[2001:db8::2]:7000")), [both]);
-    let Verdict::Deliver(read) = stack.receive(&datagram, Checksums::Verify) else { panic!("delivered before") };
+    let Verdict::Deliver(read) = receive(&mut stack, &datagram, Checksums::Verify) else { panic!("delivered before") };
     assert_eq!((read.source(), read.destination()), (at("10.0.0.1:9000"), at("10.0.0.2:7000")));
     assert_eq!((&datagram[read.payload.clone()], read.interface), (&b"price"[..], DEVICE));
 
@@ -127,7 +128,7 @@ fn every_member_of_a_group_gets_a_copy() {
     let members: Vec<SocketId> = ["0.0.0.0:7000", "239.1.1.1:7000", "0.0.0.0:7000", "239.1.1.2:7000", "0.0.0.0:7001"]
         .map(|address| stack.udp().bind(&Bind { takes_all_groups: false, ..Bind::new(at(address)) }).unwrap())
         .to_vec();
-    assert_eq!(refused(&mut stack, &feed), Reason::NoMember);
+    assert_eq!(refused(&mut stack, &feed), DropReason::NoMember);
     for member in &members {
         stack.udp().join(*member, ip("239.1.1.1"), DEVICE).unwrap();
     }
@@ -197,32 +198,32 @@ fn what_is_not_for_us_is_refused_with_its_reason() {
         frame
     };
     for (frame, reason) in [
-        (v4[..13].to_vec(), Reason::EthernetTruncated),
-        (v4[..40].to_vec(), Reason::Ipv4Truncated),
-        (changed(&v4, 5, &[9]), Reason::OtherStation),
-        (changed(&v4, 12, &[0x08, 0x06]), Reason::NotIp),
-        (changed(&tagged, 15, &[71]), Reason::VlanUnknown),
-        (changed(&v4, 14, &[0x65]), Reason::Ipv4Version),
-        (changed(&v4, 14, &[0x44]), Reason::Ipv4HeaderLength),
-        (changed(&v4, 14, &[0x46]), Reason::Ipv4Options),
-        (changed(&v4, 20, &[0x20, 0]), Reason::Fragment),
-        (changed(&v4, 20, &[0, 1]), Reason::Fragment),
-        (changed(&v4, 30, &[10, 0, 0, 3]), Reason::OtherAddress),
-        (changed(&v4, 30, &[255; 4]), Reason::Broadcast),
-        (changed(&v4, 26, &[10, 0, 0, 2]), Reason::SourceImpossible),
-        (changed(&v4, 26, &[127, 0, 0, 1]), Reason::SourceImpossible),
-        (changed(&v4, 26, &[224, 0, 0, 1]), Reason::SourceImpossible),
-        (changed(&v4, 23, &[132]), Reason::OtherProtocol),
-        (changed(&v4, 38, &[0, 7]), Reason::UdpLength),
-        (changed(&v4, 38, &[0, 99]), Reason::UdpTruncated),
-        (changed(&v4, 42, b"P"), Reason::UdpChecksum),
-        (changed(&v6, 14, &[0x40]), Reason::Ipv6Version),
-        (changed(&v6, 18, &[0, 99]), Reason::Ipv6Truncated),
-        (changed(&v6, 20, &[0]), Reason::Ipv6ExtensionTruncated),
-        (changed(&v6, 22, &[0xff]), Reason::SourceImpossible),
-        (changed(&v6, 53, &[3]), Reason::OtherAddress),
-        (changed(&v6, 60, &[0, 0]), Reason::UdpChecksumAbsent),
-        (changed(&v6, 62, b"P"), Reason::UdpChecksum),
+        (v4[..13].to_vec(), DropReason::EthernetTruncated),
+        (v4[..40].to_vec(), DropReason::Ipv4Truncated),
+        (changed(&v4, 5, &[9]), DropReason::OtherStation),
+        (changed(&v4, 12, &[0x08, 0x06]), DropReason::NotIp),
+        (changed(&tagged, 15, &[71]), DropReason::VlanUnknown),
+        (changed(&v4, 14, &[0x65]), DropReason::Ipv4Version),
+        (changed(&v4, 14, &[0x44]), DropReason::Ipv4HeaderLength),
+        (changed(&v4, 14, &[0x46]), DropReason::Ipv4Options),
+        (changed(&v4, 20, &[0x20, 0]), DropReason::Fragment),
+        (changed(&v4, 20, &[0, 1]), DropReason::Fragment),
+        (changed(&v4, 30, &[10, 0, 0, 3]), DropReason::OtherAddress),
+        (changed(&v4, 30, &[255; 4]), DropReason::Broadcast),
+        (changed(&v4, 26, &[10, 0, 0, 2]), DropReason::SourceImpossible),
+        (changed(&v4, 26, &[127, 0, 0, 1]), DropReason::SourceImpossible),
+        (changed(&v4, 26, &[224, 0, 0, 1]), DropReason::SourceImpossible),
+        (changed(&v4, 23, &[132]), DropReason::OtherProtocol),
+        (changed(&v4, 38, &[0, 7]), DropReason::UdpLength),
+        (changed(&v4, 38, &[0, 99]), DropReason::UdpTruncated),
+        (changed(&v4, 42, b"P"), DropReason::UdpChecksum),
+        (changed(&v6, 14, &[0x40]), DropReason::Ipv6Version),
+        (changed(&v6, 18, &[0, 99]), DropReason::Ipv6Truncated),
+        (changed(&v6, 20, &[0]), DropReason::Ipv6ExtensionTruncated),
+        (changed(&v6, 22, &[0xff]), DropReason::SourceImpossible),
+        (changed(&v6, 53, &[3]), DropReason::OtherAddress),
+        (changed(&v6, 60, &[0, 0]), DropReason::UdpChecksumAbsent),
+        (changed(&v6, 62, b"P"), DropReason::UdpChecksum),
     ] {
         let before = stack.counters().refused(reason);
         assert_eq!(refused(&mut stack, &frame), reason, "{frame:02x?}");
@@ -231,12 +232,14 @@ fn what_is_not_for_us_is_refused_with_its_reason() {
     }
     let mut damaged = v4.clone();
     damaged[24] ^= 1;
-    assert_eq!(refused(&mut stack, &damaged), Reason::Ipv4Checksum);
+    assert_eq!(refused(&mut stack, &damaged), DropReason::Ipv4Checksum);
     let trusted = changed(&v4, 42, b"P");
-    assert!(matches!(stack.receive(&trusted, Checksums::Trusted), Verdict::Deliver(_)));
+    assert!(matches!(receive(&mut stack, &trusted, Checksums::Trusted), Verdict::Deliver(_)));
     let mut padded = v4.clone();
     padded.extend([0; 20]);
-    let Verdict::Deliver(datagram) = stack.receive(&padded, Checksums::Verify) else { panic!("padding is no fault") };
+    let Verdict::Deliver(datagram) = receive(&mut stack, &padded, Checksums::Verify) else {
+        panic!("padding is no fault")
+    };
     assert_eq!(padded[datagram.payload], *b"price");
     assert_eq!(stack.counters().delivered, 2);
     assert_eq!(stack.counters().refused_total(), 27);
@@ -264,9 +267,9 @@ fn checksums_that_a_local_sender_left_to_a_device_pass_and_wrong_ones_do_not() {
             (&damaged, Checksums::VerifyFinished, false),
             (&damaged, Checksums::Trusted, true),
         ] {
-            let verdict = stack.receive(frame, checksums);
+            let verdict = receive(&mut stack, frame, checksums);
             assert_eq!(matches!(verdict, Verdict::Deliver(_)), is_good, "{checksums:?} {verdict:?}");
-            assert!(is_good || matches!(verdict, Verdict::Refused(Reason::UdpChecksum)), "{verdict:?}");
+            assert!(is_good || matches!(verdict, Verdict::Refused(DropReason::UdpChecksum)), "{verdict:?}");
         }
     }
 }
@@ -302,9 +305,16 @@ fn options_of_ip_are_ignored_by_tcp_alone() {
     let good: [&[u8]; 5] = [&[1; 40], &[148, 4, 0, 0], &[7, 7, 4, 0, 0, 0, 0, 1], &[94, 3, 9, 0], &[0, 131, 255, 7]];
     for options in good {
         let frame = with(&segment, options);
-        let Verdict::Segment(read) = stack.receive(&frame, Checksums::Trusted) else { panic!("{options:?}") };
-        assert_eq!((read.view.source_port(), read.view.destination_port()), (9000, 7000), "{options:?}");
-        assert_eq!(refused(&mut stack, &with(&datagram, options)), Reason::Ipv4Options, "of a datagram");
+        // It reaches TCP, which has no connection for it and resets.
+        let mut answered = None;
+        let mut output = |segment: &Outgoing<'_>| -> Result<(), NoRoom> {
+            answered = Some((segment.flow.remote_port, segment.flow.local_port));
+            Ok(())
+        };
+        let verdict = stack.receive(Instant::default, &frame, Checksums::Trusted, &mut output, &mut |_, _| 0);
+        assert!(matches!(verdict, Verdict::Refused(DropReason::NoSocket)), "{options:?}");
+        assert_eq!(answered, Some((9000, 7000)), "{options:?}");
+        assert_eq!(refused(&mut stack, &with(&datagram, options)), DropReason::Ipv4Options, "of a datagram");
     }
     // Source routes, loose and strict, also behind others; lengths that lead nowhere or outside.
     let bad: [&[u8]; 6] = [
@@ -317,8 +327,8 @@ fn options_of_ip_are_ignored_by_tcp_alone() {
     ];
     for options in bad {
         let frame = with(&segment, options);
-        let Verdict::Refused(reason) = stack.receive(&frame, Checksums::Trusted) else { panic!("{options:?}") };
-        assert_eq!(reason, Reason::Ipv4Options, "{options:?}");
+        let Verdict::Refused(reason) = receive(&mut stack, &frame, Checksums::Trusted) else { panic!("{options:?}") };
+        assert_eq!(reason, DropReason::Ipv4Options, "{options:?}");
     }
 }
 
@@ -332,10 +342,10 @@ fn an_atomic_fragment_is_whole() {
     frame[19] += 8;
     assert_eq!(receivers(&mut stack, &frame), [socket]);
     frame[57] = 1;
-    assert_eq!(refused(&mut stack, &frame), Reason::Fragment);
+    assert_eq!(refused(&mut stack, &frame), DropReason::Fragment);
     frame[57] = 0;
     frame[20] = 60;
-    assert_eq!(refused(&mut stack, &frame), Reason::Ipv6Extensions);
+    assert_eq!(refused(&mut stack, &frame), DropReason::Ipv6Extensions);
 }
 
 /// An ICMP error of host 1 about `sent`, which host 2 sent.
@@ -381,25 +391,25 @@ fn errors_find_their_socket() {
     for (own, peer) in [("10.0.0.2:7000", "10.0.0.1:9000"), ("[2001:db8::2]:7000", "[2001:db8::1]:9000")] {
         let sent = frame(&mut header(&tables, 7000, peer), &[7; 100]);
         let refusal = icmp_error(icmp::Kind::PortUnreachable, &sent);
-        assert_eq!(refused(&mut stack, &refusal), Reason::IcmpNoFlow);
+        assert_eq!(refused(&mut stack, &refusal), DropReason::IcmpNoFlow);
         let listening = bind(&mut stack, own);
-        let Verdict::Error(error) = stack.receive(&refusal, Checksums::Verify) else { panic!("{own}") };
+        let Verdict::Error(error) = receive(&mut stack, &refusal, Checksums::Verify) else { panic!("{own}") };
         assert_eq!((error.socket, error.is_connected, error.destination), (listening, false, at(peer)));
         let connected = bind(&mut stack, own);
         stack.udp().connect(connected, at(own).ip(), at(peer)).unwrap();
-        let Verdict::Error(error) = stack.receive(&refusal, Checksums::Verify) else { panic!("{own}") };
+        let Verdict::Error(error) = receive(&mut stack, &refusal, Checksums::Verify) else { panic!("{own}") };
         assert_eq!((error.socket, error.is_connected, error.reporter), (connected, true, at(peer).ip()));
         assert_eq!(error.told(), Told::ConnectionRefused);
         for (mtu, told) in [(1400, 1400), (20, if at(own).is_ipv4() { 552 } else { 1280 })] {
             let too_big = icmp_error(icmp::Kind::PacketTooBig { mtu }, &sent);
-            let Verdict::Error(error) = stack.receive(&too_big, Checksums::Verify) else { panic!("{own}") };
+            let Verdict::Error(error) = receive(&mut stack, &too_big, Checksums::Verify) else { panic!("{own}") };
             assert_eq!(error.told(), Told::MessageTooLong { mtu: told });
         }
         let mut damaged = refusal.clone();
         damaged[if at(own).is_ipv4() { 40 } else { 60 }] ^= 1;
-        assert_eq!(refused(&mut stack, &damaged), Reason::IcmpChecksum);
+        assert_eq!(refused(&mut stack, &damaged), DropReason::IcmpChecksum);
         let foreign = frame(&mut header(&routes(5, 1), 7000, peer), &[7; 100]);
-        assert_eq!(refused(&mut stack, &icmp_error(icmp::Kind::PortUnreachable, &foreign)), Reason::IcmpNoFlow);
+        assert_eq!(refused(&mut stack, &icmp_error(icmp::Kind::PortUnreachable, &foreign)), DropReason::IcmpNoFlow);
     }
     assert_eq!(stack.counters().errors, 8);
 }

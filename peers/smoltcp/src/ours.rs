@@ -1,11 +1,11 @@
-//! sidestep's stack as the engine uses it: frames in by `Stack`, segments out behind a prebuilt header. ACKs are delayed as
+//! sidestep's stack as the engine uses it: frames in, segments out behind a prebuilt header. ACKs are delayed as
 //! smoltcp's are, so that both send the same segments; the profile for low latency would not delay them.
 
 use crate::contestant::{ADDRESSES, BLOCK, BUFFER_BYTES, Contestant, FIRST_PORT, MACS, MESSAGE, PORT, ROUND_NS};
 use crate::wire::{FRAMES, Wire};
 use sidestep_stack::route::Resolved;
-use sidestep_stack::tcp::{Config, ConnectionId, Error, Incoming, Instant, NoRoom, Outgoing, Secret, Tcp};
-use sidestep_stack::{Checksums, Host, Interface, PacketHeader, Stack, Verdict};
+use sidestep_stack::tcp::{Config, ConnectionId, Error, Instant, NoRoom, Outgoing, Secret, Tcp};
+use sidestep_stack::{Checksums, Host, Interface, PacketHeader, Stack};
 use sidestep_wire::{Addresses, MacAddress, protocol};
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,7 +18,6 @@ struct Got {
 
 struct Side {
     stack: Stack,
-    tcp: Tcp,
     header: PacketHeader,
     connections: Vec<ConnectionId>,
     got: Got,
@@ -59,7 +58,7 @@ impl Side {
         };
         let tcp = Tcp::new(config, Secret([host as u64, 7, 8, 9]), Instant::default());
         let interface = Interface { index: 2, mac: MacAddress(MACS[host]), vlan: None };
-        let stack = Stack::new(Host::new(&[interface], &[address(host)]).expect("one of each"));
+        let stack = Stack::new(Host::new(&[interface], &[address(host)]).expect("one of each"), tcp);
         let way = Resolved {
             interface: 2,
             device: 2,
@@ -72,39 +71,35 @@ impl Side {
         };
         let addresses = Addresses::new(address(host), address(1 - host)).expect("one family");
         let header = PacketHeader::along(&way, addresses, protocol::TCP).expect("a legal header");
-        Self { stack, tcp, header, connections: Vec::new(), got: Got::default() }
+        Self { stack, header, connections: Vec::new(), got: Got::default() }
     }
 
     #[inline]
     fn send(&mut self, now: Instant, id: ConnectionId, bytes: &[u8], wire: &mut Wire) -> Result<usize, Error> {
-        let Self { tcp, header, .. } = self;
-        tcp.send(now, id, bytes, &mut |segment: &Outgoing<'_>| put(wire, header, segment))
+        let Self { stack, header, .. } = self;
+        stack.tcp_mut().send(now, id, bytes, &mut |segment: &Outgoing<'_>| put(wire, header, segment))
     }
 
     /// Takes what is on the wire.
     #[inline]
     fn receive(&mut self, now: Instant, from: &mut Wire, into: &mut Wire) {
-        let Self { stack, tcp, header, got, .. } = self;
+        let Self { stack, header, got, .. } = self;
         while let Some(frame) = from.front() {
-            if let Verdict::Segment(segment) = stack.receive(frame, Checksums::Verify) {
-                let incoming =
-                    Incoming { addresses: &segment.addresses, segment: segment.view, is_verified: segment.is_verified };
-                let mut sink = |segment: &Outgoing<'_>| put(into, header, segment);
-                tcp.receive(now, &incoming, &mut sink, &mut |id, bytes| {
-                    *got = Got { id: Some(id), bytes: got.bytes + bytes.len() };
-                    debug_assert!(bytes.iter().all(|byte| *byte == 7));
-                    bytes.len()
-                });
-            }
+            let mut output = |segment: &Outgoing<'_>| put(into, header, segment);
+            stack.receive(|| now, frame, Checksums::Verify, &mut output, &mut |id, bytes| {
+                *got = Got { id: Some(id), bytes: got.bytes + bytes.len() };
+                debug_assert!(bytes.iter().all(|byte| *byte == 7));
+                bytes.len()
+            });
             from.pop();
         }
     }
 
     #[inline]
     fn poll(&mut self, now: Instant, into: &mut Wire) {
-        let Self { tcp, header, .. } = self;
-        tcp.poll(now, &mut |segment: &Outgoing<'_>| put(into, header, segment));
-        while tcp.next_event().is_some() {}
+        let Self { stack, header, .. } = self;
+        stack.poll(now, &mut |segment: &Outgoing<'_>| put(into, header, segment));
+        while stack.tcp_mut().next_event().is_some() {}
     }
 }
 
@@ -122,17 +117,17 @@ impl Contestant for Ours {
         let (client, server) = (Side::new(0), Side::new(1));
         let now = Instant::from_nanos(1_000_000_000);
         let mut pair = Self { now, client, server, there: Wire::new(), back: Wire::new() };
-        let options = pair.client.tcp.config().options();
+        let options = pair.client.stack.tcp().config().options();
         let to = SocketAddr::new(address(1), PORT);
-        let listener = pair.server.tcp.listen(to, 16, options).expect("the port is free");
+        let listener = pair.server.stack.tcp_mut().listen(to, 16, options).expect("the port is free");
         for number in 0..connections {
             let from = SocketAddr::new(address(0), FIRST_PORT + number as u16);
-            let Side { tcp, header, .. } = &mut pair.client;
+            let Side { stack, header, .. } = &mut pair.client;
             let mut sink = |segment: &Outgoing<'_>| put(&mut pair.there, header, segment);
-            let id = tcp.connect(pair.now, from, to, None, options, &mut sink).expect("there is room");
+            let id = stack.tcp_mut().connect(pair.now, from, to, None, options, &mut sink).expect("there is room");
             pair.client.connections.push(id);
             (0..2).for_each(|_| pair.pass_frames());
-            pair.server.connections.push(pair.server.tcp.accept(listener).expect("the handshake is over"));
+            pair.server.connections.push(pair.server.stack.tcp_mut().accept(listener).expect("the handshake is over"));
         }
         pair
     }
@@ -155,7 +150,7 @@ impl Contestant for Ours {
     fn stream(&mut self, bytes: usize) {
         let id = self.client.connections[0];
         let (mut given, mut arrived) = (0, 0);
-        while arrived < bytes || self.client.tcp.send_room(id) != Ok(BUFFER_BYTES) {
+        while arrived < bytes || self.client.stack.tcp_mut().send_room(id) != Ok(BUFFER_BYTES) {
             self.now = self.now.after_ns(ROUND_NS);
             let Self { now, client, server, there, back } = self;
             while given < bytes {

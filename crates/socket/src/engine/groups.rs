@@ -46,9 +46,9 @@ impl Engine {
     fn path_of_last_group(&mut self, place: usize) -> Path {
         let best = self.best_path();
         let steered = self.sockets.at(place).and_then(|socket| socket.groups.last()).map(|joined| joined.steered);
-        match (steered, &self.fast) {
+        match (steered, &self.bypass) {
             (Some(Err(reason)), _) => Path::Kernel(reason),
-            (Some(Ok(entry)), Some(fast)) if fast.rules.is_asked(entry) => Path::Kernel(Reason::Opening),
+            (Some(Ok(entry)), Some(bypass)) if bypass.rules.is_asked(entry) => Path::Kernel(Reason::Opening),
             _ => best,
         }
     }
@@ -86,13 +86,13 @@ impl Engine {
         if let Ok(entry) = steered {
             self.unsteer(entry);
         }
-        let Self { sockets, fast, .. } = self;
+        let Self { sockets, bypass, .. } = self;
         let Some(socket) = sockets.at(place) else { return Ok(()) };
-        if let (Some(id), Some(fast)) = (socket.id, fast) {
+        if let (Some(id), Some(bypass)) = (socket.id, bypass) {
             // Joined with the same words.
             let _ = match source {
-                Some(source) => fast.stack.udp().leave_source(id, group, interface, source),
-                None => fast.stack.udp().leave(id, group, interface),
+                Some(source) => bypass.stack.udp().leave_source(id, group, interface, source),
+                None => bypass.stack.udp().leave(id, group, interface),
             };
         }
         socket.twin.leave(group, interface, source)
@@ -102,13 +102,13 @@ impl Engine {
     pub(super) fn steer_groups(&mut self, place: usize) {
         let groups = self.sockets.at(place).map(|socket| socket.groups.len()).unwrap_or_default();
         for number in 0..groups {
-            let Self { sockets, fast: Some(fast), .. } = self else { return };
+            let Self { sockets, bypass: Some(bypass), .. } = self else { return };
             let Some(socket) = sockets.at(place) else { return };
             let Joined { group, interface, source, steered } = socket.groups[number];
             let way = match (steered, socket.id) {
                 (Ok(_), _) => continue,
                 (_, None) => Err(socket.detour.unwrap_or(Reason::Refused)),
-                _ => fast.routes.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere),
+                _ => bypass.routes.vlan_of_interface(interface, bypass.device).ok_or(Reason::GroupElsewhere),
             };
             let steered = way.and_then(|vlan| self.steer_group(place, group, source, vlan));
             self.sockets.at(place).into_iter().for_each(|socket| socket.groups[number].steered = steered);
@@ -123,11 +123,11 @@ impl Engine {
         interface: u32,
         source: Option<IpAddr>,
     ) -> Result<Entry, Reason> {
-        let Self { sockets, fast, .. } = self;
-        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let vlan = fast.routes.vlan_of_interface(interface, fast.device).ok_or(Reason::GroupElsewhere)?;
+        let Self { sockets, bypass, .. } = self;
+        let (Some(bypass), Some(socket)) = (bypass.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        let vlan = bypass.routes.vlan_of_interface(interface, bypass.device).ok_or(Reason::GroupElsewhere)?;
         let id = socket.id.ok_or_else(|| socket.detour.unwrap_or(Reason::Refused))?;
-        join(fast, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
+        join(bypass, id, group, interface, source).map_err(|_| Reason::TooManyEntries)?;
         self.steer_group(place, group, source, vlan)
     }
 

@@ -1,6 +1,6 @@
 //! What has to be done now and then: the sign of life, news of control and of the kernel's sockets, changed tables.
 
-use super::{Engine, Fast};
+use super::{Bypass, Engine};
 use crate::control_agent::Event;
 use crate::reason::Reason;
 use crate::route_cache::believed_mtu;
@@ -22,16 +22,14 @@ impl Engine {
     /// What could not leave before, and, when the clock has just been read, TCP's timers.
     #[inline]
     pub(super) fn drive_streams(&mut self, has_time: bool) {
-        let Self { fast: Some(fast @ Fast { lost: None, .. }), counters, .. } = self else { return };
-        if fast.segments.has_work(has_time) {
-            fast.poll_tcp(counters);
-        }
+        let Self { bypass: Some(bypass @ Bypass { lost: None, .. }), counters, .. } = self else { return };
+        bypass.poll(has_time, counters);
     }
 
     /// When nothing has come: frames that were sent come back, free ones are lent.
     #[inline]
     pub(super) fn idle(&mut self) {
-        if let Some(Fast { link, lost: None, .. }) = &mut self.fast {
+        if let Some(Bypass { link, lost: None, .. }) = &mut self.bypass {
             // An interface that is down or gone is told by control's tables; here it only fails.
             if link.poll().is_err() {
                 self.counters.add(Counter::LinkFaults, 1);
@@ -46,23 +44,20 @@ impl Engine {
         self.counters.add(Counter::Polls, u64::from(self.heartbeat.stride()));
         let (now_ns, mut has_moved, mut has_events) = (self.heartbeat.now_ns(), false, false);
         let mut is_up_again = false;
-        if let Some(fast) = &mut self.fast {
-            fast.routes.judge(now_ns);
-            if let Some(host) = fast.routes.changed_host(fast.device) {
-                has_events = fast.lost.is_none();
-                is_up_again = fast.routes.has_come_up(fast.device);
-                if let Some(mtu) = fast.routes.mtu_of(fast.device) {
-                    fast.segments.follow_mtu(mtu);
+        if let Some(bypass) = &mut self.bypass {
+            bypass.routes.judge(now_ns);
+            if let Some(host) = bypass.routes.changed_host(bypass.device) {
+                has_events = bypass.lost.is_none();
+                is_up_again = bypass.routes.has_come_up(bypass.device);
+                if let Some(mtu) = bypass.routes.mtu_of(bypass.device) {
+                    bypass.set_interface_mtu(mtu);
                 }
-                if host != *fast.stack.host() {
-                    fast.stack.set_host(host);
+                if host != *bypass.stack.host() {
+                    bypass.stack.set_host(host);
                     has_moved = has_events;
                 }
             }
-            let counters = fast.link.counters();
-            self.counters.set(Counter::Kicks, counters.calls);
-            fast.count_ends(&self.counters);
-            self.counters.set(Counter::DroppedLong, counters.long_dropped);
+            bypass.publish_counters(&self.counters);
         }
         if has_moved {
             self.try_again(|reason| reason == Reason::LoopbackOrLocal);
@@ -70,12 +65,12 @@ impl Engine {
         if has_events {
             self.try_again(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
         }
-        if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
-            fast.fit_paths(&self.counters);
+        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) {
+            bypass.fit_paths(&self.counters);
             if is_up_again {
-                fast.with_tcp(&self.counters, |tcp, now, sink| tcp.hasten(now, sink));
+                bypass.with_tcp(&self.counters, |tcp, now, output| tcp.hasten(now, output));
             }
-            self.agent.iter().for_each(|agent| fast.ask_for_neighbours(agent, now_ns));
+            self.agent.iter().for_each(|agent| bypass.resolve_neighbours(agent, now_ns));
         }
         self.tidy_rules();
         self.tidy_streams();
@@ -84,7 +79,7 @@ impl Engine {
         if self.agent.as_ref().is_some_and(crate::control_agent::ControlAgent::has_events) {
             self.hear();
         }
-        if self.fast.as_ref().is_some_and(|fast| fast.lost.is_some()) {
+        if self.bypass.as_ref().is_some_and(|bypass| bypass.lost.is_some()) {
             self.retire();
         }
     }
@@ -102,7 +97,7 @@ impl Engine {
                 Event::Revoked(reason, text) => self.lose(reason, text),
                 Event::Tables(reader) => {
                     self.settle_all();
-                    let routes = self.fast.as_mut().map(|fast| &mut fast.routes);
+                    let routes = self.bypass.as_mut().map(|bypass| &mut bypass.routes);
                     let routes = routes.or(self.remains.as_mut().map(|remains| &mut remains.routes));
                     if let Some(routes) = routes {
                         routes.replace(reader);
@@ -122,14 +117,14 @@ impl Engine {
 
     /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
     fn hear_of_icmp_error(&mut self, error: &IcmpError) {
-        let Self { sockets, fast: Some(fast), counters, .. } = self else { return };
+        let Self { sockets, bypass: Some(bypass), counters, .. } = self else { return };
         match (error.protocol, error.kind) {
-            (Protocol::Tcp, _) if fast.lost.is_none() => fast.tell_of_icmp_error(error, counters),
+            (Protocol::Tcp, _) if bypass.lost.is_none() => bypass.tell_of_icmp_error(error, counters),
             (Protocol::Udp, IcmpErrorKind::TooBig { mtu }) => {
                 // Anybody can say so; it is believed of whom we have sent something to.
                 let mut sockets = sockets.iter_mut().map(|(_, socket)| socket);
                 if sockets.any(|socket| socket.local.port() == error.local.port() && socket.flows.has(&error.remote)) {
-                    fast.routes.lower_mtu(error.remote.ip(), believed_mtu(mtu, error.remote.ip()));
+                    bypass.routes.lower_mtu(error.remote.ip(), believed_mtu(mtu, error.remote.ip()));
                 }
             }
             _ => {}
@@ -138,9 +133,9 @@ impl Engine {
 
     /// The stack is no more: every socket goes on by the kernel.
     fn lose(&mut self, reason: Reason, text: String) {
-        let Some(fast) = &mut self.fast else { return };
-        fast.lost = Some(reason);
-        fast.rules.clear();
+        let Some(bypass) = &mut self.bypass else { return };
+        bypass.lost = Some(reason);
+        bypass.rules.clear();
         self.streams.lose(reason);
         self.refusal = Some((reason, text));
         for (_, socket) in self.sockets.iter_mut() {

@@ -1,5 +1,6 @@
 //! The engine: one link, one stack, the mirror, and the sockets upon them, in the hands of one thread.
 
+mod bypass;
 mod groups;
 mod housekeeping;
 mod open;
@@ -25,17 +26,12 @@ use crate::heartbeat_writer::HeartbeatWriter;
 use crate::options::EngineOptions;
 use crate::reason::{Path, Reason};
 use crate::released::Released;
-use crate::route_cache::RouteCache;
-use crate::tcp::{Lost, Segments, Streams};
-pub(crate) use queues::OurQueues;
+use crate::tcp::{Lost, Streams};
+pub(crate) use bypass::{Bypass, Deliver};
 pub(crate) use receive::FRAMES_PER_CALL;
 use reopen::Remains;
-use rules::Rules;
-use share::Rooms;
 use sidestep_control_api::counters::Counters;
-use sidestep_control_api::message::Mode;
-use sidestep_frame::{FrameFacts, FrameLink, xdp::XdpLink};
-use sidestep_stack::{Checksums, Stack};
+use sidestep_frame::{FrameFacts, FrameLink};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
 use socket::Sockets;
@@ -65,7 +61,7 @@ pub struct Engine {
     heartbeat: HeartbeatWriter,
     timestamps: bool,
     /// Past the kernel; `None` when that could not be had.
-    pub(crate) fast: Option<Fast>,
+    pub(crate) bypass: Option<Bypass>,
     /// Why not, or not any more; the text is control's.
     refusal: Option<(Reason, String)>,
     /// For opening again what was lost.
@@ -76,28 +72,6 @@ pub struct Engine {
     pub(crate) agent: Option<ControlAgent>,
 }
 
-/// What goes past the kernel.
-#[derive(Debug)]
-pub(crate) struct Fast {
-    pub(crate) link: XdpLink,
-    stack: Stack,
-    /// TCP, and how its segments leave.
-    pub(crate) segments: Segments,
-    pub(crate) routes: RouteCache,
-    /// Number of the link's interface.
-    pub(crate) device: u32,
-    pub(crate) queues: OurQueues,
-    mode: Mode,
-    checksums: Checksums,
-    /// For datagrams that are unread, or with the program.
-    rooms: Rooms,
-    /// By the stack's number of a socket: our place for it.
-    owners: Vec<u32>,
-    pub(crate) rules: Rules,
-    /// Set when control has taken the stack back: frames that are held stay readable, nothing new comes or goes.
-    pub(crate) lost: Option<Reason>,
-}
-
 impl Engine {
     /// Why the kernel does everything, and at length; `None` while traffic can go past it.
     pub fn refusal(&self) -> Option<(Reason, &str)> {
@@ -106,23 +80,23 @@ impl Engine {
 
     /// What the frame link is; `None` where there is none.
     pub fn link(&self) -> Option<&FrameFacts> {
-        self.fast.as_ref().map(|fast| fast.link.facts())
+        self.bypass.as_ref().map(|bypass| bypass.link.facts())
     }
 
     /// System calls that this thread has made to send or to be given frames, since the engine was opened.
     pub fn calls(&self) -> u64 {
-        self.fast.as_ref().map_or(0, |fast| fast.link.counters().calls)
+        self.bypass.as_ref().map_or(0, |bypass| bypass.link.counters().calls)
     }
 
     /// The AF_XDP socket, or an epoll of several, to be slept on (poll(2), epoll(7)); `None` where there is none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.fast.as_ref().map(|fast| fast.link.socket())
+        self.bypass.as_ref().map(|bypass| bypass.link.socket())
     }
 
     /// Number of the engine's interface; 0 where there is none.
     pub fn interface(&self) -> u32 {
         let lost = self.remains.as_ref().map_or(0, |remains| remains.device);
-        self.fast.as_ref().map_or(lost, |fast| fast.device)
+        self.bypass.as_ref().map_or(lost, |bypass| bypass.device)
     }
 
     /// The kernel's socket beside a socket of ours, for options and facts.
@@ -132,8 +106,8 @@ impl Engine {
 
     /// The path of what this engine could do at best.
     pub(crate) fn best_path(&self) -> Path {
-        match (&self.fast, &self.refusal) {
-            (Some(Fast { lost: None, mode, .. }), _) => Path::Accelerated { mode: *mode },
+        match (&self.bypass, &self.refusal) {
+            (Some(Bypass { lost: None, mode, .. }), _) => Path::Accelerated { mode: *mode },
             (_, Some((reason, _))) => Path::Kernel(*reason),
             _ => Path::Kernel(Reason::Revoked),
         }
@@ -141,8 +115,8 @@ impl Engine {
 
     /// The fast path as long as it is there.
     #[inline]
-    pub(crate) fn fast(&mut self) -> Option<&mut Fast> {
-        self.fast.as_mut().filter(|fast| fast.lost.is_none())
+    pub(crate) fn bypass(&mut self) -> Option<&mut Bypass> {
+        self.bypass.as_mut().filter(|bypass| bypass.lost.is_none())
     }
 
     /// The place of a socket; the process must be the one that opened the engine.
@@ -159,7 +133,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if !self.guard.is_same_process() {
             // The parent's threads, connection and stack are not this process's to end.
-            std::mem::forget((self.fast.take(), self.agent.take()));
+            std::mem::forget((self.bypass.take(), self.agent.take()));
             return;
         }
         if std::thread::panicking() {

@@ -3,7 +3,7 @@
 use super::queues::OurQueues;
 use super::rules::Rules;
 use super::share::{Room, Rooms};
-use super::{Engine, Fast};
+use super::{Bypass, Engine};
 use crate::buffers::Buffers;
 use crate::control_agent::{ControlAgent, Held, Reopened, Start, spread_of};
 use crate::heartbeat_writer::HeartbeatWriter;
@@ -11,7 +11,9 @@ use crate::options::{Checksums as Wish, EngineOptions};
 use crate::reason::Reason;
 use crate::released::Released;
 use crate::route_cache::RouteCache;
-use crate::tcp::{Segments, Streams};
+use crate::tcp::handles::Handles;
+use crate::tcp::header_cache::HeaderCache;
+use crate::tcp::{Streams, setup};
 use sidestep_control_api::client::{Client, Stack as Opened};
 use sidestep_control_api::counters::Counters;
 use sidestep_control_api::message::OpenStack;
@@ -28,7 +30,7 @@ const FRAME_BYTES: u32 = 2048;
 
 /// What opening has found.
 struct Found {
-    fast: Option<(Fast, HeartbeatWriter, Counters)>,
+    bypass: Option<(Bypass, HeartbeatWriter, Counters)>,
     agent: Option<ControlAgent>,
     refusal: Option<(Reason, String)>,
 }
@@ -39,9 +41,9 @@ impl Engine {
     /// of memory.
     pub fn open(options: &EngineOptions) -> Result<Self, Problem> {
         let guard = ForkGuard::new().map_err(|error| Problem::failed("cannot open an engine", error))?;
-        let Found { fast, agent, refusal } = find(options);
-        let (fast, heartbeat, counters) = match fast {
-            Some((fast, heartbeat, counters)) => (Some(fast), heartbeat, counters),
+        let Found { bypass, agent, refusal } = find(options);
+        let (bypass, heartbeat, counters) = match bypass {
+            Some((bypass, heartbeat, counters)) => (Some(bypass), heartbeat, counters),
             None => (None, HeartbeatWriter::without(), Counters::private()?),
         };
         Ok(Self {
@@ -53,7 +55,7 @@ impl Engine {
             counters,
             heartbeat,
             timestamps: options.timestamps,
-            fast,
+            bypass,
             refusal,
             options: Box::new(options.clone()),
             remains: None,
@@ -63,7 +65,7 @@ impl Engine {
 }
 
 fn find(options: &EngineOptions) -> Found {
-    let without = |reason: Reason, text: String| Found { fast: None, agent: None, refusal: Some((reason, text)) };
+    let without = |reason: Reason, text: String| Found { bypass: None, agent: None, refusal: Some((reason, text)) };
     if !options.accelerate {
         return without(Reason::NotWanted, Reason::NotWanted.description().into());
     }
@@ -76,14 +78,14 @@ fn find(options: &EngineOptions) -> Found {
         Err(error) => return without(Reason::of_error(&error), error.to_string()),
     };
     let opened = client.open_stack(wish(options));
-    let (mut held, mut fast, mut refusal) = (None, None, None);
+    let (mut held, mut bypass, mut refusal) = (None, None, None);
     match opened {
         Ok(stack) => {
             let (number, interface) = (stack.facts.id, stack.facts.index);
             let spread = (!stack.facts.elsewhere.is_empty()).then(|| spread_of(interface));
             match accelerate(&mut client, stack, spread.clone(), options) {
                 Ok((built, counters_page)) => {
-                    fast = Some(built);
+                    bypass = Some(built);
                     held = Some(Held { stack: number, interface, counters_page, spread });
                 }
                 Err(problem) => {
@@ -96,7 +98,7 @@ fn find(options: &EngineOptions) -> Found {
     }
     let start = Start { client, held, path, name: options.name.clone(), cpu: options.control_agent_cpu };
     match ControlAgent::start(start) {
-        Ok(agent) => Found { fast, agent: Some(agent), refusal },
+        Ok(agent) => Found { bypass, agent: Some(agent), refusal },
         Err(problem) => without(Reason::Refused, problem.brief()),
     }
 }
@@ -115,7 +117,7 @@ pub(super) fn wish(options: &EngineOptions) -> OpenStack {
     }
 }
 
-type Built = ((Fast, HeartbeatWriter, Counters), std::os::fd::OwnedFd);
+type Built = ((Bypass, HeartbeatWriter, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(
     client: &mut Client,
@@ -136,7 +138,7 @@ pub(super) fn build(
     mut routes: RouteCache,
     options: &EngineOptions,
     before: Checksums,
-) -> Result<(Fast, HeartbeatWriter, Counters), Problem> {
+) -> Result<(Bypass, HeartbeatWriter, Counters), Problem> {
     let Reopened { facts, spread, sockets, frames, heartbeat, counters } = parts;
     let link_options = XdpOptions { kick: options.kick, fill: options.fill };
     let sockets = sockets.into_iter().zip(facts.socket_facts());
@@ -146,17 +148,31 @@ pub(super) fn build(
     let heartbeat = HeartbeatWriter::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
     routes.tell_anew();
-    let stack = Stack::new(routes.changed_host(device).unwrap_or_default());
     let checksums = checksums(options.checksums, &facts.interface, before);
-    let (owners, rules) = (Vec::new(), Rules::default());
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
-    let segments = Segments::new(&options.tcp, routes.mtu_of(device), frame_bytes_max)?;
+    let packet_bytes_max = setup::packet_bytes_max(frame_bytes_max);
+    let tcp = setup::open(&options.tcp, routes.mtu_of(device), packet_bytes_max)?;
+    let stack = Stack::new(routes.changed_host(device).unwrap_or_default(), tcp);
     let room = Room::of_frames(link.facts().frames, link.fill_target());
     let long_room = Room::of_frames(link.long_frames(), 0);
-    let (lost, rooms) = (None, Rooms { short: room, long: long_room });
-    let fast = Fast { link, stack, segments, routes, device, queues, mode, checksums, rooms, owners, rules, lost };
-    Ok((fast, heartbeat, counters))
+    let bypass = Bypass {
+        link,
+        stack,
+        routes,
+        device,
+        queues,
+        mode,
+        checksums,
+        headers: HeaderCache::default(),
+        handles: Handles::default(),
+        owners: Vec::new(),
+        packet_bytes_max,
+        rooms: Rooms { short: room, long: long_room },
+        rules: Rules::default(),
+        lost: None,
+    };
+    Ok((bypass, heartbeat, counters))
 }
 
 fn checksums(wish: Wish, interface: &str, before: Checksums) -> Checksums {

@@ -85,19 +85,19 @@ impl OurQueues {
 impl Engine {
     /// The receive queues of the interface that are this engine's; none where nothing goes past the kernel.
     pub fn queues(&self) -> &[u32] {
-        self.fast.as_ref().map_or(&[], |fast| &fast.queues.ours)
+        self.bypass.as_ref().map_or(&[], |bypass| &bypass.queues.ours)
     }
 
     /// Queues that were asked for and could not be had, with the reasons.
     pub fn queues_missing(&self) -> &[Missing] {
-        self.fast.as_ref().map_or(&[], |fast| &fast.queues.missing)
+        self.bypass.as_ref().map_or(&[], |bypass| &bypass.queues.missing)
     }
 
     /// Whether all that the interface receives comes by queues of this engine: it has every one that is in use, or every one that
     /// the device's table (`ethtool -x`) and flow rules name. Else ports and groups stay with the kernel, as their packets may
     /// come by others ([`Reason::QueueElsewhere`]). It changes with the table.
     pub fn has_every_queue(&self) -> bool {
-        self.fast.as_ref().is_some_and(|fast| !fast.queues.may_miss)
+        self.bypass.as_ref().is_some_and(|bypass| !bypass.queues.may_miss)
     }
 }
 

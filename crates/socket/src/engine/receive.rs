@@ -2,25 +2,27 @@
 
 use super::share::Room;
 use super::socket::{Handle, Socket, Sockets};
-use super::{Engine, Fast};
+use super::{Bypass, Deliver, Engine};
 use crate::buffers::{Buffers, COPIES_MAX};
 use crate::datagram::{Datagram, Place};
 use crate::error::Error;
 use crate::heartbeat_writer::realtime_ns;
-use crate::tcp::{Arrived, Deliver};
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameLink, Received};
-use sidestep_stack::{Datagram as Parsed, Reason as Refusal, Verdict};
+use sidestep_stack::{Datagram as Parsed, DropReason, Verdict};
 use std::net::SocketAddr;
 
 /// Frames taken from the ring in one call: about as many microseconds, so that a flood for one socket does not keep the
 /// program from its other work.
 pub(crate) const FRAMES_PER_CALL: usize = 64;
 
-/// What became of a frame: its bytes stay with a socket, or it goes back.
-enum Outcome {
-    Keep(u32, Datagram),
-    Drop,
+/// The places where datagrams go.
+struct Inbox<'e> {
+    sockets: &'e mut Sockets,
+    buffers: &'e mut Buffers,
+    counters: &'e Counters,
+    /// The time at which the frame was taken from the ring, if it is wanted.
+    software_ns: u64,
 }
 
 impl Engine {
@@ -42,11 +44,10 @@ impl Engine {
             return Ok(Some(datagram));
         }
         for _ in 0..FRAMES_PER_CALL {
-            let Some((owner, datagram)) = self.next_frame(&mut |_, _| 0) else { break };
-            match datagram {
-                Some(datagram) if owner == place => return Ok(Some(datagram)),
-                Some(datagram) => self.queue(owner, datagram),
-                None => {}
+            match self.next_frame(&mut |_, _| 0) {
+                None => break,
+                Some(Some((owner, datagram))) if owner == place => return Ok(Some(datagram)),
+                Some(datagram) => datagram.into_iter().for_each(|(owner, datagram)| self.queue(owner, datagram)),
             }
         }
         Ok(self.receive_seldom(place))
@@ -68,8 +69,8 @@ impl Engine {
         self.drive_streams(has_time);
         let mut frames = 0;
         while frames < FRAMES_PER_CALL {
-            let Some((owner, datagram)) = self.next_frame(deliver) else { break };
-            datagram.into_iter().for_each(|datagram| self.queue(owner, datagram));
+            let Some(datagram) = self.next_frame(deliver) else { break };
+            datagram.into_iter().for_each(|(owner, datagram)| self.queue(owner, datagram));
             frames += 1;
         }
         // What has come is answered first.
@@ -94,8 +95,8 @@ impl Engine {
     #[inline]
     pub fn payload(&self, datagram: &Datagram) -> &[u8] {
         let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
-        let bytes = match (&datagram.place, &self.fast) {
-            (Place::Frame(frame), Some(fast)) => fast.link.bytes(frame),
+        let bytes = match (&datagram.place, &self.bypass) {
+            (Place::Frame(frame), Some(bypass)) => bypass.link.bytes(frame),
             (Place::Frame(_), None) => &[],
             (Place::Buffer(number), _) => self.buffers.bytes(*number),
         };
@@ -116,25 +117,22 @@ impl Engine {
         self.give_back(datagram.place);
     }
 
-    /// The next frame, if there is one, and what is in it for whom.
+    /// Receives the next frame, if there is one; returns the datagram in it, if it is one, and its socket.
     #[inline]
-    fn next_frame(&mut self, deliver: Deliver<'_>) -> Option<(usize, Option<Datagram>)> {
-        let Self { fast, sockets, buffers, counters, timestamps, .. } = self;
-        let fast = fast.as_mut().filter(|fast| fast.lost.is_none())?;
-        let frame = fast.link.receive()?;
+    fn next_frame(&mut self, deliver: Deliver<'_>) -> Option<Option<(usize, Datagram)>> {
+        let Self { bypass, sockets, buffers, counters, timestamps, .. } = self;
+        let bypass = bypass.as_mut().filter(|bypass| bypass.lost.is_none())?;
+        let frame = bypass.link.receive()?;
         counters.add(Counter::ReceivedFrames, 1);
         counters.add(Counter::ReceivedBytes, frame.len() as u64);
         let software_ns = if *timestamps { realtime_ns() } else { 0 };
-        Some(match judge(fast, sockets, buffers, counters, frame, software_ns, deliver) {
-            Outcome::Keep(owner, datagram) => (owner as usize, Some(datagram)),
-            Outcome::Drop => (0, None),
-        })
+        Some(Inbox { sockets, buffers, counters, software_ns }.receive(bypass, frame, deliver))
     }
 
     /// Keeps a datagram for its socket, unless that has its share of unread ones.
     fn queue(&mut self, owner: usize, datagram: Datagram) {
-        let refused = match (&self.fast, self.sockets.at(owner)) {
-            (Some(fast), Some(socket)) if fast.has_place(&datagram, socket.queue.len()) => {
+        let refused = match (&self.bypass, self.sockets.at(owner)) {
+            (Some(bypass), Some(socket)) if bypass.has_place(&datagram, socket.queue.len()) => {
                 socket.queue.push_back(datagram);
                 self.sockets.queued += 1;
                 return;
@@ -206,101 +204,79 @@ impl Engine {
     }
 }
 
-/// Parses a frame. Further members of a group get copies; the first one gets the frame.
-#[inline]
-fn judge(
-    fast: &mut Fast,
-    sockets: &mut Sockets,
-    buffers: &mut Buffers,
-    counters: &Counters,
-    frame: Received,
-    software_ns: u64,
-    deliver: Deliver<'_>,
-) -> Outcome {
-    let has_place = fast.can_be_asked_for(&frame);
-    let (bytes, sending) = fast.link.read_and_send(&frame);
-    let parsed = match fast.stack.receive(bytes, fast.checksums) {
-        Verdict::Deliver(parsed) => parsed,
-        Verdict::Segment(segment) => {
-            let arrived = Arrived { segment: &segment, frame: bytes };
-            fast.segments.receive(arrived, sending, &fast.routes, fast.device, counters, deliver);
-            fast.link.release(frame);
-            return Outcome::Drop;
-        }
-        verdict => {
-            if let Verdict::Refused(reason) = verdict {
-                counters.add(counter_of(reason), 1);
+impl Inbox<'_> {
+    /// Gives a frame to the stack. A datagram stays in the frame for the first of its sockets, further members of a group get
+    /// copies; any other frame goes back to the link.
+    #[inline]
+    fn receive(&mut self, bypass: &mut Bypass, frame: Received, deliver: Deliver<'_>) -> Option<(usize, Datagram)> {
+        let has_room = bypass.can_be_asked_for(&frame);
+        let (owners, bytes, verdict) = bypass.receive(&frame, self.counters, deliver);
+        match verdict {
+            Verdict::Deliver(parsed) => {
+                let mut sockets =
+                    parsed.sockets.iter().map(|id| owners.get(id.index()).map_or(usize::MAX, |owner| *owner as usize));
+                let first = sockets.next().unwrap_or(usize::MAX);
+                sockets.for_each(|other| self.copy(&parsed, bytes, other));
+                if has_room {
+                    return Some((first, self.keep(&parsed, frame, first)));
+                }
+                // The program has kept more than there is room for: TCP and sending must go on.
+                drop_unread(self.sockets.at(first), self.counters);
             }
-            fast.link.release(frame);
-            return Outcome::Drop;
+            Verdict::Segment(_) => self.counters.add(Counter::Delivered, 1),
+            Verdict::Refused(reason) => self.counters.add(counter_of(reason), 1),
+            Verdict::Error(_) => {}
         }
-    };
-    let [first, others @ ..] = parsed.sockets else {
-        fast.link.release(frame);
-        return Outcome::Drop;
-    };
-    let owner_of = |id: &sidestep_stack::udp::SocketId| fast.owners.get(id.index()).copied().unwrap_or(u32::MAX);
-    for other in others {
-        copy(&parsed, bytes, owner_of(other) as usize, sockets, buffers, counters, software_ns);
+        bypass.link.release(frame);
+        None
     }
-    let owner = owner_of(first);
-    // The program has kept more than there is room for: TCP and sending must go on.
-    if !has_place {
-        drop_unread(sockets.at(owner as usize), counters);
-        fast.link.release(frame);
-        return Outcome::Drop;
-    }
-    let hardware_ns = frame.timestamp_ns();
-    counters.add(Counter::Delivered, 1);
-    if let Some(socket) = sockets.at(owner as usize) {
-        socket.statistics.received += 1;
-    }
-    let start = parsed.payload.start;
-    Outcome::Keep(owner, token(&parsed, Place::Frame(frame), start, software_ns, hardware_ns))
-}
 
-#[inline]
-fn token(parsed: &Parsed<'_>, place: Place, start: usize, software_ns: u64, hardware_ns: Option<u64>) -> Datagram {
-    Datagram {
-        place,
-        start: start as u32,
-        len: parsed.payload.len() as u32,
-        source: parsed.source(),
-        destination: parsed.destination(),
-        interface: parsed.interface,
-        time_to_live: parsed.time_to_live,
-        type_of_service: parsed.type_of_service,
-        software_ns,
-        hardware_ns,
-    }
-}
-
-#[cold]
-fn copy(
-    parsed: &Parsed<'_>,
-    bytes: &[u8],
-    owner: usize,
-    sockets: &mut Sockets,
-    buffers: &mut Buffers,
-    counters: &Counters,
-    software_ns: u64,
-) {
-    let unread = sockets.at(owner).map_or(usize::MAX, |socket| socket.queue.len());
-    let has_place = Room::of(COPIES_MAX).has_place(buffers.held() + 1, unread);
-    let Some(number) = has_place.then(|| buffers.take()).flatten() else {
-        return drop_unread(sockets.at(owner), counters);
-    };
-    let payload = &bytes[parsed.payload.clone()];
-    buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
-    let datagram = token(parsed, Place::Buffer(number), 0, software_ns, None);
-    counters.add(Counter::Delivered, 1);
-    match sockets.at(owner) {
-        Some(socket) => {
+    /// The datagram of a socket, in its frame.
+    #[inline]
+    fn keep(&mut self, parsed: &Parsed<'_>, frame: Received, socket: usize) -> Datagram {
+        let hardware_ns = frame.timestamp_ns();
+        self.counters.add(Counter::Delivered, 1);
+        if let Some(socket) = self.sockets.at(socket) {
             socket.statistics.received += 1;
-            socket.queue.push_back(datagram);
-            sockets.queued += 1;
         }
-        None => buffers.give(number),
+        self.datagram(parsed, Place::Frame(frame), parsed.payload.start, hardware_ns)
+    }
+
+    #[cold]
+    fn copy(&mut self, parsed: &Parsed<'_>, bytes: &[u8], socket: usize) {
+        let unread = self.sockets.at(socket).map_or(usize::MAX, |socket| socket.queue.len());
+        let has_place = Room::of(COPIES_MAX).has_place(self.buffers.held() + 1, unread);
+        let Some(number) = has_place.then(|| self.buffers.take()).flatten() else {
+            return drop_unread(self.sockets.at(socket), self.counters);
+        };
+        let payload = &bytes[parsed.payload.clone()];
+        self.buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
+        let datagram = self.datagram(parsed, Place::Buffer(number), 0, None);
+        self.counters.add(Counter::Delivered, 1);
+        match self.sockets.at(socket) {
+            Some(socket) => {
+                socket.statistics.received += 1;
+                socket.queue.push_back(datagram);
+                self.sockets.queued += 1;
+            }
+            None => self.buffers.give(number),
+        }
+    }
+
+    #[inline]
+    fn datagram(&self, parsed: &Parsed<'_>, place: Place, start: usize, hardware_ns: Option<u64>) -> Datagram {
+        Datagram {
+            place,
+            start: start as u32,
+            len: parsed.payload.len() as u32,
+            source: parsed.source(),
+            destination: parsed.destination(),
+            interface: parsed.interface,
+            time_to_live: parsed.time_to_live,
+            type_of_service: parsed.type_of_service,
+            software_ns: self.software_ns,
+            hardware_ns,
+        }
     }
 }
 
@@ -311,14 +287,15 @@ fn drop_unread(socket: Option<&mut Socket>, counters: &Counters) {
     socket.into_iter().for_each(|socket| socket.statistics.dropped += 1);
 }
 
-/// Which counter a refused frame belongs to.
+/// The counter of a refused frame.
 #[cold]
-fn counter_of(reason: Refusal) -> Counter {
+fn counter_of(reason: DropReason) -> Counter {
     match reason {
-        Refusal::Ipv4Checksum | Refusal::UdpChecksum | Refusal::UdpChecksumAbsent | Refusal::TcpChecksum => {
-            Counter::DroppedChecksum
-        }
-        Refusal::NoSocket | Refusal::NoMember => Counter::DroppedNoSocket,
+        DropReason::Ipv4Checksum
+        | DropReason::UdpChecksum
+        | DropReason::UdpChecksumAbsent
+        | DropReason::TcpChecksum => Counter::DroppedChecksum,
+        DropReason::NoSocket | DropReason::NoMember => Counter::DroppedNoSocket,
         _ => Counter::DroppedMalformed,
     }
 }

@@ -3,7 +3,7 @@
 //! Connections past the kernel do not come back: their sequence numbers went with the stack, and their peers were told.
 
 use super::open::{build, wish};
-use super::{Engine, Fast};
+use super::{Bypass, Engine};
 use crate::buffers::COPIES_MAX;
 use crate::control_agent::Reopened;
 use crate::datagram::{Datagram, Place};
@@ -28,11 +28,11 @@ impl Engine {
     /// whose bytes would go with it.
     pub(super) fn retire(&mut self) {
         self.rescue_unread();
-        let is_unused = |fast: &mut Fast| {
-            let tally = fast.link.counters().tally;
-            fast.lost.is_some() && tally.lent + tally.held == 0
+        let is_unused = |bypass: &mut Bypass| {
+            let tally = bypass.link.counters().tally;
+            bypass.lost.is_some() && tally.lent + tally.held == 0
         };
-        let Some(Fast { routes, device, checksums, link, .. }) = self.fast.take_if(is_unused) else { return };
+        let Some(Bypass { routes, device, checksums, link, .. }) = self.bypass.take_if(is_unused) else { return };
         drop(link);
         self.sockets.iter_mut().for_each(|(_, socket)| socket.id = None);
         self.remains = Some(Remains { routes, device, checksums });
@@ -45,8 +45,8 @@ impl Engine {
     pub(super) fn revive(&mut self, parts: Reopened) {
         let Some(Remains { routes, device, checksums }) = self.remains.take() else { return };
         match build(parts, routes, &self.options, checksums) {
-            Ok((fast, heartbeat, counters)) => {
-                (self.fast, self.heartbeat, self.counters, self.refusal) = (Some(fast), heartbeat, counters, None);
+            Ok((bypass, heartbeat, counters)) => {
+                (self.bypass, self.heartbeat, self.counters, self.refusal) = (Some(bypass), heartbeat, counters, None);
                 self.enter_all(device);
             }
             Err(problem) => {
@@ -75,7 +75,7 @@ impl Engine {
 
     /// Unread datagrams leave the frames of the lost link, as far as there is room for them.
     fn rescue_unread(&mut self) {
-        let Self { sockets, fast: Some(fast), buffers, counters, .. } = self else { return };
+        let Self { sockets, bypass: Some(bypass), buffers, counters, .. } = self else { return };
         let mut dropped = 0;
         for (_, socket) in sockets.iter_mut() {
             for _ in 0..socket.queue.len() {
@@ -87,14 +87,14 @@ impl Engine {
                 let is_left = buffers.held() < COPIES_MAX;
                 if let Some(number) = is_left.then(|| buffers.take()).flatten() {
                     let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
-                    let payload = fast.link.bytes(&frame).get(start..end).unwrap_or_default();
+                    let payload = bypass.link.bytes(&frame).get(start..end).unwrap_or_default();
                     buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
                     let len = payload.len() as u32;
                     socket.queue.push_back(Datagram { place: Place::Buffer(number), start: 0, len, ..datagram });
                 } else {
                     (socket.statistics.dropped, dropped) = (socket.statistics.dropped + 1, dropped + 1);
                 }
-                fast.link.release(frame);
+                bypass.link.release(frame);
             }
         }
         sockets.queued -= dropped;
@@ -115,16 +115,16 @@ impl Engine {
 
     /// An interface that was removed and made again has another number, and no members of any group.
     fn move_groups(&mut self, place: usize, before: u32) {
-        let Self { sockets, fast: Some(fast), .. } = self else { return };
-        let Some(socket) = sockets.at(place).filter(|_| fast.device != before) else { return };
+        let Self { sockets, bypass: Some(bypass), .. } = self else { return };
+        let Some(socket) = sockets.at(place).filter(|_| bypass.device != before) else { return };
         for joined in socket.groups.iter_mut().filter(|joined| joined.interface == before) {
-            joined.interface = fast.device;
+            joined.interface = bypass.device;
             // Without it the kernel asks nobody for the group: what the program learns from the silence, as elsewhere.
-            let _ = socket.twin.join(joined.group, fast.device, joined.source);
+            let _ = socket.twin.join(joined.group, bypass.device, joined.source);
         }
         if socket.options.multicast_out == MulticastOut::Engine {
             // Without an address on the interface the kernel chooses the way for what it sends.
-            let _ = socket.twin.set_multicast_out(fast.device, fast.routes.first_v4(fast.device));
+            let _ = socket.twin.set_multicast_out(bypass.device, bypass.routes.first_v4(bypass.device));
         }
     }
 }

@@ -11,8 +11,8 @@ impl Engine {
     /// Learns how the device spreads by now. What control steers to whole ports and groups it takes back itself.
     pub(super) fn respread(&mut self, spread: Box<Spread>) {
         // A stack that was lost is opened again with what is read then.
-        let Some(fast) = self.fast() else { return };
-        fast.queues.learn(spread);
+        let Some(bypass) = self.bypass() else { return };
+        bypass.queues.learn(spread);
         self.streams.ports.look_anew();
         self.tcp().leave_elsewhere();
         self.withdraw_elsewhere();
@@ -22,14 +22,14 @@ impl Engine {
 
     /// Connected sockets whose datagrams come by other queues are the kernel's; nothing is waited for.
     fn withdraw_elsewhere(&mut self) {
-        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
+        let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         let mut places = Vec::new();
         for (place, socket) in sockets.iter_mut() {
             let Some(peer) = socket.peer.filter(|_| !socket.entries.is_empty()) else { continue };
-            if fast.queues.receives(Protocol::Udp, peer, socket.local) {
+            if bypass.queues.receives(Protocol::Udp, peer, socket.local) {
                 continue;
             }
-            give_back(&mut fast.rules, agent.as_ref(), socket);
+            give_back(&mut bypass.rules, agent.as_ref(), socket);
             socket.detour = Some(Reason::QueueElsewhere);
             places.push(place);
         }
@@ -41,11 +41,11 @@ impl Engine {
 
     /// What is with the kernel for its queue alone is tried again where that has become ours.
     fn return_from_elsewhere(&mut self) {
-        let Self { sockets, fast: Some(fast), .. } = self else { return };
-        let (elsewhere, is_all_ours) = (Reason::QueueElsewhere, !fast.queues.may_miss());
+        let Self { sockets, bypass: Some(bypass), .. } = self else { return };
+        let (elsewhere, is_all_ours) = (Reason::QueueElsewhere, !bypass.queues.may_miss());
         let (mut whole, mut groups) = (Vec::new(), Vec::new());
         for (place, socket) in sockets.iter_mut() {
-            let is_ours = |peer| fast.queues.receives(Protocol::Udp, peer, socket.local);
+            let is_ours = |peer| bypass.queues.receives(Protocol::Udp, peer, socket.local);
             if socket.detour == Some(elsewhere) && socket.peer.map_or(is_all_ours, is_ours) {
                 whole.push(place);
             }

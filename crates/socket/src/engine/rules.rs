@@ -145,58 +145,58 @@ pub(super) fn give_back(rules: &mut Rules, agent: Option<&ControlAgent>, socket:
 impl Engine {
     /// Asks for a rule, unless another socket of ours has it, or has asked for it. The answer is taken later.
     pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
-        let Self { sockets, fast, agent, .. } = self;
-        let (Some(fast), Some(agent), Some(socket)) = (fast.as_mut(), agent.as_ref(), sockets.at(place)) else {
+        let Self { sockets, bypass, agent, .. } = self;
+        let (Some(bypass), Some(agent), Some(socket)) = (bypass.as_mut(), agent.as_ref(), sockets.at(place)) else {
             return Err(Reason::Revoked);
         };
-        if let Some(count) = fast.rules.users.get_mut(&entry) {
+        if let Some(count) = bypass.rules.users.get_mut(&entry) {
             *count += 1;
             return Ok(());
         }
         let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
-        fast.rules.expect(entry, agent.begin_to_steer(entry, twin));
-        fast.rules.users.insert(entry, 1);
+        bypass.rules.expect(entry, agent.begin_to_steer(entry, twin));
+        bypass.rules.users.insert(entry, 1);
         Ok(())
     }
 
     /// Waits a little for what was asked for a socket.
     pub(super) fn await_control(&mut self, place: usize) {
-        let Self { sockets, fast: Some(fast), .. } = self else { return };
+        let Self { sockets, bypass: Some(bypass), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
         let entries: Vec<Entry> = socket.rules().collect();
-        let answered = fast.rules.wait_for(&entries);
+        let answered = bypass.rules.wait_for(&entries);
         self.settle(answered);
     }
 
     /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
     pub(super) fn unsteer(&mut self, entry: Entry) {
-        let Self { fast: Some(fast), agent: Some(agent), .. } = self else { return };
-        if fast.rules.needs_no_more(entry) {
-            fast.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
+        let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return };
+        if bypass.rules.needs_no_more(entry) {
+            bypass.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
         }
     }
 
     /// Gives what is sent to a socket's address back to the kernel; waits a little for its end.
     pub(super) fn withdraw(&mut self, place: usize) {
-        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
+        let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let answers = give_back(&mut fast.rules, agent.as_ref(), socket);
-        fast.rules.wait_for_end(&answers);
+        let answers = give_back(&mut bypass.rules, agent.as_ref(), socket);
+        bypass.rules.wait_for_end(&answers);
     }
 
     /// Goes on with what control was asked for.
     pub(super) fn tidy_rules(&mut self) {
-        if let Some(fast) = self.fast.as_mut().filter(|fast| !fast.rules.asked.is_empty()) {
-            let answered = fast.rules.answered(LOOKS_PER_TURN);
+        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.rules.asked.is_empty()) {
+            let answered = bypass.rules.answered(LOOKS_PER_TURN);
             self.settle(answered);
         }
     }
 
     /// Takes note of all answers that came before some news: what was refused for what the news change is tried again.
     pub(super) fn settle_all(&mut self) {
-        let Some(fast) = &mut self.fast else { return };
-        fast.rules.looked_at = None;
-        let answered = fast.rules.answered(usize::MAX);
+        let Some(bypass) = &mut self.bypass else { return };
+        bypass.rules.looked_at = None;
+        let answered = bypass.rules.answered(usize::MAX);
         self.settle(answered);
     }
 
@@ -219,13 +219,13 @@ impl Engine {
 
     /// What this rule brought, or was to bring, comes by the kernel from now on.
     pub(super) fn go_without(&mut self, entry: Entry, reason: Reason) {
-        let Self { sockets, fast: Some(fast), agent, .. } = self else { return };
-        fast.rules.forget(entry);
+        let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
+        bypass.rules.forget(entry);
         let (mut whole, mut in_part) = (Vec::new(), Vec::new());
         for (place, socket) in sockets.iter_mut() {
             if socket.entries.contains(&entry) {
                 // All of its rules or none.
-                give_back(&mut fast.rules, agent.as_ref(), socket);
+                give_back(&mut bypass.rules, agent.as_ref(), socket);
                 socket.detour = Some(reason);
                 whole.push(place);
             }

@@ -1,7 +1,7 @@
 //! Sending: a prebuilt header in front of the payload, or the kernel's socket where that cannot be.
 
 use super::socket::Handle;
-use super::{Engine, Fast};
+use super::{Bypass, Engine};
 use crate::datagram::{Datagram, Place};
 use crate::error::{Error, SendError};
 use crate::flow::Flow;
@@ -54,13 +54,13 @@ impl Engine {
     pub fn put(&mut self, handle: Handle, payload: &[u8], to: Option<SocketAddr>) -> Result<(), SendError> {
         let place = self.place(handle)?;
         let destination = self.destination(place, to)?;
-        let Self { sockets, fast, counters, .. } = self;
-        if let (Some(socket), Some(fast @ Fast { lost: None, .. })) = (sockets.at(place), fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
+        let Self { sockets, bypass, counters, .. } = self;
+        if let (Some(socket), Some(bypass @ Bypass { lost: None, .. })) = (sockets.at(place), bypass.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && payload.len() <= header.payload_max()
         {
-            let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
-            let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
+            let frame = allocate(bypass, header.bytes() + payload.len(), counters)?;
+            let Some(len) = fill(header, bypass.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
             return self.hand_over(place, frame, len);
         }
         self.put_slowly(place, payload, to, destination)
@@ -69,8 +69,8 @@ impl Engine {
     /// Makes what was handed over leave.
     #[inline]
     pub fn flush(&mut self) -> Result<(), SendError> {
-        match self.fast() {
-            Some(fast) => fast.link.flush().map_err(SendError::from),
+        match self.bypass() {
+            Some(bypass) => bypass.link.flush().map_err(SendError::from),
             None => Ok(()),
         }
     }
@@ -82,13 +82,13 @@ impl Engine {
         let destination = self.destination(place, to)?;
         // What it is good for: the flow is in the socket's list afterwards.
         let way = self.way(place, destination);
-        let Self { sockets, fast, buffers, counters, .. } = self;
-        if let (Ok(()), Some(socket), Some(fast)) = (way, sockets.at(place), fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
+        let Self { sockets, bypass, buffers, counters, .. } = self;
+        if let (Ok(()), Some(socket), Some(bypass)) = (way, sockets.at(place), bypass.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && len <= header.payload_max()
         {
             let start = header.bytes();
-            let frame = allocate(fast, start + len, counters)?;
+            let frame = allocate(bypass, start + len, counters)?;
             return Ok(Reserved { place: Kept::Frame(frame), start, len, to });
         }
         let number = buffers.take().ok_or(SendError::Full)?;
@@ -103,8 +103,8 @@ impl Engine {
     /// The bytes of what was reserved.
     pub fn reserved(&mut self, reserved: &Reserved) -> &mut [u8] {
         let end = reserved.start + reserved.len;
-        let bytes = match (&reserved.place, &mut self.fast) {
-            (Kept::Frame(frame), Some(fast)) => fast.link.buffer(frame),
+        let bytes = match (&reserved.place, &mut self.bypass) {
+            (Kept::Frame(frame), Some(bypass)) => bypass.link.buffer(frame),
             (Kept::Frame(_), None) => &mut [],
             (Kept::Buffer(number), _) => self.buffers.bytes_mut(*number),
         };
@@ -153,11 +153,11 @@ impl Engine {
         let to = Some(source);
         match datagram.place {
             Place::Frame(frame) => {
-                let Some(fast) = self.fast() else {
+                let Some(bypass) = self.bypass() else {
                     self.give_back(Place::Frame(frame));
                     return Err(SendError::Full);
                 };
-                let answer = fast.link.answer(frame);
+                let answer = bypass.link.answer(frame);
                 self.send_frame(place, answer, (start, len), to, source)
             }
             Place::Buffer(number) => {
@@ -170,7 +170,7 @@ impl Engine {
 
     /// Whether datagrams to `to` go past the kernel; else the reason.
     pub(super) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
-        let Some(stamp) = self.fast().map(|fast| fast.routes.stamp()) else { return Err(Reason::Revoked) };
+        let Some(stamp) = self.bypass().map(|bypass| bypass.routes.stamp()) else { return Err(Reason::Revoked) };
         let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
         if let Some(flow) = socket.flows.find(&to, stamp) {
             return flow.way.as_ref().map(|_| ()).map_err(|reason| *reason);
@@ -196,23 +196,23 @@ impl Engine {
         destination: SocketAddr,
     ) -> Result<(), SendError> {
         let _ = self.way(place, destination);
-        let Self { sockets, fast, .. } = self;
-        let Some(fast) = fast.as_mut() else { return Err(SendError::Full) };
-        if let (Some(socket), None) = (sockets.at(place), fast.lost)
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
+        let Self { sockets, bypass, .. } = self;
+        let Some(bypass) = bypass.as_mut() else { return Err(SendError::Full) };
+        if let (Some(socket), None) = (sockets.at(place), bypass.lost)
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && header.bytes() == start
             && len <= header.payload_max()
         {
-            let Some(bytes) = finish(header, fast.link.buffer(&frame), len) else { return Err(self.misfit(frame)) };
+            let Some(bytes) = finish(header, bypass.link.buffer(&frame), len) else { return Err(self.misfit(frame)) };
             self.hand_over(place, frame, bytes)?;
             return self.flush();
         }
-        let payload = fast.link.buffer(&frame).get(start..start + len).unwrap_or_default();
+        let payload = bypass.link.buffer(&frame).get(start..start + len).unwrap_or_default();
         let sent = sockets.at(place).map(|socket| {
             socket.statistics.sent_by_kernel += 1;
             socket.twin.send(payload, to)
         });
-        fast.link.discard(frame);
+        bypass.link.discard(frame);
         self.counters.add(Counter::KernelSends, 1);
         sent.unwrap_or(Ok(())).map_err(SendError::from)
     }
@@ -240,15 +240,17 @@ impl Engine {
         to: Option<SocketAddr>,
         destination: SocketAddr,
     ) -> Result<(), SendError> {
-        let is_fast = self.fast().is_some() && self.way(place, destination).is_ok();
-        let Self { sockets, fast, counters, .. } = self;
+        let is_accelerated = self.bypass().is_some() && self.way(place, destination).is_ok();
+        let Self { sockets, bypass, counters, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
-        if let (true, Some(fast)) = (is_fast, fast.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, fast.routes.stamp())
+        if let (true, Some(bypass)) = (is_accelerated, bypass.as_mut())
+            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
         {
             if payload.len() <= header.payload_max() {
-                let frame = allocate(fast, header.bytes() + payload.len(), counters)?;
-                let Some(len) = fill(header, fast.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
+                let frame = allocate(bypass, header.bytes() + payload.len(), counters)?;
+                let Some(len) = fill(header, bypass.link.buffer(&frame), payload) else {
+                    return Err(self.misfit(frame));
+                };
                 return self.hand_over(place, frame, len);
             }
             counters.add(Counter::SendTooLong, 1);
@@ -272,13 +274,13 @@ impl Engine {
 
     #[inline]
     fn hand_over(&mut self, place: usize, frame: Outgoing, len: usize) -> Result<(), SendError> {
-        let Self { sockets, fast, counters, .. } = self;
-        let Some(fast) = fast.as_mut() else { return Err(SendError::Full) };
-        if let Err(unsent) = fast.link.send(frame, len) {
-            fast.link.discard(unsent.frame);
+        let Self { sockets, bypass, counters, .. } = self;
+        let Some(bypass) = bypass.as_mut() else { return Err(SendError::Full) };
+        if let Err(unsent) = bypass.link.send(frame, len) {
+            bypass.link.discard(unsent.frame);
             // Room comes from what leaves.
-            let _ = fast.link.flush();
-            let _ = fast.link.poll();
+            let _ = bypass.link.flush();
+            let _ = bypass.link.poll();
             counters.add(Counter::SendFull, 1);
             return Err(SendError::Full);
         }
@@ -291,8 +293,8 @@ impl Engine {
     }
 
     fn drop_kept(&mut self, kept: Kept) {
-        match (kept, &mut self.fast) {
-            (Kept::Frame(frame), Some(fast)) => fast.link.discard(frame),
+        match (kept, &mut self.bypass) {
+            (Kept::Frame(frame), Some(bypass)) => bypass.link.discard(frame),
             (Kept::Frame(_), None) => {}
             (Kept::Buffer(number), _) => self.buffers.give(number),
         }
@@ -301,11 +303,11 @@ impl Engine {
     /// Asks the tables, and control for the neighbour.
     #[cold]
     fn find_way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
-        let Self { sockets, fast, counters, agent, .. } = self;
-        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        let Self { sockets, bypass, counters, agent, .. } = self;
+        let (Some(bypass), Some(socket)) = (bypass.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         counters.add(Counter::RouteLookups, 1);
         // The stamp is that of the tables that were asked: if they have changed meanwhile, the answer is stale from the start.
-        let (stamp, found) = resolve(fast, socket, to);
+        let (stamp, found) = resolve(bypass, socket, to);
         let ask_for = match &found {
             Ok((_, neighbour)) => *neighbour,
             Err(detour) => detour.ask_for,
@@ -326,22 +328,22 @@ impl Engine {
 
 type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
 
-fn resolve(fast: &Fast, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
+fn resolve(bypass: &Bypass, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
     let is_group = to.ip().is_multicast();
     if is_group && socket.options.multicast_loop {
-        return (fast.routes.stamp(), Err(Reason::MulticastLoop.into()));
+        return (bypass.routes.stamp(), Err(Reason::MulticastLoop.into()));
     }
     let local = socket.local.ip();
     let source = Some(local).filter(|local| !local.is_unspecified() && !local.is_multicast());
-    let interface = (is_group && socket.options.multicast_out == MulticastOut::Engine).then_some(fast.device);
+    let interface = (is_group && socket.options.multicast_out == MulticastOut::Engine).then_some(bypass.device);
     let scope = match to {
         SocketAddr::V6(to) if to.scope_id() != 0 => Some(to.scope_id()),
         _ => None,
     };
     let tos = socket.options.type_of_service;
     let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
-    let (stamp, way) = fast.routes.resolve(&query, fast.device);
-    let frame_bytes_max = fast.link.facts().send_bytes_max as usize;
+    let (stamp, way) = bypass.routes.resolve(&query, bypass.device);
+    let frame_bytes_max = bypass.link.facts().send_bytes_max as usize;
     (stamp, way.and_then(|way| header(socket, &way, to, frame_bytes_max)))
 }
 
@@ -363,19 +365,19 @@ fn header(
 
 /// A frame to fill with so many bytes, after a look for those that have been sent.
 #[inline]
-fn allocate(fast: &mut Fast, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
-    match fast.link.allocate_for(bytes) {
+fn allocate(bypass: &mut Bypass, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
+    match bypass.link.allocate_for(bytes) {
         Some(frame) => Ok(frame),
-        None => allocate_after_flush(fast, bytes, counters),
+        None => allocate_after_flush(bypass, bytes, counters),
     }
 }
 
 #[cold]
-fn allocate_after_flush(fast: &mut Fast, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
+fn allocate_after_flush(bypass: &mut Bypass, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
     // What fails here fails at the next flush, too, and is told there.
-    let _ = fast.link.flush();
-    let _ = fast.link.poll();
-    fast.link.allocate_for(bytes).ok_or_else(|| {
+    let _ = bypass.link.flush();
+    let _ = bypass.link.poll();
+    bypass.link.allocate_for(bytes).ok_or_else(|| {
         counters.add(Counter::SendNoFrame, 1);
         SendError::Full
     })

@@ -5,7 +5,7 @@
 //! of it, four get a fifth each, and there is always some for one that is read. SO_RCVBUF says for each socket of the kernel
 //! what these rules say for all of ours together.
 
-use super::Fast;
+use super::Bypass;
 use crate::datagram::{Datagram, Place};
 use sidestep_frame::Received;
 
@@ -68,7 +68,7 @@ pub(crate) struct Rooms {
     pub(super) long: Room,
 }
 
-impl Fast {
+impl Bypass {
     /// As [`Room::can_be_asked_for`], for a frame that has come.
     #[inline]
     pub(super) fn can_be_asked_for(&self, frame: &Received) -> bool {

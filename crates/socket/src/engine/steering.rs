@@ -3,7 +3,7 @@
 use super::rules::give_back;
 use super::share::QUEUE_MAX;
 use super::socket::{Handle, Socket, Statistics};
-use super::{Engine, Fast};
+use super::{Bypass, Engine};
 use crate::datagram::Place;
 use crate::error::Error;
 use crate::flow::Flows;
@@ -54,9 +54,10 @@ impl Engine {
             Ok((twin, local))
         };
         let is_good = |local: SocketAddr| {
-            let toward = self.fast.as_ref().map(|fast| (fast, fast.queues.toward(Protocol::Udp, peer, local.ip())));
-            let Some((fast, Ok(Some(toward)))) = toward else { return true };
-            fast.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
+            let toward =
+                self.bypass.as_ref().map(|bypass| (bypass, bypass.queues.toward(Protocol::Udp, peer, local.ip())));
+            let Some((bypass, Ok(Some(toward)))) = toward else { return true };
+            bypass.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
         };
         // Kept until the end: a port that was let go would be given again.
         let mut others = Vec::new();
@@ -77,10 +78,10 @@ impl Engine {
         let failed = |why: &dyn std::fmt::Display| Problem::failed("it has no place", why);
         let local = twin.local().map_err(|error| failed(&error))?;
         if options.multicast_out == MulticastOut::Engine
-            && let Some(fast) = &self.fast
+            && let Some(bypass) = &self.bypass
         {
             // Without an address on the interface the kernel chooses the way for what it sends.
-            let _ = twin.set_multicast_out(fast.device, fast.routes.first_v4(fast.device));
+            let _ = twin.set_multicast_out(bypass.device, bypass.routes.first_v4(bypass.device));
         }
         let socket = Socket {
             twin,
@@ -92,7 +93,7 @@ impl Engine {
             entries: Vec::new(),
             groups: Vec::new(),
             flows: Flows::default(),
-            queue: VecDeque::with_capacity(if self.fast.is_some() { QUEUE_MAX } else { 0 }),
+            queue: VecDeque::with_capacity(if self.bypass.is_some() { QUEUE_MAX } else { 0 }),
             is_twin_ready: true,
             is_twin_watched: false,
             error: None,
@@ -134,9 +135,10 @@ impl Engine {
         let place = self.place(handle)?;
         self.withdraw(place);
         self.leave_all(place);
-        if let (Some(id), Some(fast)) = (self.sockets.at(place).and_then(|socket| socket.id.take()), &mut self.fast) {
+        if let (Some(id), Some(bypass)) = (self.sockets.at(place).and_then(|socket| socket.id.take()), &mut self.bypass)
+        {
             // The stack knows every socket that has a number.
-            let _ = fast.stack.udp().close(id);
+            let _ = bypass.stack.udp().close(id);
         }
         if let Some(socket) = self.sockets.remove(place) {
             if let Some(agent) = &self.agent {
@@ -161,10 +163,10 @@ impl Engine {
     pub fn path(&mut self, handle: Handle) -> Result<Path, Error> {
         let place = self.place(handle)?;
         let best = self.best_path();
-        let Self { sockets, fast, .. } = self;
+        let Self { sockets, bypass, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
         let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
-        let is_asked = fast.as_ref().is_some_and(|fast| socket.rules().any(|entry| fast.rules.is_asked(entry)));
+        let is_asked = bypass.as_ref().is_some_and(|bypass| socket.rules().any(|entry| bypass.rules.is_asked(entry)));
         let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
         match (best, detour, socket.peer) {
             (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
@@ -220,16 +222,16 @@ impl Engine {
     }
 
     fn try_to_accelerate(&mut self, place: usize) -> Result<(), Reason> {
-        let Self { sockets, fast, .. } = self;
-        let (Some(fast), Some(socket)) = (fast.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
-        let entries = wanted(fast, socket)?;
-        enter(fast, socket, place)?;
+        let Self { sockets, bypass, .. } = self;
+        let (Some(bypass), Some(socket)) = (bypass.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        let entries = wanted(bypass, socket)?;
+        enter(bypass, socket, place)?;
         for entry in entries {
             let asked = self.steer(place, entry);
-            let Self { sockets, fast: Some(fast), agent, .. } = self else { return Err(Reason::Revoked) };
+            let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return Err(Reason::Revoked) };
             let Some(socket) = sockets.at(place) else { return Err(Reason::Revoked) };
             if let Err(reason) = asked {
-                give_back(&mut fast.rules, agent.as_ref(), socket);
+                give_back(&mut bypass.rules, agent.as_ref(), socket);
                 return Err(reason);
             }
             socket.entries.push(entry);
@@ -240,15 +242,15 @@ impl Engine {
     /// Has the thread beside us look after the kernel's socket, where most does not come by it.
     pub(super) fn watch(&mut self, place: usize) {
         let handle = self.sockets.handle(place);
-        let Self { sockets, fast, agent: Some(agent), .. } = self else { return };
+        let Self { sockets, bypass, agent: Some(agent), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let is_asked = |entry| fast.as_ref().is_some_and(|fast| fast.rules.is_asked(entry));
+        let is_asked = |entry| bypass.as_ref().is_some_and(|bypass| bypass.rules.is_asked(entry));
         let is_steered = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
-        let is_fast = is_steered && !socket.rules().any(is_asked);
-        if is_fast && !socket.is_twin_watched {
+        let is_accelerated = is_steered && !socket.rules().any(is_asked);
+        if is_accelerated && !socket.is_twin_watched {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);
             socket.is_twin_watched = agent.watch(twin, handle.number()).is_ok();
-        } else if !is_fast && socket.is_twin_watched {
+        } else if !is_accelerated && socket.is_twin_watched {
             agent.forget(std::os::fd::AsFd::as_fd(&socket.twin));
             socket.is_twin_watched = false;
         }
@@ -264,17 +266,17 @@ impl Engine {
     }
 
     pub(super) fn count_sockets(&mut self) {
-        let Self { sockets, fast, .. } = self;
-        let is_asked = |entry: &Entry| fast.as_ref().is_some_and(|fast| fast.rules.is_asked(*entry));
-        let is_fast = |socket: &Socket| socket.detour.is_none() && !socket.entries.iter().any(is_asked);
-        let fast = sockets.iter_mut().filter(|(_, socket)| is_fast(socket)).count();
+        let Self { sockets, bypass, .. } = self;
+        let is_asked = |entry: &Entry| bypass.as_ref().is_some_and(|bypass| bypass.rules.is_asked(*entry));
+        let is_accelerated = |socket: &Socket| socket.detour.is_none() && !socket.entries.iter().any(is_asked);
+        let bypass = sockets.iter_mut().filter(|(_, socket)| is_accelerated(socket)).count();
         self.counters.set(Counter::Sockets, self.sockets.len() as u64);
-        self.counters.set(Counter::SocketsAccelerated, fast as u64);
+        self.counters.set(Counter::SocketsAccelerated, bypass as u64);
     }
 
     pub(super) fn give_back(&mut self, place: Place) {
-        match (place, &mut self.fast) {
-            (Place::Frame(frame), Some(fast)) => fast.link.release(frame),
+        match (place, &mut self.bypass) {
+            (Place::Frame(frame), Some(bypass)) => bypass.link.release(frame),
             (Place::Frame(_), None) => {}
             (Place::Buffer(number), _) => self.buffers.give(number),
         }
@@ -282,14 +284,14 @@ impl Engine {
 }
 
 /// The rules for a socket's own address.
-fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
+fn wanted(bypass: &Bypass, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
-    let is_here = |address: IpAddr| address.is_loopback() || fast.routes.is_ours(address);
+    let is_here = |address: IpAddr| address.is_loopback() || bypass.routes.is_ours(address);
     if local.ip().is_loopback() || socket.peer.is_some_and(|peer| is_here(peer.ip())) {
         return Err(Reason::LoopbackOrLocal);
     }
-    let vlan = fast.routes.interface_of(local.ip());
-    let vlan = vlan.and_then(|interface| fast.routes.vlan_of_interface(interface, fast.device)).flatten();
+    let vlan = bypass.routes.interface_of(local.ip());
+    let vlan = vlan.and_then(|interface| bypass.routes.vlan_of_interface(interface, bypass.device)).flatten();
     let listener = |local| Entry::Listener { protocol, local, vlan };
     Ok(match (socket.peer, local) {
         // What is sent to a group is steered when it is joined.
@@ -297,7 +299,7 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
         // Who is connected receives from its peer alone, and a group sends nothing.
         (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
         (Some(remote), _) => {
-            if !fast.queues.receives(protocol, remote, local) {
+            if !bypass.queues.receives(protocol, remote, local) {
                 return Err(Reason::QueueElsewhere);
             }
             vec![Entry::Flow { protocol, local, remote, vlan }]
@@ -310,8 +312,8 @@ fn wanted(fast: &Fast, socket: &Socket) -> Result<Vec<Entry>, Reason> {
 }
 
 /// Puts the socket where the stack finds it, before the first packet comes.
-fn enter(fast: &mut Fast, socket: &mut Socket, place: usize) -> Result<(), Reason> {
-    let udp = fast.stack.udp();
+fn enter(bypass: &mut Bypass, socket: &mut Socket, place: usize) -> Result<(), Reason> {
+    let udp = bypass.stack.udp();
     if let Some(id) = socket.id.take() {
         // Bound anew below, as connecting changes the local address.
         let _ = udp.close(id);
@@ -325,28 +327,28 @@ fn enter(fast: &mut Fast, socket: &mut Socket, place: usize) -> Result<(), Reaso
     let id = udp.bind(&bind).map_err(|_| Reason::TooManyEntries)?;
     for joined in &socket.groups {
         // They were joined before, in this order.
-        let _ = join(fast, id, joined.group, joined.interface, joined.source);
+        let _ = join(bypass, id, joined.group, joined.interface, joined.source);
     }
     if let Some(peer) = socket.peer.filter(|peer| !peer.ip().is_multicast()) {
-        fast.stack.udp().connect(id, socket.local.ip(), peer).map_err(|_| Reason::Refused)?;
+        bypass.stack.udp().connect(id, socket.local.ip(), peer).map_err(|_| Reason::Refused)?;
     }
-    if fast.owners.len() <= id.index() {
-        fast.owners.resize(id.index() + 1, 0);
+    if bypass.owners.len() <= id.index() {
+        bypass.owners.resize(id.index() + 1, 0);
     }
-    fast.owners[id.index()] = place as u32;
+    bypass.owners[id.index()] = place as u32;
     socket.id = Some(id);
     Ok(())
 }
 
 pub(super) fn join(
-    fast: &mut Fast,
+    bypass: &mut Bypass,
     id: SocketId,
     group: IpAddr,
     interface: u32,
     source: Option<IpAddr>,
 ) -> Result<(), sidestep_stack::udp::TableError> {
     match source {
-        Some(source) => fast.stack.udp().join_source(id, group, interface, source),
-        None => fast.stack.udp().join(id, group, interface),
+        Some(source) => bypass.stack.udp().join_source(id, group, interface, source),
+        None => bypass.stack.udp().join(id, group, interface),
     }
 }

@@ -210,11 +210,11 @@ fn a_connection_that_is_not_answered_yet_begins_again() {
         for stream in &asking[..16] {
             assert!(engine.tcp().path(*stream).unwrap().is_accelerated());
             let flow = engine.tcp().facts(*stream).unwrap().unwrap().flow;
-            let fast = engine.fast.as_ref().unwrap();
-            assert!(fast.queues.receives(Protocol::Tcp, flow.remote(), flow.local()));
+            let bypass = engine.bypass.as_ref().unwrap();
+            assert!(bypass.queues.receives(Protocol::Tcp, flow.remote(), flow.local()));
         }
-        let fast = engine.fast.as_ref().unwrap();
-        let is_ours = fast.queues.receives(Protocol::Tcp, there, named);
+        let bypass = engine.bypass.as_ref().unwrap();
+        let is_ours = bypass.queues.receives(Protocol::Tcp, there, named);
         assert_eq!(engine.tcp().path(asking[16]).unwrap().is_accelerated(), is_ours);
         drop(first);
     });
@@ -238,7 +238,7 @@ fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
         let mut peer = connecting.join().unwrap();
         peer.set_nonblocking(true).unwrap();
         let flow = Entry::Flow { protocol: Protocol::Tcp, local: at, remote: peer.local_addr().unwrap(), vlan: None };
-        let is_asked = |engine: &Engine| engine.fast.as_ref().unwrap().rules.is_asked(flow);
+        let is_asked = |engine: &Engine| engine.bypass.as_ref().unwrap().rules.is_asked(flow);
         engine.go_without(Entry::Listener { protocol: Protocol::Tcp, local: at, vlan: None }, Reason::Refused);
         assert!(is_asked(engine));
         assert_eq!(engine.tcp().listener_path(listener).unwrap(), Path::Kernel(Reason::Refused));

@@ -1,7 +1,7 @@
 //! Connections from here.
 
 use super::opening::{Opening, Progress, now_ns};
-use super::table::{Steered, Stream, TcpStream, Way};
+use super::table::{Steered, Stream, StreamState, TcpStream};
 use super::twin::Twin;
 use super::{Tcp, failed};
 use sidestep_stack::tcp::{ConnectionId, Options};
@@ -34,10 +34,14 @@ impl Tcp<'_> {
         })?;
         let any = SocketAddr::new(local.map_or_else(|| unspecified(remote), |local| local.ip()), 0);
         let asked = local;
-        let stream = |local, way| Stream { local, remote, asked, way };
+        let stream = |local, state| Stream { local, remote, asked, state };
         let kept = match progress {
-            Progress::Fast { id, steered, local } => self.keep(stream(local, Way::Fast { id, steered })),
-            Progress::Kernel { socket, reason, local } => self.insert(stream(local, Way::Kernel(socket, reason))),
+            Progress::Accelerated { id, steered, local } => {
+                self.keep(stream(local, StreamState::Accelerated { id, steered }))
+            }
+            Progress::Kernel { socket, reason, local } => {
+                self.insert(stream(local, StreamState::Kernel(socket, reason)))
+            }
             Progress::Waiting(mut opening) => {
                 // In the network namespace of this call, wherever the program polls. Without a descriptor for it there will
                 // be none for the kernel's way, either.
@@ -46,7 +50,7 @@ impl Tcp<'_> {
                 {
                     opening.hold(twin);
                 }
-                let kept = self.insert(stream(local.unwrap_or(any), Way::Opening(opening)));
+                let kept = self.insert(stream(local.unwrap_or(any), StreamState::Opening(opening)));
                 self.engine.streams.opening.extend(kept);
                 kept
             }
@@ -60,16 +64,16 @@ impl Tcp<'_> {
 
     /// Remembers a stream past the kernel; one too many is aborted.
     pub(super) fn keep(&mut self, stream: Stream) -> Option<TcpStream> {
-        let Way::Fast { id, ref steered } = stream.way else { return None };
+        let StreamState::Accelerated { id, ref steered } = stream.state else { return None };
         let steered: Option<Steered> = steered.clone();
         let key = self.insert(stream);
-        let (fast, counters) = (self.engine.fast.as_mut()?, &self.engine.counters);
+        let (bypass, counters) = (self.engine.bypass.as_mut()?, &self.engine.counters);
         if let Some(key) = key {
-            fast.segments.own(id, key);
+            bypass.handles.insert_stream(id, key);
             return Some(key);
         }
         // It is open: nobody else knows it.
-        let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+        let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
         self.linger_if(id, steered);
         None
     }

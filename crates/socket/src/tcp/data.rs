@@ -1,9 +1,9 @@
 //! Data in and out, whatever the way.
 
 use super::opening::Opening;
-use super::table::{Stream, Way};
+use super::table::{Stream, StreamState};
 use super::{Tcp, TcpError, TcpStream};
-use crate::engine::Fast;
+use crate::engine::Bypass;
 use crate::reason::Reason;
 use rustix::net::SendFlags;
 use sidestep_control_api::counters::Counters;
@@ -15,7 +15,7 @@ const SHOWN_BYTES: usize = 65_536;
 
 /// A stream, sorted by its way.
 pub(super) enum Found<'a> {
-    Fast(&'a mut Fast, &'a Counters, ConnectionId),
+    Accelerated(&'a mut Bypass, &'a Counters, ConnectionId),
     Kernel(&'a mut socket2::Socket, &'a mut Vec<u8>),
     /// Not yet known which.
     Opening(&'a mut Opening),
@@ -30,14 +30,14 @@ impl Tcp<'_> {
     pub(super) fn find(&mut self, stream: TcpStream) -> Result<Found<'_>, TcpError> {
         self.check()?;
         let streams = &mut self.engine.streams;
-        match &mut streams.streams.at(stream.0)?.way {
-            Way::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
-            Way::Lost(reason) => Err(TcpError::Lost(*reason)),
-            Way::Failed(error, _) => Err(*error),
-            Way::Opening(opening) => Ok(Found::Opening(opening)),
-            Way::Fast { id, .. } => match self.engine.fast.as_mut() {
-                Some(fast) if fast.lost.is_none() => Ok(Found::Fast(fast, &self.engine.counters, *id)),
-                fast => Err(TcpError::Lost(fast.and_then(|fast| fast.lost).unwrap_or(Reason::Revoked))),
+        match &mut streams.streams.at(stream.0)?.state {
+            StreamState::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
+            StreamState::Lost(reason) => Err(TcpError::Lost(*reason)),
+            StreamState::Failed(error, _) => Err(*error),
+            StreamState::Opening(opening) => Ok(Found::Opening(opening)),
+            StreamState::Accelerated { id, .. } => match self.engine.bypass.as_mut() {
+                Some(bypass) if bypass.lost.is_none() => Ok(Found::Accelerated(bypass, &self.engine.counters, *id)),
+                bypass => Err(TcpError::Lost(bypass.and_then(|bypass| bypass.lost).unwrap_or(Reason::Revoked))),
             },
         }
     }
@@ -46,8 +46,8 @@ impl Tcp<'_> {
     #[inline]
     pub fn send(&mut self, stream: TcpStream, bytes: &[u8]) -> Result<usize, TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, counters, id) => {
-                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.send(now, id, bytes, sink))?)
+            Found::Accelerated(bypass, counters, id) => {
+                Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.send(now, id, bytes, output))?)
             }
             // A signal is no way to tell a library's caller that the peer has gone.
             Found::Kernel(socket, _) => {
@@ -61,8 +61,8 @@ impl Tcp<'_> {
     #[inline]
     pub fn read(&mut self, stream: TcpStream, out: &mut [u8]) -> Result<usize, TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, counters, id) => {
-                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.read(now, id, out, sink))?)
+            Found::Accelerated(bypass, counters, id) => {
+                Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.read(now, id, out, output))?)
             }
             Found::Kernel(socket, _) => Ok((&*socket).read(out)?),
             Found::Opening(_) => Err(NOT_YET),
@@ -77,14 +77,14 @@ impl Tcp<'_> {
         mut take: impl FnMut(&[u8]) -> usize,
     ) -> Result<(usize, bool), TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, counters, id) => {
-                let [first, second] = fast.segments.tcp.peek(id)?;
+            Found::Accelerated(bypass, counters, id) => {
+                let [first, second] = bypass.stack.tcp_mut().peek(id)?;
                 let is_end = first.is_empty() && second.is_empty();
                 let mut count = if first.is_empty() { 0 } else { take(first).min(first.len()) };
                 if count == first.len() && !second.is_empty() {
                     count += take(second).min(second.len());
                 }
-                fast.with_tcp(counters, |tcp, now, sink| tcp.consume(now, id, count, sink))?;
+                bypass.with_tcp(counters, |tcp, now, output| tcp.consume(now, id, count, output))?;
                 Ok((count, is_end))
             }
             Found::Kernel(socket, shown) => {
@@ -104,7 +104,7 @@ impl Tcp<'_> {
     /// Bytes that [`Tcp::send`] would take of a stream past the kernel; of the kernel's it is not known.
     pub fn send_room(&mut self, stream: TcpStream) -> Result<Option<usize>, TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.send_room(id)?)),
+            Found::Accelerated(bypass, _, id) => Ok(Some(bypass.stack.tcp_mut().send_room(id)?)),
             Found::Kernel(..) => Ok(None),
             Found::Opening(_) => Err(NOT_YET),
         }

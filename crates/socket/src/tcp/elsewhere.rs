@@ -4,7 +4,7 @@
 //! peer is told; one that has not been answered yet begins again.
 
 use super::opening::{Opening, now_ns};
-use super::table::{Steered, Stream, TcpStream, Way};
+use super::table::{Steered, Stream, StreamState, TcpStream};
 use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::reason::Reason;
@@ -16,38 +16,38 @@ use std::sync::Arc;
 impl Tcp<'_> {
     /// Whether what comes from there to a local end is not ours any more.
     pub(super) fn is_lost_to_us(&self, remote: SocketAddr, local: SocketAddr) -> bool {
-        self.engine.fast.as_ref().is_some_and(|fast| fast.queues.lose(Protocol::Tcp, remote, local))
+        self.engine.bypass.as_ref().is_some_and(|bypass| bypass.queues.lose(Protocol::Tcp, remote, local))
     }
 
     /// Ends the connections that are lost to us; those that only ask for one begin again.
     pub(crate) fn leave_elsewhere(&mut self) {
-        let Engine { streams, fast: Some(fast), counters, agent, .. } = &mut *self.engine else { return };
+        let Engine { streams, bypass: Some(bypass), counters, agent, .. } = &mut *self.engine else { return };
         let now_ns = now_ns();
         for (key, stream) in streams.streams.iter_mut() {
-            let Way::Fast { id, .. } = stream.way else { continue };
-            if !fast.queues.lose(Protocol::Tcp, stream.remote, stream.local) {
+            let StreamState::Accelerated { id, .. } = stream.state else { continue };
+            if !bypass.queues.lose(Protocol::Tcp, stream.remote, stream.local) {
                 continue;
             }
-            let is_asking = match fast.segments.tcp.facts(id).map(|facts| facts.state) {
+            let is_asking = match bypass.stack.tcp().facts(id).map(|facts| facts.state) {
                 // Nothing comes to it any more.
                 Err(_) | Ok(State::Closed | State::TimeWait) => continue,
                 Ok(state) => state == State::SynSent,
             };
-            let options = fast.segments.tcp.options(id).ok().filter(|_| is_asking);
-            fast.segments.disown(id);
+            let options = bypass.stack.tcp().options(id).ok().filter(|_| is_asking);
+            bypass.handles.remove_stream(id);
             // One that has ended already is as wanted.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
-            let before = std::mem::replace(&mut stream.way, Way::Lost(Reason::QueueElsewhere));
-            let steered = if let Way::Fast { steered, .. } = before { steered } else { None };
+            let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
+            let before = std::mem::replace(&mut stream.state, StreamState::Lost(Reason::QueueElsewhere));
+            let steered = if let StreamState::Accelerated { steered, .. } = before { steered } else { None };
             let rule = steered.as_ref().and_then(|steered| steered.entry);
-            rule.into_iter().for_each(|entry| fast.rules.give_up(entry));
+            rule.into_iter().for_each(|entry| bypass.rules.give_up(entry));
             if let Some(agent) = &*agent {
                 rule.into_iter().for_each(|entry| agent.unsteer_later(entry));
                 agent.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
             }
             if let Some(options) = options {
                 let again = Opening::new(stream.asked, options, now_ns);
-                stream.way = Way::Opening(Box::new(with_port(again, stream, steered)));
+                stream.state = StreamState::Opening(Box::new(with_port(again, stream, steered)));
                 streams.opening.push_back(TcpStream(key));
             } else {
                 rule.into_iter().for_each(|entry| streams.released.note(entry.local().port()));

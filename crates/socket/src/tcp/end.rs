@@ -1,7 +1,7 @@
 //! The end of streams, and what has to stay until their packets can no longer come.
 
 use super::data::Found;
-use super::table::{Lingering, Steered, Way};
+use super::table::{Lingering, Steered, StreamState};
 use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Engine;
 use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
@@ -14,8 +14,8 @@ impl Tcp<'_> {
     /// Ends one direction or both; the handle stays.
     pub fn shutdown(&mut self, stream: TcpStream, how: Shutdown) -> Result<(), TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, counters, id) => {
-                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.shutdown(now, id, how, sink))?)
+            Found::Accelerated(bypass, counters, id) => {
+                Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.shutdown(now, id, how, output))?)
             }
             Found::Kernel(socket, _) => Ok(socket.shutdown(match how {
                 Shutdown::Read => std::net::Shutdown::Read,
@@ -39,32 +39,33 @@ impl Tcp<'_> {
 
     fn finish(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
         self.check()?;
-        match self.engine.streams.streams.remove(stream.0)?.way {
-            Way::Kernel(socket, _) => {
+        match self.engine.streams.streams.remove(stream.0)?.state {
+            StreamState::Kernel(socket, _) => {
                 self.engine.streams.reacceleration.hasten();
                 if is_abort {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
             // Control may have answered already: then nobody else takes the rule back.
-            Way::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
-            Way::Lost(_) | Way::Failed(..) => {}
-            Way::Fast { id, steered } => self.let_go(id, steered, is_abort),
+            StreamState::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
+            StreamState::Lost(_) | StreamState::Failed(..) => {}
+            StreamState::Accelerated { id, steered } => self.let_go(id, steered, is_abort),
         }
         Ok(())
     }
 
     fn let_go(&mut self, id: ConnectionId, steered: Option<Steered>, is_abort: bool) {
         let counters = &self.engine.counters;
-        let Some(fast) = self.engine.fast.as_mut().filter(|fast| fast.lost.is_none()) else { return };
-        fast.segments.disown(id);
+        let Some(bypass) = self.engine.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) else { return };
+        bypass.handles.remove_stream(id);
         // One that has ended already is as wanted.
-        let _ = fast.with_tcp(
-            counters,
-            |tcp, now, sink| {
-                if is_abort { tcp.abort(now, id, sink) } else { tcp.close(now, id, sink) }
-            },
-        );
+        let _ =
+            bypass.with_tcp(
+                counters,
+                |tcp, now, output| {
+                    if is_abort { tcp.abort(now, id, output) } else { tcp.close(now, id, output) }
+                },
+            );
         self.linger_if(id, steered);
     }
 
@@ -76,16 +77,16 @@ impl Tcp<'_> {
 impl Engine {
     /// Gives back what belonged to connections that are over.
     pub(crate) fn tidy_streams(&mut self) {
-        let Self { streams, fast: Some(fast), agent, .. } = self else { return };
+        let Self { streams, bypass: Some(bypass), agent, .. } = self else { return };
         for _ in 0..LINGERING_PER_TURN.min(streams.lingering.len()) {
             streams.looked_at = if streams.looked_at + 1 < streams.lingering.len() { streams.looked_at + 1 } else { 0 };
-            if !fast.segments.tcp.is_over(streams.lingering[streams.looked_at].id) {
+            if !bypass.stack.tcp().is_over(streams.lingering[streams.looked_at].id) {
                 continue;
             }
             let over = streams.lingering.swap_remove(streams.looked_at);
             streams.released.note(over.steered.flow.local().port());
             if let (Some(entry), Some(agent)) = (over.steered.entry, agent.as_ref()) {
-                fast.rules.give_up(entry);
+                bypass.rules.give_up(entry);
                 agent.unsteer_later(entry);
             }
         }

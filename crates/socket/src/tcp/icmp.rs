@@ -1,12 +1,12 @@
 //! What routers say of segments, and paths whose MTU has changed.
 
-use crate::engine::Fast;
+use crate::engine::Bypass;
 use sidestep_control_api::counters::Counters;
 use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Unreachable};
 use sidestep_stack::tcp::{Flow, Undelivered};
 use sidestep_wire::tcp::SequenceNumber;
 
-impl Fast {
+impl Bypass {
     /// Tells the connection. What does not fit a segment that is under way is nobody's, and counted so.
     pub(crate) fn tell_of_icmp_error(&mut self, error: &IcmpError, counters: &Counters) {
         let (Some(flow), Some(sequence)) = (Flow::new(error.local, error.remote), error.sequence) else { return };
@@ -16,25 +16,25 @@ impl Fast {
                 let mtu = crate::route_cache::believed_mtu(mtu, error.remote.ip());
                 let least = u16::try_from(mtu).unwrap_or(u16::MAX);
                 let is_lower =
-                    self.with_tcp(counters, |tcp, now, sink| tcp.packet_too_big(now, &flow, sequence, least, sink));
+                    self.with_tcp(counters, |tcp, now, output| tcp.packet_too_big(now, &flow, sequence, least, output));
                 if is_lower {
                     self.routes.lower_mtu(error.remote.ip(), mtu);
                 }
             }
             IcmpErrorKind::Unreachable { why } => {
                 let why = undelivered(why);
-                self.with_tcp(counters, |tcp, now, sink| tcp.unreachable(now, &flow, sequence, why, sink));
+                self.with_tcp(counters, |tcp, now, output| tcp.unreachable(now, &flow, sequence, why, output));
             }
         }
     }
 
     /// Connections whose way has another MTU than before learn of it.
     pub(crate) fn fit_paths(&mut self, counters: &Counters) {
-        for id in std::mem::take(&mut self.segments.headers.other_mtu) {
-            let Some(mtu) = self.segments.headers.mtu(id) else { continue };
-            let mtu = mtu.min(self.segments.tcp.config().mtu_bytes) as u16;
+        for id in std::mem::take(&mut self.headers.changed_mtu) {
+            let Some(mtu) = self.headers.mtu(id) else { continue };
+            let mtu = mtu.min(self.stack.tcp().config().mtu_bytes) as u16;
             // One that has ended meanwhile has no path.
-            let _ = self.with_tcp(counters, |tcp, now, sink| tcp.set_path_mtu(now, id, mtu, sink));
+            let _ = self.with_tcp(counters, |tcp, now, output| tcp.set_path_mtu(now, id, mtu, output));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! When a process ends, the kernel goes on with its sockets for minutes. Nobody goes on with connections past the kernel, so the
 //! engine stays for a while (SO_LINGER), and says what it could not deliver.
 
-use super::table::Way;
+use super::table::StreamState;
 use crate::engine::{Engine, FRAMES_PER_CALL};
 use sidestep_frame::FrameLink;
 use sidestep_stack::tcp::{ConnectionId, Counter};
@@ -53,8 +53,8 @@ impl Engine {
             }
             sleep(PAUSE);
         }
-        if let Some(fast) = self.fast.as_mut().filter(|fast| fast.lost.is_none()) {
-            fast.with_tcp(&self.counters, |tcp, now, sink| tcp.drop_orphans(now, sink));
+        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) {
+            bypass.with_tcp(&self.counters, |tcp, now, output| tcp.drop_orphans(now, output));
         }
         let after = self.lost_after_close();
         Lost {
@@ -68,7 +68,7 @@ impl Engine {
         if self.held_streams().is_empty() {
             return;
         }
-        let frames = self.fast.as_ref().map_or(0, |fast| fast.link.facts().frames as usize);
+        let frames = self.bypass.as_ref().map_or(0, |bypass| bypass.link.facts().frames as usize);
         for _ in 0..frames.div_ceil(FRAMES_PER_CALL) {
             if self.poll().is_ok_and(|unread| unread > 0) {
                 self.drop_unread();
@@ -78,29 +78,29 @@ impl Engine {
 
     /// What the stack has counted of streams that were closed.
     pub(super) fn lost_after_close(&self) -> Lost {
-        let Some(fast) = &self.fast else { return Lost::default() };
-        let counters = fast.segments.tcp.counters();
+        let Some(bypass) = &self.bypass else { return Lost::default() };
+        let counters = bypass.stack.tcp().counters();
         Lost { streams: counters.value(Counter::LostStreams), bytes: counters.value(Counter::LostBytes) }
     }
 
     fn has_unacknowledged(&self) -> bool {
-        self.fast.as_ref().is_some_and(|fast| fast.lost.is_none() && fast.segments.tcp.orphans().0 > 0)
+        self.bypass.as_ref().is_some_and(|bypass| bypass.lost.is_none() && bypass.stack.tcp().orphans().0 > 0)
     }
 
     /// Nobody is listened for any more; streams are closed in order, or, where something is unread, reset as by the kernel.
     fn close_streams(&mut self) {
         let held = self.held_streams();
-        let Self { streams, fast: Some(fast), counters, .. } = self else { return };
-        if fast.lost.is_some() {
+        let Self { streams, bypass: Some(bypass), counters, .. } = self else { return };
+        if bypass.lost.is_some() {
             return;
         }
         for id in streams.listeners.iter_mut().filter_map(|(_, listener)| listener.id.take()) {
             // Each is there as long as its listener says so.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.close_listener(now, id, sink));
+            let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.close_listener(now, id, output));
         }
         for id in held {
             // One that has ended already is as wanted.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.close(now, id, sink));
+            let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.close(now, id, output));
         }
     }
 
@@ -108,24 +108,24 @@ impl Engine {
     pub(crate) fn abort_streams(&mut self) -> Lost {
         let held = self.held_streams();
         let mut lost = Lost::default();
-        let Self { fast: Some(fast), counters, .. } = self else { return lost };
-        if fast.lost.is_some() {
+        let Self { bypass: Some(bypass), counters, .. } = self else { return lost };
+        if bypass.lost.is_some() {
             return lost;
         }
         for id in held {
-            let left = fast.segments.tcp.facts(id).map_or(0, |facts| facts.unacknowledged) as u64;
+            let left = bypass.stack.tcp().facts(id).map_or(0, |facts| facts.unacknowledged) as u64;
             lost = Lost { streams: lost.streams + u64::from(left > 0), bytes: lost.bytes + left };
             // One that has ended already has nobody to tell.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, id, sink));
+            let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
         }
         lost
     }
 
     fn held_streams(&mut self) -> Vec<ConnectionId> {
         let streams = self.streams.streams.iter_mut();
-        let held = streams.filter_map(|(_, stream)| match stream.way {
-            Way::Fast { id, .. } => Some(id),
-            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
+        let held = streams.filter_map(|(_, stream)| match stream.state {
+            StreamState::Accelerated { id, .. } => Some(id),
+            StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
         });
         held.collect()
     }

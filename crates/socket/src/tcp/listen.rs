@@ -1,7 +1,7 @@
 //! Connections from elsewhere.
 
 use super::reaccelerate::Pending;
-use super::table::{Listener, Steered, Stream, TcpListener, TcpStream, Way};
+use super::table::{Listener, Steered, Stream, StreamState, TcpListener, TcpStream};
 use super::twin::Twin;
 use super::{Tcp, TcpError, failed};
 use crate::control_agent::ANSWER_WAIT;
@@ -67,9 +67,9 @@ impl Tcp<'_> {
             begun.iter().for_each(|(id, _)| self.stop_stack(*id));
             refused(&error).errno(error.raw_os_error())
         })?;
-        let fast = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin, longest));
+        let bypass = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin, longest));
         twin.hear();
-        let (id, entry, pending, detour) = match fast {
+        let (id, entry, pending, detour) = match bypass {
             Ok(Rule::Stands(id, entry)) => (Some(id), Some(entry), None, None),
             Ok(Rule::Pending(pending)) if longest.is_zero() => (None, None, Some(pending), Some(Reason::Opening)),
             Ok(Rule::Pending(pending)) => (None, None, Some(pending), Some(Reason::ControlSilent)),
@@ -99,8 +99,8 @@ impl Tcp<'_> {
             return Err(refused(&"too many listeners are open"));
         };
         let handle = TcpListener(key);
-        match (id, &mut self.engine.fast, detour, &self.engine.agent) {
-            (Some(id), Some(fast), ..) => fast.segments.begin_listening(id, handle),
+        match (id, &mut self.engine.bypass, detour, &self.engine.agent) {
+            (Some(id), Some(bypass), ..) => bypass.handles.insert_listener(id, handle),
             (_, _, Some(reason), Some(agent)) => agent.report(format!("tcp {bound}"), reason.code()),
             _ => {}
         }
@@ -138,17 +138,17 @@ impl Tcp<'_> {
         if let Path::Kernel(reason) = self.engine.best_path() {
             return Err(reason);
         }
-        let fast = self.engine.fast.as_mut().ok_or(Reason::Revoked)?;
+        let bypass = self.engine.bypass.as_mut().ok_or(Reason::Revoked)?;
         if local.ip().is_loopback() {
             return Err(Reason::LoopbackOrLocal);
         }
         // SYNs that are steered are answered here or by nobody. Who listens where the tables are not certain would answer
         // some of them by another way than the kernel.
-        fast.routes.certain()?;
-        let interface = fast.routes.interface_of(local.ip());
-        let vlan = interface.and_then(|interface| fast.routes.vlan_of_interface(interface, fast.device)).flatten();
+        bypass.routes.certain()?;
+        let interface = bypass.routes.interface_of(local.ip());
+        let vlan = interface.and_then(|interface| bypass.routes.vlan_of_interface(interface, bypass.device)).flatten();
         let local = SocketAddr::new(local.ip(), local.port());
-        let id = fast.segments.tcp.listen(local, backlog, options).map_err(|_| Reason::Taken)?;
+        let id = bypass.stack.tcp_mut().listen(local, backlog, options).map_err(|_| Reason::Taken)?;
         Ok((id, Entry::Listener { protocol: Protocol::Tcp, local, vlan }))
     }
 
@@ -158,9 +158,9 @@ impl Tcp<'_> {
     }
 
     pub(super) fn stop_stack(&mut self, id: ListenerId) {
-        if let Some(fast) = self.engine.fast.as_mut() {
+        if let Some(bypass) = self.engine.bypass.as_mut() {
             // It listens: nobody else knows the number.
-            let _ = fast.with_tcp(&self.engine.counters, |tcp, now, sink| tcp.close_listener(now, id, sink));
+            let _ = bypass.with_tcp(&self.engine.counters, |tcp, now, output| tcp.close_listener(now, id, output));
         }
     }
 
@@ -192,21 +192,21 @@ impl Tcp<'_> {
         entry: Option<Entry>,
     ) -> Result<Option<TcpStream>, TcpError> {
         let counters = &self.engine.counters;
-        let Some(fast) = self.engine.fast.as_mut() else { return Ok(None) };
-        let id = match fast.segments.tcp.accept(listener) {
+        let Some(bypass) = self.engine.bypass.as_mut() else { return Ok(None) };
+        let id = match bypass.stack.tcp_mut().accept(listener) {
             Err(tcp::Error::WouldBlock) => return Ok(None),
             accepted => accepted?,
         };
-        let facts = fast.segments.tcp.facts(id)?;
-        let mtu = fast.segments.headers.mtu(id).unwrap_or(u32::MAX).min(fast.segments.tcp.config().mtu_bytes);
+        let facts = bypass.stack.tcp().facts(id)?;
+        let mtu = bypass.headers.mtu(id).unwrap_or(u32::MAX).min(bypass.stack.tcp().config().mtu_bytes);
         if mtu != u32::from(facts.path_mtu) {
-            fast.with_tcp(counters, |tcp, now, sink| tcp.set_path_mtu(now, id, mtu as u16, sink))?;
+            bypass.with_tcp(counters, |tcp, now, output| tcp.set_path_mtu(now, id, mtu as u16, output))?;
         }
         let (local, remote) = (facts.flow.local(), facts.flow.remote());
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
         let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
-        let kept = self.keep(Stream { local, remote, asked: None, way: Way::Fast { id, steered } });
+        let kept = self.keep(Stream { local, remote, asked: None, state: StreamState::Accelerated { id, steered } });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
 
@@ -227,7 +227,7 @@ impl Tcp<'_> {
         };
         let reason = listener.detour.unwrap_or(Reason::CameByKernel);
         let local = socket.local_addr()?.as_socket().unwrap_or(listener.local);
-        let stream = Stream { local, remote, asked: None, way: Way::Kernel(socket, reason) };
+        let stream = Stream { local, remote, asked: None, state: StreamState::Kernel(socket, reason) };
         let key = self.engine.streams.streams.insert(stream);
         key.map(|key| Some(TcpStream(key))).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
@@ -258,7 +258,7 @@ impl Tcp<'_> {
         if let (Some(id), Some(entry)) = (id, entry) {
             // What comes until control has done it finds nobody, and is reset.
             self.stop(id, entry);
-            self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
+            self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
         }
         if let Ok(listener) = self.engine.streams.listeners.remove(handle.0) {
             if let Some(agent) = &self.engine.agent {
@@ -290,11 +290,11 @@ impl Tcp<'_> {
     /// Asks for a rule for each connection of a listener that has none any more; waits for nothing. One that gets none ends when
     /// control has said so.
     pub(super) fn ask_for_each(&mut self, handle: TcpListener) {
-        let Engine { streams, fast: Some(fast), agent: Some(agent), .. } = &mut *self.engine else { return };
+        let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else { return };
         for steered in streams.brought_by(handle) {
             // Without a proof it stays one of the listener's, and ends with those.
             let Ok(proof) = steered.twin.duplicate() else { continue };
-            fast.rules.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));
+            bypass.rules.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));
             (steered.entry, steered.listener) = (Some(steered.flow), None);
         }
     }

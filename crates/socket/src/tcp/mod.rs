@@ -51,16 +51,18 @@ mod data;
 mod elsewhere;
 mod end;
 mod error;
-mod headers;
+pub(crate) mod handles;
+pub(crate) mod header_cache;
 mod icmp;
 mod linger;
 mod listen;
 mod opening;
+pub(crate) mod output;
 mod ports;
 mod profile;
 mod reaccelerate;
 mod readiness;
-mod segments;
+pub(crate) mod setup;
 mod table;
 mod twin;
 
@@ -70,16 +72,12 @@ pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
-pub(crate) use segments::{Arrived, Segments};
 pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;
 use crate::error::Error;
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
-
-/// Sees payload in order, where it stands in the frame, and says how many of its bytes it has taken.
-pub(crate) type Deliver<'a> = &'a mut dyn FnMut(TcpStream, &[u8]) -> usize;
 
 /// The calls on streams and listeners.
 #[derive(Debug)]
@@ -98,8 +96,8 @@ impl Engine {
 impl Tcp<'_> {
     /// The options that the engine's profile gives new streams and listeners.
     pub fn defaults(&self) -> Options {
-        match &self.engine.fast {
-            Some(fast) => fast.segments.tcp.config().options(),
+        match &self.engine.bypass {
+            Some(bypass) => bypass.stack.tcp().config().options(),
             None => self.engine.options.tcp.options(),
         }
     }

@@ -1,14 +1,13 @@
 //! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
 
-use super::headers::query;
 use super::ports::{BARREN_NS, Choice, Ports};
-use super::table::{Steered, Way};
+use super::table::{Steered, StreamState};
 use super::twin::Twin;
 use super::{Tcp, TcpError, TcpEvent, TcpStream};
 use crate::control_agent::Answer;
 use crate::engine::Engine;
 use crate::reason::{Path, Reason};
-use crate::route_cache::Detour;
+use crate::route_cache::{Detour, query};
 use rustix::io::Errno;
 use sidestep_control_api::heartbeat::monotonic_ns;
 use sidestep_control_api::message::{Entry, Protocol};
@@ -44,7 +43,7 @@ pub(super) struct Opening {
     has_asked: bool,
     /// When the program asked, and when a way was found: CLOCK_MONOTONIC.
     begun_ns: u64,
-    way_ns: Option<u64>,
+    route_ns: Option<u64>,
     /// Not looked at before, unless the ports have changed since.
     look_ns: u64,
     generation: u32,
@@ -64,7 +63,7 @@ struct Rule {
 pub(super) enum Progress {
     Waiting(Box<Opening>),
     /// The SYN has left, or will as soon as it can.
-    Fast {
+    Accelerated {
         id: ConnectionId,
         steered: Option<Steered>,
         local: SocketAddr,
@@ -85,7 +84,7 @@ impl Opening {
             rule: None,
             has_asked: false,
             begun_ns: now_ns,
-            way_ns: None,
+            route_ns: None,
             look_ns: 0,
             generation: 0,
             stopped: None,
@@ -108,7 +107,7 @@ impl Opening {
 
     /// Whether it may come to need a socket of the kernel's, as far as can be told.
     pub(super) fn may_need_twin(&self, ports: &Ports) -> bool {
-        self.twin.is_none() && (self.way_ns.is_none() || ports.are_unknown())
+        self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
     }
 
     fn is_due(&self, now_ns: u64, generation: u32) -> bool {
@@ -125,8 +124,8 @@ impl Tcp<'_> {
         if opening.rule.is_some() {
             return self.settle_rule(opening, remote);
         }
-        let way = match self.find_way(remote, opening.local) {
-            Ok(way) => way,
+        let route = match self.find_route(remote, opening.local) {
+            Ok(route) => route,
             Err(Detour { reason, ask_for: Some((address, interface)) }) => {
                 if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
                     return self.by_kernel(opening, remote, reason);
@@ -140,34 +139,34 @@ impl Tcp<'_> {
             Err(Detour { reason, .. }) => return self.by_kernel(opening, remote, reason),
         };
         // A frame of a VLAN is steered by its flow alone: a tag's device may be in another namespace.
-        if opening.port().is_some() || way.vlan.is_some() {
-            return self.ask_for_rule(opening, remote, &way);
+        if opening.port().is_some() || route.vlan.is_some() {
+            return self.ask_for_rule(opening, remote, &route);
         }
-        let Engine { streams, fast: Some(fast), agent: Some(agent), .. } = &mut *self.engine else {
+        let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else {
             return self.by_kernel(opening, remote, Reason::Revoked);
         };
-        let waiting_since_ns = *opening.way_ns.get_or_insert(now_ns);
+        let waiting_since_ns = *opening.route_ns.get_or_insert(now_ns);
         let now = Instant::from_nanos(now_ns);
-        match streams.ports.choose(fast, agent, way.source, remote, now) {
-            Choice::Port(port) => self.begin(opening, SocketAddr::new(way.source, port), remote, way.mtu, None),
+        match streams.ports.choose(bypass, agent, route.source, remote, now) {
+            Choice::Port(port) => self.begin(opening, SocketAddr::new(route.source, port), remote, route.mtu, None),
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
                 streams.ports.expect(agent, now, streams.opening.len());
                 (opening.look_ns, opening.generation) = (now_ns + BARREN_NS, streams.ports.generation());
                 Ok(Progress::Waiting(opening))
             }
-            Choice::ByRule => self.ask_for_rule(opening, remote, &way),
+            Choice::ByRule => self.ask_for_rule(opening, remote, &route),
             Choice::Elsewhere => self.by_kernel(opening, remote, Reason::QueueElsewhere),
             Choice::Exhausted | Choice::Later => Err(Errno::ADDRNOTAVAIL.into()),
         }
     }
 
     /// The way past the kernel, or why there is none.
-    fn find_way(&self, remote: SocketAddr, local: Option<SocketAddr>) -> Result<Resolved, Detour> {
+    fn find_route(&self, remote: SocketAddr, local: Option<SocketAddr>) -> Result<Resolved, Detour> {
         if let Path::Kernel(reason) = self.engine.best_path() {
             return Err(reason.into());
         }
-        let Some(fast) = &self.engine.fast else { return Err(Reason::Revoked.into()) };
-        if remote.ip().is_loopback() || fast.routes.is_ours(remote.ip()) {
+        let Some(bypass) = &self.engine.bypass else { return Err(Reason::Revoked.into()) };
+        if remote.ip().is_loopback() || bypass.routes.is_ours(remote.ip()) {
             return Err(Reason::LoopbackOrLocal.into());
         }
         let scope = match remote {
@@ -175,65 +174,70 @@ impl Tcp<'_> {
             _ => None,
         };
         let source = local.map(|local| local.ip()).filter(|local| !local.is_unspecified());
-        let way = fast.routes.resolve(&query(remote.ip(), source, scope, fast.device), fast.device).1?;
+        let route = bypass.routes.resolve(&query(remote.ip(), source, scope, bypass.device), bypass.device).1?;
         // What comes back to another Ethernet address than the device's is not steered.
-        match fast.routes.vlan_of_interface(way.interface, fast.device) {
+        match bypass.routes.vlan_of_interface(route.interface, bypass.device) {
             None => Err(Reason::InterfaceKind.into()),
-            Some(_) => Ok(way),
+            Some(_) => Ok(route),
         }
     }
 
     /// Holds a port by a socket of its own, and has control steer its flow: before the SYN, so that the kernel never sees the
     /// answer.
-    fn ask_for_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr, way: &Resolved) -> io::Result<Progress> {
+    fn ask_for_rule(
+        &mut self,
+        mut opening: Box<Opening>,
+        remote: SocketAddr,
+        route: &Resolved,
+    ) -> io::Result<Progress> {
         let twin = match opening.twin.take() {
             // The port was named: it cannot be chosen by the queue that its answers take.
             Some(twin) if opening.port().is_some() => {
-                if !self.answers_come_here(twin.local()?.port(), way, remote) {
+                if !self.answers_come_here(twin.local()?.port(), route, remote) {
                     opening.twin = Some(twin);
                     return self.by_kernel(opening, remote, Reason::QueueElsewhere);
                 }
                 Some(twin)
             }
-            spare => self.bind_for_ours(spare, way, remote)?,
+            spare => self.bind_for_ours(spare, route, remote)?,
         };
         let Some(twin) = twin else { return self.by_kernel(opening, remote, Reason::QueueElsewhere) };
         let bound = twin.local()?;
-        let vlan = way.vlan.map(|vlan| vlan.number());
+        let vlan = route.vlan.map(|vlan| vlan.number());
         // Without the scope of a link: what frames carry.
         let (local, there) = (SocketAddr::new(bound.ip(), bound.port()), SocketAddr::new(remote.ip(), remote.port()));
-        let local = if local.ip().is_unspecified() { SocketAddr::new(way.source, local.port()) } else { local };
+        let local = if local.ip().is_unspecified() { SocketAddr::new(route.source, local.port()) } else { local };
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: there, vlan };
         let Some(agent) = &self.engine.agent else { return self.by_kernel(opening, remote, Reason::Revoked) };
         let answer = agent.begin_to_steer(flow, twin.duplicate()?);
         opening.twin = Some(twin);
-        opening.rule = Some(Rule { flow, mtu: way.mtu, answer });
+        opening.rule = Some(Rule { flow, mtu: route.mtu, answer });
         Ok(Progress::Waiting(opening))
     }
 
     /// Whether the answers to a local port come by a queue of ours, as far as can be known.
-    fn answers_come_here(&self, port: u16, way: &Resolved, remote: SocketAddr) -> bool {
-        let Some(fast) = &self.engine.fast else { return false };
+    fn answers_come_here(&self, port: u16, route: &Resolved, remote: SocketAddr) -> bool {
+        let Some(bypass) = &self.engine.bypass else { return false };
         // What is tagged may be hashed otherwise.
-        match way.vlan {
-            None => fast.queues.receives(Protocol::Tcp, remote, SocketAddr::new(way.source, port)),
-            Some(_) => !fast.queues.may_miss(),
+        match route.vlan {
+            None => bypass.queues.receives(Protocol::Tcp, remote, SocketAddr::new(route.source, port)),
+            Some(_) => !bypass.queues.may_miss(),
         }
     }
 
     /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.
-    fn bind_for_ours(&self, spare: Option<Twin>, way: &Resolved, remote: SocketAddr) -> io::Result<Option<Twin>> {
-        let source = SocketAddr::new(way.source, 0);
+    fn bind_for_ours(&self, spare: Option<Twin>, route: &Resolved, remote: SocketAddr) -> io::Result<Option<Twin>> {
+        let source = SocketAddr::new(route.source, 0);
         let mut spare = spare;
         let mut bind = || match spare.take() {
             Some(twin) => twin.bind(source).map(|()| twin),
             None => Twin::for_connection(Some(source), remote),
         };
-        let Some(fast) = &self.engine.fast else { return Ok(None) };
-        let toward = match fast.queues.toward(Protocol::Tcp, remote, way.source) {
+        let Some(bypass) = &self.engine.bypass else { return Ok(None) };
+        let toward = match bypass.queues.toward(Protocol::Tcp, remote, route.source) {
             Ok(None) => return bind().map(Some),
             // What is tagged may be hashed otherwise.
-            Ok(Some(toward)) if way.vlan.is_none() => toward,
+            Ok(Some(toward)) if route.vlan.is_none() => toward,
             _ => return Ok(None),
         };
         // Kept until the end: a port that was let go would be given again.
@@ -245,7 +249,7 @@ impl Tcp<'_> {
                 Err(_) if !others.is_empty() => break,
                 Err(error) => return Err(error),
             };
-            if fast.queues.has_port(Some(&toward), twin.local()?.port()) {
+            if bypass.queues.has_port(Some(&toward), twin.local()?.port()) {
                 return Ok(Some(twin));
             }
             if !toward.depends_on_port() {
@@ -292,13 +296,14 @@ impl Tcp<'_> {
     ) -> io::Result<Progress> {
         let local = SocketAddr::new(local.ip(), local.port());
         let there = SocketAddr::new(remote.ip(), remote.port());
-        let (fast, counters) = (self.engine.fast.as_mut(), &self.engine.counters);
-        let Some(fast) = fast else { return self.by_kernel(opening, remote, Reason::Revoked) };
-        let mtu = mtu.min(fast.segments.tcp.config().mtu_bytes) as u16;
+        let (bypass, counters) = (self.engine.bypass.as_mut(), &self.engine.counters);
+        let Some(bypass) = bypass else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let mtu = mtu.min(bypass.stack.tcp().config().mtu_bytes) as u16;
         let options = opening.options;
-        let begun = fast.with_tcp(counters, |tcp, now, sink| tcp.connect(now, local, there, Some(mtu), options, sink));
+        let begun =
+            bypass.with_tcp(counters, |tcp, now, output| tcp.connect(now, local, there, Some(mtu), options, output));
         match begun {
-            Ok(id) => Ok(Progress::Fast { id, steered, local }),
+            Ok(id) => Ok(Progress::Accelerated { id, steered, local }),
             Err(error) => {
                 if let Some(Steered { entry: Some(entry), .. }) = steered {
                     self.unsteer_later(entry);
@@ -327,29 +332,30 @@ impl Tcp<'_> {
         let generation = self.engine.streams.ports.generation();
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
         let remote = stream.remote;
-        let Way::Opening(opening) = &mut stream.way else { return false };
+        let StreamState::Opening(opening) = &mut stream.state else { return false };
         if !opening.is_due(now_ns, generation) {
             return true;
         }
-        let Way::Opening(opening) = std::mem::replace(&mut stream.way, Way::Lost(Reason::Revoked)) else {
+        let StreamState::Opening(opening) = std::mem::replace(&mut stream.state, StreamState::Lost(Reason::Revoked))
+        else {
             return false;
         };
         let progress = self.go_on(opening, remote, now_ns);
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
         match progress {
             Ok(Progress::Waiting(opening)) => {
-                stream.way = Way::Opening(opening);
+                stream.state = StreamState::Opening(opening);
                 return true;
             }
-            Ok(Progress::Fast { id, steered, local }) => {
-                (stream.local, stream.way) = (local, Way::Fast { id, steered });
-                self.engine.fast.iter_mut().for_each(|fast| fast.segments.own(id, handle));
+            Ok(Progress::Accelerated { id, steered, local }) => {
+                (stream.local, stream.state) = (local, StreamState::Accelerated { id, steered });
+                self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.insert_stream(id, handle));
                 return false;
             }
             Ok(Progress::Kernel { socket, reason, local }) => {
-                (stream.local, stream.way) = (local, Way::Kernel(socket, reason));
+                (stream.local, stream.state) = (local, StreamState::Kernel(socket, reason));
             }
-            Err(error) => stream.way = Way::Failed(error.into(), false),
+            Err(error) => stream.state = StreamState::Failed(error.into(), false),
         }
         self.engine.streams.ready.push_back(TcpEvent::Stream(handle));
         false

@@ -4,7 +4,7 @@
 //! elsewhere: what must not be twice is the tuple of both addresses and both ports, and that the stack knows.
 
 use crate::control_agent::ControlAgent;
-use crate::engine::Fast;
+use crate::engine::Bypass;
 use crate::reason::Reason;
 use sidestep_control_api::message::{BLOCK_PORTS, PortBlock, Protocol};
 use sidestep_control_api::rss::Toward;
@@ -138,30 +138,30 @@ impl Ports {
     /// The port of a connection from `source` to `remote`.
     pub(super) fn choose(
         &mut self,
-        fast: &Fast,
+        bypass: &Bypass,
         agent: &ControlAgent,
         source: IpAddr,
         remote: SocketAddr,
         now: Instant,
     ) -> Choice {
-        match fast.queues.toward(Protocol::Tcp, remote, source) {
-            Ok(toward) => self.choose_of(fast, agent, toward.as_ref(), (source, remote), now),
+        match bypass.queues.toward(Protocol::Tcp, remote, source) {
+            Ok(toward) => self.choose_of(bypass, agent, toward.as_ref(), (source, remote), now),
             Err(_) => Choice::Elsewhere,
         }
     }
 
     fn choose_of(
         &mut self,
-        fast: &Fast,
+        bypass: &Bypass,
         agent: &ControlAgent,
         toward: Option<&Toward<'_>>,
         ends: (IpAddr, SocketAddr),
         now: Instant,
     ) -> Choice {
-        let tuple = |port| fast.segments.tcp.tuple(now, SocketAddr::new(ends.0, port), ends.1);
-        let found = self.find(ends, now.as_nanos(), |port| fast.queues.has_port(toward, port), tuple);
+        let tuple = |port| bypass.stack.tcp().tuple(now, SocketAddr::new(ends.0, port), ends.1);
+        let found = self.find(ends, now.as_nanos(), |port| bypass.queues.has_port(toward, port), tuple);
         let Some(found) = found else { return Choice::Later };
-        let used = fast.segments.tcp.connections().0 as usize;
+        let used = bypass.stack.tcp().connections().0 as usize;
         match found {
             Ok(port) => {
                 // Before they run out: three of four are in use if all go to one peer.

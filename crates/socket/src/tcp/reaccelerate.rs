@@ -4,7 +4,7 @@
 //! know them, and resets them. So a listener whose connections came by the kernel for a while waits until they are over.
 //! Nothing here waits for control: the owner has other connections to serve.
 
-use super::table::{Lingering, Steered, TcpListener, TcpStream, Way};
+use super::table::{Lingering, Steered, StreamState, TcpListener, TcpStream};
 use super::{Tcp, TcpEvent};
 use crate::control_agent::Answer;
 use crate::engine::Engine;
@@ -116,8 +116,8 @@ impl Tcp<'_> {
         reacceleration.note(answer.err());
         if answer.is_err() {
             self.stop_stack(id);
-        } else if let Some(fast) = &mut self.engine.fast {
-            fast.segments.begin_listening(id, handle);
+        } else if let Some(bypass) = &mut self.engine.bypass {
+            bypass.handles.insert_listener(id, handle);
         }
         self.watch(handle);
         self.engine.streams.ready.push_back(TcpEvent::Listener(handle));
@@ -151,7 +151,7 @@ impl Tcp<'_> {
             }
             if let Some(id) = id {
                 self.stop_stack(id);
-                self.engine.fast.iter_mut().for_each(|fast| fast.segments.end_listening(id));
+                self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
             }
             self.lose_streams(reason, |steered| steered.listener == Some(handle));
         }
@@ -161,11 +161,11 @@ impl Tcp<'_> {
     /// Control has left listeners deaf whose rule it took back: until their connections have rules of their own, or have ended, the
     /// kernel would reset the peers.
     fn hear_again(&mut self) {
-        let Engine { streams, fast, .. } = &mut *self.engine;
+        let Engine { streams, bypass, .. } = &mut *self.engine;
         streams.reacceleration.are_deaf = false;
         for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.is_deaf) {
             let port = listener.local.port();
-            listener.is_deaf = fast.as_ref().is_some_and(|fast| fast.rules.are_asked_of_tcp(port));
+            listener.is_deaf = bypass.as_ref().is_some_and(|bypass| bypass.rules.are_asked_of_tcp(port));
             if !listener.is_deaf {
                 listener.twin.hear();
             }
@@ -175,20 +175,20 @@ impl Tcp<'_> {
 
     /// Ends streams by their rules.
     fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
-        let Engine { streams, fast: Some(fast), counters, .. } = &mut *self.engine else { return };
+        let Engine { streams, bypass: Some(bypass), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
         for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
             (steered.entry, steered.listener) = (None, None);
         }
         for (key, stream) in streams.streams.iter_mut() {
-            let lost = match &stream.way {
-                Way::Fast { id, steered: Some(steered) } if is_lost(steered) => *id,
+            let lost = match &stream.state {
+                StreamState::Accelerated { id, steered: Some(steered) } if is_lost(steered) => *id,
                 _ => continue,
             };
-            fast.segments.disown(lost);
+            bypass.handles.remove_stream(lost);
             // One that has ended already is as wanted.
-            let _ = fast.with_tcp(counters, |tcp, now, sink| tcp.abort(now, lost, sink));
-            stream.way = Way::Lost(reason);
+            let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, lost, output));
+            stream.state = StreamState::Lost(reason);
             streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
         }
     }

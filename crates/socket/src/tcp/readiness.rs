@@ -1,7 +1,7 @@
 //! What can be done, what went wrong, what a stream is.
 
 use super::data::Found;
-use super::table::Way;
+use super::table::StreamState;
 use super::twin;
 use super::{Tcp, TcpError, TcpEvent, TcpListener, TcpStream};
 use crate::error::Error;
@@ -17,11 +17,11 @@ impl Tcp<'_> {
         if let Some(event) = self.engine.streams.ready.pop_front() {
             return Some(event);
         }
-        let segments = &mut self.engine.fast()?.segments;
+        let bypass = self.engine.bypass()?;
         loop {
-            let event = match segments.tcp.next_event()? {
-                Event::Connection(id) => segments.owner(id).map(TcpEvent::Stream),
-                Event::Listener(id) => segments.listener(id).map(TcpEvent::Listener),
+            let event = match bypass.stack.tcp_mut().next_event()? {
+                Event::Connection(id) => bypass.handles.stream(id).map(TcpEvent::Stream),
+                Event::Listener(id) => bypass.handles.listener(id).map(TcpEvent::Listener),
             };
             if event.is_some() {
                 return event;
@@ -32,7 +32,7 @@ impl Tcp<'_> {
     /// What a stream can do without waiting. A system call where the kernel carries it.
     pub fn readiness(&mut self, stream: TcpStream) -> Result<Readiness, TcpError> {
         match self.find(stream) {
-            Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.readiness(id)),
+            Ok(Found::Accelerated(bypass, _, id)) => Ok(bypass.stack.tcp().readiness(id)),
             Ok(Found::Kernel(socket, _)) => of_kernel(socket),
             Ok(Found::Opening(_)) => Ok(Readiness::NONE),
             Err(TcpError::Refused(error)) => Err(error.into()),
@@ -43,11 +43,11 @@ impl Tcp<'_> {
 
     /// The error that has ended a stream, or what is known of one that cannot be reached; told once.
     pub fn take_error(&mut self, stream: TcpStream) -> Result<Option<TcpError>, TcpError> {
-        if let Way::Failed(error, is_told) = &mut self.engine.streams.streams.at(stream.0)?.way {
+        if let StreamState::Failed(error, is_told) = &mut self.engine.streams.streams.at(stream.0)?.state {
             return Ok((!std::mem::replace(is_told, true)).then_some(*error));
         }
         match self.find(stream) {
-            Ok(Found::Fast(fast, _, id)) => Ok(fast.segments.tcp.take_error(id)?.map(TcpError::Stack)),
+            Ok(Found::Accelerated(bypass, _, id)) => Ok(bypass.stack.tcp_mut().take_error(id)?.map(TcpError::Stack)),
             Ok(Found::Kernel(socket, _)) => Ok(socket.take_error()?.map(TcpError::from)),
             Ok(Found::Opening(_)) => Ok(None),
             Err(lost @ TcpError::Lost(_)) => Ok(Some(lost)),
@@ -58,7 +58,7 @@ impl Tcp<'_> {
     /// A stream's options; of the kernel's the ones that were never asked of it are not known: `None`.
     pub fn options(&mut self, stream: TcpStream) -> Result<Option<Options>, TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.options(id)?)),
+            Found::Accelerated(bypass, _, id) => Ok(Some(bypass.stack.tcp().options(id)?)),
             Found::Kernel(..) => Ok(None),
             Found::Opening(opening) => Ok(Some(opening.options)),
         }
@@ -68,8 +68,8 @@ impl Tcp<'_> {
     /// timeout, abort on close and segment size; buffers, quick ACKs and congestion control stay as the host is set up.
     pub fn set_options(&mut self, stream: TcpStream, options: Options) -> Result<(), TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, counters, id) => {
-                Ok(fast.with_tcp(counters, |tcp, now, sink| tcp.set_options(now, id, options, sink))?)
+            Found::Accelerated(bypass, counters, id) => {
+                Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.set_options(now, id, options, output))?)
             }
             Found::Kernel(socket, _) => Ok(twin::apply(socket, &options)?),
             Found::Opening(opening) => {
@@ -82,7 +82,7 @@ impl Tcp<'_> {
     /// What the stack can tell of a stream; `None` of the kernel's.
     pub fn facts(&mut self, stream: TcpStream) -> Result<Option<Facts>, TcpError> {
         match self.find(stream)? {
-            Found::Fast(fast, _, id) => Ok(Some(fast.segments.tcp.facts(id)?)),
+            Found::Accelerated(bypass, _, id) => Ok(Some(bypass.stack.tcp().facts(id)?)),
             Found::Kernel(..) | Found::Opening(_) => Ok(None),
         }
     }
@@ -92,11 +92,11 @@ impl Tcp<'_> {
     pub fn path(&mut self, stream: TcpStream) -> Result<Path, TcpError> {
         self.check()?;
         let best = self.engine.best_path();
-        match self.engine.streams.streams.at(stream.0)?.way {
-            Way::Kernel(_, reason) | Way::Lost(reason) => Ok(Path::Kernel(reason)),
-            Way::Opening(_) => Ok(Path::Kernel(Reason::Opening)),
-            Way::Failed(error, _) => Err(error),
-            Way::Fast { .. } => Ok(best),
+        match self.engine.streams.streams.at(stream.0)?.state {
+            StreamState::Kernel(_, reason) | StreamState::Lost(reason) => Ok(Path::Kernel(reason)),
+            StreamState::Opening(_) => Ok(Path::Kernel(Reason::Opening)),
+            StreamState::Failed(error, _) => Err(error),
+            StreamState::Accelerated { .. } => Ok(best),
         }
     }
 
@@ -117,17 +117,17 @@ impl Tcp<'_> {
     /// How often something has happened to connections past the kernel, since the present stack was opened. A stream that was
     /// closed tells nobody how it has ended: [`Counter::LostStreams`] and [`Counter::LostBytes`] do, for all of them.
     pub fn count(&self, counter: Counter) -> u64 {
-        self.engine.fast.as_ref().map_or(0, |fast| fast.segments.tcp.counters().value(counter))
+        self.engine.bypass.as_ref().map_or(0, |bypass| bypass.stack.tcp().counters().value(counter))
     }
 
     /// Closed streams whose data is not all acknowledged, and the memory that they hold, bytes.
     pub fn orphans(&self) -> (u32, u64) {
-        self.engine.fast.as_ref().map_or((0, 0), |fast| fast.segments.tcp.orphans())
+        self.engine.bypass.as_ref().map_or((0, 0), |bypass| bypass.stack.tcp().orphans())
     }
 
     /// Connections past the kernel: those there are, and of them in TIME-WAIT.
     pub fn connections(&self) -> (u32, u32) {
-        self.engine.fast.as_ref().map_or((0, 0), |fast| fast.segments.tcp.connections())
+        self.engine.bypass.as_ref().map_or((0, 0), |bypass| bypass.stack.tcp().connections())
     }
 }
 

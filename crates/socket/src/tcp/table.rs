@@ -58,11 +58,11 @@ impl TcpListener {
 
 /// How a stream's bytes travel.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum StreamState {
     /// Not yet known.
     Opening(Box<Opening>),
     /// Past the kernel. Without a rule of its own its port is one that control has reserved.
-    Fast { id: ConnectionId, steered: Option<Steered> },
+    Accelerated { id: ConnectionId, steered: Option<Steered> },
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
     /// No longer: it went past the kernel, and that way is no more.
@@ -88,7 +88,7 @@ pub(super) struct Stream {
     pub(super) remote: SocketAddr,
     /// The local end that the program has asked for.
     pub(super) asked: Option<SocketAddr>,
-    pub(super) way: Way,
+    pub(super) state: StreamState,
 }
 
 #[derive(Debug)]
@@ -206,9 +206,9 @@ impl Streams {
 
     /// The connections that the rule of a listener brings, those that were closed, too.
     pub(super) fn brought_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
-        let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.way {
-            Way::Fast { steered, .. } => steered.as_mut(),
-            Way::Opening(_) | Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => None,
+        let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.state {
+            StreamState::Accelerated { steered, .. } => steered.as_mut(),
+            StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
         });
         let closed = self.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
         accepted.chain(closed).filter(|steered| steered.listener == Some(listener)).collect()
@@ -230,13 +230,13 @@ impl Streams {
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }
         for (key, stream) in self.streams.iter_mut() {
-            match &mut stream.way {
-                Way::Fast { .. } => {
-                    stream.way = Way::Lost(reason);
+            match &mut stream.state {
+                StreamState::Accelerated { .. } => {
+                    stream.state = StreamState::Lost(reason);
                     self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
                 }
-                Way::Opening(opening) => opening.stopped = Some(reason),
-                Way::Kernel(..) | Way::Lost(_) | Way::Failed(..) => {}
+                StreamState::Opening(opening) => opening.stopped = Some(reason),
+                StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => {}
             }
         }
     }

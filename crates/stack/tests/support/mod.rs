@@ -3,8 +3,9 @@
 #![allow(dead_code, unreachable_pub)]
 
 use sidestep_stack::route::{Address, Link, MemoryRoutes, Neighbour, NeighbourState, Route, RouteKind, Routes, scope};
+use sidestep_stack::tcp::{Config, Instant, NoRoom, Outgoing, Secret, Tcp};
 use sidestep_stack::udp::{Flow, FlowHeader};
-use sidestep_stack::{Host, Stack};
+use sidestep_stack::{Checksums, Host, Stack, Verdict};
 use sidestep_wire::MacAddress;
 use sidestep_wire::vlan::VlanId;
 use std::net::{IpAddr, SocketAddr};
@@ -86,7 +87,18 @@ fn connected(prefix: &str, prefix_len: u8, interface: u32) -> Route {
 }
 
 pub fn stack(tables: &MemoryRoutes) -> Stack {
-    Stack::new(Host::of_device(&tables.tables(), DEVICE).unwrap())
+    Stack::new(Host::of_device(&tables.tables(), DEVICE).unwrap(), tcp())
+}
+
+/// TCP without connections.
+pub fn tcp() -> Tcp {
+    Tcp::new(Config::latency(), Secret([1, 2, 3, 4]), Instant::default())
+}
+
+/// Receives a frame in which no segment of TCP is answered.
+pub fn receive<'s>(stack: &'s mut Stack, frame: &'s [u8], checksums: Checksums) -> Verdict<'s> {
+    let mut output = |_: &Outgoing<'_>| -> Result<(), NoRoom> { panic!("an answer of TCP") };
+    stack.receive(Instant::default, frame, checksums, &mut output, &mut |_, _| 0)
 }
 
 /// The header of datagrams from `source_port` of the host with these tables.

@@ -1,18 +1,18 @@
-//! Why a frame was not delivered, and how often.
+//! Reasons for which a received frame is dropped, and their counters.
 
 use sidestep_wire::Refusal;
 
 macro_rules! reasons {
     ($($name:ident $text:literal $zero:ident $description:literal,)+) => {
-        /// Why a frame was not delivered.
+        /// The reason for which a received frame was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
-        pub enum Reason {
+        pub enum DropReason {
             $(#[doc = $description] $name,)+
         }
 
-        impl Reason {
-            /// All, in the order of their numbers.
+        impl DropReason {
+            /// All reasons, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The name in lists.
@@ -25,7 +25,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $description,)+ }
             }
 
-            /// Whether it should be 0 on a healthy network behind steering that gives us our own flows only.
+            /// Returns whether its counter should be 0 on a healthy network, behind steering that passes our own flows alone.
             pub fn should_be_zero(self) -> bool {
                 match self { $(Self::$name => reasons!(@ $zero),)+ }
             }
@@ -52,11 +52,11 @@ reasons! {
     Ipv6ExtensionTruncated "ipv6_extension_truncated" zero "an IPv6 extension header ends behind the packet",
     Ipv6TooManyExtensions "ipv6_too_many_extensions" zero "the packet has too many IPv6 extension headers",
     Ipv6Extensions "ipv6_extensions" zero "the packet has IPv6 extension headers, which are the kernel's",
-    Fragment "fragment" zero "the packet is a piece of a larger one, which is the kernel's to put together",
+    Fragment "fragment" zero "the packet is a fragment, which the kernel reassembles",
     SourceImpossible "source_impossible" zero "the source is a group, a broadcast, nobody, loopback or this host itself",
     OtherAddress "other_address" zero "the packet is for an address that this host does not have",
     Broadcast "broadcast" zero "the packet is a broadcast, which is the kernel's",
-    OtherProtocol "other_protocol" zero "the packet carries a protocol that nobody here speaks",
+    OtherProtocol "other_protocol" zero "the packet carries a protocol that the stack does not have",
     UdpTruncated "udp_truncated" zero "the datagram is shorter than its UDP header says",
     UdpLength "udp_length" zero "the UDP length is impossible",
     UdpChecksum "udp_checksum" zero "the UDP checksum is wrong",
@@ -66,14 +66,14 @@ reasons! {
     TcpChecksum "tcp_checksum" zero "the TCP checksum is wrong",
     IcmpTruncated "icmp_truncated" zero "the ICMP message is too short",
     IcmpChecksum "icmp_checksum" zero "the ICMP checksum is wrong",
-    IcmpQuoteUnusable "icmp_quote_unusable" zero "the packet quoted by the ICMP error cannot be told",
+    IcmpQuoteUnusable "icmp_quote_unusable" zero "the packet quoted by the ICMP error cannot be identified",
     IcmpOther "icmp_other" some "an ICMP message that is no error, which is the kernel's",
     IcmpNoFlow "icmp_no_flow" some "an ICMP error about a flow that is not open (any more)",
     NoSocket "no_socket" some "no open socket wants it: steered shortly before or after one was open",
     NoMember "no_member" some "no open socket has joined the group for this source",
 }
 
-impl From<Refusal> for Reason {
+impl From<Refusal> for DropReason {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::EthernetTruncated => Self::EthernetTruncated,
@@ -102,35 +102,35 @@ impl From<Refusal> for Reason {
     }
 }
 
-/// What a stack has done with the frames it was given.
+/// The counters of received frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters {
+pub struct FrameCounters {
     /// Datagrams for at least one socket, and segments.
     pub delivered: u64,
     /// ICMP errors told to a socket.
     pub errors: u64,
-    refused: [u64; Reason::ALL.len()],
+    refused: [u64; DropReason::ALL.len()],
 }
 
-impl Default for Counters {
+impl Default for FrameCounters {
     fn default() -> Self {
-        Self { delivered: 0, errors: 0, refused: [0; Reason::ALL.len()] }
+        Self { delivered: 0, errors: 0, refused: [0; DropReason::ALL.len()] }
     }
 }
 
-impl Counters {
-    /// How many frames were refused for `reason`.
-    pub fn refused(&self, reason: Reason) -> u64 {
+impl FrameCounters {
+    /// The number of frames dropped for `reason`.
+    pub fn refused(&self, reason: DropReason) -> u64 {
         self.refused[reason as usize]
     }
 
-    /// How many frames were refused at all.
+    /// The number of frames dropped for any reason.
     pub fn refused_total(&self) -> u64 {
         self.refused.iter().sum()
     }
 
     #[inline]
-    pub(crate) fn refuse(&mut self, reason: Reason) {
+    pub(crate) fn refuse(&mut self, reason: DropReason) {
         self.refused[reason as usize] += 1;
     }
 }
