@@ -94,7 +94,7 @@ tsan: ## The threads of rings and shared-memory links under ThreadSanitizer (nee
 	@scripts/bootstrap tsan
 	RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test --locked -Zbuild-std \
 		--target "$$(rustc -vV | sed -n 's/^host: //p')" \
-		-p sidestep-ring --test threads --test model -p sidestep-link --test shm
+		-p sidestep-ring --test threads --test model -p sidestep-socket --test shm
 
 clean: ## Remove what was built and measured
 	$(CARGO) clean

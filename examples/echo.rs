@@ -5,7 +5,7 @@
 //! cargo run --release --example echo -- unix block
 //! ```
 
-use sidestep::link::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
+use sidestep::stream::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
 use std::error::Error;
 use std::io;
 use std::time::{Duration, Instant};

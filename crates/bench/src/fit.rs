@@ -6,7 +6,7 @@ use crate::path::{Medium, Path};
 use crate::place::Ends;
 use crate::scenario::Arm;
 use crate::transport::Transport;
-use sidestep_link::Waiting;
+use sidestep_socket::stream::Waiting;
 
 /// Sets aside what these two ends cannot do, and notes what a reader must know of the rest.
 pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {

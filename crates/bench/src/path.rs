@@ -1,8 +1,8 @@
 //! The paths: every way a message can take here, by name.
 
 use crate::transport::Transport;
-use sidestep_link::{Backend, Waiting};
 use sidestep_report::schema::PathInfo;
+use sidestep_socket::stream::{Backend, Waiting};
 use sidestep_sys::Problem;
 
 /// How long SO_BUSY_POLL polls before it sleeps: the value tuned's network-latency profile and most guides use.

@@ -1,6 +1,6 @@
 //! What each way of sending frames over AF_XDP costs its caller, and how long a frame takes by it.
 //!
-//! `cargo run --release -p sidestep-link --example frame_senders`, as root. One thread on the first CPU drives both ends of
+//! `cargo run --release -p sidestep-frame --example frame_senders`, as root. One thread on the first CPU drives both ends of
 //! a lab's wire; the sender of the near end, where it is another thread, has the second CPU. The far end answers by its own
 //! call in every row, so that rows differ by the near end's sender alone.
 

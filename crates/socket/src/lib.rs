@@ -37,6 +37,7 @@ mod options;
 mod reason;
 mod released;
 mod route_cache;
+pub mod stream;
 pub mod tcp;
 mod twin;
 

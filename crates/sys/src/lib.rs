@@ -30,6 +30,7 @@ pub mod process;
 pub mod scan;
 pub mod socket;
 pub mod unix_socket;
+pub mod uring;
 pub mod words;
 pub mod xdp;
 

@@ -2,7 +2,7 @@
 
 use super::{Load, READY_MAX, engine, note};
 use crate::mtu::headers;
-use sidestep_link::Link;
+use sidestep_socket::stream::Link;
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};

@@ -1,7 +1,7 @@
 //! TCP past the kernel.
 
 use super::{Load, READY_MAX, engine, note};
-use sidestep_link::Link;
+use sidestep_socket::stream::Link;
 use sidestep_socket::tcp::{Readiness, Shutdown, TcpListener, TcpStream};
 use sidestep_socket::{Engine, Path, Reason};
 use sidestep_sys::Problem;

@@ -24,7 +24,7 @@ mod veth;
 pub use own::Own;
 pub use reach::Reach;
 pub use run::{Request, Setting, run};
-pub use sidestep_link::Waiting;
+pub use sidestep_socket::stream::Waiting;
 pub use veth::Way;
 
 use message::Header;

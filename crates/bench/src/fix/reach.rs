@@ -4,7 +4,7 @@ use super::tls::TlsLink;
 use super::veth::{Passage, Way};
 use crate::transport::Transport;
 use sidestep_lab::{Lab, Side};
-use sidestep_link::{Address, Link, Options, connect};
+use sidestep_socket::stream::{Address, Link, Options, connect};
 use sidestep_sys::Problem;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};

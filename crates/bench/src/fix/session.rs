@@ -4,7 +4,7 @@
 use super::inbox::{Frame, Inbox, Place};
 use super::message::{Header, Stamp, Template};
 use super::{Identity, Reach, Workload};
-use sidestep_link::{Link, Options, Waiting, is_retry, send_all};
+use sidestep_socket::stream::{Link, Options, Waiting, is_retry, send_all};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 

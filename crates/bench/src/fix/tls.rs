@@ -5,7 +5,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
-use sidestep_link::{Link, is_retry};
+use sidestep_socket::stream::{Link, is_retry};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::IpAddr;

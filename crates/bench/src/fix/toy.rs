@@ -3,7 +3,7 @@
 use super::inbox::Inbox;
 use super::message::{SOH, checksum};
 use super::{Acceptor, Reach};
-use sidestep_link::Address;
+use sidestep_socket::stream::Address;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 

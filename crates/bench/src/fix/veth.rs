@@ -6,7 +6,7 @@ use crate::bypass::{self, Load, Plane, StackStream};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_lab::{Host, Lab, Side};
-use sidestep_link::{Address, Link, Options, connect};
+use sidestep_socket::stream::{Address, Link, Options, connect};
 use sidestep_sys::{Problem, cpu};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use super::end::End;
 use super::packet::{Address, FRAME_BYTES_MIN, HEADERS_BYTES, headers, payload};
 use sidestep_frame::FrameLink;
-use sidestep_link::Link;
+use sidestep_socket::stream::Link;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 

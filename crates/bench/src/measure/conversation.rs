@@ -1,7 +1,7 @@
 //! The measured loop: send a message, receive its answer, read the clock before and after.
 
 use crate::message::{Header, filled};
-use sidestep_link::{Link, is_retry, send_all};
+use sidestep_socket::stream::{Link, is_retry, send_all};
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::io::{self, ErrorKind};

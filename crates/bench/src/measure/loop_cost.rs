@@ -1,7 +1,7 @@
 //! What the measuring loop itself adds to every sample.
 
 use super::conversation::Conversation;
-use sidestep_link::Link;
+use sidestep_socket::stream::Link;
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::io;

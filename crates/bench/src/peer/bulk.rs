@@ -3,7 +3,7 @@
 use super::protocol::{Bulk, Done};
 use super::watch::Watch;
 use crate::message::filled;
-use sidestep_link::{Link, is_retry};
+use sidestep_socket::stream::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};
 use std::time::{Duration, Instant};
 

@@ -147,7 +147,7 @@ impl Control {
         }
         let mut byte = [std::mem::MaybeUninit::uninit(); 1];
         // An end that has closed, or broken, is a word, too: whoever reads it learns of it.
-        let is_there = !self.socket.peek(&mut byte).is_err_and(|error| sidestep_link::is_retry(&error));
+        let is_there = !self.socket.peek(&mut byte).is_err_and(|error| sidestep_socket::stream::is_retry(&error));
         self.socket.set_nonblocking(false).is_err() || is_there
     }
 
@@ -159,7 +159,7 @@ impl Control {
         let mut byte = [std::mem::MaybeUninit::uninit(); 1];
         let closed = match self.socket.peek(&mut byte) {
             Ok(count) => count == 0,
-            Err(error) => !sidestep_link::is_retry(&error),
+            Err(error) => !sidestep_socket::stream::is_retry(&error),
         };
         closed || self.socket.set_nonblocking(false).is_err()
     }

@@ -3,7 +3,7 @@
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
 use crate::message::Header;
-use sidestep_link::{Link, is_retry};
+use sidestep_socket::stream::{Link, is_retry};
 use sidestep_sys::socket::incoming_napi_id;
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};

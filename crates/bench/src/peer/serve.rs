@@ -54,7 +54,7 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
             Ok(accepted) => accepted,
             Err(error) => {
                 // Without a descriptor left it fails at once, over and over.
-                if !sidestep_link::is_retry(&error) {
+                if !sidestep_socket::stream::is_retry(&error) {
                     std::thread::sleep(LOOK_UP);
                 }
                 continue;

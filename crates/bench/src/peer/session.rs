@@ -12,8 +12,8 @@ use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
-use sidestep_link::udp::{self, Port};
-use sidestep_link::{Address, Link, Listener, Options};
+use sidestep_socket::stream::udp::{self, Port};
+use sidestep_socket::stream::{Address, Link, Listener, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -184,7 +184,7 @@ impl Session {
         if request.send_for_ns.is_some() {
             // What our own stack still has to send, it sends while it is asked to receive.
             let mut watch = self.watch(path);
-            while link.recv(&mut [0; 64]).is_err_and(|error| sidestep_link::is_retry(&error)) {
+            while link.recv(&mut [0; 64]).is_err_and(|error| sidestep_socket::stream::is_retry(&error)) {
                 watch.waited()?;
             }
         }

@@ -4,7 +4,7 @@ use super::protocol::Done;
 use super::sequence::Sequence;
 use super::watch::Watch;
 use crate::message::Header;
-use sidestep_link::{Link, is_retry};
+use sidestep_socket::stream::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};
 use std::io::ErrorKind;
 

@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use rustix::io::Errno;
-use sidestep_link::{Link, Waiting, is_retry};
+use sidestep_socket::stream::{Link, Waiting, is_retry};
 use sidestep_sys::Problem;
 use socket2::SockRef;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ pub(super) fn work(service: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_link::{Address, Backend, Listener, Options, connect};
+    use sidestep_socket::stream::{Address, Backend, Listener, Options, connect};
     use socket2::{Domain, Socket, Type};
 
     #[test]

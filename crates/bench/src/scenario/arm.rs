@@ -4,8 +4,8 @@ use super::record::{Direction, Key, Record};
 use crate::measure::{Target, Trips, Work};
 use crate::path::Path;
 use crate::transport::Transport;
-use sidestep_link::Waiting;
 use sidestep_report::schema::{Row, Unavailable};
+use sidestep_socket::stream::Waiting;
 
 /// A rung of the ladder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

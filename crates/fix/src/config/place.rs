@@ -6,7 +6,7 @@ use crate::engine::{
     AllowedAddress, CertificateFiles, CertificateName, Destinations, Endpoint, SocketOptions, TlsSettings,
 };
 use crate::session::Role;
-use sidestep_link::Waiting;
+use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ use super::http;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
-use sidestep_link::{Address, SocketFile};
+use sidestep_socket::stream::{Address, SocketFile};
 use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@ use super::tls::TlsSettings;
 use super::transport::SocketOptions;
 use crate::config::{Config, Dictionaries, DictionaryConfig, Place, SessionConfig};
 use crate::session::{Application, BEGIN_STRINGS, SessionId};
-use sidestep_link::Waiting;
+use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 

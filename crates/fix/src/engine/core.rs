@@ -19,7 +19,7 @@ use crate::encode::Builder;
 use crate::frame::Framer;
 use crate::session::{Application, Phase, SendError, Session, SessionId};
 use crate::store::AnyStore;
-use sidestep_link::SocketFile;
+use sidestep_socket::stream::SocketFile;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;

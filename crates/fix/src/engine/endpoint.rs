@@ -16,7 +16,7 @@ pub enum Endpoint {
     },
     /// A Unix socket's path.
     Unix(PathBuf),
-    /// Two rings in shared memory, opened through a Unix socket of this path (`sidestep_link::shm`).
+    /// Two rings in shared memory, opened through a Unix socket of this path (`sidestep_socket::stream::shm`).
     Shm(PathBuf),
     /// A TCP port past the kernel (`sidestep_socket`), on this interface.
     Xdp {

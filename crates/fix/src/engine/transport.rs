@@ -4,8 +4,8 @@ use super::endpoint::Endpoint;
 use super::source::Source;
 use super::wire::{Io, Wire, is_retry, of_tcp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sidestep_link::shm::Acceptor;
-use sidestep_link::{Address, Credentials, Link, Options, SocketFile, Waiting};
+use sidestep_socket::stream::shm::Acceptor;
+use sidestep_socket::stream::{Address, Credentials, Link, Options, SocketFile, Waiting};
 use sidestep_socket::{EngineOptions, Queues, tcp};
 use sidestep_stack::tcp::Readiness;
 use sidestep_sys::{Problem, cpu};
@@ -310,7 +310,7 @@ impl Connecting {
                 Ok(Self::Ready(Wire::Socket(socket)))
             }
             Endpoint::Shm(path) => {
-                let link = sidestep_link::connect(&Address::Shm(path.clone()), &options.link())?;
+                let link = sidestep_socket::stream::connect(&Address::Shm(path.clone()), &options.link())?;
                 Ok(Self::Ready(Wire::Shm(link)))
             }
             Endpoint::Xdp { interface, host, port } => {

@@ -1,7 +1,7 @@
 //! A connected byte stream of any kind, never waiting.
 
-use sidestep_link::Link;
 use sidestep_socket::Path;
+use sidestep_socket::stream::Link;
 use sidestep_socket::tcp::{TcpError, TcpStream};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};

@@ -4,7 +4,7 @@ use crate::support::{Client, client, exchange, metric, order, plan, until};
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, Idle};
 use sidestep_fix::session::Role;
 use sidestep_fix::store::Store;
-use sidestep_link::Waiting;
+use sidestep_socket::stream::Waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::tempdir;

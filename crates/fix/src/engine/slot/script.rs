@@ -2,7 +2,7 @@
 
 use super::super::wire::Wire;
 use fastrand::Rng;
-use sidestep_link::Link;
+use sidestep_socket::stream::Link;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -1,7 +1,7 @@
 //! Pairs of links, and another process at one end.
 
-use sidestep_link::shm::{self, Settings};
-use sidestep_link::{Link, Listener, Options, Waiting, is_retry};
+use sidestep_socket::stream::shm::{self, Settings};
+use sidestep_socket::stream::{Link, Listener, Options, Waiting, is_retry};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

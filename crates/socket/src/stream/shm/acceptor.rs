@@ -1,7 +1,7 @@
 //! Accepting links for a service that strangers of the same host can reach: who says nothing holds up nobody.
 
 use super::HELLO_MAX;
-use crate::{Accepted, Address, Credentials, Listener, Options, is_retry};
+use crate::stream::{Accepted, Address, Credentials, Listener, Options, is_retry};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_sys::Problem;

@@ -1,8 +1,8 @@
 //! Messages with borders.
 
 use crate::support::{WAITINGS, again, options, pair, pattern, recv};
-use sidestep_link::shm::{RING_BYTES_MIN, Settings};
-use sidestep_link::{Link, Waiting};
+use sidestep_socket::stream::shm::{RING_BYTES_MIN, Settings};
+use sidestep_socket::stream::{Link, Waiting};
 use std::io::ErrorKind;
 
 fn datagrams(ring_bytes: usize, waiting: Waiting) -> (Box<dyn Link>, Box<dyn Link>) {

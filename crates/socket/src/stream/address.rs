@@ -11,7 +11,7 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket's path.
     Unix(PathBuf),
-    /// Shared memory, opened through a Unix socket of this path ([`crate::shm`]).
+    /// Shared memory, opened through a Unix socket of this path ([`crate::stream::shm`]).
     Shm(PathBuf),
 }
 

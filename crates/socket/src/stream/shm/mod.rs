@@ -12,7 +12,7 @@
 //!
 //! | what happens at the other end | `recv` here, when everything published is read | `send` here |
 //! |---|---|---|
-//! | [`crate::Link::shutdown`] | 0 | goes on |
+//! | [`crate::stream::Link::shutdown`] | 0 | goes on |
 //! | the link is dropped | 0 | `BrokenPipe` |
 //! | the process ends without dropping it (SIGKILL, abort, exit) | `ConnectionReset` | `BrokenPipe` |
 //! | the listener refuses | `ConnectionRefused`, with its reason | the same |
@@ -23,11 +23,11 @@
 //!
 //! # Waiting
 //!
-//! [`crate::Waiting::Spin`] returns at once. [`crate::Waiting::Block`] and [`crate::Waiting::Epoll`] sleep on the socket
+//! [`crate::stream::Waiting::Spin`] returns at once. [`crate::stream::Waiting::Block`] and [`crate::stream::Waiting::Epoll`] sleep on the socket
 //! (in recv(2) and in poll(2)), into which the other end writes one byte when, and only when, somebody sleeps there: one sleep for a
 //! message as for a death, and none that has to be cut short to look around. They differ in `send`: `Block` sleeps until
 //! there is room, `Epoll` says `WouldBlock`. A program with an epoll set of its own takes `Epoll` with a timeout of zero
-//! and watches [`crate::Link::socket`]: it is readable, level-triggered, whenever there is something to receive.
+//! and watches [`crate::stream::Link::socket`]: it is readable, level-triggered, whenever there is something to receive.
 //! `BusyPoll` is refused, as there is no device to poll, and so is io_uring.
 
 mod acceptor;

@@ -2,7 +2,7 @@
 //! seccomp filter any system call but the last two of the test ends the process.
 
 use crate::support::{WATCHDOG, pattern, spawn_saying, streams};
-use sidestep_link::{Waiting, is_retry};
+use sidestep_socket::stream::{Waiting, is_retry};
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,32 +1,40 @@
-//! The ring of one socket: at most one send and one receive under way, each with a buffer of its own.
+//! An io_uring for one connected socket: at most one send and one receive under way, each with a buffer of its own.
+//!
+//! A send is staged; the next [`SocketRing::recv`] or [`SocketRing::flush`] submits it. When no receive is under way the two
+//! are linked, so that the receive starts when the send is done and one completion, the receive's, reports both: the thread
+//! sleeps and wakes once per message instead of twice.
+//!
+//! The ring is created disabled and enabled by the first call, because with IORING_SETUP_SINGLE_ISSUER it belongs to the
+//! thread that enables it. With IORING_SETUP_DEFER_TASKRUN (Linux 6.1) completions are made inside our own calls, never
+//! by interrupting the thread: a spinning receive is therefore a system call that does not wait.
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use socket2::{Socket, Type};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 /// Submission entries: a send, a receive, a cancel.
 const ENTRIES: u32 = 4;
 /// The largest message taken whole: the largest UDP datagram, rounded up. Longer streams are taken in parts.
 const BUFFER_BYTES: usize = 64 << 10;
-/// How long an end waits for the kernel to let go of the buffers.
+/// The longest wait for cancelled operations when a ring is dropped.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 const SEND: u64 = 1;
 const RECV: u64 = 2;
 const CANCEL: u64 = 3;
 
-/// What is known of an operation.
+/// The state of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    /// Taken over, not yet with the kernel.
+    /// Copied to the buffer, not yet submitted.
     Staged,
     Underway,
 }
 
-pub(super) struct Ring {
+/// The ring of one connected socket, used by one thread.
+pub struct SocketRing {
     ring: IoUring,
     socket: RawFd,
     /// Bytes that did not fit the caller's buffer are kept for the next receive; of a datagram they are cut off.
@@ -37,7 +45,7 @@ pub(super) struct Ring {
     send: State,
     send_buffer: Box<[u8]>,
     send_len: usize,
-    /// The send went down linked to a receive and says nothing when it succeeds.
+    /// The send was submitted linked to a receive and has no completion when it succeeds.
     send_linked: bool,
     recv: State,
     recv_buffer: Box<[u8]>,
@@ -46,8 +54,13 @@ pub(super) struct Ring {
     failure: Option<i32>,
 }
 
-impl Ring {
-    pub(super) fn new(socket: &Socket, spin: bool, timeout: Duration) -> io::Result<Self> {
+impl SocketRing {
+    /// Makes the ring of `socket`, which stays open for as long as the ring lives. `is_stream`: bytes without borders, not
+    /// datagrams. A receive sleeps for at most `timeout`; with `spin` it never does.
+    ///
+    /// # Errors
+    /// io_uring is missing, switched off (kernel.io_uring_disabled) or older than Linux 6.1.
+    pub fn new(socket: impl AsFd, is_stream: bool, spin: bool, timeout: Duration) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -56,8 +69,8 @@ impl Ring {
             .build(ENTRIES)?;
         Ok(Self {
             ring,
-            socket: socket.as_raw_fd(),
-            is_stream: socket.r#type()? == Type::STREAM,
+            socket: socket.as_fd().as_raw_fd(),
+            is_stream,
             enabled: false,
             spin,
             timeout: timeout.into(),
@@ -72,8 +85,11 @@ impl Ring {
         })
     }
 
-    /// Takes a message over; `WouldBlock` while the one before is still with the kernel.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Stages `bytes` and returns how many were taken: at most 64 KiB.
+    ///
+    /// # Errors
+    /// `WouldBlock` while the send before is under way; the error of an earlier send.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.fail_late()?;
         if self.send != State::Idle {
             self.flush()?;
@@ -91,7 +107,10 @@ impl Ring {
     }
 
     /// Submits a staged send without waiting.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The error of an earlier send, or of io_uring_enter.
+    pub fn flush(&mut self) -> io::Result<()> {
         self.fail_late()?;
         if self.send == State::Staged {
             self.push_send(false)?;
@@ -99,7 +118,11 @@ impl Ring {
         self.enter(0)
     }
 
-    pub(super) fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Receives into `buffer`; 0 is the end of a stream.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing came in time; the error of the receive, or of an earlier send.
+    pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fail_late()?;
         if self.received.is_none() {
             self.begin()?;
@@ -174,7 +197,7 @@ impl Ring {
         unsafe { self.ring.submitter().enter::<libc::sigset_t>(staged, 0, GETEVENTS, None) }
     }
 
-    /// Looks through the completions.
+    /// Handles the completions.
     fn reap(&mut self) {
         while let Some(entry) = self.next_completion() {
             match entry.user_data() {
@@ -201,20 +224,20 @@ impl Ring {
     fn received(&mut self, result: i32) {
         self.recv = State::Idle;
         if self.send_linked && self.send == State::Underway {
-            self.send = State::Idle; // It said nothing, so it succeeded before the receive began.
+            self.send = State::Idle; // No completion: it succeeded before the receive began.
         }
-        // A receive is cancelled when the send before it failed; that failure is the one to tell.
+        // A receive is cancelled when the send before it failed; that error is the one to report.
         if result != -libc::ECANCELED {
             self.received = Some((result, 0));
         }
     }
 
-    /// Reports once what went wrong with a send that had been taken over.
+    /// Reports once the error of a send whose bytes had been taken.
     fn fail_late(&mut self) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
     }
 
-    /// Gives the caller what a finished receive brought.
+    /// Copies the bytes of a finished receive to the caller.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some((result, taken)) = self.received.take() else {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -232,9 +255,9 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for SocketRing {
     fn drop(&mut self) {
-        if self.enabled && !self.let_go() {
+        if self.enabled && !self.cancel_all() {
             // The kernel may still write to them: losing 128 KiB is the safe side.
             std::mem::forget(std::mem::take(&mut self.recv_buffer));
             std::mem::forget(std::mem::take(&mut self.send_buffer));
@@ -242,9 +265,9 @@ impl Drop for Ring {
     }
 }
 
-impl Ring {
-    /// Cancels what is under way and waits for the kernel's word; true when the buffers are ours again.
-    fn let_go(&mut self) -> bool {
+impl SocketRing {
+    /// Cancels what is under way and waits for its completions; returns whether the buffers are ours again.
+    fn cancel_all(&mut self) -> bool {
         self.timeout = CANCEL_TIMEOUT.into();
         let cancel = opcode::AsyncCancel2::new(types::CancelBuilder::any()).build().user_data(CANCEL);
         for _ in 0..ENTRIES {

@@ -2,7 +2,8 @@
 
 use super::Kind;
 use super::watch::{Watch, Woken};
-use crate::{Link, Waiting};
+use crate::stream::{Link, Waiting};
+use rustix::io::Errno;
 use sidestep_ring::spsc::{Consumer, Producer};
 use sidestep_ring::{ClaimError, Fault, ReadError, WaitError};
 use std::io::{self, ErrorKind};
@@ -183,7 +184,7 @@ impl ShmLink {
             ClaimError::Full if !self.watch.waited() => ErrorKind::WouldBlock.into(),
             ClaimError::Full | ClaimError::Closed => self.watch.last_words(ErrorKind::BrokenPipe),
             // What UDP says.
-            ClaimError::TooLong => io::Error::from_raw_os_error(libc::EMSGSIZE),
+            ClaimError::TooLong => Errno::MSGSIZE.into(),
             ClaimError::Forked => forked(error),
             ClaimError::Faulty(_) => invalid(error),
         }

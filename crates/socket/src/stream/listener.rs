@@ -1,7 +1,7 @@
 //! Streams: connect and accept, TCP, Unix and shared memory alike.
 
-use crate::shm::{self, Settings, TurnedAway};
-use crate::{Address, Backend, Link, Options, kernel::KernelLink, uring::UringLink};
+use crate::stream::shm::{self, Settings, TurnedAway};
+use crate::stream::{Address, Backend, Link, Options, kernel::KernelLink, uring::UringLink};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::fork::ForkGuard;

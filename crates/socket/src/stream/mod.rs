@@ -1,11 +1,11 @@
-//! L1: connected transports behind one trait, and links of whole frames behind another ([`frame`]).
+//! Connected transports behind one trait.
 //!
 //! A [`Link`] is one connected conversation: a TCP or Unix byte stream, a UDP socket with a fixed peer, or two rings in
 //! memory shared with a process of the same host ([`shm`]). It is driven by the thread that owns it; nothing here starts a thread. How a receive waits is the caller's choice ([`Waiting`]),
 //! who talks to the kernel is another ([`Backend`]). Protocols and benchmarks see only the trait.
 //!
 //! ```
-//! use sidestep_link::{Link, Listener, Options, Address, connect, send_all};
+//! use sidestep_socket::stream::{Link, Listener, Options, Address, connect, send_all};
 //! use std::time::Duration;
 //!
 //! let options = Options::default();

@@ -2,7 +2,7 @@
 
 mod epoll;
 
-use crate::{Link, Options, Waiting};
+use crate::stream::{Link, Options, Waiting};
 use epoll::Epoll;
 use sidestep_sys::Problem;
 use sidestep_sys::socket::set_busy_poll;

@@ -3,9 +3,9 @@
 //! The tests count descriptors of the process, so they take turns, in a test program of their own.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use sidestep_link::shm::{self, Kind, RING_BYTES_MIN, Settings, Users};
-use sidestep_link::{Address, Listener, Options, Waiting, is_retry};
 use sidestep_ring::{Cell, Kind as RingKind, Options as RingOptions, Segment, Waking};
+use sidestep_socket::stream::shm::{self, Kind, RING_BYTES_MIN, Settings, Users};
+use sidestep_socket::stream::{Address, Listener, Options, Waiting, is_retry};
 use sidestep_sys::memory;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, File};

@@ -3,7 +3,7 @@
 use super::hello::{HELLO_BYTES, Hello, Refusal};
 use super::watch::Watch;
 use super::{Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users};
-use crate::{Backend, Link, Options, Waiting};
+use crate::stream::{Backend, Link, Options, Waiting};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -96,7 +96,7 @@ fn dial(path: &Path, timeout: Duration) -> io::Result<Socket> {
     loop {
         match socket.connect(&address) {
             Ok(()) => return Ok(socket),
-            Err(error) if !crate::is_retry(&error) => return Err(error),
+            Err(error) if !crate::stream::is_retry(&error) => return Err(error),
             Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
                 return Err(io::Error::new(ErrorKind::TimedOut, "its backlog is full and it accepts nobody"));
             }

@@ -1,7 +1,7 @@
 //! What every link must do, run over every transport, back-end and way to wait.
 
-use sidestep_link::udp::Port;
-use sidestep_link::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
+use sidestep_socket::stream::udp::Port;
+use sidestep_socket::stream::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn pair(transport: Transport, options: &Options) -> (Box<dyn Link>, Box<dyn Link
 fn socket_path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("sidestep-link-{}-{number}", std::process::id()))
+    std::env::temp_dir().join(format!("sidestep-streams-{}-{number}", std::process::id()))
 }
 
 fn datagram_pair(options: &Options) -> (Box<dyn Link>, Box<dyn Link>) {
@@ -261,7 +261,7 @@ fn bad_addresses_are_named() {
 fn multicast_reaches_who_joined() {
     let options = Options { timeout: WATCHDOG, ..Options::default() };
     let group: std::net::SocketAddrV4 = "239.192.77.1:0".parse().expect("an address");
-    let receiver = sidestep_link::udp::join(group, Ipv4Addr::LOCALHOST).expect("loopback can be joined on");
+    let receiver = sidestep_socket::stream::udp::join(group, Ipv4Addr::LOCALHOST).expect("loopback can be joined on");
     let group = std::net::SocketAddrV4::new(*group.ip(), receiver.number().expect("it is bound"));
     let mut receiver = receiver.receiver(&options).expect("it is bound");
     let port = Port::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback can be bound");
@@ -270,5 +270,7 @@ fn multicast_reaches_who_joined() {
     let mut buffer = [0; 8];
     assert_eq!(recv(receiver.as_mut(), &mut buffer).expect("it was sent"), 4);
     assert!(receiver.send(b"back").is_err(), "a group receiver has no peer to send to");
-    assert!(sidestep_link::udp::join("10.0.0.1:0".parse().expect("an address"), Ipv4Addr::LOCALHOST).is_err());
+    assert!(
+        sidestep_socket::stream::udp::join("10.0.0.1:0".parse().expect("an address"), Ipv4Addr::LOCALHOST).is_err()
+    );
 }

@@ -1,8 +1,8 @@
 //! The other end is a process that is killed, or that scribbles.
 
 use crate::support::{WAITINGS, WATCHDOG, again, options, path, pattern, recv, role, spawn};
-use sidestep_link::shm::Settings;
-use sidestep_link::{Link, Listener, Waiting, send_all, shm};
+use sidestep_socket::stream::shm::Settings;
+use sidestep_socket::stream::{Link, Listener, Waiting, send_all, shm};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Child;
@@ -121,7 +121,7 @@ fn what_a_killed_process_published_is_read_and_then_it_is_a_reset() {
 fn a_sleeper_learns_of_a_death() {
     for waiting in [Waiting::Block, Waiting::Epoll] {
         let path = path();
-        let options = sidestep_link::Options { timeout: 2 * WATCHDOG, ..options(waiting) };
+        let options = sidestep_socket::stream::Options { timeout: 2 * WATCHDOG, ..options(waiting) };
         let listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
         let child = spawn("silent", &path);
         let mut link = listener.accept(WATCHDOG).expect("the child connects").link;

@@ -2,8 +2,8 @@
 
 use crate::support::{WATCHDOG, options, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sidestep_link::shm::Settings;
-use sidestep_link::{Link, Listener, Options, Waiting, is_retry, shm};
+use sidestep_socket::stream::shm::Settings;
+use sidestep_socket::stream::{Link, Listener, Options, Waiting, is_retry, shm};
 use std::io::ErrorKind;
 use std::time::Duration;
 
