@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SCHEDULES: u64 = 100_000;
 /// Runs against a peer that breaks the rules: shorter ones.
 const HOSTILE_RUNS: u64 = 3_000;
-/// Schedules that are run on both roads.
-const ROAD_RUNS: u64 = 5_000;
+/// Schedules that are run on both paths.
+const PATH_RUNS: u64 = 5_000;
 /// After so many faults the rest would say the same.
 const FAULTS_MAX: usize = 20;
 
@@ -80,22 +80,25 @@ fn every_schedule_comes_to_its_end() {
 }
 
 /// Each schedule twice: what leaves the hosts, and when, what they have counted and know of their connections does not depend on
-/// the road that a segment has gone.
+/// the path that a segment took.
 #[test]
-fn short_roads_lead_where_long_ones_lead() {
+fn both_paths_send_the_same() {
     let first = number("SIDESTEP_SEED").or(number("SIDESTEP_FIRST_SEED")).unwrap_or(0);
-    let count = if number("SIDESTEP_SEED").is_some() { 1 } else { number("SIDESTEP_SCHEDULES").unwrap_or(ROAD_RUNS) };
-    let mut shortened = [0; 3];
+    let count = if number("SIDESTEP_SEED").is_some() { 1 } else { number("SIDESTEP_SCHEDULES").unwrap_or(PATH_RUNS) };
+    let mut fast_path_counts = [0; 3];
     for seed in first..first + count {
-        let [short, long] = [true, false].map(|short_roads| simulator::run_on(seed, false, Some(short_roads)));
+        let [short, long] = [true, false].map(|fast_path| simulator::run_on(seed, false, Some(fast_path)));
         assert!(short.is_ok(), "SIDESTEP_SEED={seed}: {short:?}");
-        let here = short.as_ref().map_or([0; 3], |tally| tally.shortened);
-        shortened.iter_mut().zip(here).for_each(|(sum, more)| *sum += more);
+        let here = short.as_ref().map_or([0; 3], |tally| tally.fast_path_counts);
+        fast_path_counts.iter_mut().zip(here).for_each(|(sum, more)| *sum += more);
         let [short, long] = [short, long].map(|tally| tally.map(|tally| (tally.segments, tally.steps, tally.digest)));
         assert_eq!(short, long, "SIDESTEP_SEED={seed}");
     }
-    println!("{count} schedules: {shortened:?} segments, segments with an answer, messages went a short road");
-    assert!(count < 1000 || shortened.iter().all(|number| *number > count), "{shortened:?}: too few to prove anything");
+    println!("{count} schedules: {fast_path_counts:?} segments, segments with an answer, messages took the fast path");
+    assert!(
+        count < 1000 || fast_path_counts.iter().all(|number| *number > count),
+        "{fast_path_counts:?}: too few to prove anything"
+    );
 }
 
 /// Runs against a peer that breaks every rule; `SIDESTEP_SEED` and the others as above.
@@ -112,7 +115,7 @@ fn a_peer_that_breaks_the_rules_breaks_nothing() {
     }
 }
 
-/// The same peers on both roads.
+/// The same peers on both paths.
 #[test]
 fn a_peer_that_breaks_the_rules_finds_no_difference() {
     for seed in 0..number("SIDESTEP_SCHEDULES").unwrap_or(HOSTILE_RUNS) {

@@ -80,12 +80,12 @@ pub struct Facts {
 
 impl Facts {
     pub(crate) fn of(connection: &Connection, rto_ns: u64) -> Self {
-        let Connection { send, receive, recovery, congestion, rtt, figures, .. } = connection;
+        let Connection { send, receive, recovery, congestion, rtt, statistics, .. } = connection;
         Self {
             flow: connection.flow,
             state: connection.state,
-            rtt_ns: rtt.smoothed_ns(),
-            rtt_variance_ns: rtt.variance_ns(),
+            rtt_ns: rtt.srtt_ns(),
+            rtt_variance_ns: rtt.rttvar_ns(),
             rtt_min_ns: rtt.minimum_ns(),
             rtt_latest_ns: rtt.latest_ns(),
             rto_ns,
@@ -107,12 +107,12 @@ impl Facts {
             timestamps: connection.timestamps.is_some(),
             sack: connection.sack,
             window_shifts: (send.shift, receive.shift),
-            segments_in: figures.segments_in,
-            segments_out: figures.segments_out,
-            bytes_in: figures.bytes_in,
-            bytes_out: figures.bytes_out,
-            retransmitted: figures.retransmitted,
-            timeouts: figures.timeouts,
+            segments_in: statistics.segments_in,
+            segments_out: statistics.segments_out,
+            bytes_in: statistics.bytes_in,
+            bytes_out: statistics.bytes_out,
+            retransmitted: statistics.retransmitted,
+            timeouts: statistics.timeouts,
             last_sent_at: connection.last_sent_at,
             last_heard_at: connection.last_heard_at,
         }

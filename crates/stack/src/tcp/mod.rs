@@ -53,7 +53,7 @@
 //!
 //! Two short roads lead past most questions: a segment that is just what was expected (`fast_path/header_prediction.rs`), and a message that may
 //! leave at once in one segment (`fast_path/direct_send.rs`). They ask whether nothing is out of the ordinary and then call what the long roads
-//! call. A new rule belongs on the long road, and whatever it adds to a connection's state into `Connection::is_plain_now`.
+//! call. A new rule belongs on the long road, and whatever it adds to a connection's state into `Connection::allows_fast_path`.
 
 mod ack;
 mod config;

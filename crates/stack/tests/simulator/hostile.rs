@@ -37,8 +37,8 @@ pub fn run(dice: Dice<'_>) -> Result<u32, String> {
     run_on(dice, None).map(|(steps, _)| steps)
 }
 
-/// The same, to be compared: with or without the short roads. Gives the steps, and a digest of what was sent and is known.
-pub fn run_on(mut dice: Dice<'_>, short_roads: Option<bool>) -> Result<(u32, u64), String> {
+/// The same, to be compared: with or without the fast path. Gives the steps, and a digest of what was sent and is known.
+pub fn run_on(mut dice: Dice<'_>, fast_path: Option<bool>) -> Result<(u32, u64), String> {
     let config = config(&mut dice);
     let now = Instant::from_nanos(1_000_000_000);
     let mut tcp = Tcp::new(config, Secret([7, 7, 7, 7]), now);
@@ -46,10 +46,10 @@ pub fn run_on(mut dice: Dice<'_>, short_roads: Option<bool>) -> Result<(u32, u64
     let local = SocketAddr::new(address(false, 0), 80);
     let listener = tcp.listen(local, 2, options).map_err(|error| format!("listen: {error}"))?;
     let known = Default::default();
-    if short_roads == Some(false) {
-        tcp.take_long_roads();
+    if fast_path == Some(false) {
+        tcp.disable_fast_path();
     }
-    let is_compared = short_roads.is_some();
+    let is_compared = fast_path.is_some();
     let mut hostile =
         Hostile { dice, tcp, now, listener, held: Vec::new(), known, sent: 0, fault: None, is_compared, digest: 0 };
     let mut steps = 0;

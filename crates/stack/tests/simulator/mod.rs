@@ -40,8 +40,8 @@ pub struct Tally {
     pub dropped: u64,
     pub retransmitted: u64,
     pub connections: u64,
-    /// Segments that went a short road; those of them after which something could leave; messages that did.
-    pub shortened: [u64; 3],
+    /// Segments that took the fast path; those of them after which something could leave; messages that did.
+    pub fast_path_counts: [u64; 3],
     /// Of every segment sent, and, where that is compared, of what the hosts have counted and know.
     pub digest: u64,
 }
@@ -51,8 +51,8 @@ pub fn run(seed: u64, is_traced: bool) -> Result<Tally, String> {
     run_on(seed, is_traced, None)
 }
 
-/// The same, to be compared: with or without the short roads.
-pub fn run_on(seed: u64, is_traced: bool, short_roads: Option<bool>) -> Result<Tally, String> {
+/// The same, to be compared: with or without the fast path.
+pub fn run_on(seed: u64, is_traced: bool, fast_path: Option<bool>) -> Result<Tally, String> {
     let mut dice = Dice::Seed(seed);
     let plan = Plan::new(&mut dice);
     if is_traced {
@@ -63,9 +63,9 @@ pub fn run_on(seed: u64, is_traced: bool, short_roads: Option<bool>) -> Result<T
     }
     let mut world = World::new(dice, plan, is_traced)?;
     let end_ns = world.now_ns + world.plan.heal_ns + FINISH_NS;
-    world.is_compared = short_roads.is_some();
-    if short_roads == Some(false) {
-        world.tcps.iter_mut().for_each(Tcp::take_long_roads);
+    world.is_compared = fast_path.is_some();
+    if fast_path == Some(false) {
+        world.tcps.iter_mut().for_each(Tcp::disable_fast_path);
     }
     let is_over = |world: &World<'_>| world.pairs.iter().all(|pair| pair.apps.iter().all(app::App::is_done));
     while !is_over(&world) && go(&mut world, end_ns)? {}
@@ -145,7 +145,7 @@ fn tally(world: &World<'_>) -> Tally {
         dropped: world.wire.links.iter().map(|link| link.dropped).sum(),
         retransmitted: count(Counter::Retransmitted),
         connections: world.pairs.len() as u64,
-        shortened: [0, 1, 2].map(|kind| world.tcps.iter().map(|tcp| tcp.shortened()[kind]).sum()),
+        fast_path_counts: [0, 1, 2].map(|kind| world.tcps.iter().map(|tcp| tcp.fast_path_counts()[kind]).sum()),
         digest: world.wire.digest,
     }
 }

@@ -4,9 +4,9 @@ use crate::tcp::congestion::{CongestionControl, Progress};
 use crate::tcp::counters::Counter;
 use crate::tcp::loss_recovery::prr;
 use crate::tcp::loss_recovery::scoreboard::Sent;
-use crate::tcp::loss_recovery::tail_probe::{Verdict, probe_after_ns};
+use crate::tcp::loss_recovery::tail_probe::{Verdict, pto_ns};
 use crate::tcp::loss_recovery::{DUPLICATE_ACKS, Phase};
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
@@ -20,8 +20,8 @@ pub(crate) struct Delivery {
     /// Bytes that arrived according to this ACK, in order or sacked.
     delivered: u32,
     /// When the oldest of them was sent, if all of them were sent once.
-    clean_since: Option<Instant>,
-    dirty: bool,
+    rtt_from: Option<Instant>,
+    has_retransmitted: bool,
     in_flight_before: u32,
     /// It reports a duplicate.
     reported: bool,
@@ -37,8 +37,8 @@ impl Delivery {
             ack,
             advanced: ack.since(connection.send.una),
             delivered: 0,
-            clean_since: None,
-            dirty: false,
+            rtt_from: None,
+            has_retransmitted: false,
             in_flight_before: connection.recovery.pipe(connection.payload_bytes()),
             reported: false,
             is_duplicate: false,
@@ -49,9 +49,9 @@ impl Delivery {
     fn note(&mut self, segment: &Sent) {
         self.delivered += segment.bytes();
         if segment.resent {
-            self.dirty = true;
-        } else if self.clean_since.is_none_or(|since| segment.sent_at < since) {
-            self.clean_since = Some(segment.sent_at);
+            self.has_retransmitted = true;
+        } else if self.rtt_from.is_none_or(|since| segment.sent_at < since) {
+            self.rtt_from = Some(segment.sent_at);
         }
     }
 }
@@ -59,33 +59,33 @@ impl Delivery {
 impl Connection {
     /// Takes SEG.ACK, SEG.WND and SACK blocks; the ACK is plausible.
     #[inline]
-    pub(crate) fn take_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+    pub(crate) fn process_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let was_closed = self.send.wnd == 0;
-        let wnd_changed = self.take_window(arrival);
-        if arrival.ack.is_before(self.send.una) {
+        let wnd_changed = self.update_send_window(seg);
+        if seg.ack.is_before(self.send.una) {
             return;
         }
         if self.recovery.board.is_empty() {
             self.recovery.persist_backoff = 0;
             return;
         }
-        if was_closed && self.send.wnd > 0 && arrival.ack == self.send.una {
+        if was_closed && self.send.wnd > 0 && seg.ack == self.send.una {
             self.reopen(cx.now);
         }
-        let mut delivery = self.take_delivery(cx, arrival);
+        let mut delivery = self.update_scoreboard(cx, seg);
         // Answers to window probes are none.
-        let is_bare = arrival.payload.is_empty() && !arrival.has(Flags::FIN);
+        let is_bare = seg.payload.is_empty() && !seg.has(Flags::FIN);
         delivery.is_duplicate = delivery.advanced == 0 && is_bare && !wnd_changed && self.send.wnd > 0;
-        self.measure(cx, &delivery);
-        self.judge_tail(cx, &delivery, arrival);
-        self.take_progress(cx, &delivery);
+        self.sample_rtt(cx, &delivery);
+        self.end_tail_probe(cx, &delivery, seg);
+        self.respond_to_ack(cx, &delivery);
     }
 
     /// What follows from what has arrived, or has not.
     #[inline]
-    pub(crate) fn take_progress(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
-        let lost = self.find_losses(cx, delivery);
-        self.change_phase(cx, delivery, lost);
+    pub(crate) fn respond_to_ack(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
+        let lost = self.detect_losses(cx, delivery);
+        self.update_phase(cx, delivery, lost);
         self.restart_timers(cx, delivery);
     }
 
@@ -97,71 +97,70 @@ impl Connection {
         if !self.is_orphan() {
             self.recovery.waiting_since = now;
         }
-        self.rtt.forget_backoff();
+        self.rtt.reset_backoff();
         self.deadlines.cancel(Timer::Retransmit);
     }
 
     /// True if the window is another.
     #[inline]
-    fn take_window(&mut self, arrival: &Arrival<'_>) -> bool {
-        let wnd = u32::from(arrival.window) << self.send.shift;
-        self.send.update_window(arrival.seq, arrival.ack, wnd)
+    fn update_send_window(&mut self, seg: &Seg<'_>) -> bool {
+        let wnd = u32::from(seg.window) << self.send.shift;
+        self.send.update_window(seg.seq, seg.ack, wnd)
     }
 
     #[inline]
-    fn take_delivery(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Delivery {
-        let mut delivery = Delivery::new(self, arrival.ack);
+    fn update_scoreboard(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Delivery {
+        let mut delivery = Delivery::new(self, seg.ack);
         let (now, rtt, rack) = (cx.now, &self.rtt, &mut self.recovery.rack);
         let mut note = |segment: &Sent| {
             delivery.note(segment);
             rack.delivered(segment, now, rtt);
         };
-        self.recovery.board.acknowledge(arrival.ack, &mut note);
-        if self.sack && !arrival.options.sack.is_empty() {
-            let blocks = arrival.options.sack;
-            for block in blocks.as_slice().iter().filter(|block| is_block_plausible(block, arrival.ack, self.send.nxt))
-            {
+        self.recovery.board.acknowledge(seg.ack, &mut note);
+        if self.sack && !seg.options.sack.is_empty() {
+            let blocks = seg.options.sack;
+            for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.send.nxt)) {
                 self.recovery.board.sack(*block, &mut note);
             }
-            delivery.reported = is_duplicate_report(blocks.as_slice(), arrival.ack);
+            delivery.reported = is_dsack(blocks.as_slice(), seg.ack);
         }
         self.recovery.rack.end_of_ack();
-        self.send.acknowledge(arrival.ack);
+        self.send.acknowledge(seg.ack);
         delivery
     }
 
     /// What an ACK without SACK blocks says has arrived, all of it sent once; and how long that took.
     #[inline]
-    pub(crate) fn take_acknowledged(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) {
+    pub(crate) fn update_scoreboard_in_order(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) {
         if let Some((oldest, newest)) = self.recovery.board.acknowledge_plain(delivery.ack) {
             delivery.delivered = newest.end.since(oldest.start);
-            delivery.clean_since = Some(oldest.sent_at);
+            delivery.rtt_from = Some(oldest.sent_at);
             self.recovery.rack.delivered_in_order(&newest, cx.now);
         }
         self.send.acknowledge(delivery.ack);
-        self.measure(cx, delivery);
+        self.sample_rtt(cx, delivery);
     }
 
     /// RFC 6298 section 3, RFC 8985 section 6.2 step 4, RFC 2883
     #[inline]
-    fn measure(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
-        match delivery.clean_since {
-            Some(since) if !delivery.dirty => self.rtt.sample(cx.now, cx.now.since_ns(since)),
+    fn sample_rtt(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
+        match delivery.rtt_from {
+            Some(since) if !delivery.has_retransmitted => self.rtt.sample(cx.now, cx.now.since_ns(since)),
             // With timestamps the ACK may prove to be of the retransmission: the path is alive.
-            _ if delivery.advanced > 0 && self.timestamps.is_some() => self.rtt.forget_backoff(),
+            _ if delivery.advanced > 0 && self.timestamps.is_some() => self.rtt.reset_backoff(),
             _ => {}
         }
         if delivery.reported {
             self.recovery.rack.note_duplicate(self.send.una, self.send.nxt);
-            if self.recovery.disprove(&mut self.congestion) {
+            if self.recovery.undo_on_dsack(&mut self.congestion) {
                 cx.counters.count(Counter::SpuriousRecoveries);
             }
         }
     }
 
-    fn judge_tail(&mut self, cx: &mut Context<'_>, delivery: &Delivery, arrival: &Arrival<'_>) {
+    fn end_tail_probe(&mut self, cx: &mut Context<'_>, delivery: &Delivery, seg: &Seg<'_>) {
         let Some(tail) = self.recovery.tail else { return };
-        let bare = delivery.is_duplicate && arrival.options.sack.is_empty();
+        let bare = delivery.is_duplicate && seg.options.sack.is_empty();
         match tail.judge(delivery.ack, delivery.reported, bare) {
             Verdict::Open => return,
             Verdict::Superfluous => {}
@@ -176,17 +175,17 @@ impl Connection {
 
     /// The number of segments that are newly believed to be lost.
     #[inline]
-    fn find_losses(&mut self, cx: &mut Context<'_>, delivery: &Delivery) -> u32 {
+    fn detect_losses(&mut self, cx: &mut Context<'_>, delivery: &Delivery) -> u32 {
         if self.recovery.board.is_empty() {
             self.deadlines.cancel(Timer::Reorder);
             return 0;
         }
-        if self.sack { self.find_by_time(cx) } else { self.find_by_count(delivery) }
+        if self.sack { self.rack_detect_losses(cx) } else { self.count_duplicate_acks(delivery) }
     }
 
     /// RFC 8985 section 6.2 step 5. Also what the reordering timer does.
     #[inline]
-    pub(crate) fn find_by_time(&mut self, cx: &Context<'_>) -> u32 {
+    pub(crate) fn rack_detect_losses(&mut self, cx: &Context<'_>) -> u32 {
         let recovery = &mut self.recovery;
         let recovering = recovery.phase != Phase::Open;
         let (lost, again) = recovery.rack.detect(&mut recovery.board, cx.now, &self.rtt, recovering);
@@ -198,7 +197,7 @@ impl Connection {
     }
 
     /// RFC 5681 section 3.2 and RFC 6582 section 3.2, for a peer that does not sack.
-    fn find_by_count(&mut self, delivery: &Delivery) -> u32 {
+    fn count_duplicate_acks(&mut self, delivery: &Delivery) -> u32 {
         let recovery = &mut self.recovery;
         if delivery.is_duplicate {
             recovery.duplicate_acks = recovery.duplicate_acks.saturating_add(1);
@@ -220,15 +219,15 @@ impl Connection {
     }
 
     #[inline]
-    fn change_phase(&mut self, cx: &mut Context<'_>, delivery: &Delivery, lost: u32) {
+    fn update_phase(&mut self, cx: &mut Context<'_>, delivery: &Delivery, lost: u32) {
         if self.recovery.phase != Phase::Open && delivery.ack.is_at_or_after(self.recovery.point) {
-            self.recovery.recovered();
+            self.recovery.end_recovery();
         }
         if lost > 0 && self.recovery.phase == Phase::Open {
             self.enter_fast_recovery(cx);
         }
         if self.recovery.phase == Phase::Fast {
-            self.step_recovery(delivery, lost);
+            self.update_prr(delivery, lost);
         } else if delivery.advanced > 0 {
             self.progress(cx, delivery);
         }
@@ -238,7 +237,7 @@ impl Connection {
     pub(crate) fn enter_fast_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::FastRecoveries);
         let flight = self.send.nxt.since(self.send.una);
-        self.recovery.remember(&self.congestion);
+        self.recovery.save_undo(&self.congestion);
         self.recovery.phase = Phase::Fast;
         self.recovery.point = self.send.nxt;
         self.recovery.prr.begin(flight);
@@ -246,7 +245,7 @@ impl Connection {
     }
 
     /// RFC 9937 section 6.2
-    fn step_recovery(&mut self, delivery: &Delivery, lost: u32) {
+    fn update_prr(&mut self, delivery: &Delivery, lost: u32) {
         let segment = self.payload_bytes();
         // A duplicate ACK without SACK says that a segment has arrived, but not which.
         let counted = if !self.sack && delivery.is_duplicate { segment } else { delivery.delivered };
@@ -278,7 +277,7 @@ impl Connection {
         self.congestion.on_progress(&Progress {
             now: cx.now,
             acknowledged_bytes: delivery.advanced,
-            rtt_ns: self.rtt.smoothed_ns().unwrap_or(0),
+            rtt_ns: self.rtt.srtt_ns().unwrap_or(0),
             is_limited,
         });
     }
@@ -311,9 +310,9 @@ impl Connection {
 
     /// RFC 6298 section 5; never beyond the user's timeout, nor, once the peer owes an answer, beyond R2.
     pub(crate) fn arm_retransmit(&mut self, cx: &Context<'_>) {
-        let mut deadline = cx.now.after_ns(self.rtt.timeout_ns(cx.config));
+        let mut deadline = cx.now.after_ns(self.rtt.rto_ns(cx.config));
         if self.recovery.timeouts > 0 || self.user_timeout_ns() > 0 {
-            deadline = deadline.min(self.patience_ends_at(cx.config).max(cx.now));
+            deadline = deadline.min(self.gives_up_at(cx.config).max(cx.now));
         }
         self.deadlines.arm(Timer::Retransmit, deadline);
     }
@@ -330,7 +329,7 @@ impl Connection {
             && recovery.board.sacked() == 0
             && !recovery.board.is_empty()
             && self.send.is_syn_acknowledged();
-        let after_ns = probe_after_ns(&self.rtt, cx.config, recovery.board.len());
+        let after_ns = pto_ns(&self.rtt, cx.config, recovery.board.len());
         if is_due {
             // Never due at once: a sink without room would let the probe expire again and again within one poll.
             let soonest = cx.now.after_ns(1);
@@ -344,13 +343,13 @@ impl Connection {
 
 /// What is reported must have been sent, and not be acknowledged already (RFC 2018 section 5: otherwise it says nothing new).
 #[inline]
-fn is_block_plausible(block: &SackBlock, ack: SequenceNumber, nxt: SequenceNumber) -> bool {
+fn is_sack_block_valid(block: &SackBlock, ack: SequenceNumber, nxt: SequenceNumber) -> bool {
     block.start.is_before(block.end) && block.start.is_at_or_after(ack) && block.end.is_at_or_before(nxt)
 }
 
 /// RFC 2883 section 4: the first block lies below the ACK, or within the second.
 #[inline]
-fn is_duplicate_report(blocks: &[SackBlock], ack: SequenceNumber) -> bool {
+fn is_dsack(blocks: &[SackBlock], ack: SequenceNumber) -> bool {
     match blocks {
         [first, ..] if first.start.is_before(first.end) && first.end.is_at_or_before(ack) => true,
         [first, second, ..] => {
@@ -374,18 +373,18 @@ mod tests {
     #[test]
     fn duplicates_are_told_from_news() {
         let ack = SequenceNumber(100);
-        assert!(is_duplicate_report(&[block(50, 60)], ack));
-        assert!(is_duplicate_report(&[block(120, 130), block(110, 150)], ack));
-        assert!(!is_duplicate_report(&[block(120, 130), block(140, 150)], ack));
-        assert!(!is_duplicate_report(&[block(120, 130)], ack));
-        assert!(!is_duplicate_report(&[block(60, 50)], ack), "backward blocks say nothing");
-        assert!(!is_duplicate_report(&[], ack));
+        assert!(is_dsack(&[block(50, 60)], ack));
+        assert!(is_dsack(&[block(120, 130), block(110, 150)], ack));
+        assert!(!is_dsack(&[block(120, 130), block(140, 150)], ack));
+        assert!(!is_dsack(&[block(120, 130)], ack));
+        assert!(!is_dsack(&[block(60, 50)], ack), "backward blocks say nothing");
+        assert!(!is_dsack(&[], ack));
     }
 
     #[test]
     fn blocks_lie_between_what_is_acknowledged_and_what_was_sent() {
         let (ack, nxt) = (SequenceNumber(100), SequenceNumber(200));
-        let plausible = |start, end| is_block_plausible(&block(start, end), ack, nxt);
+        let plausible = |start, end| is_sack_block_valid(&block(start, end), ack, nxt);
         assert!(plausible(100, 200) && !plausible(99, 150) && !plausible(150, 201) && !plausible(150, 150));
     }
 }

@@ -109,7 +109,7 @@ impl Slots {
         }
     }
 
-    pub(crate) fn waiting_at(&mut self, index: u32) -> Option<&mut TimeWait> {
+    pub(crate) fn time_wait_at(&mut self, index: u32) -> Option<&mut TimeWait> {
         match self.slots.get_mut(index as usize) {
             Some((_, Slot::Waiting(waiting))) => Some(waiting),
             _ => None,
@@ -138,7 +138,7 @@ impl Slots {
     #[inline]
     pub(crate) fn held(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         match self.slots.get_mut(id.index()) {
-            Some((generation, Slot::Open(connection))) if *generation == id.generation && connection.attached => {
+            Some((generation, Slot::Open(connection))) if *generation == id.generation && connection.is_held => {
                 Some(connection)
             }
             _ => None,

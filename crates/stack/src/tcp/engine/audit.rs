@@ -6,14 +6,14 @@ use crate::tcp::demux::slots::Slot;
 use crate::tcp::tcb::audit::rule;
 
 impl Tcp {
-    /// From now on nothing goes a short road. What both send has to be the same.
-    pub fn take_long_roads(&mut self) {
-        self.is_roundabout = true;
+    /// Sends every segment through the slow path from now on. The fast path has to send the same.
+    pub fn disable_fast_path(&mut self) {
+        self.is_fast_path_off = true;
     }
 
-    /// Segments that have gone a short road; those of them after which something could leave; messages that have.
-    pub fn shortened(&self) -> [u64; 3] {
-        self.shortened
+    /// The numbers of segments that took the fast path, of those among them after which something could leave, and of messages.
+    pub fn fast_path_counts(&self) -> [u64; 3] {
+        self.fast_path_counts
     }
 
     /// Looks at everything there is and gives the first rule that does not hold. Costs a walk over all connections and all
@@ -31,7 +31,7 @@ impl Tcp {
                 Slot::Open(connection) => {
                     open += 1;
                     connection.audit()?;
-                    rule!(!connection.is_plain || connection.is_plain_now(), "{connection:?}: it is not plain");
+                    rule!(!connection.is_plain || connection.allows_fast_path(), "{connection:?}: it is not plain");
                     let earliest = connection.deadlines.earliest();
                     rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
                     let told = connection.deadlines.told();

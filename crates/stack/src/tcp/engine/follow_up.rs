@@ -24,13 +24,13 @@ impl Tcp {
         let connection = self.slots.connection_at(index)?;
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let result = step(connection, &mut cx);
-        self.settle(now, index, output, false);
+        self.finish_step(now, index, output, false);
         Some(result)
     }
 
     /// Sends what may leave, arms the wheel, tells what has changed, and clears away what is over.
     #[inline]
-    pub(crate) fn settle(&mut self, now: Instant, index: u32, output: &mut dyn Output, is_poll: bool) {
+    pub(crate) fn finish_step(&mut self, now: Instant, index: u32, output: &mut dyn Output, is_poll: bool) {
         let Some(connection) = self.slots.connection_at(index) else { return };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let has_room = connection.transmit(&mut cx, is_poll);
@@ -38,37 +38,37 @@ impl Tcp {
         if waits && !std::mem::replace(&mut connection.is_due, true) {
             self.due.push(index);
         }
-        debug_assert!(connection.is_watched(), "{} {:?}", connection.flow, connection.state);
+        debug_assert!(connection.has_needed_timers(), "{} {:?}", connection.flow, connection.state);
         let readiness = connection.current_readiness();
-        if connection.attached && (connection.stirred || readiness.new_since(connection.readiness)) {
+        if connection.is_held && (connection.must_tell || readiness.new_since(connection.readiness)) {
             self.events.push(Place::Connection(index));
         }
-        (connection.readiness, connection.stirred) = (readiness, false);
-        connection.is_plain = connection.is_plain_now();
+        (connection.readiness, connection.must_tell) = (readiness, false);
+        connection.is_plain = connection.allows_fast_path();
         #[cfg(feature = "audit")]
-        (connection.is_plain &= !self.is_roundabout);
+        (connection.is_plain &= !self.is_fast_path_off);
         let is_new = connection.listener.is_some() && !connection.announced;
-        let is_safe = connection.orphan_bytes != 0 && connection.send.is_finish_acknowledged();
+        let is_safe = connection.orphan_bytes != 0 && connection.send.is_fin_acknowledged();
         let is_rare = is_new || is_safe || matches!(connection.state, State::Closed | State::TimeWait);
-        if let Some(deadline) = connection.deadlines.news() {
+        if let Some(deadline) = connection.deadlines.take_earlier() {
             self.wheel.arm(index, deadline);
         }
         if is_rare {
-            self.settle_rarely(index);
+            self.follow_state_change(index);
         }
     }
 
     /// The beginning and the end of a connection, and of what can be lost with it.
-    fn settle_rarely(&mut self, index: u32) {
+    fn follow_state_change(&mut self, index: u32) {
         self.announce(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
         let (state, is_orphan) = (connection.state, connection.is_orphan());
-        if connection.orphan_bytes != 0 && (state == State::Closed || connection.send.is_finish_acknowledged()) {
+        if connection.orphan_bytes != 0 && (state == State::Closed || connection.send.is_fin_acknowledged()) {
             self.release_orphan(index);
         }
         match state {
             State::Closed => self.retire(index),
-            State::TimeWait if is_orphan => self.wait_out(index),
+            State::TimeWait if is_orphan => self.shrink_to_time_wait(index),
             _ => {}
         }
     }
@@ -95,7 +95,7 @@ impl Tcp {
     fn retire(&mut self, index: u32) {
         self.wheel.cancel(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
-        connection.deadlines.note_told(Instant::NEVER);
+        connection.deadlines.set_told(Instant::NEVER);
         let (flow, is_over) = (connection.flow, connection.is_over());
         if std::mem::replace(&mut connection.in_demux, false) {
             self.demux.remove(&flow, index);
@@ -106,7 +106,7 @@ impl Tcp {
     }
 
     /// TIME-WAIT of a connection that nobody holds needs but a few numbers.
-    fn wait_out(&mut self, index: u32) {
+    fn shrink_to_time_wait(&mut self, index: u32) {
         let is_full = self.slots.waiting >= self.config.time_wait_max;
         let Some(connection) = self.slots.connection_at(index) else { return };
         if is_full {
@@ -121,9 +121,9 @@ impl Tcp {
     }
 
     /// Forgets what waits in TIME-WAIT.
-    pub(crate) fn forget_waiting(&mut self, index: u32) {
+    pub(crate) fn release_time_wait(&mut self, index: u32) {
         self.wheel.cancel(index);
-        if let Some(waiting) = self.slots.waiting_at(index) {
+        if let Some(waiting) = self.slots.time_wait_at(index) {
             let flow = waiting.flow;
             self.demux.remove(&flow, index);
             self.slots.release(index);
@@ -151,7 +151,7 @@ impl Tcp {
                 connection.is_due = false;
                 // The ACK has left with data since, most often.
                 if connection.has_to_send() {
-                    self.settle(now, index, output, true);
+                    self.finish_step(now, index, output, true);
                 }
             }
         }
@@ -161,14 +161,14 @@ impl Tcp {
 
     fn expire(&mut self, now: Instant, index: u32, output: &mut dyn Output) {
         if matches!(self.slots.slot(index), Slot::Waiting(_)) {
-            return self.forget_waiting(index);
+            return self.release_time_wait(index);
         }
         let Some(connection) = self.slots.connection_at(index) else { return };
         let earliest = connection.deadlines.search();
-        connection.deadlines.note_told(Instant::NEVER);
+        connection.deadlines.set_told(Instant::NEVER);
         if earliest > now {
             // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
-            if let Some(deadline) = connection.deadlines.news() {
+            if let Some(deadline) = connection.deadlines.take_earlier() {
                 self.wheel.arm(index, deadline);
             }
             return;
@@ -178,7 +178,7 @@ impl Tcp {
             connection.expire(&mut cx, timer);
         }
         connection.deadlines.search();
-        self.settle(now, index, output, false);
+        self.finish_step(now, index, output, false);
     }
 
     /// Whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
@@ -199,7 +199,7 @@ impl Tcp {
         loop {
             match self.events.pop()? {
                 Place::Connection(index) => {
-                    if let Some(connection) = self.slots.connection_at(index).filter(|connection| connection.attached) {
+                    if let Some(connection) = self.slots.connection_at(index).filter(|connection| connection.is_held) {
                         return Some(Event::Connection(connection.id));
                     }
                 }
@@ -217,7 +217,7 @@ impl Tcp {
     pub fn readiness(&self, id: ConnectionId) -> Readiness {
         self.slots
             .any(id)
-            .filter(|connection| connection.attached)
+            .filter(|connection| connection.is_held)
             .map_or(Readiness::NONE, Connection::current_readiness)
     }
 }

@@ -35,12 +35,12 @@ pub struct Tcp {
     pub(super) counters: Counters,
     pub(super) isn: InitialSequence,
     pub(super) cookies: Cookies,
-    /// Every segment goes the long road.
+    /// Every segment takes the slow path.
     #[cfg(feature = "audit")]
-    is_roundabout: bool,
-    /// Segments that have gone a short one, those of them after which something could leave, and messages.
+    is_fast_path_off: bool,
+    /// Segments on the fast path, those of them after which something could leave, and messages.
     #[cfg(feature = "audit")]
-    pub(super) shortened: [u64; 3],
+    pub(super) fast_path_counts: [u64; 3],
 }
 
 impl Tcp {
@@ -60,9 +60,9 @@ impl Tcp {
             isn: InitialSequence::new(&secret),
             cookies: Cookies::new(&secret),
             #[cfg(feature = "audit")]
-            is_roundabout: false,
+            is_fast_path_off: false,
             #[cfg(feature = "audit")]
-            shortened: [0; 3],
+            fast_path_counts: [0; 3],
             config,
         }
     }

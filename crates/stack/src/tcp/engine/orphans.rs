@@ -56,13 +56,13 @@ impl Tcp {
 
     /// Takes up what was closed, if it is not over with that; then the oldest go, as long as there are too many. The one that
     /// was closed last stays.
-    pub(crate) fn take_orphan(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) {
+    pub(crate) fn add_orphan(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) {
         let Some(connection) = self.slots.connection_at(id.index).filter(|own| own.id == id && own.is_orphan()) else {
             return;
         };
         connection.receive.shrink();
         connection.send.buffer.shrink();
-        if connection.send.is_finish_acknowledged() {
+        if connection.send.is_fin_acknowledged() {
             return;
         }
         let held = connection.send.buffer.memory_bytes() + connection.receive.buffer.memory_bytes();

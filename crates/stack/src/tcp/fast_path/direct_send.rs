@@ -1,7 +1,7 @@
-//! The short road of bytes that may leave at once in one segment: a message, handed over when nothing else waits.
+//! The fast path of sending: a message that the application hands over while nothing else waits, and that fits one segment.
 //!
-//! It does what the long road (`transmit/`) would do, and leaves out only questions whose answer is known. The segment is made
-//! of the caller's bytes, and leaves before they are copied for the case that it is lost.
+//! It has the same effect as the slow path (`transmit/`) and leaves out only checks whose result is known. The segment is built
+//! from the caller's bytes; they are copied for a possible retransmission after it has left.
 
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::counters::Counter;
@@ -14,7 +14,7 @@ use sidestep_wire::tcp::{Flags, Options};
 impl Connection {
     /// Whether `count` bytes, handed over now, would leave at once in one segment.
     #[inline]
-    fn may_send_directly(&self, cx: &Context<'_>, count: usize) -> bool {
+    fn can_send_directly(&self, cx: &Context<'_>, count: usize) -> bool {
         let (send, recovery) = (&self.send, &self.recovery);
         let full = self.payload_bytes();
         let in_flight = send.nxt.since(send.una);
@@ -31,19 +31,19 @@ impl Connection {
             && recovery.board.len() < cx.config.in_flight_segments_max as usize
     }
 
-    /// Sends `bytes` as one segment and keeps them until they are acknowledged; `None` if they have to go the long road, and
-    /// nothing has happened. Refused, they are kept, too, and wait for the next poll.
+    /// Sends `bytes` as one segment and keeps them until they are acknowledged. `None`: the slow path has to send them, and
+    /// nothing has happened. A segment that the sink refuses is kept, too, and waits for the next poll.
     #[inline]
     pub(crate) fn send_directly(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Left> {
-        if !self.may_send_directly(cx, bytes.len()) {
+        if !self.can_send_directly(cx, bytes.len()) {
             return None;
         }
-        debug_assert!(self.is_plain_now(), "{} is not plain", self.flow);
+        debug_assert!(self.allows_fast_path(), "{} is not plain", self.flow);
         self.restart_after_idle(cx);
-        let left = self.emit_directly(cx, bytes);
+        let left = self.emit_direct(cx, bytes);
         self.send.buffer.push(bytes);
         if left == Left::Refused {
-            self.watch_refused(cx);
+            self.arm_for_full_sink(cx);
         } else {
             self.note_sent(cx, bytes.len() as u32, false, self.payload_bytes());
             self.arm_tail_probe(cx);
@@ -53,7 +53,7 @@ impl Connection {
     }
 
     #[inline]
-    fn emit_directly(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Left {
+    fn emit_direct(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Left {
         let timestamps = self.timestamps.map(|timestamps| timestamps.option(cx.now));
         let (window, options) = (self.receive.offer(true), Options { timestamps, ..Options::NONE });
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.

@@ -1,9 +1,8 @@
-//! The short road of a segment that is just what was expected (header prediction: Van Jacobson 1990, RFC 7323 section 5.6).
+//! Header prediction (Van Jacobson 1990, RFC 7323 section 5.6): the fast path of a segment that was expected.
 //!
-//! It takes what nearly every segment of a healthy connection is: the next bytes in order, an ACK of what is in flight, or
-//! both, with nothing beside them. It does what the long road (`segment_arrives/`) would do, by the same functions, and leaves out only
-//! questions whose answer is known; a segment that it does not take has changed nothing yet. The simulator runs schedules on
-//! both roads and compares what is sent.
+//! It takes most segments of a healthy connection: the next bytes in order, an ACK of data in flight, or both. It has the same
+//! effect as the slow path (`segment_arrives/`), by the same functions, and leaves out only checks whose result is known. A
+//! segment that it refuses has changed nothing yet. The simulator runs schedules on both paths and compares what is sent.
 
 use crate::tcp::ack::processing::Delivery;
 use crate::tcp::loss_recovery::Phase;
@@ -14,7 +13,7 @@ use sidestep_wire::tcp::{Flags, SequenceNumber, Timestamps, View};
 
 /// A segment with no flags but ACK and PSH, and no options but timestamps in the layout of RFC 7323 appendix A.
 #[derive(Clone, Copy)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct Predicted<'a> {
     seq: SequenceNumber,
     ack: SequenceNumber,
     window: u16,
@@ -22,7 +21,7 @@ pub(crate) struct Expected<'a> {
     payload: &'a [u8],
 }
 
-impl<'a> Expected<'a> {
+impl<'a> Predicted<'a> {
     /// `None` if the segment is not of that form.
     #[inline]
     pub(crate) fn of(view: &View<'a>) -> Option<Self> {
@@ -46,11 +45,11 @@ impl<'a> Expected<'a> {
 impl Connection {
     /// Whether nothing is under way but data, and nothing is owed but ordinary ACKs. Held in `is_plain` from the end of one
     /// step to the next, so that a segment asks one question in place of a dozen.
-    pub(crate) fn is_plain_now(&self) -> bool {
+    pub(crate) fn allows_fast_path(&self) -> bool {
         let (recovery, board) = (&self.recovery, &self.recovery.board);
         self.state == State::Established
-            && self.attached
-            && !self.send.finish_queued
+            && self.is_held
+            && !self.send.fin_queued
             && self.receive.is_plain()
             && recovery.phase == Phase::Open
             && recovery.tail.is_none()
@@ -59,9 +58,9 @@ impl Connection {
             && board.is_plain()
     }
 
-    /// Whether the short road may be gone.
+    /// Returns whether the fast path takes this segment.
     #[inline]
-    fn expects(&self, segment: &Expected<'_>) -> bool {
+    fn is_predicted(&self, segment: &Predicted<'_>) -> bool {
         let is_timely = match (&self.timestamps, &segment.clock) {
             (Some(ours), Some(theirs)) => ours.is_ahead(theirs.value),
             (None, None) => true,
@@ -75,35 +74,35 @@ impl Connection {
             && length <= self.receive.window()
             && advanced <= self.send.nxt.since(self.send.una)
             && (advanced > 0 || length > 0)
-            // A window that closes or opens is the long road's.
+            // The slow path takes care of a window that closes or opens.
             && segment.window > 0
             && self.send.wnd > 0
     }
 
-    /// Takes the segment; false if it has to go the long road, and nothing has happened.
+    /// Takes the segment. Returns false, and has changed nothing, if the slow path has to take it.
     #[inline]
-    pub(crate) fn arrive_expected(
+    pub(crate) fn process_predicted(
         &mut self,
         cx: &mut Context<'_>,
-        segment: &Expected<'_>,
+        segment: &Predicted<'_>,
         deliver: Deliver<'_>,
     ) -> bool {
-        if !self.expects(segment) {
+        if !self.is_predicted(segment) {
             return false;
         }
-        debug_assert!(self.is_plain_now(), "{} is not plain", self.flow);
-        self.figures.segments_in += 1;
-        self.note_life(cx, segment.seq, segment.clock);
-        self.take_expected_ack(cx, segment);
+        debug_assert!(self.allows_fast_path(), "{} is not plain", self.flow);
+        self.statistics.segments_in += 1;
+        self.note_peer_alive(cx, segment.seq, segment.clock);
+        self.process_predicted_ack(cx, segment);
         if !segment.payload.is_empty() {
-            self.figures.bytes_in += segment.payload.len() as u64;
+            self.statistics.bytes_in += segment.payload.len() as u64;
             self.take_in_order(cx, segment.payload, deliver);
         }
         true
     }
 
     #[inline]
-    fn take_expected_ack(&mut self, cx: &mut Context<'_>, segment: &Expected<'_>) {
+    fn process_predicted_ack(&mut self, cx: &mut Context<'_>, segment: &Predicted<'_>) {
         let window = u32::from(segment.window) << self.send.shift;
         self.send.update_window(segment.seq, segment.ack, window);
         if self.recovery.board.is_empty() {
@@ -111,7 +110,7 @@ impl Connection {
             return;
         }
         let mut delivery = Delivery::new(self, segment.ack);
-        self.take_acknowledged(cx, &mut delivery);
-        self.take_progress(cx, &delivery);
+        self.update_scoreboard_in_order(cx, &mut delivery);
+        self.respond_to_ack(cx, &delivery);
     }
 }

@@ -7,7 +7,7 @@ use crate::tcp::ack::generation::Need;
 use crate::tcp::demux::slots::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::events::{Events, Place, Readiness};
-use crate::tcp::fast_path::header_prediction::Expected;
+use crate::tcp::fast_path::header_prediction::Predicted;
 use crate::tcp::segment_arrives::synchronized::Deliver;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::time::Instant;
@@ -17,28 +17,28 @@ use crate::tcp::transmit::Left;
 use crate::tcp::transmit::output::Output;
 
 impl Tcp {
-    /// Takes a segment that was expected, and does what follows from it; `None` if it has to go the long road.
+    /// Takes a predicted segment, and does what follows from it. `None`: the slow path has to take it.
     #[inline]
-    pub(crate) fn receive_expected(
+    pub(crate) fn receive_predicted(
         &mut self,
         now: Instant,
         index: u32,
-        segment: &Expected<'_>,
+        segment: &Predicted<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) -> Option<ConnectionId> {
         let connection = self.slots.connection_at(index)?;
         let id = connection.id;
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
-        if !connection.arrive_expected(&mut cx, segment, deliver) {
+        if !connection.process_predicted(&mut cx, segment, deliver) {
             return None;
         }
         #[cfg(feature = "audit")]
-        (self.shortened[0] += 1);
-        if connection.may_leave() {
+        (self.fast_path_counts[0] += 1);
+        if connection.has_urgent_output() {
             #[cfg(feature = "audit")]
-            (self.shortened[1] += 1);
-            self.settle(now, index, output, false);
+            (self.fast_path_counts[1] += 1);
+            self.finish_step(now, index, output, false);
             return Some(id);
         }
         connection.deadlines.cancel(Timer::Persist);
@@ -47,11 +47,11 @@ impl Tcp {
             Need::Poll if !std::mem::replace(&mut connection.is_due, true) => self.due.push(index),
             _ => {}
         }
-        settle_shortly(connection, index, &mut self.events, &mut self.wheel);
+        finish_fast_step(connection, index, &mut self.events, &mut self.wheel);
         Some(id)
     }
 
-    /// Sends a message that may leave at once, and does what follows from it; false if it has to go the long road.
+    /// Sends a message that may leave at once, and does what follows from it. Returns false if the slow path has to send it.
     #[inline]
     pub(crate) fn send_directly(
         &mut self,
@@ -66,23 +66,23 @@ impl Tcp {
         if left == Left::Refused && !std::mem::replace(&mut connection.is_due, true) {
             self.due.push(id.index);
         }
-        settle_shortly(connection, id.index, &mut self.events, &mut self.wheel);
+        finish_fast_step(connection, id.index, &mut self.events, &mut self.wheel);
         #[cfg(feature = "audit")]
-        (self.shortened[2] += 1);
+        (self.fast_path_counts[2] += 1);
         true
     }
 }
 
-/// [`Tcp::settle`] of a connection that is plain and has nothing that could leave: the application is told, the wheel is armed.
+/// [`Tcp::finish_step`] of a connection that is plain and has nothing that could leave: the application is told, the wheel is armed.
 #[inline]
-fn settle_shortly(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
-    debug_assert!(connection.is_watched(), "{}", connection.flow);
+fn finish_fast_step(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
+    debug_assert!(connection.has_needed_timers(), "{}", connection.flow);
     let readiness = connection.plain_readiness();
-    if connection.stirred || readiness.new_since(connection.readiness) {
+    if connection.must_tell || readiness.new_since(connection.readiness) {
         events.push(Place::Connection(index));
     }
-    (connection.readiness, connection.stirred) = (readiness, false);
-    if let Some(deadline) = connection.deadlines.news() {
+    (connection.readiness, connection.must_tell) = (readiness, false);
+    if let Some(deadline) = connection.deadlines.take_earlier() {
         wheel.arm(index, deadline);
     }
 }
@@ -90,7 +90,7 @@ fn settle_shortly(connection: &mut Connection, index: u32, events: &mut Events, 
 impl Connection {
     /// Whether something may have to leave before the next poll.
     #[inline]
-    fn may_leave(&self) -> bool {
+    fn has_urgent_output(&self) -> bool {
         self.acknowledge.need == Need::Now || self.recovery.board.lost() > 0 || self.send.has_unsent()
     }
 
@@ -98,7 +98,7 @@ impl Connection {
     #[inline]
     fn plain_readiness(&self) -> Readiness {
         let readable = if self.receive.buffer.is_empty() { Readiness::NONE } else { Readiness::READABLE };
-        let ready = if self.has_worthy_room() { readable | Readiness::WRITABLE } else { readable };
+        let ready = if self.is_writable() { readable | Readiness::WRITABLE } else { readable };
         debug_assert_eq!(ready, self.current_readiness(), "{}", self.flow);
         ready
     }

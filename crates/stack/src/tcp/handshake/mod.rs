@@ -8,7 +8,7 @@ pub(crate) mod syn_flood;
 use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
 use crate::tcp::error::Error;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::timers::deadlines::Timer;
@@ -25,24 +25,24 @@ pub(crate) enum Answer {
 
 impl Connection {
     /// Begins from this side.
-    pub(crate) fn begin_active(&mut self) {
+    pub(crate) fn active_open(&mut self) {
         self.state = State::SynSent;
     }
 
     /// Begins with a peer's SYN.
-    pub(crate) fn begin_passive(&mut self, cx: &Context<'_>, syn: &Arrival<'_>) {
+    pub(crate) fn passive_open(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
         self.state = State::SynReceived;
         self.take_syn(cx, syn);
     }
 
     /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
-    pub(crate) fn begin_answered(&mut self) {
+    pub(crate) fn note_syn_ack_sent(&mut self) {
         self.send.nxt = self.send.iss + 1;
         self.receive.offer(false);
     }
 
     /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.
-    pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Arrival<'_>) {
+    pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
         self.receive.begin(syn.seq);
         self.acknowledge.last_sent = self.receive.nxt;
         self.send.first_window(syn.seq, syn.ack, u32::from(syn.window));
@@ -73,15 +73,15 @@ impl Connection {
     }
 
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
-    pub(crate) fn arrive_syn_sent(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Answer {
-        let has_ack = arrival.has(Flags::ACK);
+    pub(crate) fn segment_in_syn_sent(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
+        let has_ack = seg.has(Flags::ACK);
         // First: the ACK must be of our SYN.
-        if has_ack && (arrival.ack.is_at_or_before(self.send.iss) || arrival.ack.is_after(self.send.nxt)) {
+        if has_ack && (seg.ack.is_at_or_before(self.send.iss) || seg.ack.is_after(self.send.nxt)) {
             cx.counters.count(Counter::AcksBad);
-            return if arrival.has(Flags::RST) { Answer::None } else { Answer::Reset };
+            return if seg.has(Flags::RST) { Answer::None } else { Answer::Reset };
         }
         // Second: a RST without that ACK could be anybody's (RFC 5961 section 3.2).
-        if arrival.has(Flags::RST) {
+        if seg.has(Flags::RST) {
             if has_ack {
                 cx.counters.count(Counter::ResetsIn);
                 self.fail(Error::Refused);
@@ -89,70 +89,70 @@ impl Connection {
             return Answer::None;
         }
         // Fourth
-        if !arrival.has(Flags::SYN) {
+        if !seg.has(Flags::SYN) {
             return Answer::None;
         }
-        self.take_syn(cx, arrival);
+        self.take_syn(cx, seg);
         if has_ack {
             self.state = State::Established;
-            self.establish(cx, arrival);
+            self.establish(cx, seg);
             self.acknowledge.ask(Need::Now);
         } else {
             // Simultaneous open (RFC 9293 section 3.5, figure 7): the SYN goes again, with the ACK.
             self.state = State::SynReceived;
             self.recovery.board.mark_lost(0);
         }
-        if self.send.finish_queued {
+        if self.send.fin_queued {
             self.state = self.state.after_close();
         }
         Answer::None
     }
 
     /// The ACK check of SYN-RECEIVED (RFC 9293 section 3.10.7.4, fifth check). The segment is acceptable and has an ACK.
-    pub(crate) fn arrive_syn_received(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> Answer {
-        if arrival.ack.is_at_or_before(self.send.una) || arrival.ack.is_after(self.send.nxt) {
+    pub(crate) fn ack_in_syn_received(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
+        if seg.ack.is_at_or_before(self.send.una) || seg.ack.is_after(self.send.nxt) {
             cx.counters.count(Counter::AcksBad);
             return Answer::Reset;
         }
         self.state = State::Established;
-        let wnd = u32::from(arrival.window) << self.send.shift;
-        self.send.first_window(arrival.seq, arrival.ack, wnd);
-        self.establish(cx, arrival);
-        if self.send.finish_queued {
+        let wnd = u32::from(seg.window) << self.send.shift;
+        self.send.first_window(seg.seq, seg.ack, wnd);
+        self.establish(cx, seg);
+        if self.send.fin_queued {
             self.state = self.state.after_close();
         }
         Answer::None
     }
 
     /// Our SYN is acknowledged.
-    fn establish(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+    fn establish(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let syn = self.recovery.board.first();
-        self.recovery.board.acknowledge(arrival.ack, |_| ());
-        self.send.acknowledge(arrival.ack);
+        self.recovery.board.acknowledge(seg.ack, |_| ());
+        self.send.acknowledge(seg.ack);
         match syn {
             Some(syn) if !syn.resent => self.rtt.sample(cx.now, cx.now.since_ns(syn.sent_at)),
             None => {}
             // RFC 6298 (5.7), RFC 5681 section 3.1: a lost SYN means caution.
             Some(_) => {
-                self.rtt.handshake_was_lossy();
+                self.rtt.note_syn_retransmitted();
                 let kind = self.options.congestion;
                 self.congestion = crate::tcp::congestion::Controller::new(kind, self.payload_bytes(), 1);
             }
         }
         self.recovery.timeouts = 0;
         self.recovery.undo = None;
-        self.recovery.recovered();
+        self.recovery.end_recovery();
         self.recovery.point = self.send.una;
         self.deadlines.cancel(Timer::Retransmit);
         self.soft_error = None;
-        self.stirred = true;
+        self.must_tell = true;
         let counter = if self.listener.is_some() { Counter::OpenedPassive } else { Counter::OpenedActive };
         cx.counters.count(counter);
         self.arm_keepalive(cx);
     }
 
     /// A SYN, or SYN-ACK, that SYN-RECEIVED has seen before: true if that is what it was.
-    pub(crate) fn is_syn_again(&self, arrival: &Arrival<'_>) -> bool {
-        self.state == State::SynReceived && arrival.has(Flags::SYN) && arrival.seq == self.receive.irs
+    pub(crate) fn is_syn_retransmitted(&self, seg: &Seg<'_>) -> bool {
+        self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.receive.irs
     }
 }

@@ -4,7 +4,7 @@ use crate::tcp::counters::Counter;
 use crate::tcp::engine::Tcp;
 use crate::tcp::flow::Flow;
 use crate::tcp::handshake::cookie::{offered, stamp};
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::receive::Receive;
 use crate::tcp::tcb::timestamps::Timestamps;
 use crate::tcp::time::Instant;
@@ -18,7 +18,7 @@ impl Tcp {
         now: Instant,
         index: u32,
         flow: &Flow,
-        syn: &Arrival<'_>,
+        syn: &Seg<'_>,
         output: &mut dyn Output,
     ) {
         let Some(listener) = self.listeners.at_mut(index) else { return };
@@ -49,7 +49,7 @@ impl Tcp {
             },
         };
         self.counters.count(Counter::CookiesSent);
-        self.send_alone(flow, header, output);
+        self.send_stateless(flow, header, output);
     }
 
     /// Makes a connection out of a cookie that has come back; false if it is none.
@@ -58,18 +58,18 @@ impl Tcp {
         now: Instant,
         index: u32,
         flow: &Flow,
-        arrival: &Arrival<'_>,
+        seg: &Seg<'_>,
         output: &mut dyn Output,
     ) -> bool {
-        let (cookie, theirs) = (arrival.ack - 1, arrival.seq - 1);
+        let (cookie, theirs) = (seg.ack - 1, seg.seq - 1);
         let Some(segment_bytes) = self.cookies.check(flow, theirs, cookie, now) else { return false };
         self.counters.count(Counter::CookiesGood);
         let mut options = Options { timestamps: None, ..Options::NONE };
-        if let Some(timestamps) = arrival.options.timestamps {
+        if let Some(timestamps) = seg.options.timestamps {
             options = Options { timestamps: Some(timestamps), ..offered(timestamps.echo) };
         }
         options.maximum_segment_size = Some(segment_bytes);
-        let syn = Arrival { seq: theirs, flags: Flags::SYN, options, payload: &[], ..*arrival };
+        let syn = Seg { seq: theirs, flags: Flags::SYN, options, payload: &[], ..*seg };
         self.take_syn_of(now, index, flow, &syn, cookie, true, output);
         true
     }

@@ -23,9 +23,9 @@ impl Tcp {
         mtu: u16,
         output: &mut dyn Output,
     ) -> bool {
-        let Some(index) = self.under_way(flow, sequence) else { return false };
+        let Some(index) = self.in_flight_of(flow, sequence) else { return false };
         self.step(now, index, output, |connection, cx| {
-            let mtu = connection.believed_mtu(cx, mtu);
+            let mtu = connection.clamped_mtu(cx, mtu);
             connection.lower_path_mtu(cx, mtu)
         })
         .unwrap_or(false)
@@ -42,8 +42,8 @@ impl Tcp {
         why: Undelivered,
         output: &mut dyn Output,
     ) -> bool {
-        let Some(index) = self.under_way(flow, sequence) else { return false };
-        self.step(now, index, output, |connection, cx| connection.note_undelivered(cx, sequence, why)).is_some()
+        let Some(index) = self.in_flight_of(flow, sequence) else { return false };
+        self.step(now, index, output, |connection, cx| connection.process_icmp_error(cx, sequence, why)).is_some()
     }
 
     /// The link is up again, or a way is there that was not: what waits for a backed-off timer is sent again. Costs a walk over
@@ -58,10 +58,10 @@ impl Tcp {
     }
 
     /// The connection of which `sequence` is under way.
-    fn under_way(&mut self, flow: &Flow, sequence: SequenceNumber) -> Option<u32> {
+    fn in_flight_of(&mut self, flow: &Flow, sequence: SequenceNumber) -> Option<u32> {
         let index = self.index_of(flow);
         let index = index.filter(|&index| {
-            self.slots.connection_at(index).is_some_and(|connection| connection.is_under_way(sequence))
+            self.slots.connection_at(index).is_some_and(|connection| connection.is_sequence_in_flight(sequence))
         });
         if index.is_none() {
             self.counters.count(Counter::IcmpIgnored);

@@ -14,12 +14,12 @@ const LEAST_V6: u16 = 1280;
 impl Connection {
     /// Whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
     /// numbers (RFC 5927 section 4).
-    pub(crate) fn is_under_way(&self, sequence: SequenceNumber) -> bool {
+    pub(crate) fn is_sequence_in_flight(&self, sequence: SequenceNumber) -> bool {
         self.send.una.is_at_or_before(sequence) && sequence.is_before(self.send.nxt)
     }
 
     /// What is believed of a router that says that packets must be no larger than `mtu`.
-    pub(crate) fn believed_mtu(&self, cx: &Context<'_>, mtu: u16) -> u16 {
+    pub(crate) fn clamped_mtu(&self, cx: &Context<'_>, mtu: u16) -> u16 {
         match self.flow.addresses {
             Addresses::V4 { .. } => mtu.max(cx.config.mtu_min_bytes as u16),
             // RFC 8201 section 4: never below the least MTU of IPv6.
@@ -48,18 +48,18 @@ impl Connection {
     /// The peer cannot be reached (Linux tcp_v4_err, tcp_v6_err). While the connection is being made from here that ends it;
     /// one that a peer has begun is forgotten without a word if the way to it does not lead on. Later it becomes the reason in
     /// case the peer stays silent (RFC 9293 section 3.9.2.2, RFC 5461).
-    pub(crate) fn note_undelivered(&mut self, cx: &Context<'_>, sequence: SequenceNumber, why: Undelivered) {
+    pub(crate) fn process_icmp_error(&mut self, cx: &Context<'_>, sequence: SequenceNumber, why: Undelivered) {
         let error = why.error(&self.flow);
         match self.state {
             State::SynSent => return self.fail(error),
             State::SynReceived if self.listener.is_none() => return self.fail(error),
-            State::SynReceived if why.is_of_the_way() => return self.fail(error),
+            State::SynReceived if why.is_routing_error() => return self.fail(error),
             _ => {}
         }
         self.soft_error = Some(error);
         // RFC 6069 section 4: of the retransmission, that is the first segment in flight.
         if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.send.una {
-            self.take_back_backoff(cx);
+            self.undo_backoff_on_icmp(cx);
         }
     }
 }
@@ -93,7 +93,7 @@ impl Undelivered {
         }
     }
 
-    fn is_of_the_way(self) -> bool {
+    fn is_routing_error(self) -> bool {
         matches!(self, Self::Network | Self::Host | Self::HopLimit)
     }
 }

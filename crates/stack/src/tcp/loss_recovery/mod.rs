@@ -94,7 +94,7 @@ impl Recovery {
     }
 
     /// Keeps what is needed to take the recovery back.
-    pub(crate) fn remember(&mut self, before: &Controller) {
+    pub(crate) fn save_undo(&mut self, before: &Controller) {
         if self.phase == Phase::Open {
             self.undo = Some(Undo { before: before.clone(), unproven: 0 });
         }
@@ -102,14 +102,14 @@ impl Recovery {
 
     /// A segment was sent again.
     pub(crate) fn resent(&mut self, index: usize, now: Instant) {
-        self.board.resend(index, now);
+        self.board.retransmit(index, now);
         if let Some(undo) = self.undo.as_mut().filter(|_| self.phase != Phase::Open) {
             undo.unproven += 1;
         }
     }
 
     /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake.
-    pub(crate) fn disprove(&mut self, congestion: &mut Controller) -> bool {
+    pub(crate) fn undo_on_dsack(&mut self, congestion: &mut Controller) -> bool {
         let Some(undo) = &mut self.undo else { return false };
         if undo.unproven == 0 {
             return false;
@@ -128,9 +128,9 @@ impl Recovery {
     }
 
     /// Recovery is over.
-    pub(crate) fn recovered(&mut self) {
+    pub(crate) fn end_recovery(&mut self) {
         self.phase = Phase::Open;
         self.duplicate_acks = 0;
-        self.rack.recovered();
+        self.rack.end_recovery();
     }
 }

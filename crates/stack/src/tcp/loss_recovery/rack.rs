@@ -84,7 +84,7 @@ impl Rack {
     }
 
     /// A recovery is over (step 4).
-    pub(crate) fn recovered(&mut self) {
+    pub(crate) fn end_recovery(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {
             self.multiplier = 0;
@@ -97,7 +97,7 @@ impl Rack {
             return 0;
         }
         let quarters = u64::from(self.multiplier) + 1;
-        (rtt.minimum_ns() * quarters / 4).min(rtt.smoothed_ns().unwrap_or(0))
+        (rtt.minimum_ns() * quarters / 4).min(rtt.srtt_ns().unwrap_or(0))
     }
 
     /// Marks what is lost (step 5). Gives how many segments are, and when to look again for those that only may be.
@@ -204,7 +204,7 @@ mod tests {
         rack.note_duplicate(at(0), at(50));
         rack.note_duplicate(at(10), at(50));
         assert_eq!(rack.window_ns(&board, &rtt, true), 50, "once per round trip");
-        (0..16).for_each(|_| rack.recovered());
+        (0..16).for_each(|_| rack.end_recovery());
         assert_eq!(rack.window_ns(&board, &rtt, true), 25);
     }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn an_answer_to_the_first_transmission_proves_nothing_of_the_second() {
         let (mut rack, mut board, rtt) = sent();
-        board.resend(0, ns(90));
+        board.retransmit(0, ns(90));
         board.acknowledge(at(10), |segment| rack.delivered(segment, ns(100), &rtt));
         assert_eq!(rack.detect(&mut board, ns(1000), &rtt, false), (0, None));
     }

@@ -226,7 +226,7 @@ impl Scoreboard {
     }
 
     /// The segment at `index` was sent again.
-    pub(crate) fn resend(&mut self, index: usize, now: Instant) {
+    pub(crate) fn retransmit(&mut self, index: usize, now: Instant) {
         self.change(index, |record| (record.lost, record.resent, record.sent_at) = (false, true, now));
     }
 
@@ -280,7 +280,7 @@ mod tests {
         board.mark_lost(2);
         assert_eq!((board.in_flight_bytes(), board.lost()), (20, 1), "what was sacked is not lost");
         assert_eq!(board.next_lost(), Some(0));
-        board.resend(0, Instant::from_nanos(9));
+        board.retransmit(0, Instant::from_nanos(9));
         assert_eq!((board.in_flight_bytes(), board.lost(), board.resent_in_flight()), (30, 0, 1));
         board.acknowledge(at(45), |_| ());
         assert_eq!((board.in_flight_bytes(), board.sacked(), board.len()), (5, 0, 1));
@@ -317,7 +317,7 @@ mod tests {
                     0 => board.acknowledge(at(number), |_| ()),
                     1 => board.sack(block(number, number + length), |_| ()),
                     2 => board.mark_lost(number as usize % 5),
-                    3 => board.resend(board.next_lost().unwrap_or(99), Instant::default()),
+                    3 => board.retransmit(board.next_lost().unwrap_or(99), Instant::default()),
                     4 => board.split(number as usize % 5, length),
                     _ => {
                         board.push(at(next), at(next + length), Instant::default());

@@ -41,8 +41,8 @@ impl TailProbe {
 /// How long after the last sending the probe leaves, in ns (RFC 8985 section 7.2): two round trips; with one segment in
 /// flight, so much longer as its ACK may be delayed.
 #[inline]
-pub(crate) fn probe_after_ns(rtt: &Rtt, config: &Config, segments_in_flight: usize) -> u64 {
-    let Some(smoothed) = rtt.smoothed_ns() else { return UNKNOWN_NS };
+pub(crate) fn pto_ns(rtt: &Rtt, config: &Config, segments_in_flight: usize) -> u64 {
+    let Some(smoothed) = rtt.srtt_ns() else { return UNKNOWN_NS };
     let patience = if segments_in_flight == 1 { us(config.peer_delayed_ack_us) } else { 0 };
     (2 * smoothed + patience).max(us(config.tail_probe_min_us))
 }
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn two_round_trips_and_the_peers_patience() {
         let (config, mut rtt) = (Config::default(), Rtt::default());
-        assert_eq!(probe_after_ns(&rtt, &config, 2), UNKNOWN_NS);
+        assert_eq!(pto_ns(&rtt, &config, 2), UNKNOWN_NS);
         rtt.sample(Instant::default(), 10_000_000);
-        assert_eq!(probe_after_ns(&rtt, &config, 2), 20_000_000);
-        assert_eq!(probe_after_ns(&rtt, &config, 1), 220_000_000);
+        assert_eq!(pto_ns(&rtt, &config, 2), 20_000_000);
+        assert_eq!(pto_ns(&rtt, &config, 1), 220_000_000);
     }
 
     /// RFC 8985 section 7.4.2

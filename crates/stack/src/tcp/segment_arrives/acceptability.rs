@@ -3,7 +3,7 @@
 use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
 use crate::tcp::error::Error;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use sidestep_wire::tcp::{Flags, SequenceNumber};
@@ -30,71 +30,71 @@ pub(crate) fn is_acceptable(
 impl Connection {
     /// All checks before the ACK field; true if the segment goes on.
     #[inline]
-    pub(crate) fn is_believed(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> bool {
-        if !self.is_timely(cx, arrival) {
+    pub(crate) fn passes_checks_before_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> bool {
+        if !self.passes_paws(cx, seg) {
             return false;
         }
-        if arrival.has(Flags::SYN) && !arrival.has(Flags::RST) {
+        if seg.has(Flags::SYN) && !seg.has(Flags::RST) {
             // RFC 5961 section 4.2: "irrespective of the sequence number".
             self.challenge(cx);
             return false;
         }
         let edge = self.receive.nxt + self.receive.window();
-        if !is_acceptable(arrival.seq, arrival.end(), self.receive.nxt, edge) {
-            self.refuse(cx, arrival);
+        if !is_acceptable(seg.seq, seg.end(), self.receive.nxt, edge) {
+            self.refuse(cx, seg);
             return false;
         }
-        if arrival.has(Flags::RST) {
-            self.suspect_reset(cx, arrival);
+        if seg.has(Flags::RST) {
+            self.process_reset(cx, seg);
             return false;
         }
         // RFC 9293 section 3.10.7.4, fifth check: without ACK it is dropped.
-        arrival.has(Flags::ACK)
+        seg.has(Flags::ACK)
     }
 
     /// RFC 7323 section 5.3 R1. A RST is believed without. So is any other segment, as in Linux (tcp_validate_incoming asks only
     /// segments that have the option), though section 3.2 would have it dropped: senders and middleboxes that leave the option
     /// out are met, and what such a segment says is held against its numbers as in a connection without timestamps.
     #[inline]
-    fn is_timely(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) -> bool {
+    fn passes_paws(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> bool {
         let Some(timestamps) = &self.timestamps else { return true };
-        if arrival.has(Flags::RST) {
+        if seg.has(Flags::RST) {
             return true;
         }
-        let Some(theirs) = arrival.options.timestamps else {
+        let Some(theirs) = seg.options.timestamps else {
             cx.counters.count(Counter::TimestampMissing);
             return true;
         };
         if timestamps.is_old(theirs.value, cx.now) {
             cx.counters.count(Counter::Paws);
-            self.answer_unacceptable(cx, arrival);
+            self.answer_unacceptable(cx, seg);
             return false;
         }
         true
     }
 
-    fn refuse(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
+    fn refuse(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         cx.counters.count(Counter::Unacceptable);
-        if arrival.has(Flags::RST) {
+        if seg.has(Flags::RST) {
             return;
         }
-        if !arrival.payload.is_empty() && arrival.end().is_at_or_before(self.receive.nxt) {
+        if !seg.payload.is_empty() && seg.end().is_at_or_before(self.receive.nxt) {
             cx.counters.count(Counter::Duplicates);
             // Its ACK was lost, or late: the peer has not heard of us, and lives.
-            self.note_end_of_silence(cx, cx.now.since_ns(self.last_heard_at));
+            self.note_outage_end(cx, cx.now.since_ns(self.last_heard_at));
             // RFC 2883 section 4
             if self.sack {
-                let end = arrival.seq + arrival.payload.len() as u32;
-                self.receive.assembler.report_duplicate(arrival.seq, end);
+                let end = seg.seq + seg.payload.len() as u32;
+                self.receive.assembler.report_duplicate(seg.seq, end);
             }
         }
-        self.answer_unacceptable(cx, arrival);
+        self.answer_unacceptable(cx, seg);
     }
 
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent". What takes numbers is a retransmission
     /// whose ACK was lost; what takes none is a keep-alive, or a forgery, or an ACK war, so its answers are limited.
-    fn answer_unacceptable(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
-        if arrival.len() > 0 || self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
+    fn answer_unacceptable(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
+        if seg.len() > 0 || self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
             self.acknowledge.ask(Need::Now);
         } else {
             cx.counters.count(Counter::ChallengesSuppressed);
@@ -102,8 +102,8 @@ impl Connection {
     }
 
     /// RFC 5961 section 3.2: a RST in the window counts only at exactly RCV.NXT.
-    fn suspect_reset(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>) {
-        if arrival.seq != self.receive.nxt {
+    fn process_reset(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
+        if seg.seq != self.receive.nxt {
             return self.challenge(cx);
         }
         cx.counters.count(Counter::ResetsIn);
@@ -113,7 +113,7 @@ impl Connection {
 
     /// RFC 5961 section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.
     #[inline]
-    pub(crate) fn is_ack_plausible(&mut self, cx: &mut Context<'_>, ack: SequenceNumber) -> bool {
+    pub(crate) fn is_ack_acceptable(&mut self, cx: &mut Context<'_>, ack: SequenceNumber) -> bool {
         let oldest = self.send.una - self.send.wnd_max;
         if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.send.nxt) {
             return true;

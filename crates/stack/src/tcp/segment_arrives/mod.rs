@@ -8,10 +8,10 @@ pub(crate) mod time_wait;
 use crate::tcp::counters::Counter;
 use crate::tcp::demux::slots::{ConnectionId, ListenerId, Slot};
 use crate::tcp::engine::Tcp;
-use crate::tcp::fast_path::header_prediction::Expected;
+use crate::tcp::fast_path::header_prediction::Predicted;
 use crate::tcp::flow::Flow;
 use crate::tcp::handshake::Answer;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::segment_arrives::synchronized::Deliver;
 use crate::tcp::segment_arrives::time_wait::{TimeWait, Verdict};
 use crate::tcp::tcb::state::State;
@@ -65,16 +65,16 @@ impl Tcp {
         }
         let ports = (incoming.segment.destination_port(), incoming.segment.source_port());
         let index = self.index_of_arrival(incoming.addresses, ports.0, ports.1);
-        if let (Some(index), Some(segment)) = (index, Expected::of(&incoming.segment))
-            && let Some(id) = self.receive_expected(now, index, &segment, output, deliver)
+        if let (Some(index), Some(segment)) = (index, Predicted::of(&incoming.segment))
+            && let Some(id) = self.receive_predicted(now, index, &segment, output, deliver)
         {
             return Received::Connection(id);
         }
-        self.receive_any(now, index, incoming, output, deliver)
+        self.receive_on_slow_path(now, index, incoming, output, deliver)
     }
 
     /// A segment that was not expected.
-    fn receive_any(
+    fn receive_on_slow_path(
         &mut self,
         now: Instant,
         index: Option<u32>,
@@ -83,58 +83,58 @@ impl Tcp {
         deliver: Deliver<'_>,
     ) -> Received {
         let flow = &Flow::of_arrival(incoming.addresses, &incoming.segment);
-        let arrival = Arrival::new(&incoming.segment);
-        if arrival.options.malformed {
+        let seg = Seg::new(&incoming.segment);
+        if seg.options.malformed {
             self.counters.count(Counter::OptionsMalformed);
         }
         let Some(index) = index else {
-            return self.receive_unknown(now, flow, &arrival, output, deliver);
+            return self.segment_without_connection(now, flow, &seg, output, deliver);
         };
         match self.slots.slot(index) {
             Slot::Open(connection) if connection.state == State::TimeWait => {
                 let waiting = TimeWait::of(connection);
-                self.receive_waiting(now, index, flow, waiting, &arrival, output)
+                self.segment_in_time_wait(now, index, flow, waiting, &seg, output)
             }
             Slot::Open(connection) => {
                 let id = connection.id;
-                if connection.state == State::SynReceived && !self.may_complete(index, &arrival) {
+                if connection.state == State::SynReceived && !self.may_complete(index, &seg) {
                     return Received::Connection(id);
                 }
-                self.receive_open(now, index, flow, arrival, output, deliver);
+                self.segment_in_connection(now, index, flow, seg, output, deliver);
                 Received::Connection(id)
             }
             Slot::Waiting(_) => {
-                let Some(waiting) = self.slots.waiting_at(index) else { return Received::Nobody };
+                let Some(waiting) = self.slots.time_wait_at(index) else { return Received::Nobody };
                 let waiting = waiting.clone();
-                self.receive_waiting(now, index, flow, waiting, &arrival, output)
+                self.segment_in_time_wait(now, index, flow, waiting, &seg, output)
             }
             Slot::Free => Received::Nobody,
         }
     }
 
     #[inline]
-    pub(crate) fn receive_open(
+    pub(crate) fn segment_in_connection(
         &mut self,
         now: Instant,
         index: u32,
         flow: &Flow,
-        arrival: Arrival<'_>,
+        seg: Seg<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) {
-        let answer = self.step(now, index, output, |connection, cx| connection.arrive(cx, arrival, deliver));
+        let answer = self.step(now, index, output, |connection, cx| connection.segment_arrives(cx, seg, deliver));
         if answer == Some(Answer::Reset) {
-            self.send_reset(flow, &arrival, output);
+            self.send_reset(flow, &seg, output);
         }
     }
 
     /// The accept queue is full: the last ACK of a handshake is not taken, the peer's data will bring it again. Others pass.
-    fn may_complete(&mut self, index: u32, arrival: &Arrival<'_>) -> bool {
+    fn may_complete(&mut self, index: u32, seg: &Seg<'_>) -> bool {
         let Some(listener) = self.slots.connection_at(index).and_then(|connection| connection.listener) else {
             return true;
         };
         let is_full = self.listeners.held(listener).is_some_and(|listener| listener.is_full());
-        let is_last = arrival.has(Flags::ACK) && !arrival.has(Flags::RST);
+        let is_last = seg.has(Flags::ACK) && !seg.has(Flags::RST);
         if is_full && is_last {
             self.counters.count(Counter::AcceptQueueFull);
         }
@@ -142,65 +142,65 @@ impl Tcp {
     }
 
     /// RFC 9293 section 3.10.7.1 and 3.10.7.2: no connection, but perhaps a listener.
-    fn receive_unknown(
+    fn segment_without_connection(
         &mut self,
         now: Instant,
         flow: &Flow,
-        arrival: &Arrival<'_>,
+        seg: &Seg<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) -> Received {
         if let Some(index) = self.listeners.find(flow.addresses.source(), flow.local_port) {
-            return self.receive_at_listener(now, index, flow, arrival, output, deliver);
+            return self.segment_in_listen(now, index, flow, seg, output, deliver);
         }
         self.counters.count(Counter::NoConnection);
         if self.config.reset_unknown {
-            self.send_reset(flow, arrival, output);
+            self.send_reset(flow, seg, output);
         }
         Received::Nobody
     }
 
-    fn receive_waiting(
+    fn segment_in_time_wait(
         &mut self,
         now: Instant,
         index: u32,
         flow: &Flow,
         mut waiting: TimeWait,
-        arrival: &Arrival<'_>,
+        seg: &Seg<'_>,
         output: &mut dyn Output,
     ) -> Received {
-        match waiting.judge(arrival, now, &self.config) {
+        match waiting.judge(seg, now, &self.config) {
             Verdict::Drop => {}
             Verdict::Acknowledge { restart } => {
                 if restart {
-                    self.restart_waiting(now, index);
+                    self.restart_time_wait(now, index);
                 }
-                self.send_alone(flow, waiting.acknowledgement(now), output);
+                self.send_stateless(flow, waiting.acknowledgement(now), output);
             }
             Verdict::Reopen { iss_min } => {
-                return self.reopen(now, index, flow, arrival, (&waiting, iss_min), output);
+                return self.reopen(now, index, flow, seg, (&waiting, iss_min), output);
             }
         }
-        self.keep_waiting(index, waiting);
+        self.store_time_wait(index, waiting);
         Received::TimeWait
     }
 
     /// A segment without a connection's state behind it. If the sink has no room it is as good as lost on the way.
-    pub(crate) fn send_alone(&mut self, flow: &Flow, header: Segment, output: &mut dyn Output) {
+    pub(crate) fn send_stateless(&mut self, flow: &Flow, header: Segment, output: &mut dyn Output) {
         let outgoing = Outgoing { connection: None, flow, header, payload: [&[], &[]], template: None };
         let counter = if output.segment(&outgoing).is_ok() { Counter::SegmentsOut } else { Counter::NoRoom };
         self.counters.count(counter);
     }
 
     /// Answers what belongs to no connection (RFC 9293 section 3.10.7.1). A RST is never answered.
-    pub(crate) fn send_reset(&mut self, flow: &Flow, arrival: &Arrival<'_>, output: &mut dyn Output) {
-        if arrival.has(Flags::RST) {
+    pub(crate) fn send_reset(&mut self, flow: &Flow, seg: &Seg<'_>, output: &mut dyn Output) {
+        if seg.has(Flags::RST) {
             return;
         }
-        let (sequence, acknowledgement, flags) = if arrival.has(Flags::ACK) {
-            (arrival.ack, SequenceNumber(0), Flags::RST)
+        let (sequence, acknowledgement, flags) = if seg.has(Flags::ACK) {
+            (seg.ack, SequenceNumber(0), Flags::RST)
         } else {
-            (SequenceNumber(0), arrival.end(), Flags::RST | Flags::ACK)
+            (SequenceNumber(0), seg.end(), Flags::RST | Flags::ACK)
         };
         let header = Segment {
             source_port: flow.local_port,
@@ -213,6 +213,6 @@ impl Tcp {
             options: Options::NONE,
         };
         self.counters.count(Counter::ResetsOut);
-        self.send_alone(flow, header, output);
+        self.send_stateless(flow, header, output);
     }
 }

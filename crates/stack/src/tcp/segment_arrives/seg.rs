@@ -4,7 +4,7 @@ use sidestep_wire::tcp::{Flags, Options, SequenceNumber, View};
 
 /// A segment that has arrived; what lies outside the window is cut off on the way.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrival<'a> {
+pub(crate) struct Seg<'a> {
     /// SEG.SEQ; behind the SYN once that was taken.
     pub(crate) seq: SequenceNumber,
     /// SEG.ACK
@@ -16,7 +16,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-impl<'a> Arrival<'a> {
+impl<'a> Seg<'a> {
     #[inline]
     pub(crate) fn new(view: &View<'a>) -> Self {
         Self {
@@ -73,16 +73,16 @@ impl<'a> Arrival<'a> {
 mod tests {
     use super::*;
 
-    fn arrival(seq: u32, payload: &[u8], flags: Flags) -> Arrival<'_> {
+    fn seg(seq: u32, payload: &[u8], flags: Flags) -> Seg<'_> {
         let (seq, ack) = (SequenceNumber(seq), SequenceNumber(0));
-        Arrival { seq, ack, flags, window: 0, options: Options::NONE, payload }
+        Seg { seq, ack, flags, window: 0, options: Options::NONE, payload }
     }
 
     /// RFC 9293 section 3.10.7.4: "tailor the segment to begin at RCV.NXT and end at the window".
     #[test]
     fn what_is_outside_the_window_is_cut() {
         let cut = |start, end| {
-            let part = arrival(u32::MAX, b"abcd", Flags::FIN).trimmed(SequenceNumber(start), SequenceNumber(end));
+            let part = seg(u32::MAX, b"abcd", Flags::FIN).trimmed(SequenceNumber(start), SequenceNumber(end));
             (part.seq.0, part.payload.to_vec(), part.has(Flags::FIN))
         };
         assert_eq!(cut(u32::MAX, 100), (u32::MAX, b"abcd".to_vec(), true));
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_syn_goes_first() {
-        let part = arrival(9, b"ab", Flags::SYN).without_syn();
+        let part = seg(9, b"ab", Flags::SYN).without_syn();
         assert_eq!((part.seq.0, part.len(), part.end().0), (10, 2, 12));
     }
 }

@@ -5,7 +5,7 @@ use crate::tcp::counters::Counter;
 use crate::tcp::demux::slots::ConnectionId;
 use crate::tcp::error::Error;
 use crate::tcp::handshake::Answer;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::receive::Taken;
 use crate::tcp::tcb::state::State;
@@ -17,51 +17,51 @@ pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
 impl Connection {
     /// One segment, in any state but TIME-WAIT.
     #[inline]
-    pub(crate) fn arrive(&mut self, cx: &mut Context<'_>, arrival: Arrival<'_>, deliver: Deliver<'_>) -> Answer {
-        self.figures.segments_in += 1;
+    pub(crate) fn segment_arrives(&mut self, cx: &mut Context<'_>, seg: Seg<'_>, deliver: Deliver<'_>) -> Answer {
+        self.statistics.segments_in += 1;
         match self.state {
             State::Closed => Answer::Reset,
-            State::SynSent => self.arrive_syn_sent(cx, &arrival),
-            _ => self.arrive_synchronized(cx, arrival, deliver),
+            State::SynSent => self.segment_in_syn_sent(cx, &seg),
+            _ => self.segment_in_synchronized(cx, seg, deliver),
         }
     }
 
     #[inline]
-    fn arrive_synchronized(&mut self, cx: &mut Context<'_>, mut arrival: Arrival<'_>, deliver: Deliver<'_>) -> Answer {
-        if self.is_syn_again(&arrival) {
+    fn segment_in_synchronized(&mut self, cx: &mut Context<'_>, mut seg: Seg<'_>, deliver: Deliver<'_>) -> Answer {
+        if self.is_syn_retransmitted(&seg) {
             // The SYN-ACK was lost, or both sides opened at the same time (figure 7): then there is an ACK with it.
-            if !arrival.has(Flags::ACK) {
+            if !seg.has(Flags::ACK) {
                 self.recovery.board.mark_lost(0);
                 return Answer::None;
             }
             // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
-            arrival.window >>= self.send.shift;
-            arrival = arrival.without_syn();
+            seg.window >>= self.send.shift;
+            seg = seg.without_syn();
             self.acknowledge.ask(Need::Now);
         }
-        if !self.is_believed(cx, &arrival) {
+        if !self.passes_checks_before_ack(cx, &seg) {
             return Answer::None;
         }
-        if self.state == State::SynReceived && self.arrive_syn_received(cx, &arrival) == Answer::Reset {
+        if self.state == State::SynReceived && self.ack_in_syn_received(cx, &seg) == Answer::Reset {
             return Answer::Reset;
         }
-        if !self.is_ack_plausible(cx, arrival.ack) {
+        if !self.is_ack_acceptable(cx, seg.ack) {
             return Answer::None;
         }
         let silent_ns = cx.now.since_ns(self.last_heard_at);
-        self.note_life(cx, arrival.seq, arrival.options.timestamps);
-        self.take_ack(cx, &arrival);
-        self.note_end_of_silence(cx, silent_ns);
-        self.take_finish_acknowledged(cx);
+        self.note_peer_alive(cx, seg.seq, seg.options.timestamps);
+        self.process_ack(cx, &seg);
+        self.note_outage_end(cx, silent_ns);
+        self.process_fin_acknowledged(cx);
         if self.state == State::Closed {
             return Answer::None;
         }
-        self.take_text(cx, &arrival, deliver)
+        self.process_text(cx, &seg, deliver)
     }
 
     /// The peer lives; its clock goes on (RFC 7323 section 4.3).
     #[inline]
-    pub(crate) fn note_life(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
+    pub(crate) fn note_peer_alive(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
         self.last_heard_at = cx.now;
         self.unanswered_probes = 0;
         if let (Some(timestamps), Some(theirs)) = (&mut self.timestamps, clock) {
@@ -69,12 +69,12 @@ impl Connection {
         }
     }
 
-    fn take_finish_acknowledged(&mut self, cx: &Context<'_>) {
-        if !self.send.is_finish_acknowledged() {
+    fn process_fin_acknowledged(&mut self, cx: &Context<'_>) {
+        if !self.send.is_fin_acknowledged() {
             return;
         }
         let before = self.state;
-        self.state = before.after_finish_acknowledged();
+        self.state = before.after_fin_acknowledged();
         match self.state {
             _ if self.state == before => {}
             State::FinWait2 => self.limit_fin_wait_2(cx),
@@ -86,30 +86,30 @@ impl Connection {
 
     /// Text and FIN (sixth to eighth check).
     #[inline]
-    fn take_text(&mut self, cx: &mut Context<'_>, arrival: &Arrival<'_>, deliver: Deliver<'_>) -> Answer {
-        if arrival.has(Flags::URG) {
+    fn process_text(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>, deliver: Deliver<'_>) -> Answer {
+        if seg.has(Flags::URG) {
             // RFC 6093: the urgent pointer is not followed, the data stays in line.
             cx.counters.count(Counter::UrgentIgnored);
         }
-        if arrival.len() == 0 || !self.state.can_receive() {
-            if arrival.len() > 0 {
+        if seg.len() == 0 || !self.state.can_receive() {
+            if seg.len() > 0 {
                 // A FIN that came again: its ACK was lost.
                 self.acknowledge.ask(Need::Now);
             }
             return Answer::None;
         }
         let (nxt, edge) = (self.receive.nxt, self.receive.nxt + self.receive.window());
-        self.note_overlap(arrival, nxt);
-        let part = arrival.trimmed(nxt, edge);
-        if part.len() < arrival.len() {
+        self.note_overlap(seg, nxt);
+        let part = seg.trimmed(nxt, edge);
+        if part.len() < seg.len() {
             // Part of it was there already, or finds a closed window: the peer learns where we are.
             self.acknowledge.ask(Need::Now);
         }
-        if !part.payload.is_empty() && !self.take_payload(cx, &part, deliver) {
+        if !part.payload.is_empty() && !self.process_payload(cx, &part, deliver) {
             return Answer::Reset;
         }
         if part.has(Flags::FIN) {
-            self.receive.note_finish(part.seq + part.payload.len() as u32);
+            self.receive.note_fin(part.seq + part.payload.len() as u32);
             // Also beyond a hole, as data there (RFC 5681 section 4.2).
             self.acknowledge.ask(Need::Now);
         }
@@ -119,27 +119,27 @@ impl Connection {
 
     /// What overlaps is reported (RFC 2883 section 4).
     #[inline]
-    fn note_overlap(&mut self, arrival: &Arrival<'_>, nxt: SequenceNumber) {
-        if self.sack && arrival.seq.is_before(nxt) && !arrival.payload.is_empty() {
-            let end = (arrival.seq + arrival.payload.len() as u32).earlier(nxt);
-            self.receive.assembler.report_duplicate(arrival.seq, end);
+    fn note_overlap(&mut self, seg: &Seg<'_>, nxt: SequenceNumber) {
+        if self.sack && seg.seq.is_before(nxt) && !seg.payload.is_empty() {
+            let end = (seg.seq + seg.payload.len() as u32).earlier(nxt);
+            self.receive.assembler.report_duplicate(seg.seq, end);
         }
     }
 
     /// False if nobody will ever read it.
     #[inline]
-    fn take_payload(&mut self, cx: &mut Context<'_>, part: &Arrival<'_>, deliver: Deliver<'_>) -> bool {
+    fn process_payload(&mut self, cx: &mut Context<'_>, part: &Seg<'_>, deliver: Deliver<'_>) -> bool {
         if self.is_orphan() {
             // RFC 9293 section 3.6.1: "the TCP implementation SHOULD send a RST to show that data was lost".
             cx.counters.count(Counter::DataAfterClose);
             self.fail(Error::Aborted);
             return false;
         }
-        self.figures.bytes_in += part.payload.len() as u64;
+        self.statistics.bytes_in += part.payload.len() as u64;
         if part.seq == self.receive.nxt {
             self.take_in_order(cx, part.payload, deliver);
         } else {
-            self.take_out_of_order(cx, part);
+            self.keep_out_of_order(cx, part);
         }
         true
     }
@@ -149,7 +149,7 @@ impl Connection {
         let taken = if self.receive.is_shut {
             cx.counters.count(Counter::DataAfterShutdown);
             0
-        } else if self.receive.can_lend() && self.attached {
+        } else if self.receive.can_lend() && self.is_held {
             deliver(self.id, payload).min(payload.len())
         } else {
             0
@@ -158,8 +158,8 @@ impl Connection {
         if self.receive.is_shut {
             self.receive.discard();
         }
-        self.stirred |= !self.receive.buffer.is_empty();
-        self.receive.grow(cx.now, self.rtt.smoothed_ns());
+        self.must_tell |= !self.receive.buffer.is_empty();
+        self.receive.grow(cx.now, self.rtt.srtt_ns());
         // RFC 5681 section 4.2: at once when a hole is filled.
         if filled {
             self.acknowledge.ask(Need::Now);
@@ -170,7 +170,7 @@ impl Connection {
     }
 
     /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.
-    fn take_out_of_order(&mut self, cx: &mut Context<'_>, part: &Arrival<'_>) {
+    fn keep_out_of_order(&mut self, cx: &mut Context<'_>, part: &Seg<'_>) {
         self.acknowledge.ask(Need::Now);
         let most = cx.config.out_of_order_ranges_max as usize;
         let counter = match self.receive.take_beyond(part.seq, part.payload, most) {
@@ -187,8 +187,8 @@ impl Connection {
             return;
         }
         self.acknowledge.ask(Need::Now);
-        self.stirred = true;
-        self.state = self.state.after_finish();
+        self.must_tell = true;
+        self.state = self.state.after_fin();
         if self.state == State::TimeWait {
             self.enter_time_wait(cx);
         }

@@ -4,7 +4,7 @@ use crate::tcp::ack::challenge::Challenge;
 use crate::tcp::config::Config;
 use crate::tcp::flow::Flow;
 use crate::tcp::segment_arrives::acceptability::is_acceptable;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::Connection;
 use crate::tcp::tcb::timestamps::Timestamps;
 use crate::tcp::time::{Instant, SECOND_NS};
@@ -54,21 +54,21 @@ impl TimeWait {
         }
     }
 
-    pub(crate) fn judge(&mut self, arrival: &Arrival<'_>, now: Instant, config: &Config) -> Verdict {
-        if arrival.has(Flags::RST) {
+    pub(crate) fn judge(&mut self, seg: &Seg<'_>, now: Instant, config: &Config) -> Verdict {
+        if seg.has(Flags::RST) {
             // RFC 1337 section 3, fix F1: a RST does not end TIME-WAIT, it may be as old as what is waited out.
             return Verdict::Drop;
         }
-        if arrival.has(Flags::SYN) && !arrival.has(Flags::ACK) && self.may_begin_anew(arrival, now) {
+        if seg.has(Flags::SYN) && !seg.has(Flags::ACK) && self.may_begin_anew(seg, now) {
             return Verdict::Reopen { iss_min: self.iss_min() };
         }
         let edge = self.rcv_nxt + self.window.max(1);
-        let is_finish_again = arrival.has(Flags::FIN) && arrival.end() == self.rcv_nxt && !self.is_old(arrival, now);
-        if is_finish_again {
+        let is_fin_retransmitted = seg.has(Flags::FIN) && seg.end() == self.rcv_nxt && !self.is_old(seg, now);
+        if is_fin_retransmitted {
             // RFC 9293: "Acknowledge it, and restart the 2 MSL timeout."
             return self.limited(now, config, true);
         }
-        let is_news = arrival.len() > 0 || !is_acceptable(arrival.seq, arrival.end(), self.rcv_nxt, edge);
+        let is_news = seg.len() > 0 || !is_acceptable(seg.seq, seg.end(), self.rcv_nxt, edge);
         if is_news { self.limited(now, config, false) } else { Verdict::Drop }
     }
 
@@ -88,15 +88,15 @@ impl TimeWait {
         }
     }
 
-    fn is_old(&self, arrival: &Arrival<'_>, now: Instant) -> bool {
-        match (&self.timestamps, arrival.options.timestamps) {
+    fn is_old(&self, seg: &Seg<'_>, now: Instant) -> bool {
+        match (&self.timestamps, seg.options.timestamps) {
             (Some(timestamps), Some(theirs)) => timestamps.is_old(theirs.value, now),
             _ => false,
         }
     }
 
     /// RFC 6191 section 2: a later clock, or, without clocks, a later number.
-    fn may_begin_anew(&self, syn: &Arrival<'_>, now: Instant) -> bool {
+    fn may_begin_anew(&self, syn: &Seg<'_>, now: Instant) -> bool {
         let is_later_number = syn.seq.is_after(self.rcv_nxt);
         match (&self.timestamps, syn.options.timestamps) {
             (Some(timestamps), Some(theirs)) if theirs.value == timestamps.recent => is_later_number,
@@ -148,8 +148,8 @@ mod tests {
         let timestamps = clock.map(|value| tcp::Timestamps { value, echo: 0 });
         let options = Options { timestamps, ..Options::NONE };
         let (seq, ack) = (SequenceNumber(seq), SequenceNumber(500));
-        let arrival = Arrival { seq, ack, flags, window: 0, options, payload: &[] };
-        waiting.judge(&arrival, Instant::default(), &Config::default())
+        let seg = Seg { seq, ack, flags, window: 0, options, payload: &[] };
+        waiting.judge(&seg, Instant::default(), &Config::default())
     }
 
     const REOPEN: Verdict = Verdict::Reopen { iss_min: SequenceNumber(500 + NUMBERS_APART) };

@@ -42,8 +42,8 @@ impl Connection {
         match send.finish {
             Some(finish) => {
                 rule!(send.nxt == finish + 1, "{} {finish}", send.nxt);
-                rule!(send.finish_queued, "a FIN that nobody wanted");
-                rule!(send.is_finish_acknowledged() || data_end == finish, "{data_end} {finish}");
+                rule!(send.fin_queued, "a FIN that nobody wanted");
+                rule!(send.is_fin_acknowledged() || data_end == finish, "{data_end} {finish}");
             }
             None if send.nxt != send.iss => {
                 rule!(send.nxt.is_at_or_before(data_end), "{} {data_end}", send.nxt);
@@ -52,8 +52,8 @@ impl Connection {
         }
         let is_closing =
             matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait);
-        rule!(!is_closing || send.finish_queued, "{:?} without a wish to finish", self.state);
-        rule!(self.state != State::FinWait2 || send.is_finish_acknowledged(), "{:?}", send.finish);
+        rule!(!is_closing || send.fin_queued, "{:?} without a wish to finish", self.state);
+        rule!(self.state != State::FinWait2 || send.is_fin_acknowledged(), "{:?}", send.finish);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Connection {
         let armed = |timer| self.deadlines.is_armed(timer);
         let has_flight = !self.recovery.board.is_empty() && self.state != State::TimeWait;
         rule!(!has_flight || armed(Timer::Retransmit) || self.is_due, "{self:?}: in flight without a timer");
-        let has_cause = has_flight || self.is_refused();
+        let has_cause = has_flight || self.waits_for_sink();
         rule!(has_cause || !armed(Timer::Retransmit), "{self:?}: a retransmission timer for nothing");
         rule!(has_flight || !armed(Timer::TailProbe), "{self:?}: a tail probe for nothing");
         rule!(has_flight || !armed(Timer::Reorder), "{self:?}: a reordering timer for nothing");

@@ -32,7 +32,7 @@ pub(crate) struct Context<'a> {
 
 /// What a connection is made of before anything has been sent or heard.
 #[derive(Clone, Copy)]
-pub(crate) struct Beginning {
+pub(crate) struct NewConnection {
     pub(crate) flow: Flow,
     pub(crate) options: Options,
     pub(crate) iss: SequenceNumber,
@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     /// Where it will be, or was, accepted.
     pub(crate) listener: Option<ListenerId>,
     /// The application has a handle.
-    pub(crate) attached: bool,
+    pub(crate) is_held: bool,
     /// When the application has let go of it; the clock's beginning before.
     pub(crate) orphaned_at: Instant,
     /// Memory that it counts for as a closed connection whose data is not all acknowledged; 0: it is none, or not yet.
@@ -93,7 +93,7 @@ pub(crate) struct Connection {
     /// What the application was told last.
     pub(crate) readiness: Readiness,
     /// Something new came that the same readiness does not show.
-    pub(crate) stirred: bool,
+    pub(crate) must_tell: bool,
     /// The sink had no room, or an ACK waits for the next poll.
     pub(crate) is_due: bool,
     /// Segments of its flow find it.
@@ -101,12 +101,12 @@ pub(crate) struct Connection {
     /// The fast path may be taken (`fast_path/`): kept by `settle`, so it may be late to
     /// say yes, after accept for one, but never to say no.
     pub(crate) is_plain: bool,
-    pub(crate) figures: Figures,
+    pub(crate) statistics: Statistics,
 }
 
 /// What is counted per connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Statistics {
     pub(crate) segments_in: u64,
     pub(crate) segments_out: u64,
     pub(crate) bytes_in: u64,
@@ -116,8 +116,8 @@ pub(crate) struct Figures {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, beginning: Beginning, config: &Config, now: Instant) -> Self {
-        let Beginning { flow, options, iss, clock_offset, path_mtu, listener } = beginning;
+    pub(crate) fn new(id: ConnectionId, beginning: NewConnection, config: &Config, now: Instant) -> Self {
+        let NewConnection { flow, options, iss, clock_offset, path_mtu, listener } = beginning;
         let mut connection = Self {
             id,
             flow,
@@ -147,7 +147,7 @@ impl Connection {
             cork_expired: false,
             soft_error: None,
             listener,
-            attached: listener.is_none(),
+            is_held: listener.is_none(),
             orphaned_at: Instant::default(),
             orphan_bytes: 0,
             lost_bytes: 0,
@@ -156,11 +156,11 @@ impl Connection {
             last_heard_at: now,
             unanswered_probes: 0,
             readiness: Readiness::NONE,
-            stirred: false,
+            must_tell: false,
             is_due: false,
             in_demux: true,
             is_plain: false,
-            figures: Figures::default(),
+            statistics: Statistics::default(),
         };
         connection.fit_segments();
         connection
@@ -198,7 +198,7 @@ impl Connection {
 
     /// As Linux: when a third of the buffer is free, so that a writer is not woken for every ACK.
     #[inline]
-    pub(crate) fn has_worthy_room(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         let third = self.options.send_buffer_bytes as usize / 3;
         self.room() >= third.max(1)
     }
@@ -222,10 +222,10 @@ impl Connection {
 
     /// This side finishes sending (RFC 9293 section 3.10.4).
     pub(crate) fn finish(&mut self) {
-        if self.send.finish_queued {
+        if self.send.fin_queued {
             return;
         }
-        self.send.finish_queued = true;
+        self.send.fin_queued = true;
         self.state = self.state.after_close();
     }
 
@@ -247,7 +247,7 @@ impl Connection {
     /// Nobody will read from it or write to it any more.
     #[inline]
     pub(crate) fn is_orphan(&self) -> bool {
-        !self.attached && self.listener.is_none()
+        !self.is_held && self.listener.is_none()
     }
 
     /// The user's timeout (RFC 5482 section 4), once the connection is somebody's; 0: none.
@@ -257,7 +257,7 @@ impl Connection {
     }
 
     /// Whether a timer watches over what is in flight, and over what waits for the peer's window.
-    pub(crate) fn is_watched(&self) -> bool {
+    pub(crate) fn has_needed_timers(&self) -> bool {
         let in_flight = !self.recovery.board.is_empty();
         let is_open = self.send.is_syn_acknowledged() && self.state != State::Closed;
         let waits = is_open && self.send.has_unsent() && !in_flight && !self.is_due;
@@ -267,7 +267,7 @@ impl Connection {
 
     /// Whether the slot can be given back.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Closed && !self.attached && (self.listener.is_none() || !self.announced)
+        self.state == State::Closed && !self.is_held && (self.listener.is_none() || !self.announced)
     }
 
     /// What the application can do now without waiting.
@@ -281,10 +281,10 @@ impl Connection {
         if self.receive.finished {
             ready = ready | Readiness::PEER_CLOSED;
         }
-        if is_ended || self.state.can_send() && self.has_worthy_room() {
+        if is_ended || self.state.can_send() && self.is_writable() {
             ready = ready | Readiness::WRITABLE;
         }
-        if is_ended || self.receive.finished && self.send.finish_queued {
+        if is_ended || self.receive.finished && self.send.fin_queued {
             ready = ready | Readiness::HANGUP;
         }
         if self.error.is_some() {

@@ -164,7 +164,7 @@ impl Receive {
     }
 
     /// A FIN with this number has come; true if it is the next in order, now or with what has come since.
-    pub(crate) fn note_finish(&mut self, finish: SequenceNumber) {
+    pub(crate) fn note_fin(&mut self, finish: SequenceNumber) {
         self.finish = Some(finish);
     }
 
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_finish_waits_for_what_is_before_it() {
         let mut receive = receiver(10_000, 10_000);
-        receive.note_finish(receive.nxt + 3);
+        receive.note_fin(receive.nxt + 3);
         assert!(!receive.take_finish());
         receive.take_in_order(b"abc", 0);
         assert!(receive.take_finish() && !receive.take_finish());

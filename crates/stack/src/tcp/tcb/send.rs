@@ -23,7 +23,7 @@ pub(crate) struct Send {
     /// Bytes from the first that is not acknowledged to the last that the application gave.
     pub(crate) buffer: Buffer,
     /// The application has finished.
-    pub(crate) finish_queued: bool,
+    pub(crate) fin_queued: bool,
     /// The number of our FIN, once it was sent.
     pub(crate) finish: Option<SequenceNumber>,
     /// The end of the last segment in flight that was not full (Minshall's variant of Nagle's algorithm).
@@ -68,7 +68,7 @@ impl Send {
             wl2: SequenceNumber(0),
             shift: 0,
             buffer: Buffer::default(),
-            finish_queued: false,
+            fin_queued: false,
             finish: None,
             small_end: None,
         }
@@ -99,12 +99,12 @@ impl Send {
     /// Whether data or a FIN waits to be sent for the first time.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
-        self.unsent() > 0 || self.is_finish_due()
+        self.unsent() > 0 || self.is_fin_due()
     }
 
     #[inline]
-    fn is_finish_due(&self) -> bool {
-        self.finish_queued && self.finish.is_none()
+    fn is_fin_due(&self) -> bool {
+        self.fin_queued && self.finish.is_none()
     }
 
     /// Whether a segment that was not full is in flight.
@@ -115,7 +115,7 @@ impl Send {
 
     /// Whether our FIN is acknowledged.
     #[inline]
-    pub(crate) fn is_finish_acknowledged(&self) -> bool {
+    pub(crate) fn is_fin_acknowledged(&self) -> bool {
         self.finish.is_some_and(|finish| self.una.is_after(finish))
     }
 
@@ -171,13 +171,13 @@ impl Send {
     #[inline]
     pub(crate) fn next_segment(&self, limits: &Limits) -> Result<(u32, bool), Hold> {
         let unsent = self.unsent();
-        if unsent == 0 && !self.is_finish_due() {
+        if unsent == 0 && !self.is_fin_due() {
             return Err(Hold::Nothing);
         }
         let usable = self.usable();
         let bytes = self.fitting(unsent, usable, limits)?;
         // A FIN takes a number of the window, too.
-        let finish = self.is_finish_due() && bytes == unsent && bytes < usable;
+        let finish = self.is_fin_due() && bytes == unsent && bytes < usable;
         if bytes > limits.room_bytes && self.una != self.nxt {
             return Err(Hold::Congestion);
         }
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn full_segments_then_the_rest_with_the_finish() {
         let mut send = sender(5000, 1500);
-        send.finish_queued = true;
+        send.fin_queued = true;
         assert_eq!(send.next_segment(&LIMITS), Ok((1000, false)));
         send.sent(1000, false, 1000);
         assert_eq!(send.next_segment(&LIMITS), Ok((500, true)));
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(send.next_segment(&LIMITS), Err(Hold::Nothing));
         assert!(!send.has_unsent());
         send.acknowledge(send.nxt);
-        assert!(send.is_finish_acknowledged() && send.buffer.is_empty());
+        assert!(send.is_fin_acknowledged() && send.buffer.is_empty());
     }
 
     /// RFC 9293 section 3.8.6.2.1
@@ -284,7 +284,7 @@ mod tests {
         send.acknowledge(send.nxt);
         assert_eq!(send.next_segment(&limits), Ok((50, false)));
         assert_eq!(send.next_segment(&Limits { cork: true, ..limits }), Err(Hold::Cork));
-        send.finish_queued = true;
+        send.fin_queued = true;
         assert_eq!(send.next_segment(&Limits { cork: true, ..limits }), Ok((50, true)), "the last one is not held");
     }
 

@@ -56,7 +56,7 @@ impl State {
 
     /// The state after the peer's FIN (RFC 9293 section 3.10.7.4, eighth check).
     #[must_use]
-    pub(crate) fn after_finish(self) -> Self {
+    pub(crate) fn after_fin(self) -> Self {
         match self {
             Self::SynReceived | Self::Established => Self::CloseWait,
             Self::FinWait1 => Self::Closing,
@@ -67,7 +67,7 @@ impl State {
 
     /// The state after the peer has acknowledged our FIN (RFC 9293 section 3.10.7.4, fifth check).
     #[must_use]
-    pub(crate) fn after_finish_acknowledged(self) -> Self {
+    pub(crate) fn after_fin_acknowledged(self) -> Self {
         match self {
             Self::FinWait1 => Self::FinWait2,
             Self::Closing => Self::TimeWait,
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn closing_goes_the_ways_of_the_figure() {
         let active = State::Established.after_close();
-        assert_eq!(active.after_finish_acknowledged().after_finish(), State::TimeWait);
-        assert_eq!(active.after_finish(), State::Closing);
-        assert_eq!(active.after_finish().after_finish_acknowledged(), State::TimeWait);
-        let passive = State::Established.after_finish();
+        assert_eq!(active.after_fin_acknowledged().after_fin(), State::TimeWait);
+        assert_eq!(active.after_fin(), State::Closing);
+        assert_eq!(active.after_fin().after_fin_acknowledged(), State::TimeWait);
+        let passive = State::Established.after_fin();
         assert_eq!(passive, State::CloseWait);
-        assert_eq!(passive.after_close().after_finish_acknowledged(), State::Closed);
+        assert_eq!(passive.after_close().after_fin_acknowledged(), State::Closed);
         assert!(!passive.can_receive() && passive.can_send());
         assert!(active.can_receive() && !active.can_send());
     }

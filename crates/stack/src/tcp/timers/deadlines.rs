@@ -77,7 +77,7 @@ impl Deadlines {
 
     /// What the wheel has to be told, if it does not know of anything as early.
     #[inline]
-    pub(crate) fn news(&mut self) -> Option<Instant> {
+    pub(crate) fn take_earlier(&mut self) -> Option<Instant> {
         if self.soonest >= self.told {
             return None;
         }
@@ -86,7 +86,7 @@ impl Deadlines {
     }
 
     /// The wheel knows of `deadline`, or of nothing ([`Instant::NEVER`]).
-    pub(crate) fn note_told(&mut self, deadline: Instant) {
+    pub(crate) fn set_told(&mut self, deadline: Instant) {
         self.told = deadline;
     }
 
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn the_wheel_is_told_once_and_only_of_what_is_earlier() {
         let (mut deadlines, at) = (Deadlines::default(), Instant::from_nanos);
-        assert_eq!(deadlines.news(), None);
+        assert_eq!(deadlines.take_earlier(), None);
         deadlines.arm(Timer::Retransmit, at(7));
-        assert_eq!((deadlines.news(), deadlines.news()), (Some(at(7)), None));
+        assert_eq!((deadlines.take_earlier(), deadlines.take_earlier()), (Some(at(7)), None));
         deadlines.arm(Timer::Retransmit, at(9));
         deadlines.clear();
         deadlines.arm(Timer::Close, at(8));
-        assert_eq!(deadlines.news(), None, "it wakes at 7, and looks again");
-        deadlines.note_told(Instant::NEVER);
-        assert_eq!(deadlines.news(), Some(at(8)));
+        assert_eq!(deadlines.take_earlier(), None, "it wakes at 7, and looks again");
+        deadlines.set_told(Instant::NEVER);
+        assert_eq!(deadlines.take_earlier(), Some(at(8)));
     }
 }

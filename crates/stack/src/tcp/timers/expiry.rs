@@ -29,35 +29,35 @@ impl Connection {
 
     /// RFC 6298 (5.4) to (5.6)
     fn expire_retransmit(&mut self, cx: &mut Context<'_>) {
-        let is_refused = self.recovery.board.is_empty();
-        if is_refused && !self.is_refused() {
+        let waits_for_sink = self.recovery.board.is_empty();
+        if waits_for_sink && !self.waits_for_sink() {
             return;
         }
         // RFC 9293 section 3.8.3 (R2), or the user's timeout.
-        if cx.now >= self.patience_ends_at(cx.config) {
+        if cx.now >= self.gives_up_at(cx.config) {
             return self.give_up(cx);
         }
         self.recovery.timeouts += 1;
         self.rtt.back_off();
-        if is_refused {
+        if waits_for_sink {
             return self.arm_retransmit(cx);
         }
         if self.send.wnd == 0 && self.send.is_syn_acknowledged() {
             // The window was closed over what is in flight: that is no congestion (RFC 9293 section 3.8.6.1).
             cx.counters.count(Counter::WindowProbes);
-            self.resend(cx, 0, 1);
+            self.retransmit(cx, 0, 1);
         } else {
-            self.enter_timeout(cx);
+            self.enter_rto_recovery(cx);
         }
         self.arm_retransmit(cx);
     }
 
-    fn enter_timeout(&mut self, cx: &mut Context<'_>) {
+    fn enter_rto_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::Timeouts);
-        self.figures.timeouts += 1;
+        self.statistics.timeouts += 1;
         let first = self.recovery.timeouts == 1;
         let flight = self.send.nxt.since(self.send.una);
-        self.recovery.remember(&self.congestion);
+        self.recovery.save_undo(&self.congestion);
         self.congestion.on_timeout(cx.now, flight, first);
         self.recovery.phase = Phase::Timeout;
         self.recovery.point = self.send.nxt;
@@ -80,7 +80,7 @@ impl Connection {
 
     /// RFC 8985 section 6.3
     fn expire_reorder(&mut self, cx: &mut Context<'_>) {
-        let lost = self.find_by_time(cx);
+        let lost = self.rack_detect_losses(cx);
         if lost > 0 && self.recovery.phase == Phase::Open {
             self.enter_fast_recovery(cx);
         }
@@ -96,7 +96,7 @@ impl Connection {
             return;
         }
         let resent = !self.send_probe_of_new_data(cx);
-        if resent && self.resend_tail(cx) == Left::Refused {
+        if resent && self.retransmit_tail(cx) == Left::Refused {
             return self.arm_tail_probe(cx);
         }
         cx.counters.count(Counter::TailProbes);
@@ -105,14 +105,14 @@ impl Connection {
     }
 
     /// The last segment again: as much of its end as fits now, beside options and on a path that may have been wider then.
-    fn resend_tail(&mut self, cx: &mut Context<'_>) -> Left {
+    fn retransmit_tail(&mut self, cx: &mut Context<'_>) -> Left {
         let most = self.data_payload_bytes();
         let board = &mut self.recovery.board;
         if let Some((last, record)) = board.last_index().and_then(|last| Some((last, board.at(last)?))) {
             board.split(last, record.bytes().saturating_sub(most));
         }
         let last = self.recovery.board.last_index().unwrap_or_default();
-        self.resend(cx, last, u32::MAX)
+        self.retransmit(cx, last, u32::MAX)
     }
 
     /// RFC 9293 section 3.8.6.1: at least one byte goes into a closed window; what the window has goes into one that is too

@@ -12,8 +12,8 @@ const MINIMUM_LIFETIME_NS: u64 = 300 * SECOND_NS;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rtt {
-    smoothed_ns: Option<u64>,
-    variance_ns: u64,
+    srtt_ns: Option<u64>,
+    rttvar_ns: u64,
     minimum_ns: u64,
     minimum_since: Instant,
     latest_ns: u64,
@@ -27,17 +27,17 @@ impl Rtt {
     #[inline]
     pub(crate) fn sample(&mut self, now: Instant, sample_ns: u64) {
         let sample_ns = sample_ns.max(1);
-        match self.smoothed_ns {
+        match self.srtt_ns {
             // RFC 6298 (2.2)
             None => {
-                self.smoothed_ns = Some(sample_ns);
-                self.variance_ns = sample_ns / 2;
+                self.srtt_ns = Some(sample_ns);
+                self.rttvar_ns = sample_ns / 2;
             }
             // RFC 6298 (2.3): beta 1/4, alpha 1/8
             Some(smoothed) => {
                 let off = smoothed.abs_diff(sample_ns);
-                self.variance_ns = self.variance_ns - self.variance_ns / 4 + off / 4;
-                self.smoothed_ns = Some(smoothed - smoothed / 8 + sample_ns / 8);
+                self.rttvar_ns = self.rttvar_ns - self.rttvar_ns / 4 + off / 4;
+                self.srtt_ns = Some(smoothed - smoothed / 8 + sample_ns / 8);
             }
         }
         self.latest_ns = sample_ns;
@@ -53,10 +53,10 @@ impl Rtt {
 
     /// The retransmission timeout without any backoff, in ns.
     #[inline]
-    pub(crate) fn base_ns(&self, config: &Config) -> u64 {
-        match self.smoothed_ns {
+    pub(crate) fn rto_without_backoff_ns(&self, config: &Config) -> u64 {
+        match self.srtt_ns {
             // RFC 6298 (2.3), (2.4)
-            Some(smoothed) => (smoothed + (4 * self.variance_ns).max(GRANULARITY_NS)).max(us(config.rto_min_us)),
+            Some(smoothed) => (smoothed + (4 * self.rttvar_ns).max(GRANULARITY_NS)).max(us(config.rto_min_us)),
             // RFC 6298 (5.7): three times as cautious after a lost SYN.
             None if self.syn_lost => 3 * us(config.rto_initial_us),
             None => us(config.rto_initial_us),
@@ -65,8 +65,8 @@ impl Rtt {
 
     /// The retransmission timeout now, backed off, in ns.
     #[inline]
-    pub(crate) fn timeout_ns(&self, config: &Config) -> u64 {
-        self.base_ns(config).saturating_mul(1 << self.backoff).min(us(config.rto_max_us))
+    pub(crate) fn rto_ns(&self, config: &Config) -> u64 {
+        self.rto_without_backoff_ns(config).saturating_mul(1 << self.backoff).min(us(config.rto_max_us))
     }
 
     /// RFC 6298 (5.5)
@@ -75,30 +75,30 @@ impl Rtt {
     }
 
     /// RFC 6069 section 4: "undo the last back-off".
-    pub(crate) fn take_back_one(&mut self) {
+    pub(crate) fn undo_one_backoff(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
     }
 
     /// What is acknowledged proves that the path is alive, though the round trip is not known.
-    pub(crate) fn forget_backoff(&mut self) {
+    pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
     /// The handshake is over; its SYN was sent more than once.
-    pub(crate) fn handshake_was_lossy(&mut self) {
+    pub(crate) fn note_syn_retransmitted(&mut self) {
         self.syn_lost = true;
         self.backoff = 0;
     }
 
     /// The smoothed round trip, in ns.
     #[inline]
-    pub(crate) fn smoothed_ns(&self) -> Option<u64> {
-        self.smoothed_ns
+    pub(crate) fn srtt_ns(&self) -> Option<u64> {
+        self.srtt_ns
     }
 
     /// The mean deviation, in ns.
-    pub(crate) fn variance_ns(&self) -> u64 {
-        self.variance_ns
+    pub(crate) fn rttvar_ns(&self) -> u64 {
+        self.rttvar_ns
     }
 
     /// The least of the last minutes, in ns; 0: none yet.
@@ -124,12 +124,12 @@ mod tests {
     fn the_timeout_follows_the_round_trip() {
         let config = Config { rto_min_us: 100, ..Config::default() };
         let mut rtt = Rtt::default();
-        assert_eq!(rtt.timeout_ns(&config), 1000 * MS);
+        assert_eq!(rtt.rto_ns(&config), 1000 * MS);
         rtt.sample(Instant::default(), 100 * MS);
-        assert_eq!(rtt.timeout_ns(&config), 300 * MS, "SRTT + 4 * R/2");
+        assert_eq!(rtt.rto_ns(&config), 300 * MS, "SRTT + 4 * R/2");
         rtt.sample(Instant::default(), 200 * MS);
-        assert_eq!(rtt.smoothed_ns(), Some(112_500_000));
-        assert_eq!(rtt.timeout_ns(&config), 112_500_000 + 4 * 62_500_000);
+        assert_eq!(rtt.srtt_ns(), Some(112_500_000));
+        assert_eq!(rtt.rto_ns(&config), 112_500_000 + 4 * 62_500_000);
     }
 
     /// RFC 6298 (2.4), (2.5), (5.5)
@@ -138,13 +138,13 @@ mod tests {
         let config = Config::default();
         let mut rtt = Rtt::default();
         rtt.sample(Instant::default(), 1000);
-        assert_eq!(rtt.timeout_ns(&config), 200 * MS);
+        assert_eq!(rtt.rto_ns(&config), 200 * MS);
         rtt.back_off();
-        assert_eq!(rtt.timeout_ns(&config), 400 * MS);
+        assert_eq!(rtt.rto_ns(&config), 400 * MS);
         (0..100).for_each(|_| rtt.back_off());
-        assert_eq!(rtt.timeout_ns(&config), 120_000 * MS);
+        assert_eq!(rtt.rto_ns(&config), 120_000 * MS);
         rtt.sample(Instant::default(), 1000);
-        assert_eq!(rtt.timeout_ns(&config), 200 * MS);
+        assert_eq!(rtt.rto_ns(&config), 200 * MS);
     }
 
     /// RFC 6298 (5.7)
@@ -152,8 +152,8 @@ mod tests {
     fn a_lost_syn_makes_cautious() {
         let mut rtt = Rtt::default();
         rtt.back_off();
-        rtt.handshake_was_lossy();
-        assert_eq!(rtt.timeout_ns(&Config::default()), 3000 * MS);
+        rtt.note_syn_retransmitted();
+        assert_eq!(rtt.rto_ns(&Config::default()), 3000 * MS);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const TIMEOUT_MAX_NS: u64 = 120 * SECOND_NS;
 const SILENCE_DOUBLINGS_MAX: u32 = 20;
 
 /// What `retries` retransmissions and the wait behind the last one take, if the timeout is `first_ns` at first and doubles.
-fn time_of(retries: u32, first_ns: u64) -> u64 {
+fn r2_time_ns(retries: u32, first_ns: u64) -> u64 {
     let doublings = (TIMEOUT_MAX_NS / first_ns).ilog2();
     let doubled = retries.min(doublings);
     ((2 << doubled) - 1) * first_ns + u64::from(retries - doubled) * TIMEOUT_MAX_NS
@@ -29,18 +29,18 @@ fn time_of(retries: u32, first_ns: u64) -> u64 {
 
 impl Connection {
     /// R2 for what the peer leaves unanswered.
-    fn patience_ns(&self, config: &Config) -> u64 {
+    fn r2_ns(&self, config: &Config) -> u64 {
         match self.state {
-            _ if self.is_orphan() => time_of(config.orphan_retries_max, TIMEOUT_MIN_NS),
-            State::SynSent => time_of(config.syn_retries_max, TIMEOUT_SYN_NS),
-            State::SynReceived => time_of(config.syn_ack_retries_max, TIMEOUT_SYN_NS),
-            _ => time_of(config.retries_max, TIMEOUT_MIN_NS),
+            _ if self.is_orphan() => r2_time_ns(config.orphan_retries_max, TIMEOUT_MIN_NS),
+            State::SynSent => r2_time_ns(config.syn_retries_max, TIMEOUT_SYN_NS),
+            State::SynReceived => r2_time_ns(config.syn_ack_retries_max, TIMEOUT_SYN_NS),
+            _ => r2_time_ns(config.retries_max, TIMEOUT_MIN_NS),
         }
     }
 
     /// When the peer's silence has lasted too long: after the user's timeout (RFC 5482 section 4), or R2 where there is none,
     /// or nobody holds the connection any more.
-    pub(crate) fn patience_ends_at(&self, config: &Config) -> Instant {
+    pub(crate) fn gives_up_at(&self, config: &Config) -> Instant {
         let waiting_since = self.recovery.waiting_since;
         let at_user_timeout = match self.user_timeout_ns() {
             0 => Instant::NEVER,
@@ -50,7 +50,7 @@ impl Connection {
             return at_user_timeout;
         }
         // Who closes begins to count anew: until then a closed window was no silence.
-        waiting_since.max(self.orphaned_at).after_ns(self.patience_ns(config)).min(at_user_timeout)
+        waiting_since.max(self.orphaned_at).after_ns(self.r2_ns(config)).min(at_user_timeout)
     }
 
     /// Whether what is in flight waits longer because it was not answered.
@@ -63,16 +63,16 @@ impl Connection {
     /// that is over (RFC 6298 section 5 leaves it open when to begin anew; RFC 6069 does the same for what routers say).
     pub(crate) fn hasten(&mut self, cx: &Context<'_>) {
         let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
-        self.rtt.forget_backoff();
-        self.retransmit_at(cx, first.sent_at.after_ns(self.rtt.timeout_ns(cx.config)));
+        self.rtt.reset_backoff();
+        self.retransmit_at(cx, first.sent_at.after_ns(self.rtt.rto_ns(cx.config)));
     }
 
     /// RFC 6069 section 4: an ICMP error about a retransmission takes one doubling back; as in Linux the timeout does not
     /// fall below 200 ms by that, so that a router that answers each one does not make a flood.
-    pub(crate) fn take_back_backoff(&mut self, cx: &Context<'_>) {
+    pub(crate) fn undo_backoff_on_icmp(&mut self, cx: &Context<'_>) {
         let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
-        self.rtt.take_back_one();
-        let after_ns = self.rtt.timeout_ns(cx.config).max(TIMEOUT_MIN_NS.min(us(cx.config.rto_max_us)));
+        self.rtt.undo_one_backoff();
+        let after_ns = self.rtt.rto_ns(cx.config).max(TIMEOUT_MIN_NS.min(us(cx.config.rto_max_us)));
         self.retransmit_at(cx, first.sent_at.after_ns(after_ns));
     }
 
@@ -86,12 +86,12 @@ impl Connection {
     /// that of an outage: a peer that talks on and acknowledges nothing must not make a sender that does not back off. And
     /// what is heard may be the answer to what was just sent again: as long as nothing is acknowledged, each time asks for a
     /// silence twice as long as the one before.
-    pub(crate) fn note_end_of_silence(&mut self, cx: &Context<'_>, silent_ns: u64) {
+    pub(crate) fn note_outage_end(&mut self, cx: &Context<'_>, silent_ns: u64) {
         if self.recovery.timeouts == 0 || self.send.wnd == 0 {
             return;
         }
         let longest = SILENCE_DOUBLINGS_MAX.min(self.recovery.silences);
-        if silent_ns > self.rtt.base_ns(cx.config) << longest {
+        if silent_ns > self.rtt.rto_without_backoff_ns(cx.config) << longest {
             self.recovery.silences += 1;
             self.hasten(cx);
         }
@@ -106,7 +106,7 @@ mod tests {
     /// tcp_synack_retries 63 s; tcp_orphan_retries: 8 correspond to more than 100 s.
     #[test]
     fn times_are_those_of_linux() {
-        let ms = |retries, first_ns| time_of(retries, first_ns) / MILLISECOND_NS;
+        let ms = |retries, first_ns| r2_time_ns(retries, first_ns) / MILLISECOND_NS;
         assert_eq!(ms(15, TIMEOUT_MIN_NS), 924_600);
         assert_eq!(ms(8, TIMEOUT_MIN_NS), 102_200);
         assert_eq!(ms(6, TIMEOUT_SYN_NS), 127_000);

@@ -32,7 +32,7 @@ impl Connection {
             return true;
         }
         if !self.transmit_data(cx) {
-            self.watch_refused(cx);
+            self.arm_for_full_sink(cx);
             return false;
         }
         let is_ack_due = match self.acknowledge.need {
@@ -51,7 +51,7 @@ impl Connection {
     /// The sink has refused. What was in flight before has its timer; if nothing is, a link that refuses for ever, or a
     /// neighbour that never answers, must not keep the connection for ever: it is given up like one that is not answered.
     #[cold]
-    pub(crate) fn watch_refused(&mut self, cx: &Context<'_>) {
+    pub(crate) fn arm_for_full_sink(&mut self, cx: &Context<'_>) {
         if self.recovery.board.is_empty() && !self.deadlines.is_armed(Timer::Retransmit) {
             self.recovery.waiting_since = cx.now;
             self.arm_retransmit(cx);
@@ -60,16 +60,16 @@ impl Connection {
 
     /// It is not the sink any more that holds back, and nothing is in flight yet. What is sent now is sent for the first time:
     /// the waiting counts neither as its timeouts nor for its timer.
-    fn end_refusal(&mut self) {
+    fn end_wait_for_sink(&mut self) {
         if self.deadlines.is_armed(Timer::Retransmit) {
             self.deadlines.cancel(Timer::Retransmit);
             self.recovery.timeouts = 0;
-            self.rtt.forget_backoff();
+            self.rtt.reset_backoff();
         }
     }
 
     /// Whether something has never been sent, and it is the sink that holds it back.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub(crate) fn waits_for_sink(&self) -> bool {
         self.is_due && (self.send.nxt == self.send.iss || self.send.has_unsent())
     }
 
@@ -84,7 +84,7 @@ impl Connection {
         if self.send.nxt == self.send.iss {
             return self.send_syn(cx) == Left::Sent;
         }
-        if self.recovery.board.lost() > 0 && !self.resend_lost(cx) {
+        if self.recovery.board.lost() > 0 && !self.retransmit_lost(cx) {
             return false;
         }
         if !self.send.is_syn_acknowledged() || !self.send.has_unsent() {
@@ -112,7 +112,7 @@ impl Connection {
         if self.emit_syn(cx) == Left::Refused {
             return Left::Refused;
         }
-        self.end_refusal();
+        self.end_wait_for_sink();
         self.send.nxt = end;
         self.recovery.board.push(start, end, cx.now);
         self.recovery.waiting_since = cx.now;
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// Sends lost segments again, lowest first. False if the sink was full.
-    fn resend_lost(&mut self, cx: &mut Context<'_>) -> bool {
+    fn retransmit_lost(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(index) = self.recovery.board.next_lost() {
             // The path may take less than it did (RFC 1191); and a peer's window may have shrunk, which only probes respect.
             self.recovery.board.split(index, self.data_payload_bytes());
@@ -151,7 +151,7 @@ impl Connection {
             if record.bytes() > self.congestion_room() && in_flight > 0 {
                 return true;
             }
-            if self.resend(cx, index, u32::MAX) == Left::Refused {
+            if self.retransmit(cx, index, u32::MAX) == Left::Refused {
                 return false;
             }
         }
@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// Sends the segment at `index` again, at most `bytes_max` of it.
-    pub(crate) fn resend(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Left {
+    pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Left {
         let Some(record) = self.recovery.board.at(index) else { return Left::Sent };
         let left = if record.start == self.send.iss {
             self.emit_syn(cx)
@@ -171,7 +171,7 @@ impl Connection {
             return left;
         }
         cx.counters.count(Counter::Retransmitted);
-        self.figures.retransmitted += 1;
+        self.statistics.retransmitted += 1;
         self.recovery.resent(index, cx.now);
         if self.recovery.phase == Phase::Fast {
             self.recovery.prr.sent(record.bytes());
@@ -249,12 +249,12 @@ impl Connection {
     pub(crate) fn note_sent(&mut self, cx: &Context<'_>, bytes: u32, finish: bool, payload_max: u32) {
         if self.recovery.board.is_empty() {
             self.recovery.waiting_since = cx.now;
-            self.end_refusal();
+            self.end_wait_for_sink();
         }
         let start = self.send.nxt;
         self.send.sent(bytes, finish, payload_max);
         self.recovery.board.push(start, self.send.nxt, cx.now);
-        self.figures.bytes_out += u64::from(bytes);
+        self.statistics.bytes_out += u64::from(bytes);
         if bytes < payload_max {
             self.cork_expired = false;
             self.deadlines.cancel(Timer::Cork);
@@ -280,7 +280,7 @@ impl Connection {
         if idle_ns <= us(config.rto_min_us.min(config.rto_initial_us).min(config.rto_max_us)) {
             return;
         }
-        let rto_ns = self.rtt.timeout_ns(cx.config);
+        let rto_ns = self.rtt.rto_ns(cx.config);
         if idle_ns > rto_ns {
             if cx.config.slow_start_after_idle {
                 self.congestion.on_idle(idle_ns, rto_ns);
@@ -298,7 +298,7 @@ impl Connection {
             self.deadlines.arm(Timer::Cork, cx.now.after_ns(us(cx.config.cork_us)));
         }
         if self.recovery.board.is_empty() {
-            self.end_refusal();
+            self.end_wait_for_sink();
         }
         if hold != Hold::Window || !self.recovery.board.is_empty() {
             self.deadlines.cancel(Timer::Persist);
@@ -309,7 +309,7 @@ impl Connection {
 
     /// RFC 9293 section 3.8.6.1: the first probe after a retransmission timeout, then exponentially later.
     pub(crate) fn arm_persist(&mut self, cx: &Context<'_>) {
-        let rto_ns = self.rtt.timeout_ns(cx.config);
+        let rto_ns = self.rtt.rto_ns(cx.config);
         let wait_ns = rto_ns.saturating_mul(1 << self.recovery.persist_backoff.min(20)).min(us(cx.config.rto_max_us));
         self.deadlines.arm(Timer::Persist, cx.now.after_ns(wait_ns));
     }
@@ -405,7 +405,7 @@ impl Connection {
     #[inline]
     pub(crate) fn note_emitted(&mut self, cx: &mut Context<'_>, has_ack: bool) {
         cx.counters.count(Counter::SegmentsOut);
-        self.figures.segments_out += 1;
+        self.statistics.segments_out += 1;
         self.last_sent_at = cx.now;
         if has_ack {
             self.acknowledge.sent(self.receive.nxt);
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
     use crate::tcp::counters::Counters;
     use crate::tcp::demux::slots::ConnectionId;
-    use crate::tcp::tcb::connection::Beginning;
+    use crate::tcp::tcb::connection::NewConnection;
     use crate::tcp::time::SECOND_NS;
     use crate::tcp::transmit::output::NoRoom;
     use crate::tcp::{Flow, congestion};
@@ -429,7 +429,7 @@ mod tests {
     fn after_loss(config: &Config) -> Connection {
         let flow = Flow::new("192.0.2.1:80".parse().unwrap(), "192.0.2.2:9".parse().unwrap()).unwrap();
         let (options, iss) = (config.options(), SequenceNumber(7));
-        let beginning = Beginning { flow, options, iss, clock_offset: 0, path_mtu: 1500, listener: None };
+        let beginning = NewConnection { flow, options, iss, clock_offset: 0, path_mtu: 1500, listener: None };
         let id = ConnectionId { index: 0, generation: 0 };
         let mut connection = Connection::new(id, beginning, config, Instant::default());
         connection.congestion.on_loss(Instant::default(), 100_000);

@@ -36,7 +36,7 @@ impl Tcp {
             if how != Shutdown::Write {
                 connection.receive.is_shut = true;
                 connection.receive.discard();
-                connection.stirred = true;
+                connection.must_tell = true;
             }
             if how != Shutdown::Read {
                 connection.finish();
@@ -54,7 +54,7 @@ impl Tcp {
             return self.abort(now, id, output);
         }
         self.step(now, id.index, output, |connection, cx| {
-            (connection.attached, connection.orphaned_at) = (false, now);
+            (connection.is_held, connection.orphaned_at) = (false, now);
             if connection.state == State::SynSent {
                 // RFC 9293 section 3.10.4: "delete the TCB".
                 return connection.end();
@@ -62,7 +62,7 @@ impl Tcp {
             connection.finish();
             connection.limit_fin_wait_2(cx);
         });
-        self.take_orphan(now, id, output);
+        self.add_orphan(now, id, output);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Tcp {
     pub fn abort(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) -> Result<(), Error> {
         self.slots.held(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection: &mut Connection, cx: &mut Context<'_>| {
-            connection.attached = false;
+            connection.is_held = false;
             // RFC 9293 section 3.10.5: in the states in which the peer may still believe in the connection.
             let is_known = !matches!(connection.state, State::Closed | State::SynSent | State::TimeWait);
             if is_known && connection.send.nxt != connection.send.iss {

@@ -33,7 +33,7 @@ impl Tcp {
             return Err(Error::WouldBlock);
         }
         connection.send.buffer.push(&bytes[..count]);
-        self.settle(now, id.index, output, false);
+        self.finish_step(now, id.index, output, false);
         Ok(count)
     }
 
@@ -83,12 +83,12 @@ impl Tcp {
             return Ok(());
         }
         connection.receive.consume(count);
-        connection.receive.grow(now, connection.rtt.smoothed_ns());
+        connection.receive.grow(now, connection.rtt.srtt_ns());
         // The bits go down with what is read, so that they can come up again.
         connection.readiness = connection.current_readiness();
         if connection.state.can_receive() && connection.receive.is_update_due() {
             connection.acknowledge.ask(Need::Now);
-            self.settle(now, id.index, output, false);
+            self.finish_step(now, id.index, output, false);
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Tcp {
     /// What the connection can tell of itself. Also of one that waits to be accepted, or was closed and is not over yet.
     pub fn facts(&self, id: ConnectionId) -> Result<Facts, Error> {
         let connection = self.slots.any(id).ok_or(Error::NotFound)?;
-        Ok(Facts::of(connection, connection.rtt.timeout_ns(&self.config)))
+        Ok(Facts::of(connection, connection.rtt.rto_ns(&self.config)))
     }
 
     /// The connection's options.
@@ -153,7 +153,7 @@ fn may_send(connection: &mut Connection) -> Result<(), Error> {
     }
     match connection.state {
         state if state.can_send() => Ok(()),
-        State::SynSent | State::SynReceived if !connection.send.finish_queued => Err(Error::WouldBlock),
+        State::SynSent | State::SynReceived if !connection.send.fin_queued => Err(Error::WouldBlock),
         _ => Err(Error::BrokenPipe),
     }
 }

@@ -9,10 +9,10 @@ use crate::tcp::events::{Place, Readiness};
 use crate::tcp::flow::Flow;
 use crate::tcp::options::Options;
 use crate::tcp::segment_arrives::Received;
-use crate::tcp::segment_arrives::seg::Arrival;
+use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::segment_arrives::synchronized::Deliver;
 use crate::tcp::segment_arrives::time_wait::TimeWait;
-use crate::tcp::tcb::connection::{Beginning, Connection, Context};
+use crate::tcp::tcb::connection::{Connection, Context, NewConnection};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::transmit::output::Output;
@@ -42,7 +42,7 @@ impl Tcp {
         if iss_min.is_some() {
             self.counters.count(Counter::TimeWaitReused);
         }
-        self.step(now, id.index, output, |connection, _| connection.begin_active());
+        self.step(now, id.index, output, |connection, _| connection.active_open());
         Ok(id)
     }
 
@@ -61,7 +61,7 @@ impl Tcp {
         let clock_offset = self.isn.timestamp_offset(&flow);
         let path_mtu = path_mtu.unwrap_or(self.config.mtu_bytes as u16);
         let id = self.slots.reserve();
-        let beginning = Beginning { flow, options, iss, clock_offset, path_mtu, listener };
+        let beginning = NewConnection { flow, options, iss, clock_offset, path_mtu, listener };
         self.slots.open(Box::new(Connection::new(id, beginning, &self.config, now)));
         self.demux.insert(&flow, id.index);
         Ok(id)
@@ -80,7 +80,7 @@ impl Tcp {
         let listener = self.listeners.held(id).ok_or(Error::NotFound)?;
         let accepted = listener.pop().ok_or(Error::WouldBlock)?;
         let connection = self.slots.connection_at(accepted.index).ok_or(Error::NotFound)?;
-        (connection.attached, connection.listener) = (true, None);
+        (connection.is_held, connection.listener) = (true, None);
         connection.readiness = connection.current_readiness();
         if connection.readiness.has(Readiness::READABLE) {
             self.events.push(Place::Connection(accepted.index));
@@ -94,48 +94,48 @@ impl Tcp {
     }
 
     /// A SYN, or what is left of a handshake, for a listener (RFC 9293 section 3.10.7.2).
-    pub(crate) fn receive_at_listener(
+    pub(crate) fn segment_in_listen(
         &mut self,
         now: Instant,
         index: u32,
         flow: &Flow,
-        arrival: &Arrival<'_>,
+        seg: &Seg<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) -> Received {
         let Some(listener) = self.listeners.at_mut(index) else { return Received::Nobody };
         let id = listener.id;
-        if arrival.has(Flags::RST) {
+        if seg.has(Flags::RST) {
             return Received::Listener(id);
         }
-        if arrival.has(Flags::ACK) {
-            return self.receive_ack_at_listener(now, index, flow, arrival, output, deliver);
+        if seg.has(Flags::ACK) {
+            return self.ack_in_listen(now, index, flow, seg, output, deliver);
         }
-        if arrival.has(Flags::SYN) {
+        if seg.has(Flags::SYN) {
             let iss = self.isn.choose(flow, now);
-            self.take_syn(now, index, flow, arrival, iss, output);
+            self.take_syn(now, index, flow, seg, iss, output);
         }
         Received::Listener(id)
     }
 
     /// An ACK without a connection: a cookie that comes back, or nothing good.
-    fn receive_ack_at_listener(
+    fn ack_in_listen(
         &mut self,
         now: Instant,
         index: u32,
         flow: &Flow,
-        arrival: &Arrival<'_>,
+        seg: &Seg<'_>,
         output: &mut dyn Output,
         deliver: Deliver<'_>,
     ) -> Received {
-        let is_bare = !arrival.flags.has_any(Flags::SYN | Flags::RST);
-        if is_bare && self.config.syn_cookies && self.take_cookie(now, index, flow, arrival, output) {
+        let is_bare = !seg.flags.has_any(Flags::SYN | Flags::RST);
+        if is_bare && self.config.syn_cookies && self.take_cookie(now, index, flow, seg, output) {
             if let Some(connection) = self.index_of(flow) {
-                self.receive_open(now, connection, flow, *arrival, output, deliver);
+                self.segment_in_connection(now, connection, flow, *seg, output, deliver);
             }
         } else {
             self.counters.count(Counter::NoConnection);
-            self.send_reset(flow, arrival, output);
+            self.send_reset(flow, seg, output);
         }
         self.listeners.at_mut(index).map_or(Received::Nobody, |listener| Received::Listener(listener.id))
     }
@@ -147,7 +147,7 @@ impl Tcp {
         now: Instant,
         index: u32,
         flow: &Flow,
-        syn: &Arrival<'_>,
+        syn: &Seg<'_>,
         iss: SequenceNumber,
         output: &mut dyn Output,
     ) {
@@ -168,7 +168,7 @@ impl Tcp {
         now: Instant,
         index: u32,
         flow: &Flow,
-        syn: &Arrival<'_>,
+        syn: &Seg<'_>,
         iss: SequenceNumber,
         is_answered: bool,
         output: &mut dyn Output,
@@ -185,9 +185,9 @@ impl Tcp {
             listener.half_open += 1;
         }
         self.step(now, connection.index, output, |connection, cx| {
-            connection.begin_passive(cx, syn);
+            connection.passive_open(cx, syn);
             if is_answered {
-                connection.begin_answered();
+                connection.note_syn_ack_sent();
             }
         });
     }
@@ -198,18 +198,18 @@ impl Tcp {
         now: Instant,
         index: u32,
         flow: &Flow,
-        syn: &Arrival<'_>,
+        syn: &Seg<'_>,
         (waiting, iss_min): (&TimeWait, SequenceNumber),
         output: &mut dyn Output,
     ) -> Received {
         let Some(listener) = self.listeners.find(flow.addresses.source(), flow.local_port) else {
             // Nobody would take the new one: the old one answers.
-            self.send_alone(flow, waiting.acknowledgement(now), output);
+            self.send_stateless(flow, waiting.acknowledgement(now), output);
             return Received::TimeWait;
         };
         self.counters.count(Counter::TimeWaitReused);
         if self.step(now, index, output, |connection, _| connection.end()).is_none() {
-            self.forget_waiting(index);
+            self.release_time_wait(index);
         }
         let iss = self.isn.choose(flow, now).later(iss_min);
         self.take_syn(now, listener, flow, syn, iss, output);
@@ -217,20 +217,20 @@ impl Tcp {
     }
 
     /// The wait begins anew.
-    pub(crate) fn restart_waiting(&mut self, now: Instant, index: u32) {
+    pub(crate) fn restart_time_wait(&mut self, now: Instant, index: u32) {
         let deadline = now.after_ns(us(self.config.time_wait_us));
         if let Some(connection) = self.slots.connection_at(index) {
             connection.deadlines.arm(Timer::Close, deadline);
-            connection.deadlines.note_told(deadline);
+            connection.deadlines.set_told(deadline);
         }
         self.wheel.arm(index, deadline);
     }
 
     /// Stores what judging has changed.
-    pub(crate) fn keep_waiting(&mut self, index: u32, waiting: TimeWait) {
+    pub(crate) fn store_time_wait(&mut self, index: u32, waiting: TimeWait) {
         if let Some(connection) = self.slots.connection_at(index) {
             connection.challenge = waiting.challenge;
-        } else if let Some(place) = self.slots.waiting_at(index) {
+        } else if let Some(place) = self.slots.time_wait_at(index) {
             *place = waiting;
         }
     }

@@ -37,7 +37,7 @@ impl Tcp {
         match self.slots.slot(index) {
             Slot::Waiting(waiting) if waiting.tuple(now) == Tuple::Replaceable => {
                 let iss_min = waiting.iss_min();
-                self.forget_waiting(index);
+                self.release_time_wait(index);
                 Ok(Some(iss_min))
             }
             _ => Err(Error::AddressInUse),
