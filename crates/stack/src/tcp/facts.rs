@@ -80,7 +80,7 @@ pub struct Facts {
 
 impl Facts {
     pub(crate) fn of(connection: &Connection, rto_ns: u64) -> Self {
-        let Connection { send, receive, recovery, congestion, rtt, statistics, .. } = connection;
+        let Connection { snd: send, rcv: receive, recovery, congestion, rtt, statistics, .. } = connection;
         Self {
             flow: connection.flow,
             state: connection.state,
@@ -102,10 +102,10 @@ impl Facts {
             out_of_order: receive.assembler.bytes(),
             send_window: send.wnd,
             receive_window: receive.window(),
-            segment_bytes: connection.segment_bytes,
-            path_mtu: connection.path_mtu,
-            timestamps: connection.timestamps.is_some(),
-            sack: connection.sack,
+            segment_bytes: connection.mss.effective(),
+            path_mtu: connection.mss.path_mtu(),
+            timestamps: connection.negotiated.timestamps().is_some(),
+            sack: connection.negotiated.sack(),
             window_shifts: (send.shift, receive.shift),
             segments_in: statistics.segments_in,
             segments_out: statistics.segments_out,
@@ -113,8 +113,8 @@ impl Facts {
             bytes_out: statistics.bytes_out,
             retransmitted: statistics.retransmitted,
             timeouts: statistics.timeouts,
-            last_sent_at: connection.last_sent_at,
-            last_heard_at: connection.last_heard_at,
+            last_sent_at: connection.liveness.last_sent_at(),
+            last_heard_at: connection.liveness.last_heard_at(),
         }
     }
 }

@@ -4,12 +4,12 @@ use crate::tcp::time::{Instant, SECOND_NS};
 
 /// Per connection, not per host: a counter that connections share tells a stranger about them (CVE-2016-5696).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Challenge {
+pub(crate) struct ChallengeLimit {
     since: Instant,
     sent: u32,
 }
 
-impl Challenge {
+impl ChallengeLimit {
     /// Whether one more may be sent at `now`.
     pub(crate) fn allows(&mut self, now: Instant, per_second: u32) -> bool {
         if now.since_ns(self.since) >= SECOND_NS {
@@ -26,8 +26,8 @@ mod tests {
 
     #[test]
     fn so_many_per_second() {
-        let mut challenge = Challenge::default();
-        let allowed = |challenge: &mut Challenge, ns| challenge.allows(Instant::from_nanos(ns), 2);
+        let mut challenge = ChallengeLimit::default();
+        let allowed = |challenge: &mut ChallengeLimit, ns| challenge.allows(Instant::from_nanos(ns), 2);
         assert!(allowed(&mut challenge, 0) && allowed(&mut challenge, 1) && !allowed(&mut challenge, SECOND_NS - 1));
         assert!(allowed(&mut challenge, SECOND_NS));
     }

@@ -35,7 +35,7 @@ impl Delivery {
     pub(crate) fn new(connection: &Connection, ack: SequenceNumber) -> Self {
         Self {
             ack,
-            advanced: ack.since(connection.send.una),
+            advanced: ack.since(connection.snd.una),
             delivered: 0,
             rtt_from: None,
             has_retransmitted: false,
@@ -60,22 +60,22 @@ impl Connection {
     /// Takes SEG.ACK, SEG.WND and SACK blocks; the ACK is plausible.
     #[inline]
     pub(crate) fn process_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
-        let was_closed = self.send.wnd == 0;
+        let was_closed = self.snd.wnd == 0;
         let wnd_changed = self.update_send_window(seg);
-        if seg.ack.is_before(self.send.una) {
+        if seg.ack.is_before(self.snd.una) {
             return;
         }
         if self.recovery.board.is_empty() {
-            self.recovery.persist_backoff = 0;
+            self.liveness.reset_window_probes();
             return;
         }
-        if was_closed && self.send.wnd > 0 && seg.ack == self.send.una {
+        if was_closed && self.snd.wnd > 0 && seg.ack == self.snd.una {
             self.reopen(cx.now);
         }
         let mut delivery = self.update_scoreboard(cx, seg);
         // Answers to window probes are none.
         let is_bare = seg.payload.is_empty() && !seg.has(Flags::FIN);
-        delivery.is_duplicate = delivery.advanced == 0 && is_bare && !wnd_changed && self.send.wnd > 0;
+        delivery.is_duplicate = delivery.advanced == 0 && is_bare && !wnd_changed && self.snd.wnd > 0;
         self.sample_rtt(cx, &delivery);
         self.end_tail_probe(cx, &delivery, seg);
         self.respond_to_ack(cx, &delivery);
@@ -93,9 +93,9 @@ impl Connection {
     /// congestion that has lost it. The peer lives: what waited for it begins anew, its timeouts too.
     fn reopen(&mut self, now: Instant) {
         self.recovery.board.mark_all_lost();
-        self.recovery.timeouts = 0;
-        if !self.is_orphan() {
-            self.recovery.waiting_since = now;
+        self.liveness.reset_timeouts();
+        if !self.owner.is_orphan() {
+            self.liveness.wait_from(now);
         }
         self.rtt.reset_backoff();
         self.deadlines.cancel(Timer::Retransmit);
@@ -104,8 +104,8 @@ impl Connection {
     /// True if the window is another.
     #[inline]
     fn update_send_window(&mut self, seg: &Seg<'_>) -> bool {
-        let wnd = u32::from(seg.window) << self.send.shift;
-        self.send.update_window(seg.seq, seg.ack, wnd)
+        let wnd = u32::from(seg.window) << self.snd.shift;
+        self.snd.update_window(seg.seq, seg.ack, wnd)
     }
 
     #[inline]
@@ -117,15 +117,15 @@ impl Connection {
             rack.delivered(segment, now, rtt);
         };
         self.recovery.board.acknowledge(seg.ack, &mut note);
-        if self.sack && !seg.options.sack.is_empty() {
+        if self.negotiated.sack() && !seg.options.sack.is_empty() {
             let blocks = seg.options.sack;
-            for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.send.nxt)) {
+            for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.snd.nxt)) {
                 self.recovery.board.sack(*block, &mut note);
             }
             delivery.reported = is_dsack(blocks.as_slice(), seg.ack);
         }
         self.recovery.rack.end_of_ack();
-        self.send.acknowledge(seg.ack);
+        self.snd.acknowledge(seg.ack);
         delivery
     }
 
@@ -137,7 +137,7 @@ impl Connection {
             delivery.rtt_from = Some(oldest.sent_at);
             self.recovery.rack.delivered_in_order(&newest, cx.now);
         }
-        self.send.acknowledge(delivery.ack);
+        self.snd.acknowledge(delivery.ack);
         self.sample_rtt(cx, delivery);
     }
 
@@ -147,11 +147,11 @@ impl Connection {
         match delivery.rtt_from {
             Some(since) if !delivery.has_retransmitted => self.rtt.sample(cx.now, cx.now.since_ns(since)),
             // With timestamps the ACK may prove to be of the retransmission: the path is alive.
-            _ if delivery.advanced > 0 && self.timestamps.is_some() => self.rtt.reset_backoff(),
+            _ if delivery.advanced > 0 && self.negotiated.timestamps().is_some() => self.rtt.reset_backoff(),
             _ => {}
         }
         if delivery.reported {
-            self.recovery.rack.note_duplicate(self.send.una, self.send.nxt);
+            self.recovery.rack.note_duplicate(self.snd.una, self.snd.nxt);
             if self.recovery.undo_on_dsack(&mut self.congestion) {
                 cx.counters.count(Counter::SpuriousRecoveries);
             }
@@ -180,7 +180,7 @@ impl Connection {
             self.deadlines.cancel(Timer::Reorder);
             return 0;
         }
-        if self.sack { self.rack_detect_losses(cx) } else { self.count_duplicate_acks(delivery) }
+        if self.negotiated.sack() { self.rack_detect_losses(cx) } else { self.count_duplicate_acks(delivery) }
     }
 
     /// RFC 8985 section 6.2 step 5. Also what the reordering timer does.
@@ -236,10 +236,10 @@ impl Connection {
     /// RFC 6675 section 5 step 4, RFC 5681 section 3.2
     pub(crate) fn enter_fast_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::FastRecoveries);
-        let flight = self.send.nxt.since(self.send.una);
+        let flight = self.snd.nxt.since(self.snd.una);
         self.recovery.save_undo(&self.congestion);
         self.recovery.phase = Phase::Fast;
-        self.recovery.point = self.send.nxt;
+        self.recovery.point = self.snd.nxt;
         self.recovery.prr.begin(flight);
         self.congestion.on_loss(cx.now, flight);
     }
@@ -248,7 +248,7 @@ impl Connection {
     fn update_prr(&mut self, delivery: &Delivery, lost: u32) {
         let segment = self.payload_bytes();
         // A duplicate ACK without SACK says that a segment has arrived, but not which.
-        let counted = if !self.sack && delivery.is_duplicate { segment } else { delivery.delivered };
+        let counted = if !self.negotiated.sack() && delivery.is_duplicate { segment } else { delivery.delivered };
         let step = prr::Step {
             delivered: counted,
             pipe: self.recovery.pipe(segment),
@@ -257,7 +257,7 @@ impl Connection {
             is_safe: delivery.advanced > 0 && lost == 0,
         };
         self.recovery.prr.step(&step);
-        if !self.sack && lost > 0 {
+        if !self.negotiated.sack() && lost > 0 {
             // RFC 6582 section 3.2 step 3: what a partial ACK asks for goes at once. The pipe is too high here, because the
             // duplicate ACKs do not tell which segments have left it.
             self.recovery.prr.open(segment);
@@ -268,7 +268,7 @@ impl Connection {
     fn progress(&mut self, cx: &Context<'_>, delivery: &Delivery) {
         let window = self.congestion.window_bytes();
         // RFC 9438 section 5.8; in slow start a window half used grows, so that it does not lag behind (as Linux).
-        let used = self.recovery.used(self.send.una, self.send.nxt, delivery.in_flight_before);
+        let used = self.usage.update(self.snd.una, self.snd.nxt, delivery.in_flight_before);
         let is_limited = if window < self.congestion.threshold_bytes() {
             used.saturating_mul(2) >= window
         } else {
@@ -287,14 +287,13 @@ impl Connection {
         // What a probe into a closed window brings back counts as an answer, even if nothing is acknowledged. Not if nobody
         // holds the connection: a peer that never opens its window would keep what we have for it for ever (Linux
         // tcp_probe_timer).
-        if delivery.advanced > 0 || self.send.wnd == 0 && !self.is_orphan() {
-            self.recovery.timeouts = 0;
-            self.recovery.waiting_since = cx.now;
+        if delivery.advanced > 0 || self.snd.wnd == 0 && !self.owner.is_orphan() {
+            self.liveness.reset_timeouts();
+            self.liveness.wait_from(cx.now);
         }
         if delivery.advanced > 0 {
-            self.soft_error = None;
-            self.recovery.silences = 0;
-            self.recovery.persist_backoff = 0;
+            self.notices.take_soft_error();
+            self.liveness.note_progress();
         }
         if self.recovery.board.is_empty() {
             // RFC 6298 (5.2)
@@ -311,7 +310,7 @@ impl Connection {
     /// RFC 6298 section 5; never beyond the user's timeout, nor, once the peer owes an answer, beyond R2.
     pub(crate) fn arm_retransmit(&mut self, cx: &Context<'_>) {
         let mut deadline = cx.now.after_ns(self.rtt.rto_ns(cx.config));
-        if self.recovery.timeouts > 0 || self.user_timeout_ns() > 0 {
+        if self.liveness.timeouts() > 0 || self.user_timeout_ns() > 0 {
             deadline = deadline.min(self.gives_up_at(cx.config).max(cx.now));
         }
         self.deadlines.arm(Timer::Retransmit, deadline);
@@ -322,13 +321,13 @@ impl Connection {
     #[inline]
     pub(crate) fn arm_tail_probe(&mut self, cx: &Context<'_>) {
         let recovery = &self.recovery;
-        let is_due = self.sack
+        let is_due = self.negotiated.sack()
             && cx.config.tail_probe
             && recovery.phase == Phase::Open
             && recovery.tail.is_none()
             && recovery.board.sacked() == 0
             && !recovery.board.is_empty()
-            && self.send.is_syn_acknowledged();
+            && self.snd.is_syn_acknowledged();
         let after_ns = pto_ns(&self.rtt, cx.config, recovery.board.len());
         if is_due {
             // Never due at once: a sink without room would let the probe expire again and again within one poll.

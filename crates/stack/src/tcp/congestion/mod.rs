@@ -2,9 +2,11 @@
 
 mod cubic;
 mod reno;
+mod usage;
 
 pub use cubic::Cubic;
 pub use reno::Reno;
+pub(crate) use usage::Usage;
 
 use super::options::Congestion;
 use super::time::Instant;

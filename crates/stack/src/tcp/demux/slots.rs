@@ -138,7 +138,9 @@ impl Slots {
     #[inline]
     pub(crate) fn held(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         match self.slots.get_mut(id.index()) {
-            Some((generation, Slot::Open(connection))) if *generation == id.generation && connection.is_held => {
+            Some((generation, Slot::Open(connection)))
+                if *generation == id.generation && connection.owner.is_held() =>
+            {
                 Some(connection)
             }
             _ => None,

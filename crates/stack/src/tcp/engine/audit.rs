@@ -31,15 +31,21 @@ impl Tcp {
                 Slot::Open(connection) => {
                     open += 1;
                     connection.audit()?;
-                    rule!(!connection.is_plain || connection.allows_fast_path(), "{connection:?}: it is not plain");
+                    rule!(
+                        !connection.marks.fast_path() || connection.allows_fast_path(),
+                        "{connection:?}: it is not plain"
+                    );
                     let earliest = connection.deadlines.earliest();
                     rule!(self.wheel.deadline(index) <= earliest, "{connection:?}: the wheel sleeps");
                     let told = connection.deadlines.told();
                     rule!(self.wheel.deadline(index) == told, "{connection:?}: the wheel was told of {told}");
                     let is_found = self.index_of(&connection.flow) == Some(index);
-                    rule!(is_found == connection.in_demux, "{connection:?} is found: {is_found}");
+                    rule!(is_found == connection.marks.in_demux(), "{connection:?} is found: {is_found}");
                     // The list may also have an index of before: a place that has a new user is polled once for nothing.
-                    rule!(!connection.is_due || self.due.contains(&index), "{connection:?}: due, but not listed");
+                    rule!(
+                        !connection.marks.is_due() || self.due.contains(&index),
+                        "{connection:?}: due, but not listed"
+                    );
                     rule!(!connection.is_over(), "{connection:?} is over");
                 }
             }

@@ -34,21 +34,22 @@ impl Tcp {
         let Some(connection) = self.slots.connection_at(index) else { return };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let has_room = connection.transmit(&mut cx, is_poll);
-        let waits = !has_room || connection.acknowledge.need == Need::Poll;
-        if waits && !std::mem::replace(&mut connection.is_due, true) {
+        let waits = !has_room || connection.ack.need() == Need::Poll;
+        if waits && connection.marks.set_due() {
             self.due.push(index);
         }
         debug_assert!(connection.has_needed_timers(), "{} {:?}", connection.flow, connection.state);
         let readiness = connection.current_readiness();
-        if connection.is_held && (connection.must_tell || readiness.new_since(connection.readiness)) {
+        let is_event = connection.notices.update(readiness);
+        if is_event && connection.owner.is_held() {
             self.events.push(Place::Connection(index));
         }
-        (connection.readiness, connection.must_tell) = (readiness, false);
-        connection.is_plain = connection.allows_fast_path();
+        let fast_path = connection.allows_fast_path();
         #[cfg(feature = "audit")]
-        (connection.is_plain &= !self.is_fast_path_off);
-        let is_new = connection.listener.is_some() && !connection.announced;
-        let is_safe = connection.orphan_bytes != 0 && connection.send.is_fin_acknowledged();
+        let fast_path = fast_path && !self.is_fast_path_off;
+        connection.marks.set_fast_path(fast_path);
+        let is_new = connection.owner.unannounced().is_some();
+        let is_safe = connection.owner.orphan_bytes() != 0 && connection.snd.is_fin_acknowledged();
         let is_rare = is_new || is_safe || matches!(connection.state, State::Closed | State::TimeWait);
         if let Some(deadline) = connection.deadlines.take_earlier() {
             self.wheel.arm(index, deadline);
@@ -62,8 +63,8 @@ impl Tcp {
     fn follow_state_change(&mut self, index: u32) {
         self.announce(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
-        let (state, is_orphan) = (connection.state, connection.is_orphan());
-        if connection.orphan_bytes != 0 && (state == State::Closed || connection.send.is_fin_acknowledged()) {
+        let (state, is_orphan) = (connection.state, connection.owner.is_orphan());
+        if connection.owner.orphan_bytes() != 0 && (state == State::Closed || connection.snd.is_fin_acknowledged()) {
             self.release_orphan(index);
         }
         match state {
@@ -76,12 +77,14 @@ impl Tcp {
     /// A peer's connection is established, or has failed before it was.
     fn announce(&mut self, index: u32) {
         let Some(connection) = self.slots.connection_at(index) else { return };
-        let (Some(listener), false) = (connection.listener, connection.announced) else { return };
+        let Some(listener) = connection.owner.unannounced() else { return };
         if connection.state == State::SynReceived {
             return;
         }
         let has_failed = connection.state == State::Closed;
-        connection.announced = !has_failed;
+        if !has_failed {
+            connection.owner.announce();
+        }
         let id = connection.id;
         let Some(listener) = self.listeners.held(listener) else { return };
         listener.half_open = listener.half_open.saturating_sub(1);
@@ -97,7 +100,7 @@ impl Tcp {
         let Some(connection) = self.slots.connection_at(index) else { return };
         connection.deadlines.set_told(Instant::NEVER);
         let (flow, is_over) = (connection.flow, connection.is_over());
-        if std::mem::replace(&mut connection.in_demux, false) {
+        if connection.marks.leave_demux() {
             self.demux.remove(&flow, index);
         }
         if is_over {
@@ -148,7 +151,7 @@ impl Tcp {
         for place in 0..self.polled.len() {
             let index = self.polled[place];
             if let Some(connection) = self.slots.connection_at(index) {
-                connection.is_due = false;
+                connection.marks.clear_due();
                 // The ACK has left with data since, most often.
                 if connection.has_to_send() {
                     self.finish_step(now, index, output, true);
@@ -199,7 +202,9 @@ impl Tcp {
         loop {
             match self.events.pop()? {
                 Place::Connection(index) => {
-                    if let Some(connection) = self.slots.connection_at(index).filter(|connection| connection.is_held) {
+                    if let Some(connection) =
+                        self.slots.connection_at(index).filter(|connection| connection.owner.is_held())
+                    {
                         return Some(Event::Connection(connection.id));
                     }
                 }
@@ -217,7 +222,7 @@ impl Tcp {
     pub fn readiness(&self, id: ConnectionId) -> Readiness {
         self.slots
             .any(id)
-            .filter(|connection| connection.is_held)
+            .filter(|connection| connection.owner.is_held())
             .map_or(Readiness::NONE, Connection::current_readiness)
     }
 }

@@ -45,7 +45,7 @@ impl Orphans {
 }
 
 fn is_orphan(slots: &Slots, id: ConnectionId) -> bool {
-    slots.any(id).is_some_and(|connection| connection.orphan_bytes != 0)
+    slots.any(id).is_some_and(|connection| connection.owner.orphan_bytes() != 0)
 }
 
 impl Tcp {
@@ -57,17 +57,18 @@ impl Tcp {
     /// Takes up what was closed, if it is not over with that; then the oldest go, as long as there are too many. The one that
     /// was closed last stays.
     pub(crate) fn add_orphan(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) {
-        let Some(connection) = self.slots.connection_at(id.index).filter(|own| own.id == id && own.is_orphan()) else {
+        let Some(connection) = self.slots.connection_at(id.index).filter(|own| own.id == id && own.owner.is_orphan())
+        else {
             return;
         };
-        connection.receive.shrink();
-        connection.send.buffer.shrink();
-        if connection.send.is_fin_acknowledged() {
+        connection.rcv.shrink();
+        connection.snd.buffer.shrink();
+        if connection.snd.is_fin_acknowledged() {
             return;
         }
-        let held = connection.send.buffer.memory_bytes() + connection.receive.buffer.memory_bytes();
+        let held = connection.snd.buffer.memory_bytes() + connection.rcv.buffer.memory_bytes();
         let bytes = u32::try_from(held + size_of_val(connection)).unwrap_or(u32::MAX);
-        connection.orphan_bytes = bytes;
+        connection.owner.set_orphan_bytes(bytes);
         self.orphans.add(id, bytes, &self.slots);
         while self.orphans.count > 1 && self.has_too_many_orphans() {
             let Some(oldest) = self.orphans.oldest(&self.slots) else { break };
@@ -101,9 +102,9 @@ impl Tcp {
     #[cold]
     pub(crate) fn release_orphan(&mut self, index: u32) {
         let Some(connection) = self.slots.connection_at(index) else { return };
-        self.orphans.remove(std::mem::take(&mut connection.orphan_bytes));
-        connection.send.buffer.shrink();
-        let lost = std::mem::take(&mut connection.lost_bytes);
+        self.orphans.remove(connection.owner.take_orphan_bytes());
+        connection.snd.buffer.shrink();
+        let lost = connection.owner.take_lost_bytes();
         if lost > 0 {
             self.counters.count(Counter::LostStreams);
             self.counters.count_many(Counter::LostBytes, u64::from(lost));
@@ -114,7 +115,7 @@ impl Tcp {
     #[cfg(feature = "audit")]
     pub(crate) fn audit_orphans(&self) -> Result<(), String> {
         let each = (0..self.slots.len()).filter_map(|index| match self.slots.slot(index) {
-            crate::tcp::demux::slots::Slot::Open(connection) => Some(u64::from(connection.orphan_bytes)),
+            crate::tcp::demux::slots::Slot::Open(connection) => Some(u64::from(connection.owner.orphan_bytes())),
             _ => None,
         });
         let found = each.filter(|bytes| *bytes > 0).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));

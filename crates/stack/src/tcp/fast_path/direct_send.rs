@@ -15,10 +15,10 @@ impl Connection {
     /// Whether `count` bytes, handed over now, would leave at once in one segment.
     #[inline]
     fn can_send_directly(&self, cx: &Context<'_>, count: usize) -> bool {
-        let (send, recovery) = (&self.send, &self.recovery);
+        let (send, recovery) = (&self.snd, &self.recovery);
         let full = self.payload_bytes();
         let in_flight = send.nxt.since(send.una);
-        self.is_plain
+        self.marks.fast_path()
             && count > 0
             && count <= full as usize
             && count <= self.room()
@@ -41,7 +41,7 @@ impl Connection {
         debug_assert!(self.allows_fast_path(), "{} is not plain", self.flow);
         self.restart_after_idle(cx);
         let left = self.emit_direct(cx, bytes);
-        self.send.buffer.push(bytes);
+        self.snd.buffer.push(bytes);
         if left == Left::Refused {
             self.arm_for_full_sink(cx);
         } else {
@@ -54,10 +54,10 @@ impl Connection {
 
     #[inline]
     fn emit_direct(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Left {
-        let timestamps = self.timestamps.map(|timestamps| timestamps.option(cx.now));
-        let (window, options) = (self.receive.offer(true), Options { timestamps, ..Options::NONE });
+        let timestamps = self.negotiated.timestamps_option(cx.now);
+        let (window, options) = (self.rcv.offer(true), Options { timestamps, ..Options::NONE });
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
-        let header = self.header(self.send.nxt, Flags::ACK | Flags::PSH, window, options);
+        let header = self.header(self.snd.nxt, Flags::ACK | Flags::PSH, window, options);
         let outgoing = Outgoing {
             connection: Some(self.id),
             flow: &self.flow,

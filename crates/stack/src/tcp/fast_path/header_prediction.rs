@@ -48,12 +48,12 @@ impl Connection {
     pub(crate) fn allows_fast_path(&self) -> bool {
         let (recovery, board) = (&self.recovery, &self.recovery.board);
         self.state == State::Established
-            && self.is_held
-            && !self.send.fin_queued
-            && self.receive.is_plain()
+            && self.owner.is_held()
+            && !self.snd.fin_queued
+            && self.rcv.is_plain()
             && recovery.phase == Phase::Open
             && recovery.tail.is_none()
-            && recovery.timeouts == 0
+            && self.liveness.timeouts() == 0
             && recovery.duplicate_acks == 0
             && board.is_plain()
     }
@@ -61,22 +61,22 @@ impl Connection {
     /// Returns whether the fast path takes this segment.
     #[inline]
     fn is_predicted(&self, segment: &Predicted<'_>) -> bool {
-        let is_timely = match (&self.timestamps, &segment.clock) {
+        let is_timely = match (self.negotiated.timestamps(), &segment.clock) {
             (Some(ours), Some(theirs)) => ours.is_ahead(theirs.value),
             (None, None) => true,
             _ => false,
         };
-        let advanced = segment.ack.since(self.send.una);
+        let advanced = segment.ack.since(self.snd.una);
         let length = segment.payload.len() as u32;
-        self.is_plain
+        self.marks.fast_path()
             && is_timely
-            && segment.seq == self.receive.nxt
-            && length <= self.receive.window()
-            && advanced <= self.send.nxt.since(self.send.una)
+            && segment.seq == self.rcv.nxt
+            && length <= self.rcv.window()
+            && advanced <= self.snd.nxt.since(self.snd.una)
             && (advanced > 0 || length > 0)
             // The slow path takes care of a window that closes or opens.
             && segment.window > 0
-            && self.send.wnd > 0
+            && self.snd.wnd > 0
     }
 
     /// Takes the segment. Returns false, and has changed nothing, if the slow path has to take it.
@@ -103,10 +103,10 @@ impl Connection {
 
     #[inline]
     fn process_predicted_ack(&mut self, cx: &mut Context<'_>, segment: &Predicted<'_>) {
-        let window = u32::from(segment.window) << self.send.shift;
-        self.send.update_window(segment.seq, segment.ack, window);
+        let window = u32::from(segment.window) << self.snd.shift;
+        self.snd.update_window(segment.seq, segment.ack, window);
         if self.recovery.board.is_empty() {
-            self.recovery.persist_backoff = 0;
+            self.liveness.reset_window_probes();
             return;
         }
         let mut delivery = Delivery::new(self, segment.ack);

@@ -42,9 +42,9 @@ impl Tcp {
             return Some(id);
         }
         connection.deadlines.cancel(Timer::Persist);
-        match connection.acknowledge.need {
+        match connection.ack.need() {
             Need::Delayed => connection.delay_ack(now, &self.config),
-            Need::Poll if !std::mem::replace(&mut connection.is_due, true) => self.due.push(index),
+            Need::Poll if connection.marks.set_due() => self.due.push(index),
             _ => {}
         }
         finish_fast_step(connection, index, &mut self.events, &mut self.wheel);
@@ -63,7 +63,7 @@ impl Tcp {
         let Some(connection) = self.slots.held(id) else { return false };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let Some(left) = connection.send_directly(&mut cx, bytes) else { return false };
-        if left == Left::Refused && !std::mem::replace(&mut connection.is_due, true) {
+        if left == Left::Refused && connection.marks.set_due() {
             self.due.push(id.index);
         }
         finish_fast_step(connection, id.index, &mut self.events, &mut self.wheel);
@@ -78,10 +78,9 @@ impl Tcp {
 fn finish_fast_step(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
     debug_assert!(connection.has_needed_timers(), "{}", connection.flow);
     let readiness = connection.plain_readiness();
-    if connection.must_tell || readiness.new_since(connection.readiness) {
+    if connection.notices.update(readiness) {
         events.push(Place::Connection(index));
     }
-    (connection.readiness, connection.must_tell) = (readiness, false);
     if let Some(deadline) = connection.deadlines.take_earlier() {
         wheel.arm(index, deadline);
     }
@@ -91,13 +90,13 @@ impl Connection {
     /// Whether something may have to leave before the next poll.
     #[inline]
     fn has_urgent_output(&self) -> bool {
-        self.acknowledge.need == Need::Now || self.recovery.board.lost() > 0 || self.send.has_unsent()
+        self.ack.need() == Need::Now || self.recovery.board.lost() > 0 || self.snd.has_unsent()
     }
 
     /// [`Connection::current_readiness`] of a connection that is plain.
     #[inline]
     fn plain_readiness(&self) -> Readiness {
-        let readable = if self.receive.buffer.is_empty() { Readiness::NONE } else { Readiness::READABLE };
+        let readable = if self.rcv.buffer.is_empty() { Readiness::NONE } else { Readiness::READABLE };
         let ready = if self.is_writable() { readable | Readiness::WRITABLE } else { readable };
         debug_assert_eq!(ready, self.current_readiness(), "{}", self.flow);
         ready

@@ -37,34 +37,28 @@ impl Connection {
 
     /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
     pub(crate) fn note_syn_ack_sent(&mut self) {
-        self.send.nxt = self.send.iss + 1;
-        self.receive.offer(false);
+        self.snd.nxt = self.snd.iss + 1;
+        self.rcv.offer(false);
     }
 
     /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.
     pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
-        self.receive.begin(syn.seq);
-        self.acknowledge.last_sent = self.receive.nxt;
-        self.send.first_window(syn.seq, syn.ack, u32::from(syn.window));
+        self.rcv.begin(syn.seq);
+        self.ack.begin(self.rcv.nxt);
+        self.snd.first_window(syn.seq, syn.ack, u32::from(syn.window));
         self.agree(cx, &syn.options);
     }
 
     /// What both sides want is used (RFC 7323 section 1.3, RFC 2018 section 2).
     pub(crate) fn agree(&mut self, cx: &Context<'_>, options: &Options) {
-        self.peer_scales = cx.config.window_scaling && options.window_scale.is_some();
-        match options.window_scale.filter(|_| self.peer_scales) {
-            Some(shift) => self.send.shift = shift,
-            None => self.receive.without_scaling(),
-        }
-        self.sack &= options.sack_permitted;
-        match (&mut self.timestamps, options.timestamps) {
-            (Some(timestamps), Some(theirs)) => timestamps.begin(theirs.value, cx.now),
-            _ => self.timestamps = None,
+        self.negotiated.agree(options, cx.now);
+        match options.window_scale.filter(|_| self.negotiated.window_scaling()) {
+            Some(shift) => self.snd.shift = shift,
+            None => self.rcv.without_scaling(),
         }
         if let Some(bytes) = options.maximum_segment_size {
-            self.peer_segment_bytes = bytes;
+            self.mss.set_peer(bytes);
         }
-        self.fit_segments();
         self.congestion = crate::tcp::congestion::Controller::new(
             self.options.congestion,
             self.payload_bytes(),
@@ -76,7 +70,7 @@ impl Connection {
     pub(crate) fn segment_in_syn_sent(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
         let has_ack = seg.has(Flags::ACK);
         // First: the ACK must be of our SYN.
-        if has_ack && (seg.ack.is_at_or_before(self.send.iss) || seg.ack.is_after(self.send.nxt)) {
+        if has_ack && (seg.ack.is_at_or_before(self.snd.iss) || seg.ack.is_after(self.snd.nxt)) {
             cx.counters.count(Counter::AcksBad);
             return if seg.has(Flags::RST) { Answer::None } else { Answer::Reset };
         }
@@ -96,13 +90,13 @@ impl Connection {
         if has_ack {
             self.state = State::Established;
             self.establish(cx, seg);
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         } else {
             // Simultaneous open (RFC 9293 section 3.5, figure 7): the SYN goes again, with the ACK.
             self.state = State::SynReceived;
             self.recovery.board.mark_lost(0);
         }
-        if self.send.fin_queued {
+        if self.snd.fin_queued {
             self.state = self.state.after_close();
         }
         Answer::None
@@ -110,15 +104,15 @@ impl Connection {
 
     /// The ACK check of SYN-RECEIVED (RFC 9293 section 3.10.7.4, fifth check). The segment is acceptable and has an ACK.
     pub(crate) fn ack_in_syn_received(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
-        if seg.ack.is_at_or_before(self.send.una) || seg.ack.is_after(self.send.nxt) {
+        if seg.ack.is_at_or_before(self.snd.una) || seg.ack.is_after(self.snd.nxt) {
             cx.counters.count(Counter::AcksBad);
             return Answer::Reset;
         }
         self.state = State::Established;
-        let wnd = u32::from(seg.window) << self.send.shift;
-        self.send.first_window(seg.seq, seg.ack, wnd);
+        let wnd = u32::from(seg.window) << self.snd.shift;
+        self.snd.first_window(seg.seq, seg.ack, wnd);
         self.establish(cx, seg);
-        if self.send.fin_queued {
+        if self.snd.fin_queued {
             self.state = self.state.after_close();
         }
         Answer::None
@@ -128,7 +122,7 @@ impl Connection {
     fn establish(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let syn = self.recovery.board.first();
         self.recovery.board.acknowledge(seg.ack, |_| ());
-        self.send.acknowledge(seg.ack);
+        self.snd.acknowledge(seg.ack);
         match syn {
             Some(syn) if !syn.resent => self.rtt.sample(cx.now, cx.now.since_ns(syn.sent_at)),
             None => {}
@@ -139,20 +133,20 @@ impl Connection {
                 self.congestion = crate::tcp::congestion::Controller::new(kind, self.payload_bytes(), 1);
             }
         }
-        self.recovery.timeouts = 0;
+        self.liveness.reset_timeouts();
         self.recovery.undo = None;
         self.recovery.end_recovery();
-        self.recovery.point = self.send.una;
+        self.recovery.point = self.snd.una;
         self.deadlines.cancel(Timer::Retransmit);
-        self.soft_error = None;
-        self.must_tell = true;
-        let counter = if self.listener.is_some() { Counter::OpenedPassive } else { Counter::OpenedActive };
+        self.notices.take_soft_error();
+        self.notices.request_if(true);
+        let counter = if self.owner.listener().is_some() { Counter::OpenedPassive } else { Counter::OpenedActive };
         cx.counters.count(counter);
         self.arm_keepalive(cx);
     }
 
     /// A SYN, or SYN-ACK, that SYN-RECEIVED has seen before: true if that is what it was.
     pub(crate) fn is_syn_retransmitted(&self, seg: &Seg<'_>) -> bool {
-        self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.receive.irs
+        self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs
     }
 }

@@ -5,11 +5,11 @@ use crate::tcp::engine::Tcp;
 use crate::tcp::flow::Flow;
 use crate::tcp::handshake::cookie::{offered, stamp};
 use crate::tcp::segment_arrives::seg::Seg;
-use crate::tcp::tcb::receive::Receive;
-use crate::tcp::tcb::timestamps::Timestamps;
+use crate::tcp::tcb::receive::ReceiveSpace;
+use crate::tcp::tcb::timestamps::TimestampClock;
 use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
-use sidestep_wire::tcp::{Flags, Options, Segment, Timestamps as TimestampsOption};
+use sidestep_wire::tcp::{Flags, Options, Segment, Timestamps};
 
 impl Tcp {
     /// Answers a SYN with a cookie.
@@ -29,8 +29,8 @@ impl Tcp {
         let sack = syn.options.sack_permitted && config.sack;
         // Without timestamps there is no place for the options, so they are not agreed on.
         let theirs = syn.options.timestamps.filter(|_| config.timestamps);
-        let clock = Timestamps::new(self.isn.timestamp_offset(flow)).value(now);
-        let ours = Receive::new(config.receive_window_initial_bytes, limit, config.window_scaling);
+        let clock = TimestampClock::new(self.isn.timestamp_offset(flow)).value(now);
+        let ours = ReceiveSpace::new(config.receive_window_initial_bytes, limit, config.window_scaling);
         let header = Segment {
             source_port: flow.local_port,
             destination_port: flow.remote_port,
@@ -43,8 +43,7 @@ impl Tcp {
                 maximum_segment_size: Some((config.mtu_bytes as u16).saturating_sub(flow.header_bytes())),
                 window_scale: scale.and(theirs).map(|_| ours.shift),
                 sack_permitted: sack && theirs.is_some(),
-                timestamps: theirs
-                    .map(|theirs| TimestampsOption { value: stamp(clock, scale, sack), echo: theirs.value }),
+                timestamps: theirs.map(|theirs| Timestamps { value: stamp(clock, scale, sack), echo: theirs.value }),
                 ..Options::NONE
             },
         };

@@ -80,9 +80,9 @@ impl Tcp {
     ) -> Result<(), Error> {
         self.slots.any(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection, cx| {
-            if !connection.lower_path_mtu(cx, mtu) && mtu > connection.path_mtu {
-                connection.path_mtu = mtu;
-                connection.fit_segments();
+            if !connection.lower_path_mtu(cx, mtu) && mtu > connection.mss.path_mtu() {
+                connection.mss.set_path_mtu(mtu);
+                connection.follow_segment_size();
             }
         });
         Ok(())

@@ -15,7 +15,7 @@ impl Connection {
     /// Whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
     /// numbers (RFC 5927 section 4).
     pub(crate) fn is_sequence_in_flight(&self, sequence: SequenceNumber) -> bool {
-        self.send.una.is_at_or_before(sequence) && sequence.is_before(self.send.nxt)
+        self.snd.una.is_at_or_before(sequence) && sequence.is_before(self.snd.nxt)
     }
 
     /// What is believed of a router that says that packets must be no larger than `mtu`.
@@ -29,11 +29,11 @@ impl Connection {
 
     /// Packets must be no larger than `mtu` from now on. True if the limit is lower than it was.
     pub(crate) fn lower_path_mtu(&mut self, cx: &mut Context<'_>, mtu: u16) -> bool {
-        if mtu >= self.path_mtu {
+        if mtu >= self.mss.path_mtu() {
             return false;
         }
-        self.path_mtu = mtu;
-        self.fit_segments();
+        self.mss.set_path_mtu(mtu);
+        self.follow_segment_size();
         cx.counters.count(Counter::PathMtuLowered);
         // RFC 1191 section 6.4: what was too large is sent again at once, and it is not congestion that has lost it.
         let most = self.payload_bytes();
@@ -52,13 +52,13 @@ impl Connection {
         let error = why.error(&self.flow);
         match self.state {
             State::SynSent => return self.fail(error),
-            State::SynReceived if self.listener.is_none() => return self.fail(error),
+            State::SynReceived if self.owner.listener().is_none() => return self.fail(error),
             State::SynReceived if why.is_routing_error() => return self.fail(error),
             _ => {}
         }
-        self.soft_error = Some(error);
+        self.notices.set_soft_error(error);
         // RFC 6069 section 4: of the retransmission, that is the first segment in flight.
-        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.send.una {
+        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.snd.una {
             self.undo_backoff_on_icmp(cx);
         }
     }

@@ -42,20 +42,9 @@ pub(crate) struct Recovery {
     pub(crate) point: SequenceNumber,
     /// Duplicate ACKs of a peer that does not sack.
     pub(crate) duplicate_acks: u32,
-    /// The most that was in flight in the round trip that ends with `used_until`.
-    used_max: u32,
-    used_until: SequenceNumber,
     pub(crate) prr: Prr,
     pub(crate) tail: Option<TailProbe>,
     pub(crate) undo: Option<Undo>,
-    /// Expiries of the retransmission timer without progress.
-    pub(crate) timeouts: u32,
-    /// Silences behind which the peer was heard, without progress.
-    pub(crate) silences: u32,
-    /// Since when the peer owes an acknowledgement.
-    pub(crate) waiting_since: Instant,
-    /// Unanswered probes into a closed window.
-    pub(crate) persist_backoff: u32,
 }
 
 impl Recovery {
@@ -66,15 +55,9 @@ impl Recovery {
             phase: Phase::Open,
             point: iss,
             duplicate_acks: 0,
-            used_max: 0,
-            used_until: iss,
             prr: Prr::default(),
             tail: None,
             undo: None,
-            timeouts: 0,
-            silences: 0,
-            waiting_since: Instant::default(),
-            persist_backoff: 0,
         }
     }
 
@@ -82,15 +65,6 @@ impl Recovery {
     #[inline]
     pub(crate) fn pipe(&self, payload_bytes: u32) -> u32 {
         self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
-    }
-
-    /// The most that was in flight during the round trip under way.
-    #[inline]
-    pub(crate) fn used(&mut self, una: SequenceNumber, nxt: SequenceNumber, in_flight: u32) -> u32 {
-        let used = self.used_max.max(in_flight);
-        (self.used_max, self.used_until) =
-            if una.is_at_or_after(self.used_until) { (in_flight, nxt) } else { (used, self.used_until) };
-        used
     }
 
     /// Keeps what is needed to take the recovery back.

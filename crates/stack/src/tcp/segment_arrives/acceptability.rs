@@ -39,8 +39,8 @@ impl Connection {
             self.challenge(cx);
             return false;
         }
-        let edge = self.receive.nxt + self.receive.window();
-        if !is_acceptable(seg.seq, seg.end(), self.receive.nxt, edge) {
+        let edge = self.rcv.nxt + self.rcv.window();
+        if !is_acceptable(seg.seq, seg.end(), self.rcv.nxt, edge) {
             self.refuse(cx, seg);
             return false;
         }
@@ -57,7 +57,7 @@ impl Connection {
     /// out are met, and what such a segment says is held against its numbers as in a connection without timestamps.
     #[inline]
     fn passes_paws(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> bool {
-        let Some(timestamps) = &self.timestamps else { return true };
+        let Some(timestamps) = self.negotiated.timestamps() else { return true };
         if seg.has(Flags::RST) {
             return true;
         }
@@ -78,14 +78,14 @@ impl Connection {
         if seg.has(Flags::RST) {
             return;
         }
-        if !seg.payload.is_empty() && seg.end().is_at_or_before(self.receive.nxt) {
+        if !seg.payload.is_empty() && seg.end().is_at_or_before(self.rcv.nxt) {
             cx.counters.count(Counter::Duplicates);
             // Its ACK was lost, or late: the peer has not heard of us, and lives.
-            self.note_outage_end(cx, cx.now.since_ns(self.last_heard_at));
+            self.note_outage_end(cx, self.liveness.silent_ns(cx.now));
             // RFC 2883 section 4
-            if self.sack {
+            if self.negotiated.sack() {
                 let end = seg.seq + seg.payload.len() as u32;
-                self.receive.assembler.report_duplicate(seg.seq, end);
+                self.rcv.assembler.report_duplicate(seg.seq, end);
             }
         }
         self.answer_unacceptable(cx, seg);
@@ -94,8 +94,8 @@ impl Connection {
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent". What takes numbers is a retransmission
     /// whose ACK was lost; what takes none is a keep-alive, or a forgery, or an ACK war, so its answers are limited.
     fn answer_unacceptable(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
-        if seg.len() > 0 || self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
-            self.acknowledge.ask(Need::Now);
+        if seg.len() > 0 || self.ack.allows_challenge(cx.now, cx.config.challenge_acks_per_second) {
+            self.ack.request(Need::Now);
         } else {
             cx.counters.count(Counter::ChallengesSuppressed);
         }
@@ -103,19 +103,19 @@ impl Connection {
 
     /// RFC 5961 section 3.2: a RST in the window counts only at exactly RCV.NXT.
     fn process_reset(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
-        if seg.seq != self.receive.nxt {
+        if seg.seq != self.rcv.nxt {
             return self.challenge(cx);
         }
         cx.counters.count(Counter::ResetsIn);
-        let refused = self.state == State::SynReceived && self.listener.is_none();
+        let refused = self.state == State::SynReceived && self.owner.listener().is_none();
         self.fail(if refused { Error::Refused } else { Error::Reset });
     }
 
     /// RFC 5961 section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.
     #[inline]
     pub(crate) fn is_ack_acceptable(&mut self, cx: &mut Context<'_>, ack: SequenceNumber) -> bool {
-        let oldest = self.send.una - self.send.wnd_max;
-        if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.send.nxt) {
+        let oldest = self.snd.una - self.snd.wnd_max;
+        if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.snd.nxt) {
             return true;
         }
         cx.counters.count(Counter::AcksBad);

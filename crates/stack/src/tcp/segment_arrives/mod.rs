@@ -130,7 +130,7 @@ impl Tcp {
 
     /// The accept queue is full: the last ACK of a handshake is not taken, the peer's data will bring it again. Others pass.
     fn may_complete(&mut self, index: u32, seg: &Seg<'_>) -> bool {
-        let Some(listener) = self.slots.connection_at(index).and_then(|connection| connection.listener) else {
+        let Some(listener) = self.slots.connection_at(index).and_then(|connection| connection.owner.listener()) else {
             return true;
         };
         let is_full = self.listeners.held(listener).is_some_and(|listener| listener.is_full());

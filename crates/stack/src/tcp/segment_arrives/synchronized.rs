@@ -35,9 +35,9 @@ impl Connection {
                 return Answer::None;
             }
             // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
-            seg.window >>= self.send.shift;
+            seg.window >>= self.snd.shift;
             seg = seg.without_syn();
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         }
         if !self.passes_checks_before_ack(cx, &seg) {
             return Answer::None;
@@ -48,7 +48,7 @@ impl Connection {
         if !self.is_ack_acceptable(cx, seg.ack) {
             return Answer::None;
         }
-        let silent_ns = cx.now.since_ns(self.last_heard_at);
+        let silent_ns = self.liveness.silent_ns(cx.now);
         self.note_peer_alive(cx, seg.seq, seg.options.timestamps);
         self.process_ack(cx, &seg);
         self.note_outage_end(cx, silent_ns);
@@ -62,15 +62,12 @@ impl Connection {
     /// The peer lives; its clock goes on (RFC 7323 section 4.3).
     #[inline]
     pub(crate) fn note_peer_alive(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
-        self.last_heard_at = cx.now;
-        self.unanswered_probes = 0;
-        if let (Some(timestamps), Some(theirs)) = (&mut self.timestamps, clock) {
-            timestamps.update(theirs.value, seq, self.acknowledge.last_sent, cx.now);
-        }
+        self.liveness.note_heard(cx.now);
+        self.negotiated.update_clock(clock, seq, self.ack.last_sent(), cx.now);
     }
 
     fn process_fin_acknowledged(&mut self, cx: &Context<'_>) {
-        if !self.send.is_fin_acknowledged() {
+        if !self.snd.is_fin_acknowledged() {
             return;
         }
         let before = self.state;
@@ -94,24 +91,24 @@ impl Connection {
         if seg.len() == 0 || !self.state.can_receive() {
             if seg.len() > 0 {
                 // A FIN that came again: its ACK was lost.
-                self.acknowledge.ask(Need::Now);
+                self.ack.request(Need::Now);
             }
             return Answer::None;
         }
-        let (nxt, edge) = (self.receive.nxt, self.receive.nxt + self.receive.window());
+        let (nxt, edge) = (self.rcv.nxt, self.rcv.nxt + self.rcv.window());
         self.note_overlap(seg, nxt);
         let part = seg.trimmed(nxt, edge);
         if part.len() < seg.len() {
             // Part of it was there already, or finds a closed window: the peer learns where we are.
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         }
         if !part.payload.is_empty() && !self.process_payload(cx, &part, deliver) {
             return Answer::Reset;
         }
         if part.has(Flags::FIN) {
-            self.receive.note_fin(part.seq + part.payload.len() as u32);
+            self.rcv.note_fin(part.seq + part.payload.len() as u32);
             // Also beyond a hole, as data there (RFC 5681 section 4.2).
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         }
         self.take_finish(cx);
         Answer::None
@@ -120,23 +117,23 @@ impl Connection {
     /// What overlaps is reported (RFC 2883 section 4).
     #[inline]
     fn note_overlap(&mut self, seg: &Seg<'_>, nxt: SequenceNumber) {
-        if self.sack && seg.seq.is_before(nxt) && !seg.payload.is_empty() {
+        if self.negotiated.sack() && seg.seq.is_before(nxt) && !seg.payload.is_empty() {
             let end = (seg.seq + seg.payload.len() as u32).earlier(nxt);
-            self.receive.assembler.report_duplicate(seg.seq, end);
+            self.rcv.assembler.report_duplicate(seg.seq, end);
         }
     }
 
     /// False if nobody will ever read it.
     #[inline]
     fn process_payload(&mut self, cx: &mut Context<'_>, part: &Seg<'_>, deliver: Deliver<'_>) -> bool {
-        if self.is_orphan() {
+        if self.owner.is_orphan() {
             // RFC 9293 section 3.6.1: "the TCP implementation SHOULD send a RST to show that data was lost".
             cx.counters.count(Counter::DataAfterClose);
             self.fail(Error::Aborted);
             return false;
         }
         self.statistics.bytes_in += part.payload.len() as u64;
-        if part.seq == self.receive.nxt {
+        if part.seq == self.rcv.nxt {
             self.take_in_order(cx, part.payload, deliver);
         } else {
             self.keep_out_of_order(cx, part);
@@ -146,34 +143,34 @@ impl Connection {
 
     #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
-        let taken = if self.receive.is_shut {
+        let taken = if self.rcv.is_shut {
             cx.counters.count(Counter::DataAfterShutdown);
             0
-        } else if self.receive.can_lend() && self.is_held {
+        } else if self.rcv.can_lend() && self.owner.is_held() {
             deliver(self.id, payload).min(payload.len())
         } else {
             0
         };
-        let filled = self.receive.take_in_order(payload, taken) == Taken::InOrder { filled: true };
-        if self.receive.is_shut {
-            self.receive.discard();
+        let filled = self.rcv.take_in_order(payload, taken) == Taken::InOrder { filled: true };
+        if self.rcv.is_shut {
+            self.rcv.discard();
         }
-        self.must_tell |= !self.receive.buffer.is_empty();
-        self.receive.grow(cx.now, self.rtt.srtt_ns());
+        self.notices.request_if(!self.rcv.buffer.is_empty());
+        self.rcv.grow(cx.now, self.rtt.srtt_ns());
         // RFC 5681 section 4.2: at once when a hole is filled.
         if filled {
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         }
         let quickack = self.options.quickack;
         let most = cx.config.ack_segments_max;
-        self.acknowledge.data_in_order(self.receive.nxt, self.receive.segment_bytes, quickack, most);
+        self.ack.data_in_order(self.rcv.nxt, self.rcv.segment_bytes, quickack, most);
     }
 
     /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.
     fn keep_out_of_order(&mut self, cx: &mut Context<'_>, part: &Seg<'_>) {
-        self.acknowledge.ask(Need::Now);
+        self.ack.request(Need::Now);
         let most = cx.config.out_of_order_ranges_max as usize;
-        let counter = match self.receive.take_beyond(part.seq, part.payload, most) {
+        let counter = match self.rcv.take_beyond(part.seq, part.payload, most) {
             Taken::Dropped => Counter::OutOfOrderDropped,
             _ => Counter::OutOfOrder,
         };
@@ -183,11 +180,11 @@ impl Connection {
     /// Eighth check.
     #[inline]
     fn take_finish(&mut self, cx: &Context<'_>) {
-        if !self.receive.take_finish() {
+        if !self.rcv.take_finish() {
             return;
         }
-        self.acknowledge.ask(Need::Now);
-        self.must_tell = true;
+        self.ack.request(Need::Now);
+        self.notices.request_if(true);
         self.state = self.state.after_fin();
         if self.state == State::TimeWait {
             self.enter_time_wait(cx);

@@ -1,12 +1,12 @@
 //! TIME-WAIT: late segments are waited out, a new connection may begin (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337).
 
-use crate::tcp::ack::challenge::Challenge;
+use crate::tcp::ack::challenge::ChallengeLimit;
 use crate::tcp::config::Config;
 use crate::tcp::flow::Flow;
 use crate::tcp::segment_arrives::acceptability::is_acceptable;
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::Connection;
-use crate::tcp::tcb::timestamps::Timestamps;
+use crate::tcp::tcb::timestamps::TimestampClock;
 use crate::tcp::time::{Instant, SECOND_NS};
 use crate::tcp::user_calls::tuple::Tuple;
 use sidestep_wire::tcp::{Flags, Options, Segment, SequenceNumber};
@@ -23,8 +23,8 @@ pub(crate) struct TimeWait {
     rcv_nxt: SequenceNumber,
     window: u32,
     shift: u8,
-    timestamps: Option<Timestamps>,
-    pub(crate) challenge: Challenge,
+    timestamps: Option<TimestampClock>,
+    pub(crate) challenge: ChallengeLimit,
 }
 
 /// What to do with a segment.
@@ -45,12 +45,12 @@ impl TimeWait {
     pub(crate) fn of(connection: &Connection) -> Self {
         Self {
             flow: connection.flow,
-            snd_nxt: connection.send.nxt,
-            rcv_nxt: connection.receive.nxt,
-            window: connection.receive.window(),
-            shift: connection.receive.shift,
-            timestamps: connection.timestamps,
-            challenge: connection.challenge.clone(),
+            snd_nxt: connection.snd.nxt,
+            rcv_nxt: connection.rcv.nxt,
+            window: connection.rcv.window(),
+            shift: connection.rcv.shift,
+            timestamps: connection.negotiated.timestamps().copied(),
+            challenge: connection.ack.challenge_limit().clone(),
         }
     }
 
@@ -135,13 +135,13 @@ mod tests {
 
     fn waiting(recent: Option<u32>) -> TimeWait {
         let timestamps = recent.map(|recent| {
-            let mut timestamps = Timestamps::new(0);
+            let mut timestamps = TimestampClock::new(0);
             timestamps.begin(recent, Instant::default());
             timestamps
         });
         let flow = Flow::new(([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into()).unwrap();
         let (snd_nxt, rcv_nxt) = (SequenceNumber(500), SequenceNumber(1000));
-        TimeWait { flow, snd_nxt, rcv_nxt, window: 100, shift: 0, timestamps, challenge: Challenge::default() }
+        TimeWait { flow, snd_nxt, rcv_nxt, window: 100, shift: 0, timestamps, challenge: ChallengeLimit::default() }
     }
 
     fn judge(waiting: &mut TimeWait, seq: u32, flags: Flags, clock: Option<u32>) -> Verdict {

@@ -31,7 +31,7 @@ impl Connection {
 
     /// RFC 9293 section 3.3.1: SND.UNA =< SND.NXT, and what is kept lies between them and behind.
     fn audit_numbers(&self) -> Result<(), String> {
-        let send = &self.send;
+        let send = &self.snd;
         rule!(send.una.is_at_or_before(send.nxt), "{} {}", send.una, send.nxt);
         rule!(send.iss.is_at_or_before(send.una), "{} {}", send.iss, send.una);
         rule!(send.wnd <= send.wnd_max, "{} {}", send.wnd, send.wnd_max);
@@ -59,7 +59,7 @@ impl Connection {
 
     /// The scoreboard covers what is in flight, in order, without gaps; its sums are right.
     fn audit_board(&self) -> Result<(), String> {
-        let (send, board) = (&self.send, &self.recovery.board);
+        let (send, board) = (&self.snd, &self.recovery.board);
         if self.state == State::TimeWait {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Connection {
         rule!(next == send.nxt, "{} in flight, {} on the board", send.nxt.since(send.una), next.since(send.una));
         let sums = (board.in_flight_bytes(), board.sacked(), board.lost(), board.resent_in_flight());
         rule!(sums == (bytes, sacked, lost, resent), "{sums:?} {bytes} {sacked} {lost} {resent}");
-        rule!(self.sack || sacked == 0, "sacked without agreement");
+        rule!(self.negotiated.sack() || sacked == 0, "sacked without agreement");
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Connection {
         if !self.state.is_synchronized() {
             return Ok(());
         }
-        let receive = &self.receive;
+        let receive = &self.rcv;
         let (window, waiting) = (receive.window(), receive.buffer.len());
         rule!(window < 1 << 30, "the window has wrapped: {window}");
         rule!(receive.segment_bytes <= 65_535, "{}", receive.segment_bytes);
@@ -103,21 +103,24 @@ impl Connection {
     fn audit_timers(&self) -> Result<(), String> {
         let armed = |timer| self.deadlines.is_armed(timer);
         let has_flight = !self.recovery.board.is_empty() && self.state != State::TimeWait;
-        rule!(!has_flight || armed(Timer::Retransmit) || self.is_due, "{self:?}: in flight without a timer");
+        rule!(!has_flight || armed(Timer::Retransmit) || self.marks.is_due(), "{self:?}: in flight without a timer");
         let has_cause = has_flight || self.waits_for_sink();
         rule!(has_cause || !armed(Timer::Retransmit), "{self:?}: a retransmission timer for nothing");
         rule!(has_flight || !armed(Timer::TailProbe), "{self:?}: a tail probe for nothing");
         rule!(has_flight || !armed(Timer::Reorder), "{self:?}: a reordering timer for nothing");
         rule!(self.state != State::TimeWait || armed(Timer::Close), "{self:?}: TIME-WAIT for ever");
-        rule!(self.state != State::FinWait2 || !self.is_orphan() || armed(Timer::Close), "{self:?}: for ever");
-        let may_wait = self.acknowledge.need != Need::Delayed || armed(Timer::DelayedAck) || self.is_due;
+        rule!(self.state != State::FinWait2 || !self.owner.is_orphan() || armed(Timer::Close), "{self:?}: for ever");
+        let may_wait = self.ack.need() != Need::Delayed || armed(Timer::DelayedAck) || self.marks.is_due();
         rule!(may_wait, "{self:?}: a delayed ACK without a timer");
-        rule!(self.acknowledge.need < Need::Poll || self.is_due || self.state == State::SynSent, "{self:?}: ACK owed");
-        let has_something = self.send.is_syn_acknowledged() && self.send.has_unsent() && self.state != State::TimeWait;
+        rule!(
+            self.ack.need() < Need::Poll || self.marks.is_due() || self.state == State::SynSent,
+            "{self:?}: ACK owed"
+        );
+        let has_something = self.snd.is_syn_acknowledged() && self.snd.has_unsent() && self.state != State::TimeWait;
         let waits = armed(Timer::Retransmit) || armed(Timer::Persist) || armed(Timer::Cork);
         rule!(!has_something || waits, "{self:?}: unsent data waits for nothing");
         rule!(
-            !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.send.una),
+            !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.snd.una),
             "{self:?}: recovery without end"
         );
         Ok(())
@@ -126,7 +129,7 @@ impl Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (send, receive) = (&self.send, &self.receive);
+        let (send, receive) = (&self.snd, &self.rcv);
         write!(f, "{} {:?} una +{}", self.flow, self.state, send.una.since(send.iss))?;
         write!(f, " nxt +{} wnd {} unsent {}", send.nxt.since(send.iss), send.wnd, send.unsent())?;
         write!(f, " phase {:?} board {}", self.recovery.phase, self.recovery.board.len())?;

@@ -1,9 +1,8 @@
 //! One connection: its parts, and what befalls all of them.
 
-use crate::tcp::ack::challenge::Challenge;
-use crate::tcp::ack::generation::{Acknowledge, Need};
+use crate::tcp::ack::generation::{AckGeneration, Need};
 use crate::tcp::config::{Config, us};
-use crate::tcp::congestion::{CongestionControl, Controller};
+use crate::tcp::congestion::{CongestionControl, Controller, Usage};
 use crate::tcp::counters::{Counter, Counters};
 use crate::tcp::demux::slots::{ConnectionId, ListenerId};
 use crate::tcp::error::Error;
@@ -11,12 +10,17 @@ use crate::tcp::events::Readiness;
 use crate::tcp::flow::Flow;
 use crate::tcp::loss_recovery::Recovery;
 use crate::tcp::options::Options;
-use crate::tcp::tcb::receive::Receive;
-use crate::tcp::tcb::send::Send;
+use crate::tcp::tcb::marks::Marks;
+use crate::tcp::tcb::mss::Mss;
+use crate::tcp::tcb::negotiated::Negotiated;
+use crate::tcp::tcb::notices::Notices;
+use crate::tcp::tcb::owner::Owner;
+use crate::tcp::tcb::receive::ReceiveSpace;
+use crate::tcp::tcb::send::SendSpace;
 use crate::tcp::tcb::state::State;
-use crate::tcp::tcb::timestamps::Timestamps;
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::{Deadlines, Timer};
+use crate::tcp::timers::liveness::Liveness;
 use crate::tcp::timers::rto::Rtt;
 use crate::tcp::transmit::output::Output;
 use crate::tcp::transmit::template::Template;
@@ -42,65 +46,27 @@ pub(crate) struct NewConnection {
     pub(crate) listener: Option<ListenerId>,
 }
 
+/// The TCB of one connection, cut into parts that keep their own invariants.
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) flow: Flow,
     pub(crate) state: State,
     pub(crate) options: Options,
     pub(crate) template: Template,
-    pub(crate) send: Send,
-    pub(crate) receive: Receive,
+    pub(crate) snd: SendSpace,
+    pub(crate) rcv: ReceiveSpace,
+    pub(crate) negotiated: Negotiated,
+    pub(crate) mss: Mss,
+    pub(crate) ack: AckGeneration,
     pub(crate) recovery: Recovery,
     pub(crate) congestion: Controller,
+    pub(crate) usage: Usage,
     pub(crate) rtt: Rtt,
-    /// Agreed on, or, before the peer's SYN, offered.
-    pub(crate) timestamps: Option<Timestamps>,
-    pub(crate) sack: bool,
-    pub(crate) acknowledge: Acknowledge,
-    pub(crate) challenge: Challenge,
+    pub(crate) liveness: Liveness,
     pub(crate) deadlines: Deadlines,
-    /// The largest segment to send, payload and options: the least of the peer's wish, the path and the option.
-    pub(crate) segment_bytes: u32,
-    /// What the peer's SYN asked for.
-    pub(crate) peer_segment_bytes: u16,
-    pub(crate) path_mtu: u16,
-    /// Why the connection has ended.
-    pub(crate) error: Option<Error>,
-    /// The peer's SYN offers window scaling.
-    pub(crate) peer_scales: bool,
-    /// Up to here the congestion control knows of the pause since the last sending.
-    pub(crate) pause_counted_at: Instant,
-    /// The cork has held back long enough.
-    pub(crate) cork_expired: bool,
-    /// What ICMP said; becomes the error if the peer stays silent (RFC 9293 section 3.9.2.2).
-    pub(crate) soft_error: Option<Error>,
-    /// Where it will be, or was, accepted.
-    pub(crate) listener: Option<ListenerId>,
-    /// The application has a handle.
-    pub(crate) is_held: bool,
-    /// When the application has let go of it; the clock's beginning before.
-    pub(crate) orphaned_at: Instant,
-    /// Memory that it counts for as a closed connection whose data is not all acknowledged; 0: it is none, or not yet.
-    pub(crate) orphan_bytes: u32,
-    /// Bytes that were not acknowledged when it ended.
-    pub(crate) lost_bytes: u32,
-    /// Whether the listener was told.
-    pub(crate) announced: bool,
-    pub(crate) last_sent_at: Instant,
-    pub(crate) last_heard_at: Instant,
-    /// Keep-alive probes without an answer.
-    pub(crate) unanswered_probes: u32,
-    /// What the application was told last.
-    pub(crate) readiness: Readiness,
-    /// Something new came that the same readiness does not show.
-    pub(crate) must_tell: bool,
-    /// The sink had no room, or an ACK waits for the next poll.
-    pub(crate) is_due: bool,
-    /// Segments of its flow find it.
-    pub(crate) in_demux: bool,
-    /// The fast path may be taken (`fast_path/`): kept by `settle`, so it may be late to
-    /// say yes, after accept for one, but never to say no.
-    pub(crate) is_plain: bool,
+    pub(crate) owner: Owner,
+    pub(crate) notices: Notices,
+    pub(crate) marks: Marks,
     pub(crate) statistics: Statistics,
 }
 
@@ -116,70 +82,37 @@ pub(crate) struct Statistics {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, beginning: NewConnection, config: &Config, now: Instant) -> Self {
-        let NewConnection { flow, options, iss, clock_offset, path_mtu, listener } = beginning;
+    pub(crate) fn new(id: ConnectionId, new: NewConnection, config: &Config, now: Instant) -> Self {
+        let NewConnection { flow, options, iss, clock_offset, path_mtu, listener } = new;
+        let initial_window = config.receive_window_initial_bytes;
         let mut connection = Self {
             id,
             flow,
             state: State::Closed,
             options,
             template: Template::new(&flow),
-            send: Send::new(iss),
-            receive: Receive::new(
-                config.receive_window_initial_bytes,
-                options.receive_buffer_bytes,
-                config.window_scaling,
-            ),
+            snd: SendSpace::new(iss),
+            rcv: ReceiveSpace::new(initial_window, options.receive_buffer_bytes, config.window_scaling),
+            negotiated: Negotiated::offer(config, clock_offset),
+            mss: Mss::new(&flow, path_mtu, options.segment_bytes_max),
+            ack: AckGeneration::default(),
             recovery: Recovery::new(iss),
             congestion: Controller::new(options.congestion, 536, config.initial_window_segments),
+            usage: Usage::new(iss, now),
             rtt: Rtt::default(),
-            timestamps: config.timestamps.then(|| Timestamps::new(clock_offset)),
-            sack: config.sack,
-            acknowledge: Acknowledge::default(),
-            challenge: Challenge::default(),
+            liveness: Liveness::new(now),
             deadlines: Deadlines::default(),
-            segment_bytes: 536,
-            peer_segment_bytes: flow.default_segment_bytes(),
-            path_mtu,
-            error: None,
-            peer_scales: false,
-            pause_counted_at: now,
-            cork_expired: false,
-            soft_error: None,
-            listener,
-            is_held: listener.is_none(),
-            orphaned_at: Instant::default(),
-            orphan_bytes: 0,
-            lost_bytes: 0,
-            announced: false,
-            last_sent_at: now,
-            last_heard_at: now,
-            unanswered_probes: 0,
-            readiness: Readiness::NONE,
-            must_tell: false,
-            is_due: false,
-            in_demux: true,
-            is_plain: false,
+            owner: Owner::new(listener),
+            notices: Notices::default(),
+            marks: Marks::new(),
             statistics: Statistics::default(),
         };
-        connection.fit_segments();
+        connection.follow_segment_size();
         connection
     }
 
-    /// The segment size that we ask the peer for (RFC 9293 section 3.7.1, MUST-14; RFC 6691: without options).
-    pub(crate) fn offered_segment_bytes(&self) -> u16 {
-        let path = self.path_mtu.saturating_sub(self.flow.header_bytes());
-        match self.options.segment_bytes_max {
-            0 => path,
-            most => path.min(most),
-        }
-    }
-
-    /// The segment size to send (RFC 9293 section 3.7.1, MUST-16).
-    pub(crate) fn fit_segments(&mut self) {
-        // Options take up to 40 bytes: a peer that asks for less than leaves room for data gets a little more.
-        const LEAST: u16 = 48;
-        self.segment_bytes = u32::from(self.offered_segment_bytes().min(self.peer_segment_bytes).max(LEAST));
+    /// The segment size has changed: the congestion window counts in segments.
+    pub(crate) fn follow_segment_size(&mut self) {
         let payload_bytes = self.payload_bytes();
         self.congestion.on_segment_bytes(payload_bytes);
     }
@@ -187,13 +120,13 @@ impl Connection {
     /// The payload of a full segment beside timestamps.
     #[inline]
     pub(crate) fn payload_bytes(&self) -> u32 {
-        self.segment_bytes - if self.timestamps.is_some() { 12 } else { 0 }
+        self.mss.effective() - self.negotiated.option_bytes()
     }
 
     /// The application may hand over this many bytes.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        (self.options.send_buffer_bytes as usize).saturating_sub(self.send.buffer.len())
+        (self.options.send_buffer_bytes as usize).saturating_sub(self.snd.buffer.len())
     }
 
     /// As Linux: when a third of the buffer is free, so that a writer is not woken for every ACK.
@@ -205,7 +138,7 @@ impl Connection {
 
     /// The peer has reset the connection, did not answer, or the like.
     pub(crate) fn fail(&mut self, error: Error) {
-        self.error.get_or_insert(error);
+        self.notices.fail(error);
         self.end();
     }
 
@@ -214,18 +147,18 @@ impl Connection {
         self.state = State::Closed;
         self.deadlines.clear();
         self.recovery.board.clear();
-        self.lost_bytes = self.send.buffer.len() as u32;
-        self.send.buffer.clear();
-        self.receive.assembler.clear();
-        self.acknowledge.need = Need::None;
+        self.owner.set_lost_bytes(self.snd.buffer.len() as u32);
+        self.snd.buffer.clear();
+        self.rcv.assembler.clear();
+        self.ack.cancel();
     }
 
     /// This side finishes sending (RFC 9293 section 3.10.4).
     pub(crate) fn finish(&mut self) {
-        if self.send.fin_queued {
+        if self.snd.fin_queued {
             return;
         }
-        self.send.fin_queued = true;
+        self.snd.fin_queued = true;
         self.state = self.state.after_close();
     }
 
@@ -239,15 +172,9 @@ impl Connection {
     /// The application has let go in FIN-WAIT-2, or our FIN was acknowledged after it had: the peer's FIN is not awaited
     /// for ever.
     pub(crate) fn limit_fin_wait_2(&mut self, cx: &Context<'_>) {
-        if self.state == State::FinWait2 && self.is_orphan() {
+        if self.state == State::FinWait2 && self.owner.is_orphan() {
             self.deadlines.arm(Timer::Close, cx.now.after_ns(us(cx.config.fin_wait_2_us)));
         }
-    }
-
-    /// Nobody will read from it or write to it any more.
-    #[inline]
-    pub(crate) fn is_orphan(&self) -> bool {
-        !self.is_held && self.listener.is_none()
     }
 
     /// The user's timeout (RFC 5482 section 4), once the connection is somebody's; 0: none.
@@ -259,15 +186,15 @@ impl Connection {
     /// Whether a timer watches over what is in flight, and over what waits for the peer's window.
     pub(crate) fn has_needed_timers(&self) -> bool {
         let in_flight = !self.recovery.board.is_empty();
-        let is_open = self.send.is_syn_acknowledged() && self.state != State::Closed;
-        let waits = is_open && self.send.has_unsent() && !in_flight && !self.is_due;
+        let is_open = self.snd.is_syn_acknowledged() && self.state != State::Closed;
+        let waits = is_open && self.snd.has_unsent() && !in_flight && !self.marks.is_due();
         let is_armed = |timer| self.deadlines.is_armed(timer);
         (!in_flight || is_armed(Timer::Retransmit)) && (!waits || is_armed(Timer::Persist) || is_armed(Timer::Cork))
     }
 
     /// Whether the slot can be given back.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Closed && !self.is_held && (self.listener.is_none() || !self.announced)
+        self.state == State::Closed && self.owner.is_nobody()
     }
 
     /// What the application can do now without waiting.
@@ -275,19 +202,19 @@ impl Connection {
     pub(crate) fn current_readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
         let is_ended = matches!(self.state, State::Closed | State::TimeWait);
-        if !self.receive.buffer.is_empty() || self.receive.finished || self.receive.is_shut || is_ended {
+        if !self.rcv.buffer.is_empty() || self.rcv.finished || self.rcv.is_shut || is_ended {
             ready = ready | Readiness::READABLE;
         }
-        if self.receive.finished {
+        if self.rcv.finished {
             ready = ready | Readiness::PEER_CLOSED;
         }
         if is_ended || self.state.can_send() && self.is_writable() {
             ready = ready | Readiness::WRITABLE;
         }
-        if is_ended || self.receive.finished && self.send.fin_queued {
+        if is_ended || self.rcv.finished && self.snd.fin_queued {
             ready = ready | Readiness::HANGUP;
         }
-        if self.error.is_some() {
+        if self.notices.has_error() {
             ready = ready | Readiness::ERROR;
         }
         ready
@@ -295,9 +222,9 @@ impl Connection {
 
     /// Answers what could be forged, or is out of the window, as often as is allowed.
     pub(crate) fn challenge(&mut self, cx: &mut Context<'_>) {
-        if self.challenge.allows(cx.now, cx.config.challenge_acks_per_second) {
+        if self.ack.allows_challenge(cx.now, cx.config.challenge_acks_per_second) {
             cx.counters.count(Counter::ChallengeAcks);
-            self.acknowledge.ask(Need::Now);
+            self.ack.request(Need::Now);
         } else {
             cx.counters.count(Counter::ChallengesSuppressed);
         }

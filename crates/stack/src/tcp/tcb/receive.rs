@@ -6,7 +6,7 @@ use crate::tcp::time::Instant;
 use sidestep_wire::tcp::{SequenceNumber, WINDOW_SCALE_MAX};
 
 /// RCV.* of RFC 9293 section 3.3.1, and the bytes.
-pub(crate) struct Receive {
+pub(crate) struct ReceiveSpace {
     /// IRS
     pub(crate) irs: SequenceNumber,
     /// RCV.NXT
@@ -51,7 +51,7 @@ pub(crate) enum Taken {
     Dropped,
 }
 
-impl Receive {
+impl ReceiveSpace {
     /// Before the peer's first number is known.
     pub(crate) fn new(limit: u32, limit_max: u32, scaling: bool) -> Self {
         let zero = SequenceNumber(0);
@@ -245,8 +245,8 @@ fn shift_for(bytes: u32) -> u8 {
 mod tests {
     use super::*;
 
-    fn receiver(limit: u32, limit_max: u32) -> Receive {
-        let mut receive = Receive::new(limit, limit_max, true);
+    fn receiver(limit: u32, limit_max: u32) -> ReceiveSpace {
+        let mut receive = ReceiveSpace::new(limit, limit_max, true);
         receive.begin(SequenceNumber(u32::MAX));
         receive.offer(true);
         receive

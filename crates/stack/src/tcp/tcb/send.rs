@@ -4,7 +4,7 @@ use crate::tcp::tcb::buffer::Buffer;
 use sidestep_wire::tcp::SequenceNumber;
 
 /// SND.* of RFC 9293 section 3.3.1, and the bytes.
-pub(crate) struct Send {
+pub(crate) struct SendSpace {
     /// ISS
     pub(crate) iss: SequenceNumber,
     /// SND.UNA
@@ -26,6 +26,8 @@ pub(crate) struct Send {
     pub(crate) fin_queued: bool,
     /// The number of our FIN, once it was sent.
     pub(crate) finish: Option<SequenceNumber>,
+    /// The cork has held back long enough.
+    cork_expired: bool,
     /// The end of the last segment in flight that was not full (Minshall's variant of Nagle's algorithm).
     small_end: Option<SequenceNumber>,
 }
@@ -56,7 +58,7 @@ pub(crate) struct Limits {
     pub(crate) cork: bool,
 }
 
-impl Send {
+impl SendSpace {
     pub(crate) fn new(iss: SequenceNumber) -> Self {
         Self {
             iss,
@@ -70,6 +72,7 @@ impl Send {
             buffer: Buffer::default(),
             fin_queued: false,
             finish: None,
+            cork_expired: false,
             small_end: None,
         }
     }
@@ -111,6 +114,17 @@ impl Send {
     #[inline]
     pub(crate) fn has_small_in_flight(&self) -> bool {
         self.small_end.is_some()
+    }
+
+    /// The cork's timer has expired: what it holds back may leave.
+    pub(crate) fn expire_cork(&mut self) {
+        self.cork_expired = true;
+    }
+
+    /// Returns whether a cork that is set holds back.
+    #[inline]
+    pub(crate) fn is_corked(&self, cork: bool) -> bool {
+        cork && !self.cork_expired
     }
 
     /// Whether our FIN is acknowledged.
@@ -209,8 +223,11 @@ impl Send {
     #[inline]
     pub(crate) fn sent(&mut self, bytes: u32, finish: bool, payload_max: u32) {
         self.nxt += bytes;
-        if bytes > 0 && bytes < payload_max {
-            self.small_end = Some(self.nxt);
+        if bytes < payload_max {
+            self.cork_expired = false;
+            if bytes > 0 {
+                self.small_end = Some(self.nxt);
+            }
         }
         if finish {
             self.finish = Some(self.nxt);
@@ -234,8 +251,8 @@ mod tests {
     const LIMITS: Limits = Limits { payload_bytes: 1000, room_bytes: 10_000, nodelay: true, cork: false };
 
     /// Established, the peer's window `wnd`, `bytes` to send.
-    fn sender(wnd: u32, bytes: usize) -> Send {
-        let mut send = Send::new(SequenceNumber(u32::MAX - 1));
+    fn sender(wnd: u32, bytes: usize) -> SendSpace {
+        let mut send = SendSpace::new(SequenceNumber(u32::MAX - 1));
         send.nxt += 1;
         send.acknowledge(send.nxt);
         send.first_window(SequenceNumber(0), send.una, wnd);

@@ -8,7 +8,7 @@ const RECENT_LIFETIME_NS: u64 = 24 * 24 * 3600 * SECOND_NS;
 
 /// TS.Recent and our own clock, of a connection that uses timestamps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timestamps {
+pub(crate) struct TimestampClock {
     /// TS.Recent: what to echo.
     pub(crate) recent: u32,
     recent_at: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Timestamps {
     offset: u32,
 }
 
-impl Timestamps {
+impl TimestampClock {
     pub(crate) fn new(offset: u32) -> Self {
         Self { recent: 0, recent_at: Instant::default(), offset }
     }
@@ -68,8 +68,8 @@ impl Timestamps {
 mod tests {
     use super::*;
 
-    fn with(recent: u32) -> Timestamps {
-        let mut timestamps = Timestamps::new(5);
+    fn with(recent: u32) -> TimestampClock {
+        let mut timestamps = TimestampClock::new(5);
         timestamps.begin(recent, Instant::default());
         timestamps
     }

@@ -19,11 +19,11 @@ impl Connection {
             Timer::Reorder => self.expire_reorder(cx),
             Timer::TailProbe => self.expire_tail_probe(cx),
             Timer::Persist => self.expire_persist(cx),
-            Timer::DelayedAck => self.acknowledge.ask(Need::Now),
+            Timer::DelayedAck => self.ack.request(Need::Now),
             Timer::KeepAlive => self.expire_keepalive(cx),
             // FIN-WAIT-2 of a connection that nobody holds, or TIME-WAIT of one that is held.
             Timer::Close => self.end(),
-            Timer::Cork => self.cork_expired = true,
+            Timer::Cork => self.snd.expire_cork(),
         }
     }
 
@@ -37,12 +37,12 @@ impl Connection {
         if cx.now >= self.gives_up_at(cx.config) {
             return self.give_up(cx);
         }
-        self.recovery.timeouts += 1;
+        self.liveness.note_timeout();
         self.rtt.back_off();
         if waits_for_sink {
             return self.arm_retransmit(cx);
         }
-        if self.send.wnd == 0 && self.send.is_syn_acknowledged() {
+        if self.snd.wnd == 0 && self.snd.is_syn_acknowledged() {
             // The window was closed over what is in flight: that is no congestion (RFC 9293 section 3.8.6.1).
             cx.counters.count(Counter::WindowProbes);
             self.retransmit(cx, 0, 1);
@@ -55,12 +55,12 @@ impl Connection {
     fn enter_rto_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::Timeouts);
         self.statistics.timeouts += 1;
-        let first = self.recovery.timeouts == 1;
-        let flight = self.send.nxt.since(self.send.una);
+        let first = self.liveness.timeouts() == 1;
+        let flight = self.snd.nxt.since(self.snd.una);
         self.recovery.save_undo(&self.congestion);
         self.congestion.on_timeout(cx.now, flight, first);
         self.recovery.phase = Phase::Timeout;
-        self.recovery.point = self.send.nxt;
+        self.recovery.point = self.snd.nxt;
         self.recovery.duplicate_acks = 0;
         self.recovery.tail = None;
         self.recovery.board.mark_all_lost();
@@ -74,7 +74,7 @@ impl Connection {
         if self.state.is_synchronized() && self.state != State::SynReceived {
             self.send_reset(cx);
         }
-        let error = self.soft_error.unwrap_or(Error::TimedOut);
+        let error = self.notices.soft_error().unwrap_or(Error::TimedOut);
         self.fail(error);
     }
 
@@ -100,7 +100,7 @@ impl Connection {
             return self.arm_tail_probe(cx);
         }
         cx.counters.count(Counter::TailProbes);
-        self.recovery.tail = Some(TailProbe { end: self.send.nxt, resent });
+        self.recovery.tail = Some(TailProbe { end: self.snd.nxt, resent });
         self.arm_retransmit(cx);
     }
 
@@ -118,11 +118,11 @@ impl Connection {
     /// RFC 9293 section 3.8.6.1: at least one byte goes into a closed window; what the window has goes into one that is too
     /// small for a segment (RFC 9293 section 3.8.6.2.1, the override timeout).
     fn expire_persist(&mut self, cx: &mut Context<'_>) {
-        if !self.send.has_unsent() {
+        if !self.snd.has_unsent() {
             return;
         }
         cx.counters.count(Counter::WindowProbes);
-        self.recovery.persist_backoff += 1;
+        self.liveness.note_window_probe();
         self.send_window_probe(cx);
     }
 
@@ -139,8 +139,8 @@ impl Connection {
         if matches!(self.state, State::SynSent | State::SynReceived | State::TimeWait | State::Closed) {
             return;
         }
-        let silent_ns = cx.now.since_ns(self.last_heard_at);
-        if silent_ns < keepalive.idle_ns && self.unanswered_probes == 0 {
+        let silent_ns = self.liveness.silent_ns(cx.now);
+        if silent_ns < keepalive.idle_ns && self.liveness.keepalive_probes() == 0 {
             return self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.idle_ns - silent_ns));
         }
         if !self.recovery.board.is_empty() {
@@ -149,14 +149,14 @@ impl Connection {
         }
         let timeout_ns = self.options.user_timeout_ns;
         let is_silent_too_long = match timeout_ns {
-            0 => self.unanswered_probes >= keepalive.probes_max,
-            _ => silent_ns >= timeout_ns && self.unanswered_probes > 0,
+            0 => self.liveness.keepalive_probes() >= keepalive.probes_max,
+            _ => silent_ns >= timeout_ns && self.liveness.keepalive_probes() > 0,
         };
         if is_silent_too_long {
             return self.give_up(cx);
         }
         cx.counters.count(Counter::KeepAlives);
-        self.unanswered_probes += 1;
+        self.liveness.note_keepalive_probe();
         self.send_keepalive(cx);
         self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.interval_ns));
     }

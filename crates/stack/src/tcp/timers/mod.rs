@@ -2,6 +2,7 @@
 
 pub(crate) mod deadlines;
 pub(crate) mod expiry;
+pub(crate) mod liveness;
 pub(crate) mod probe;
 pub(crate) mod rto;
 pub(crate) mod user_timeout;

@@ -9,7 +9,7 @@ impl Connection {
     /// 7.3). False if there is none.
     pub(crate) fn send_probe_of_new_data(&mut self, cx: &mut Context<'_>) -> bool {
         let payload_max = self.data_payload_bytes();
-        let bytes = self.send.unsent().min(payload_max).min(self.send.usable());
+        let bytes = self.snd.unsent().min(payload_max).min(self.snd.usable());
         bytes > 0 && self.send_segment(cx, bytes, false, payload_max) == Left::Sent
     }
 
@@ -17,16 +17,16 @@ impl Connection {
     /// one that is too small for a segment (section 3.8.6.2.1, the override timeout).
     pub(crate) fn send_window_probe(&mut self, cx: &mut Context<'_>) -> Left {
         let payload_max = self.data_payload_bytes();
-        let unsent = self.send.unsent();
-        let bytes = unsent.min(self.send.usable().clamp(1, payload_max));
+        let unsent = self.snd.unsent();
+        let bytes = unsent.min(self.snd.usable().clamp(1, payload_max));
         let finish = unsent == 0;
         self.send_segment(cx, bytes, finish, payload_max)
     }
 
     /// A segment with an old number that makes the peer answer (RFC 9293 section 3.8.4).
     pub(crate) fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Left {
-        let seq = self.send.nxt - 1;
-        let (window, options) = (self.receive.offer(true), self.segment_options(cx.now));
+        let seq = self.snd.nxt - 1;
+        let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
         self.emit(cx, seq, Flags::ACK, window, options, (seq, seq))
     }
 }

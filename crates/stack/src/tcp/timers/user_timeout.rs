@@ -31,7 +31,7 @@ impl Connection {
     /// R2 for what the peer leaves unanswered.
     fn r2_ns(&self, config: &Config) -> u64 {
         match self.state {
-            _ if self.is_orphan() => r2_time_ns(config.orphan_retries_max, TIMEOUT_MIN_NS),
+            _ if self.owner.is_orphan() => r2_time_ns(config.orphan_retries_max, TIMEOUT_MIN_NS),
             State::SynSent => r2_time_ns(config.syn_retries_max, TIMEOUT_SYN_NS),
             State::SynReceived => r2_time_ns(config.syn_ack_retries_max, TIMEOUT_SYN_NS),
             _ => r2_time_ns(config.retries_max, TIMEOUT_MIN_NS),
@@ -41,28 +41,28 @@ impl Connection {
     /// When the peer's silence has lasted too long: after the user's timeout (RFC 5482 section 4), or R2 where there is none,
     /// or nobody holds the connection any more.
     pub(crate) fn gives_up_at(&self, config: &Config) -> Instant {
-        let waiting_since = self.recovery.waiting_since;
+        let waiting_since = self.liveness.waiting_since();
         let at_user_timeout = match self.user_timeout_ns() {
             0 => Instant::NEVER,
             timeout_ns => waiting_since.after_ns(timeout_ns),
         };
-        if at_user_timeout != Instant::NEVER && !self.is_orphan() {
+        if at_user_timeout != Instant::NEVER && !self.owner.is_orphan() {
             return at_user_timeout;
         }
         // Who closes begins to count anew: until then a closed window was no silence.
-        waiting_since.max(self.orphaned_at).after_ns(self.r2_ns(config)).min(at_user_timeout)
+        waiting_since.max(self.owner.orphaned_at()).after_ns(self.r2_ns(config)).min(at_user_timeout)
     }
 
     /// Whether what is in flight waits longer because it was not answered.
     pub(crate) fn is_backed_off(&self) -> bool {
-        self.recovery.timeouts > 0 && !self.recovery.board.is_empty()
+        self.liveness.timeouts() > 0 && !self.recovery.board.is_empty()
     }
 
     /// The peer, or the way there, shows life while retransmissions are backed off: the silence between them was that of an
     /// outage, and need not be waited out. What is in flight is sent again one timeout behind the last time, or at once if
     /// that is over (RFC 6298 section 5 leaves it open when to begin anew; RFC 6069 does the same for what routers say).
     pub(crate) fn hasten(&mut self, cx: &Context<'_>) {
-        let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
+        let Some(first) = self.recovery.board.first().filter(|_| self.liveness.timeouts() > 0) else { return };
         self.rtt.reset_backoff();
         self.retransmit_at(cx, first.sent_at.after_ns(self.rtt.rto_ns(cx.config)));
     }
@@ -70,7 +70,7 @@ impl Connection {
     /// RFC 6069 section 4: an ICMP error about a retransmission takes one doubling back; as in Linux the timeout does not
     /// fall below 200 ms by that, so that a router that answers each one does not make a flood.
     pub(crate) fn undo_backoff_on_icmp(&mut self, cx: &Context<'_>) {
-        let Some(first) = self.recovery.board.first().filter(|_| self.recovery.timeouts > 0) else { return };
+        let Some(first) = self.recovery.board.first().filter(|_| self.liveness.timeouts() > 0) else { return };
         self.rtt.undo_one_backoff();
         let after_ns = self.rtt.rto_ns(cx.config).max(TIMEOUT_MIN_NS.min(us(cx.config.rto_max_us)));
         self.retransmit_at(cx, first.sent_at.after_ns(after_ns));
@@ -87,12 +87,12 @@ impl Connection {
     /// what is heard may be the answer to what was just sent again: as long as nothing is acknowledged, each time asks for a
     /// silence twice as long as the one before.
     pub(crate) fn note_outage_end(&mut self, cx: &Context<'_>, silent_ns: u64) {
-        if self.recovery.timeouts == 0 || self.send.wnd == 0 {
+        if self.liveness.timeouts() == 0 || self.snd.wnd == 0 {
             return;
         }
-        let longest = SILENCE_DOUBLINGS_MAX.min(self.recovery.silences);
+        let longest = SILENCE_DOUBLINGS_MAX.min(self.liveness.outages());
         if silent_ns > self.rtt.rto_without_backoff_ns(cx.config) << longest {
-            self.recovery.silences += 1;
+            self.liveness.note_outage();
             self.hasten(cx);
         }
     }

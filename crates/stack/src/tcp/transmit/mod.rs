@@ -28,14 +28,14 @@ impl Connection {
     /// Sends what may leave. `is_poll`: an ACK that waited for the poll leaves, too. False if the sink was full.
     #[inline]
     pub(crate) fn transmit(&mut self, cx: &mut Context<'_>, is_poll: bool) -> bool {
-        if self.state == State::Closed || self.state == State::TimeWait && self.acknowledge.need == Need::None {
+        if self.state == State::Closed || self.state == State::TimeWait && self.ack.need() == Need::None {
             return true;
         }
         if !self.transmit_data(cx) {
             self.arm_for_full_sink(cx);
             return false;
         }
-        let is_ack_due = match self.acknowledge.need {
+        let is_ack_due = match self.ack.need() {
             Need::Now => true,
             Need::Poll => is_poll,
             Need::Delayed => {
@@ -53,7 +53,7 @@ impl Connection {
     #[cold]
     pub(crate) fn arm_for_full_sink(&mut self, cx: &Context<'_>) {
         if self.recovery.board.is_empty() && !self.deadlines.is_armed(Timer::Retransmit) {
-            self.recovery.waiting_since = cx.now;
+            self.liveness.wait_from(cx.now);
             self.arm_retransmit(cx);
         }
     }
@@ -63,31 +63,31 @@ impl Connection {
     fn end_wait_for_sink(&mut self) {
         if self.deadlines.is_armed(Timer::Retransmit) {
             self.deadlines.cancel(Timer::Retransmit);
-            self.recovery.timeouts = 0;
+            self.liveness.reset_timeouts();
             self.rtt.reset_backoff();
         }
     }
 
     /// Whether something has never been sent, and it is the sink that holds it back.
     pub(crate) fn waits_for_sink(&self) -> bool {
-        self.is_due && (self.send.nxt == self.send.iss || self.send.has_unsent())
+        self.marks.is_due() && (self.snd.nxt == self.snd.iss || self.snd.has_unsent())
     }
 
     /// Whether anything may have to leave: what [`Connection::transmit`] looks at.
     #[inline]
     pub(crate) fn has_to_send(&self) -> bool {
-        let is_owed = self.acknowledge.need != Need::None || self.send.nxt == self.send.iss;
-        is_owed || self.recovery.board.lost() > 0 || self.send.has_unsent()
+        let is_owed = self.ack.need() != Need::None || self.snd.nxt == self.snd.iss;
+        is_owed || self.recovery.board.lost() > 0 || self.snd.has_unsent()
     }
 
     fn transmit_data(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.send.nxt == self.send.iss {
+        if self.snd.nxt == self.snd.iss {
             return self.send_syn(cx) == Left::Sent;
         }
         if self.recovery.board.lost() > 0 && !self.retransmit_lost(cx) {
             return false;
         }
-        if !self.send.is_syn_acknowledged() || !self.send.has_unsent() {
+        if !self.snd.is_syn_acknowledged() || !self.snd.has_unsent() {
             self.deadlines.cancel(Timer::Persist);
             return true;
         }
@@ -108,14 +108,14 @@ impl Connection {
 
     /// The first number from `iss`: SYN, or SYN-ACK (RFC 9293 section 3.5).
     fn send_syn(&mut self, cx: &mut Context<'_>) -> Left {
-        let (start, end) = (self.send.iss, self.send.iss + 1);
+        let (start, end) = (self.snd.iss, self.snd.iss + 1);
         if self.emit_syn(cx) == Left::Refused {
             return Left::Refused;
         }
         self.end_wait_for_sink();
-        self.send.nxt = end;
+        self.snd.nxt = end;
         self.recovery.board.push(start, end, cx.now);
-        self.recovery.waiting_since = cx.now;
+        self.liveness.wait_from(cx.now);
         self.arm_retransmit(cx);
         Left::Sent
     }
@@ -124,21 +124,16 @@ impl Connection {
         let answers = self.state != State::SynSent;
         let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let options = Options {
-            maximum_segment_size: Some(self.offered_segment_bytes()),
-            window_scale: self.offers_scaling(cx, answers).then_some(self.receive.shift),
-            sack_permitted: self.sack,
-            timestamps: self.timestamps.map(|timestamps| timestamps.option(cx.now)),
+            maximum_segment_size: Some(self.mss.offered()),
+            window_scale: self.negotiated.window_scaling().then_some(self.rcv.shift),
+            sack_permitted: self.negotiated.sack(),
+            timestamps: self.negotiated.timestamps_option(cx.now),
             ..Options::NONE
         };
         // RFC 7323 section 2.2: the window of a SYN is not shifted.
-        let window = self.receive.offer(false);
-        let start = self.send.iss;
+        let window = self.rcv.offer(false);
+        let start = self.snd.iss;
         self.emit(cx, start, flags, window, options, (start, start))
-    }
-
-    /// An answer offers what the SYN offered (RFC 7323 section 1.3).
-    fn offers_scaling(&self, cx: &Context<'_>, answers: bool) -> bool {
-        cx.config.window_scaling && (!answers || self.peer_scales)
     }
 
     /// Sends lost segments again, lowest first. False if the sink was full.
@@ -161,7 +156,7 @@ impl Connection {
     /// Sends the segment at `index` again, at most `bytes_max` of it.
     pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Left {
         let Some(record) = self.recovery.board.at(index) else { return Left::Sent };
-        let left = if record.start == self.send.iss {
+        let left = if record.start == self.snd.iss {
             self.emit_syn(cx)
         } else {
             let end = record.start + record.bytes().min(bytes_max);
@@ -186,13 +181,13 @@ impl Connection {
     #[inline]
     fn send_new(&mut self, cx: &mut Context<'_>) -> bool {
         self.restart_after_idle(cx);
-        let sent_before = self.send.nxt;
+        let sent_before = self.snd.nxt;
         let hold = loop {
             if self.recovery.board.len() >= cx.config.in_flight_segments_max as usize {
                 break Hold::Congestion;
             }
             let limits = self.limits();
-            match self.send.next_segment(&limits) {
+            match self.snd.next_segment(&limits) {
                 Err(hold) => break hold,
                 Ok((bytes, finish)) => {
                     if self.send_segment(cx, bytes, finish, limits.payload_bytes) == Left::Refused {
@@ -201,7 +196,7 @@ impl Connection {
                 }
             }
         };
-        if self.send.nxt != sent_before {
+        if self.snd.nxt != sent_before {
             self.arm_tail_probe(cx);
         }
         self.wait_for(cx, hold);
@@ -214,15 +209,15 @@ impl Connection {
             payload_bytes: self.data_payload_bytes(),
             room_bytes: self.congestion_room(),
             nodelay: self.options.nodelay,
-            cork: self.options.cork && !self.cork_expired,
+            cork: self.snd.is_corked(self.options.cork),
         }
     }
 
     /// The largest payload beside the options that go with it now (RFC 6691).
     #[inline]
     pub(crate) fn data_payload_bytes(&self) -> u32 {
-        match self.receive.assembler.has_report() {
-            true => self.segment_bytes - self.segment_options(Instant::default()).bytes() as u32,
+        match self.rcv.assembler.has_report() {
+            true => self.mss.effective() - self.segment_options(Instant::default()).bytes() as u32,
             false => self.payload_bytes(),
         }
     }
@@ -230,14 +225,14 @@ impl Connection {
     /// A new segment of `bytes`, with or without FIN.
     #[inline]
     pub(crate) fn send_segment(&mut self, cx: &mut Context<'_>, bytes: u32, finish: bool, payload_max: u32) -> Left {
-        let start = self.send.nxt;
-        let saved = self.send.finish;
+        let start = self.snd.nxt;
+        let saved = self.snd.finish;
         if finish {
-            self.send.finish = Some(start + bytes);
+            self.snd.finish = Some(start + bytes);
         }
         let end = start + bytes + u32::from(finish);
         if self.emit_range(cx, start, end) == Left::Refused {
-            self.send.finish = saved;
+            self.snd.finish = saved;
             return Left::Refused;
         }
         self.note_sent(cx, bytes, finish, payload_max);
@@ -248,15 +243,14 @@ impl Connection {
     #[inline]
     pub(crate) fn note_sent(&mut self, cx: &Context<'_>, bytes: u32, finish: bool, payload_max: u32) {
         if self.recovery.board.is_empty() {
-            self.recovery.waiting_since = cx.now;
+            self.liveness.wait_from(cx.now);
             self.end_wait_for_sink();
         }
-        let start = self.send.nxt;
-        self.send.sent(bytes, finish, payload_max);
-        self.recovery.board.push(start, self.send.nxt, cx.now);
+        let start = self.snd.nxt;
+        self.snd.sent(bytes, finish, payload_max);
+        self.recovery.board.push(start, self.snd.nxt, cx.now);
         self.statistics.bytes_out += u64::from(bytes);
         if bytes < payload_max {
-            self.cork_expired = false;
             self.deadlines.cancel(Timer::Cork);
         }
         if self.recovery.phase == Phase::Fast {
@@ -274,7 +268,7 @@ impl Connection {
         if !self.recovery.board.is_empty() {
             return;
         }
-        let idle_ns = cx.now.since_ns(self.last_sent_at);
+        let idle_ns = cx.now.since_ns(self.liveness.last_sent_at());
         let config = cx.config;
         // Most often it is plain without the timeout, which is no shorter than this.
         if idle_ns <= us(config.rto_min_us.min(config.rto_initial_us).min(config.rto_max_us)) {
@@ -285,9 +279,7 @@ impl Connection {
             if cx.config.slow_start_after_idle {
                 self.congestion.on_idle(idle_ns, rto_ns);
             }
-            // What an attempt that sink or window has held back counted before is not counted again.
-            self.congestion.on_pause(cx.now.since_ns(self.last_sent_at.max(self.pause_counted_at)));
-            self.pause_counted_at = cx.now;
+            self.congestion.on_pause(self.usage.take_pause_ns(self.liveness.last_sent_at(), cx.now));
         }
     }
 
@@ -310,7 +302,7 @@ impl Connection {
     /// RFC 9293 section 3.8.6.1: the first probe after a retransmission timeout, then exponentially later.
     pub(crate) fn arm_persist(&mut self, cx: &Context<'_>) {
         let rto_ns = self.rtt.rto_ns(cx.config);
-        let wait_ns = rto_ns.saturating_mul(1 << self.recovery.persist_backoff.min(20)).min(us(cx.config.rto_max_us));
+        let wait_ns = rto_ns.saturating_mul(1 << self.liveness.window_probes().min(20)).min(us(cx.config.rto_max_us));
         self.deadlines.arm(Timer::Persist, cx.now.after_ns(wait_ns));
     }
 
@@ -323,7 +315,7 @@ impl Connection {
 
     /// A segment without data.
     pub(crate) fn send_ack(&mut self, cx: &mut Context<'_>) -> Left {
-        let nxt = self.send.nxt;
+        let nxt = self.snd.nxt;
         self.emit_range(cx, nxt, nxt)
     }
 
@@ -331,7 +323,7 @@ impl Connection {
     pub(crate) fn send_reset(&mut self, cx: &mut Context<'_>) {
         // Where more was sent than the window takes now, a probe at least, the peer would not look at what is behind it
         // (RFC 5961 section 3.2; Linux tcp_acceptable_seq).
-        let seq = self.send.nxt.earlier(self.send.una + self.send.wnd);
+        let seq = self.snd.nxt.earlier(self.snd.una + self.snd.wnd);
         let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
         cx.counters.count(Counter::ResetsOut);
         self.emit(cx, seq, Flags::RST | Flags::ACK, 0, options, (seq, seq));
@@ -339,28 +331,28 @@ impl Connection {
 
     #[inline]
     pub(crate) fn segment_options(&self, now: Instant) -> Options {
-        let timestamps = self.timestamps.map(|timestamps| timestamps.option(now));
+        let timestamps = self.negotiated.timestamps_option(now);
         let options = Options { timestamps, ..Options::NONE };
-        if !self.sack || !self.receive.assembler.has_report() {
+        if !self.negotiated.sack() || !self.rcv.assembler.has_report() {
             return options;
         }
-        Options { sack: self.receive.assembler.blocks(), ..options }.fitted()
+        Options { sack: self.rcv.assembler.blocks(), ..options }.fitted()
     }
 
     /// The numbers `start..end`, with PSH on the last byte there is, and FIN.
     #[inline]
     fn emit_range(&mut self, cx: &mut Context<'_>, start: SequenceNumber, end: SequenceNumber) -> Left {
         let mut flags = Flags::ACK;
-        let data_end = self.send.data_start() + self.send.buffer.len() as u32;
+        let data_end = self.snd.data_start() + self.snd.buffer.len() as u32;
         // Not on what stands behind it: an ACK with a FIN of its own would be a second FIN, which the peer must answer.
-        if self.send.finish.is_some_and(|finish| start.is_at_or_before(finish) && end.is_after(finish)) {
+        if self.snd.finish.is_some_and(|finish| start.is_at_or_before(finish) && end.is_after(finish)) {
             flags = flags | Flags::FIN;
         }
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
         if end != start && data_end.is_at_or_before(end) && start.is_before(data_end) {
             flags = flags | Flags::PSH;
         }
-        let (window, options) = (self.receive.offer(true), self.segment_options(cx.now));
+        let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
         self.emit(cx, start, flags, window, options, (start, end))
     }
 
@@ -376,7 +368,7 @@ impl Connection {
     ) -> Left {
         let has_ack = flags.has(Flags::ACK);
         let header = self.header(sequence, flags, window, options);
-        let payload = self.send.payload(start, end);
+        let payload = self.snd.payload(start, end);
         let template = Template::fits(&header).then_some(&self.template);
         let outgoing = Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template };
         if cx.output.segment(&outgoing).is_err() {
@@ -393,7 +385,7 @@ impl Connection {
             source_port: self.flow.local_port,
             destination_port: self.flow.remote_port,
             sequence,
-            acknowledgement: if flags.has(Flags::ACK) { self.receive.nxt } else { SequenceNumber(0) },
+            acknowledgement: if flags.has(Flags::ACK) { self.rcv.nxt } else { SequenceNumber(0) },
             flags,
             window,
             urgent_pointer: 0,
@@ -406,10 +398,10 @@ impl Connection {
     pub(crate) fn note_emitted(&mut self, cx: &mut Context<'_>, has_ack: bool) {
         cx.counters.count(Counter::SegmentsOut);
         self.statistics.segments_out += 1;
-        self.last_sent_at = cx.now;
+        self.liveness.note_sent(cx.now);
         if has_ack {
-            self.acknowledge.sent(self.receive.nxt);
-            self.receive.assembler.reported();
+            self.ack.sent(self.rcv.nxt);
+            self.rcv.assembler.reported();
             self.deadlines.cancel(Timer::DelayedAck);
         }
     }
@@ -429,9 +421,9 @@ mod tests {
     fn after_loss(config: &Config) -> Connection {
         let flow = Flow::new("192.0.2.1:80".parse().unwrap(), "192.0.2.2:9".parse().unwrap()).unwrap();
         let (options, iss) = (config.options(), SequenceNumber(7));
-        let beginning = NewConnection { flow, options, iss, clock_offset: 0, path_mtu: 1500, listener: None };
+        let new = NewConnection { flow, options, iss, clock_offset: 0, path_mtu: 1500, listener: None };
         let id = ConnectionId { index: 0, generation: 0 };
-        let mut connection = Connection::new(id, beginning, config, Instant::default());
+        let mut connection = Connection::new(id, new, config, Instant::default());
         connection.congestion.on_loss(Instant::default(), 100_000);
         let (rtt_ns, is_limited) = (SECOND_NS, true);
         let progress = congestion::Progress { now: Instant::default(), acknowledged_bytes: 1000, rtt_ns, is_limited };

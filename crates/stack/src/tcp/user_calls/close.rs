@@ -34,9 +34,9 @@ impl Tcp {
         }
         self.step(now, id.index, output, |connection, _| {
             if how != Shutdown::Write {
-                connection.receive.is_shut = true;
-                connection.receive.discard();
-                connection.must_tell = true;
+                connection.rcv.is_shut = true;
+                connection.rcv.discard();
+                connection.notices.request_if(true);
             }
             if how != Shutdown::Read {
                 connection.finish();
@@ -50,11 +50,11 @@ impl Tcp {
     /// section 2.17). The handle is wrong from now on.
     pub fn close(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) -> Result<(), Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
-        if connection.options.abort_on_close || !connection.receive.buffer.is_empty() {
+        if connection.options.abort_on_close || !connection.rcv.buffer.is_empty() {
             return self.abort(now, id, output);
         }
         self.step(now, id.index, output, |connection, cx| {
-            (connection.is_held, connection.orphaned_at) = (false, now);
+            connection.owner.close(now);
             if connection.state == State::SynSent {
                 // RFC 9293 section 3.10.4: "delete the TCB".
                 return connection.end();
@@ -70,10 +70,10 @@ impl Tcp {
     pub fn abort(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) -> Result<(), Error> {
         self.slots.held(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection: &mut Connection, cx: &mut Context<'_>| {
-            connection.is_held = false;
+            connection.owner.abort();
             // RFC 9293 section 3.10.5: in the states in which the peer may still believe in the connection.
             let is_known = !matches!(connection.state, State::Closed | State::SynSent | State::TimeWait);
-            if is_known && connection.send.nxt != connection.send.iss {
+            if is_known && connection.snd.nxt != connection.snd.iss {
                 connection.send_reset(cx);
             }
             if connection.state != State::TimeWait {

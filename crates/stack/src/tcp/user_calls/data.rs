@@ -32,7 +32,7 @@ impl Tcp {
         if count == 0 && !bytes.is_empty() {
             return Err(Error::WouldBlock);
         }
-        connection.send.buffer.push(&bytes[..count]);
+        connection.snd.buffer.push(&bytes[..count]);
         self.finish_step(now, id.index, output, false);
         Ok(count)
     }
@@ -55,7 +55,7 @@ impl Tcp {
     ) -> Result<usize, Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_read(connection)?;
-        let [first, second] = connection.receive.buffer.slices(0, out.len());
+        let [first, second] = connection.rcv.buffer.slices(0, out.len());
         let count = first.len() + second.len();
         out[..first.len()].copy_from_slice(first);
         out[first.len()..count].copy_from_slice(second);
@@ -67,7 +67,7 @@ impl Tcp {
     pub fn peek(&mut self, id: ConnectionId) -> Result<[&[u8]; 2], Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_read(connection)?;
-        Ok(connection.receive.buffer.slices(0, usize::MAX))
+        Ok(connection.rcv.buffer.slices(0, usize::MAX))
     }
 
     /// Removes what was read by [`Tcp::peek`]: `count` bytes, at most those that are there.
@@ -82,12 +82,12 @@ impl Tcp {
         if count == 0 {
             return Ok(());
         }
-        connection.receive.consume(count);
-        connection.receive.grow(now, connection.rtt.srtt_ns());
+        connection.rcv.consume(count);
+        connection.rcv.grow(now, connection.rtt.srtt_ns());
         // The bits go down with what is read, so that they can come up again.
-        connection.readiness = connection.current_readiness();
-        if connection.state.can_receive() && connection.receive.is_update_due() {
-            connection.acknowledge.ask(Need::Now);
+        connection.notices.set_readiness(connection.current_readiness());
+        if connection.state.can_receive() && connection.rcv.is_update_due() {
+            connection.ack.request(Need::Now);
             self.finish_step(now, id.index, output, false);
         }
         Ok(())
@@ -96,8 +96,8 @@ impl Tcp {
     /// The error that has ended the connection, or what ICMP has said of it; told once. `SO_ERROR`
     pub fn take_error(&mut self, id: ConnectionId) -> Result<Option<Error>, Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
-        let soft = connection.soft_error.take();
-        Ok(connection.error.take().or(soft))
+        let soft = connection.notices.take_soft_error();
+        Ok(connection.notices.take_error().or(soft))
     }
 
     /// The connection's state.
@@ -128,9 +128,10 @@ impl Tcp {
         self.slots.held(id).ok_or(Error::NotFound)?;
         self.step(now, id.index, output, |connection, cx| {
             let before = std::mem::replace(&mut connection.options, options);
-            connection.receive.set_limit(options.receive_buffer_bytes);
+            connection.rcv.set_limit(options.receive_buffer_bytes);
             if before.segment_bytes_max != options.segment_bytes_max {
-                connection.fit_segments();
+                connection.mss.set_limit(options.segment_bytes_max);
+                connection.follow_segment_size();
             }
             if before.congestion != options.congestion {
                 let window = cx.config.initial_window_segments;
@@ -139,8 +140,8 @@ impl Tcp {
             if before.keepalive != options.keepalive && connection.state.is_synchronized() {
                 connection.arm_keepalive(cx);
             }
-            if options.quickack && connection.acknowledge.need == Need::Delayed {
-                connection.acknowledge.ask(Need::Now);
+            if options.quickack && connection.ack.need() == Need::Delayed {
+                connection.ack.request(Need::Now);
             }
         });
         Ok(())
@@ -148,25 +149,25 @@ impl Tcp {
 }
 
 fn may_send(connection: &mut Connection) -> Result<(), Error> {
-    if let Some(error) = connection.error.take() {
+    if let Some(error) = connection.notices.take_error() {
         return Err(error);
     }
     match connection.state {
         state if state.can_send() => Ok(()),
-        State::SynSent | State::SynReceived if !connection.send.fin_queued => Err(Error::WouldBlock),
+        State::SynSent | State::SynReceived if !connection.snd.fin_queued => Err(Error::WouldBlock),
         _ => Err(Error::BrokenPipe),
     }
 }
 
 fn may_read(connection: &mut Connection) -> Result<(), Error> {
-    if !connection.receive.buffer.is_empty() {
+    if !connection.rcv.buffer.is_empty() {
         return Ok(());
     }
-    if let Some(error) = connection.error.take() {
+    if let Some(error) = connection.notices.take_error() {
         return Err(error);
     }
     match connection.state {
-        _ if connection.receive.finished || connection.receive.is_shut => Ok(()),
+        _ if connection.rcv.finished || connection.rcv.is_shut => Ok(()),
         State::Closed | State::TimeWait => Ok(()),
         _ => Err(Error::WouldBlock),
     }

@@ -80,9 +80,9 @@ impl Tcp {
         let listener = self.listeners.held(id).ok_or(Error::NotFound)?;
         let accepted = listener.pop().ok_or(Error::WouldBlock)?;
         let connection = self.slots.connection_at(accepted.index).ok_or(Error::NotFound)?;
-        (connection.is_held, connection.listener) = (true, None);
-        connection.readiness = connection.current_readiness();
-        if connection.readiness.has(Readiness::READABLE) {
+        connection.owner.accept();
+        connection.notices.set_readiness(connection.current_readiness());
+        if connection.current_readiness().has(Readiness::READABLE) {
             self.events.push(Place::Connection(accepted.index));
         }
         Ok(accepted)
@@ -229,7 +229,7 @@ impl Tcp {
     /// Stores what judging has changed.
     pub(crate) fn store_time_wait(&mut self, index: u32, waiting: TimeWait) {
         if let Some(connection) = self.slots.connection_at(index) {
-            connection.challenge = waiting.challenge;
+            connection.ack.set_challenge_limit(waiting.challenge);
         } else if let Some(place) = self.slots.time_wait_at(index) {
             *place = waiting;
         }
@@ -239,10 +239,11 @@ impl Tcp {
     pub fn close_listener(&mut self, now: Instant, id: ListenerId, output: &mut dyn Output) -> Result<(), Error> {
         self.listeners.remove(id).ok_or(Error::NotFound)?;
         for index in 0..self.slots.len() {
-            let Some(connection) = self.slots.connection_at(index).filter(|one| one.listener == Some(id)) else {
+            let Some(connection) = self.slots.connection_at(index).filter(|one| one.owner.listener() == Some(id))
+            else {
                 continue;
             };
-            connection.listener = None;
+            connection.owner.forget_listener();
             self.step(now, index, output, |connection: &mut Connection, cx: &mut Context<'_>| {
                 connection.send_reset(cx);
                 connection.fail(Error::Aborted);
