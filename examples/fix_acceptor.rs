@@ -4,8 +4,9 @@
 //! cargo run --release --example fix_initiator -- 127.0.0.1:9876
 
 use sidestep::fix::decode::Message;
-use sidestep::fix::engine::{Endpoint, Engine, Idle, SessionPlan, SocketOptions};
+use sidestep::fix::engine::{Endpoint, Engine, SessionPlan, SocketOptions};
 use sidestep::fix::session::{Application, End, Outbox, Refusal, Role, SessionId, SessionSettings};
+use sidestep::idle::IdleStrategy;
 use std::sync::atomic::AtomicBool;
 
 /// The program's side of its sessions: what QuickFIX calls Application.
@@ -52,6 +53,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let anyone = SessionId::new("FIX.4.4", "VENUE", "*");
     engine.add_template(acceptor, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone)));
     println!("listening on {}", engine.endpoint(acceptor));
-    engine.run(&AtomicBool::new(false), Idle::Block)?;
+    engine.run(&AtomicBool::new(false), IdleStrategy::PARK)?;
     Ok(())
 }

@@ -7,8 +7,9 @@
 //!
 //! Kill one of them, by whatever signal, and start it or its twin again: it goes on where the dead one stopped.
 
+use sidestep::idle::IdleStrategy;
 use sidestep::ring::spsc::Resume;
-use sidestep::ring::{Access, Cell, Kind, Options, Segment, WaitError, Waiting, Waking};
+use sidestep::ring::{Access, Cell, Kind, Options, Segment, WaitError, Waking};
 use std::{error::Error, path::Path, thread::sleep, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +33,7 @@ pub fn send(file: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     while producer.messages() < count {
         let number = producer.messages();
         let length = 16 + (number * 37 % 500) as usize;
-        match producer.wait(length, Waiting::Park, None) {
+        match producer.wait(length, IdleStrategy::SPIN_THEN_PARK, None) {
             // The reader has died or left; another one will come.
             Err(WaitError::PeerGone | WaitError::Closed) => sleep(Duration::from_millis(1)),
             waited => {
@@ -53,7 +54,7 @@ pub fn send(file: &Path, count: u64) -> Result<(), Box<dyn Error>> {
 pub fn receive(file: &Path) -> Result<(), Box<dyn Error>> {
     let mut consumer = ring(file)?.consumer(Resume::Unread)?;
     loop {
-        match consumer.wait(Waiting::Park, None) {
+        match consumer.wait(IdleStrategy::SPIN_THEN_PARK, None) {
             Err(WaitError::PeerGone) => continue, // what it had published is read; another sender will come
             Err(WaitError::Closed) => break,
             waited => waited?,

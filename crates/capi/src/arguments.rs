@@ -7,7 +7,8 @@ use crate::codes::{
 use crate::failure::Failure;
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::spsc::Resume;
-use sidestep_ring::{Access, Cell, Kind, Limit, Options, Waiting, Waking};
+use sidestep_ring::{Access, Cell, Deadline, Kind, Options, Waking};
+use sidestep_sys::idle::IdleStrategy;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -133,11 +134,11 @@ pub(crate) fn access(choice: c_int) -> Result<Access, Failure> {
     }
 }
 
-pub(crate) fn waiting(choice: c_int) -> Result<Waiting, Failure> {
+pub(crate) fn idle(choice: c_int) -> Result<IdleStrategy, Failure> {
     match choice {
-        SPIN => Ok(Waiting::Spin),
-        YIELD => Ok(Waiting::Yield),
-        PARK => Ok(Waiting::Park),
+        SPIN => Ok(IdleStrategy::SPIN),
+        YIELD => Ok(IdleStrategy::SPIN_THEN_YIELD),
+        PARK => Ok(IdleStrategy::SPIN_THEN_PARK),
         _ => Err(Failure::Usage("`waiting` is none of SIDESTEP_SPIN, SIDESTEP_YIELD, SIDESTEP_PARK")),
     }
 }
@@ -160,8 +161,8 @@ pub(crate) fn start(choice: c_int) -> Result<Start, Failure> {
     }
 }
 
-/// A time from now; negative, or beyond what the clock counts: for ever.
-pub(crate) fn limit(timeout_ns: i64) -> Limit {
+/// Returns the time at which `timeout_ns` from now ends; `None` (no end) if it is negative or beyond what the clock counts.
+pub(crate) fn deadline(timeout_ns: i64) -> Deadline {
     let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos)?;
     Instant::now().checked_add(timeout)
 }

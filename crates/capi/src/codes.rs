@@ -49,11 +49,11 @@ pub const READ_ONLY: c_int = 0;
 /// [`sidestep_ring::Access::ReadWrite`].
 pub const READ_WRITE: c_int = 1;
 
-/// [`sidestep_ring::Waiting::Spin`].
+/// [`sidestep_sys::idle::IdleStrategy::SPIN`].
 pub const SPIN: c_int = 0;
-/// [`sidestep_ring::Waiting::Yield`].
+/// [`sidestep_sys::idle::IdleStrategy::SPIN_THEN_YIELD`].
 pub const YIELD: c_int = 1;
-/// [`sidestep_ring::Waiting::Park`].
+/// [`sidestep_sys::idle::IdleStrategy::SPIN_THEN_PARK`].
 pub const PARK: c_int = 2;
 
 /// A consumer that goes on at the first message that was not released.

@@ -1,6 +1,6 @@
 //! The reading side of an SPSC ring.
 
-use crate::arguments::{give, handle, limit, look, out, resume, take_back, waiting};
+use crate::arguments::{deadline, give, handle, idle, look, out, resume, take_back};
 use crate::failure::{Failure, call};
 use crate::segment::Segment;
 use crate::views::{CInfo, CPeer, fill, peer_pidfd, replaced_pid};
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn sidestep_consumer_wait(consumer: *mut Consumer, waiting
     call("sidestep_consumer_wait", || {
         // SAFETY: as the crate's text says.
         let consumer = unsafe { handle(consumer, "consumer")? };
-        Ok(consumer.inner.wait(self::waiting(waiting)?, limit(timeout_ns))?)
+        Ok(consumer.inner.wait(idle(waiting)?, deadline(timeout_ns))?)
     })
 }
 

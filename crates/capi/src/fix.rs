@@ -3,18 +3,19 @@
 
 mod events;
 
-use crate::arguments::{give, handle, limit, look, message, out, path, take_back, text};
+use crate::arguments::{deadline, give, handle, look, message, out, path, take_back, text};
 use crate::failure::{Failure, call};
 use crate::views::fill;
 use events::Queue;
 use sidestep_fix::SOH;
 use sidestep_fix::config::Config;
 use sidestep_fix::encode::Builder;
-use sidestep_fix::engine::{Handle, Idle};
+use sidestep_fix::engine::Handle;
 use sidestep_fix::exchange::is_session_field;
 use sidestep_fix::session::{Phase, SendError, SessionId};
 use sidestep_fix::store::Store;
 use sidestep_fix::transcript::fields;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::{Problem, problem};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn sidestep_fix_open(settings: *const c_char, spin: c_int,
         // A key that has no effect here, or is misspelt, is not passed over in silence.
         config.notes.iter().for_each(problem::say);
         let mut inner = sidestep_fix::engine::Engine::new(Queue::default());
-        inner.configure(&config, if spin == 0 { Idle::Block } else { Idle::Spin })?;
+        inner.configure(&config, if spin == 0 { IdleStrategy::PARK } else { IdleStrategy::SPIN })?;
         give(&engine, FixEngine { inner, numbers: HashMap::new() });
         Ok(())
     })
@@ -288,7 +289,7 @@ pub unsafe extern "C" fn sidestep_fix_shut_down(engine: *mut FixEngine, timeout_
         let engine = unsafe { handle(engine, "engine")? };
         let longest = Duration::from_secs(60);
         let timeout =
-            limit(timeout_ns).map_or(longest, |end| end.saturating_duration_since(Instant::now()).min(longest));
+            deadline(timeout_ns).map_or(longest, |end| end.saturating_duration_since(Instant::now()).min(longest));
         engine.inner.shut_down("", timeout);
         Ok(())
     })

@@ -1,6 +1,6 @@
 //! The writing side of an SPSC ring.
 
-use crate::arguments::{give, handle, limit, look, message, out, take_back, waiting};
+use crate::arguments::{deadline, give, handle, idle, look, message, out, take_back};
 use crate::failure::{Failure, call};
 use crate::segment::Segment;
 use crate::views::{CInfo, CPeer, fill, peer_pidfd, replaced_pid};
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn sidestep_producer_wait(
     call("sidestep_producer_wait", || {
         // SAFETY: as the crate's text says.
         let producer = unsafe { handle(producer, "producer")? };
-        Ok(producer.inner.wait(length, self::waiting(waiting)?, limit(timeout_ns))?)
+        Ok(producer.inner.wait(length, idle(waiting)?, deadline(timeout_ns))?)
     })
 }
 

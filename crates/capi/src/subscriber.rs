@@ -1,6 +1,6 @@
 //! A reading side of a broadcast ring, or an observer of an SPSC ring.
 
-use crate::arguments::{give, handle, limit, look, out, start, take_back, waiting};
+use crate::arguments::{deadline, give, handle, idle, look, out, start, take_back};
 use crate::failure::{Failure, call};
 use crate::segment::Segment;
 use crate::views::{CInfo, CPeer, fill, peer_pidfd};
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn sidestep_subscriber_wait(
     call("sidestep_subscriber_wait", || {
         // SAFETY: as the crate's text says.
         let subscriber = unsafe { handle(subscriber, "subscriber")? };
-        Ok(subscriber.inner.wait(self::waiting(waiting)?, limit(timeout_ns))?)
+        Ok(subscriber.inner.wait(idle(waiting)?, deadline(timeout_ns))?)
     })
 }
 

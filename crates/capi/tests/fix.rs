@@ -2,9 +2,10 @@
 
 mod support;
 
-use sidestep_fix::engine::{Endpoint, Engine, Idle, SessionPlan, SocketOptions};
+use sidestep_fix::engine::{Endpoint, Engine, SessionPlan, SocketOptions};
 use sidestep_fix::exchange::{Exchange, anyone};
 use sidestep_fix::session::{Role, SessionSettings};
+use sidestep_sys::idle::IdleStrategy;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +29,7 @@ fn a_client_in_c_trades_with_an_exchange() {
     engine.add_template(acceptor, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone())));
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
-    let thread = std::thread::spawn(move || engine.run(&stopped, Idle::Block).unwrap());
+    let thread = std::thread::spawn(move || engine.run(&stopped, IdleStrategy::PARK).unwrap());
     let settings = folder.path().join("client.cfg");
     let text = format!(
         "[DEFAULT]\nConnectionType=initiator\nTransport=unix\nSocketConnectPath={}\nResetOnLogon=Y\n[SESSION]\n\

@@ -12,9 +12,10 @@
 
 use fastrand::Rng;
 use sidestep_fix::decode::Message;
-use sidestep_fix::engine::{Destinations, Endpoint, Engine, Idle, SessionPlan, SocketOptions};
+use sidestep_fix::engine::{Destinations, Endpoint, Engine, SessionPlan, SocketOptions};
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SendError, SessionId, SessionSettings};
+use sidestep_sys::idle::IdleStrategy;
 use socket2::{Domain, Socket, Type};
 use std::error::Error;
 use std::io::{Read, Write};
@@ -196,7 +197,7 @@ fn strangers(end: Instant) -> Result<bool, Box<dyn Error>> {
     let Endpoint::Tcp { port, .. } = endpoint else { return Err("it is TCP".into()) };
     let stopped = Arc::clone(&stop);
     let serving = std::thread::spawn(move || {
-        let run = server.run(&stopped, Idle::Block);
+        let run = server.run(&stopped, IdleStrategy::PARK);
         (run, server.refusals())
     });
     log_on(&endpoint)?;

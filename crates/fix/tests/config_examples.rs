@@ -3,8 +3,9 @@
 
 use sidestep_fix::config::Config;
 use sidestep_fix::dictionary::{Dictionary, Kind};
-use sidestep_fix::engine::{Engine, Idle};
+use sidestep_fix::engine::Engine;
 use sidestep_fix::exchange::Exchange;
+use sidestep_sys::idle::IdleStrategy;
 use std::fs;
 use tempfile::tempdir;
 
@@ -83,7 +84,7 @@ fn files_like_quickfixjs_examples_start() {
         let count = config.sessions.len();
         assert_eq!(count, text.matches("[session]").count(), "{name}");
         let mut engine = Engine::new(Exchange::default());
-        engine.configure(&config, Idle::Block).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        engine.configure(&config, IdleStrategy::PARK).unwrap_or_else(|problem| panic!("{name}: {problem}"));
         engine.poll();
     }
 }
@@ -93,7 +94,7 @@ fn a_dictionary_that_is_neither_a_file_nor_built_in_is_refused() {
     let text = "[default]\nConnectionType=acceptor\nSocketAcceptPort=0\nSenderCompID=A\nTargetCompID=B\n\
                 BeginString=FIX.4.2\nDataDictionary=FIX42.custom.xml\n[session]\n";
     let config = Config::parse_cfg(text, "test.cfg").unwrap();
-    let refused = Engine::new(Exchange::default()).configure(&config, Idle::Block).unwrap_err().to_string();
+    let refused = Engine::new(Exchange::default()).configure(&config, IdleStrategy::PARK).unwrap_err().to_string();
     assert!(refused.contains("FIX42.custom.xml"), "{refused}");
 }
 

@@ -5,9 +5,10 @@
 //! call in every row, so that rows differ by the near end's sender alone.
 
 use sidestep_frame::FrameLink;
-use sidestep_frame::xdp::{Idle, Kick, XdpLink, XdpOptions};
+use sidestep_frame::xdp::{Kick, XdpLink, XdpOptions};
 use sidestep_lab::{Host, Lab, Options, Side};
 use sidestep_sys::clock::{Choice, Clock};
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Xsk, XskOptions, wait_until_up};
 use sidestep_sys::{Problem, cpu};
@@ -28,8 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     cpu::restrict(&[first])?;
     let kicks = [
         ("caller", Kick::Caller),
-        ("spinning thread", Kick::Thread { idle: Idle::Spin, cpu: Some(second) }),
-        ("parking thread", Kick::Thread { idle: Idle::Park, cpu: Some(second) }),
+        ("spinning thread", Kick::Thread { idle: IdleStrategy::SPIN, cpu: Some(second) }),
+        ("parking thread", Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, cpu: Some(second) }),
         ("sqpoll", Kick::Sqpoll { cpu: Some(second), idle_ms: 1000 }),
     ];
     println!("{FRAME_BYTES} B frames, {ROUND_TRIPS} round trips in each of {ROUNDS} rounds, senders in turn; ns");

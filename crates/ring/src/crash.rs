@@ -9,8 +9,9 @@ mod messages;
 use crate::broadcast::Start;
 use crate::spsc::{Consumer, Producer, Resume};
 use crate::sync::counted;
-use crate::{Access, Cell, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use crate::{Access, Cell, Kind, Options, ReadError, Segment, WaitError, Waking};
 use messages::{message, number};
+use sidestep_sys::idle::IdleStrategy;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
@@ -79,7 +80,7 @@ fn write_script(producer: &mut Producer, end: u64) {
     while producer.messages() < end {
         let next = producer.messages();
         let bytes = message(next, LONGEST);
-        match producer.wait(bytes.len(), Waiting::Park, deadline()) {
+        match producer.wait(bytes.len(), IdleStrategy::SPIN_THEN_PARK, deadline()) {
             Ok(()) => {}
             // A reader that was killed, or whose script is over: the next one comes.
             Err(WaitError::PeerGone | WaitError::Closed) if Instant::now() < end_of_patience => {
@@ -116,7 +117,7 @@ fn write_script(producer: &mut Producer, end: u64) {
 /// Reads in order up to message `end`; on the death of the writer it returns.
 fn read_until(consumer: &mut Consumer, end: u64) {
     while consumer.messages() < end {
-        match consumer.wait(Waiting::Park, deadline()) {
+        match consumer.wait(IdleStrategy::SPIN_THEN_PARK, deadline()) {
             Ok(()) => {}
             Err(WaitError::PeerGone | WaitError::Closed) => return,
             Err(error) => panic!("{error}"),
@@ -158,7 +159,7 @@ fn a_producer_killed_at_any_store_is_replaced_without_loss() {
             next += 1;
         }
         if segment.stat().writer.process.is_some() {
-            let end = consumer.wait(Waiting::Park, deadline());
+            let end = consumer.wait(IdleStrategy::SPIN_THEN_PARK, deadline());
             assert!(matches!(end, Err(WaitError::PeerGone | WaitError::Closed)), "{end:?}");
         }
         let mut successor = segment.producer().unwrap();

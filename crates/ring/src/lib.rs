@@ -55,5 +55,5 @@ pub use role::{Peer, Side};
 pub use segment::{Backing, Options, Segment};
 #[cfg(not(loom))]
 pub use sidestep_sys::memory::Access;
-pub use wait::{Limit, WaitError, Waiting};
+pub use wait::{Deadline, WaitError};
 pub use waking::Waking;

@@ -8,10 +8,10 @@ use crate::layout::{CELL_BYTES, HEADER_BYTES, READ_AT, READER_SLEEPS_AT, WRITTEN
 use crate::memory::Memory;
 use crate::ring::{Cell, Kind, Ring};
 use crate::sync::{Acquire, Arc, Release, pause};
-use crate::wait::Waiting;
 use crate::waking::{Sleeper, Waking, wake};
 use crate::{broadcast, spsc};
 use loom::thread;
+use sidestep_sys::idle::IdleStrategy;
 use std::time::Duration;
 
 /// Waits are loops: loom gives up on a path after this many steps, which is also how a lost wake-up shows.
@@ -116,12 +116,12 @@ fn loom_spsc_no_wake_up_is_lost() {
             let (mut producer, mut consumer) = spsc::over(ring(Kind::Spsc, 4, waking));
             let writer = thread::spawn(move || {
                 for value in 1..=4 {
-                    producer.wait(8, Waiting::Park, None).unwrap();
+                    producer.wait(8, IdleStrategy::PARK, None).unwrap();
                     send(&mut producer, 1, value);
                 }
             });
             for value in 1..=4 {
-                consumer.wait(Waiting::Park, None).unwrap();
+                consumer.wait(IdleStrategy::PARK, None).unwrap();
                 assert_eq!(receive(&mut consumer), [value]);
             }
             writer.join().unwrap();

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use sidestep_ring::spsc::{pair, pair_of};
-use sidestep_ring::{Cell, ClaimError, ReadError, WaitError, Waiting, Waking, broadcast};
+use sidestep_ring::{Cell, ClaimError, ReadError, WaitError, Waking, broadcast};
+use sidestep_sys::idle::IdleStrategy;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -79,7 +80,7 @@ proptest! {
                         Err(error) => {
                             prop_assert_eq!(error, ClaimError::Full);
                             // The reader publishes its position lazily; who waits for room sees the exact one.
-                            let room = producer.wait(length, Waiting::Spin, Some(Instant::now()));
+                            let room = producer.wait(length, IdleStrategy::SPIN, Some(Instant::now()));
                             prop_assert!(room.is_ok() || !queue.is_empty(), "an empty ring has room for the longest");
                         }
                     }
@@ -120,7 +121,7 @@ proptest! {
                     prop_assert_eq!(consumer.front().ok(), queue.front().map(Vec::as_slice));
                 }
                 Step::Wait => {
-                    let is_there = consumer.wait(Waiting::Spin, Some(Instant::now())).is_ok();
+                    let is_there = consumer.wait(IdleStrategy::SPIN, Some(Instant::now())).is_ok();
                     prop_assert_eq!(is_there, !queue.is_empty());
                 }
                 Step::Release => {
@@ -196,17 +197,17 @@ fn a_wait_lends_nothing_and_takes_no_loan_away() {
     let (mut producer, mut consumer) = pair(256, Waking::default()).unwrap();
     producer.try_send(b"first").unwrap();
     producer.try_send(b"second").unwrap();
-    consumer.wait(Waiting::Spin, None).unwrap();
+    consumer.wait(IdleStrategy::SPIN, None).unwrap();
     consumer.release();
     assert_eq!(consumer.messages(), 0, "nothing was read");
     assert_eq!(consumer.front(), Ok(&b"first"[..]));
-    consumer.wait(Waiting::Spin, None).unwrap();
+    consumer.wait(IdleStrategy::SPIN, None).unwrap();
     consumer.release();
     consumer.release();
     assert_eq!(consumer.messages(), 1, "what was read is released once");
-    consumer.wait(Waiting::Spin, None).unwrap();
+    consumer.wait(IdleStrategy::SPIN, None).unwrap();
     assert_eq!(consumer.try_read().ok().as_deref(), Some(&b"second"[..]));
-    assert_eq!(consumer.wait(Waiting::Spin, Some(Instant::now())), Err(WaitError::TimedOut));
+    assert_eq!(consumer.wait(IdleStrategy::SPIN, Some(Instant::now())), Err(WaitError::TimedOut));
     consumer.release();
     assert_eq!(consumer.messages(), 2);
 }

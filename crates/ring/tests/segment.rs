@@ -6,7 +6,8 @@ use sidestep_ring::layout::{
     SMALL_LAYOUT_HASH, WAKING_AT,
 };
 use sidestep_ring::spsc::{Producer, Resume};
-use sidestep_ring::{Access, Cell, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waiting, Waking};
+use sidestep_ring::{Access, Cell, ClaimError, Kind, Options, ReadError, Segment, WaitError, Waking};
+use sidestep_sys::idle::IdleStrategy;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -42,7 +43,7 @@ fn a_named_ring_outlives_its_holders_and_is_taken_over() {
     drop(consumer);
     let mut consumer = attached.consumer(Resume::Unread).unwrap();
     assert_eq!(*consumer.try_read().unwrap(), *b"two");
-    assert_eq!(consumer.wait(Waiting::Park, None), Err(WaitError::Closed));
+    assert_eq!(consumer.wait(IdleStrategy::SPIN_THEN_PARK, None), Err(WaitError::Closed));
 
     let mut again = attached.producer().unwrap();
     assert!(matches!(consumer.try_read(), Err(ReadError::Empty)), "a new writer opens the ring again");
@@ -98,7 +99,7 @@ fn an_observer_needs_read_only_access_and_takes_nothing() {
     let mut buffer = [0; 16];
     assert_eq!(tail.try_read(&mut [0; 2]), Err(ReadError::TooShort { needs: 4 }));
     assert_eq!(tail.try_read(&mut buffer), Ok(4));
-    assert_eq!(tail.wait(Waiting::Park, Some(std::time::Instant::now())), Err(WaitError::TimedOut));
+    assert_eq!(tail.wait(IdleStrategy::SPIN_THEN_PARK, Some(std::time::Instant::now())), Err(WaitError::TimedOut));
     assert_eq!(*consumer.try_read().unwrap(), *b"tick");
     assert_eq!(observer.stat().read.messages, 1);
     drop(producer);
@@ -177,7 +178,7 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
     assert!(consumer.ask_for_bell());
     let mut observer = made.subscriber(Start::Latest).unwrap();
     let soon = std::time::Instant::now() + std::time::Duration::from_millis(1);
-    assert_eq!(observer.wait(Waiting::Park, Some(soon)), Err(WaitError::TimedOut));
+    assert_eq!(observer.wait(IdleStrategy::SPIN_THEN_PARK, Some(soon)), Err(WaitError::TimedOut));
     producer.try_send(b"tick").unwrap();
     assert_eq!(rung.load(Ordering::Relaxed), 1);
 }
@@ -243,6 +244,6 @@ fn absurd_sizes_are_refused() {
     let mut producer = tiny.producer().unwrap();
     for length in [producer.message_bytes_max() + 1, usize::MAX - 7, usize::MAX] {
         assert_eq!(producer.reserve(length).map(|_| ()), Err(ClaimError::TooLong));
-        assert_eq!(producer.wait(length, Waiting::Spin, None), Err(WaitError::TooLong));
+        assert_eq!(producer.wait(length, IdleStrategy::SPIN, None), Err(WaitError::TooLong));
     }
 }

@@ -6,7 +6,8 @@ mod messages;
 
 use messages::{message, number};
 use sidestep_ring::spsc::{pair, pair_of};
-use sidestep_ring::{Cell, ReadError, WaitError, Waiting, Waking, broadcast};
+use sidestep_ring::{Cell, ReadError, WaitError, Waking, broadcast};
+use sidestep_sys::idle::IdleStrategy;
 use std::time::{Duration, Instant};
 
 const MESSAGES: u64 = 200_000;
@@ -15,10 +16,10 @@ const MESSAGES: u64 = 200_000;
 fn every_message_comes_once_and_in_order() {
     // Who yields or sleeps every few messages waits, on a busy machine, for all the others' slices each time.
     for (waiting, waking, cells, messages) in [
-        (Waiting::Spin, Waking::Never, 1024, MESSAGES),
-        (Waiting::Yield, Waking::Never, 16, MESSAGES / 10),
-        (Waiting::Park, Waking::Barrier, 16, MESSAGES / 10),
-        (Waiting::Park, Waking::Fence, 16, MESSAGES / 10),
+        (IdleStrategy::SPIN, Waking::Never, 1024, MESSAGES),
+        (IdleStrategy::SPIN_THEN_YIELD, Waking::Never, 16, MESSAGES / 10),
+        (IdleStrategy::SPIN_THEN_PARK, Waking::Barrier, 16, MESSAGES / 10),
+        (IdleStrategy::SPIN_THEN_PARK, Waking::Fence, 16, MESSAGES / 10),
     ] {
         let (mut producer, mut consumer) = pair(cells * 64, waking).unwrap();
         let longest = producer.message_bytes_max().min(400);
@@ -58,11 +59,11 @@ fn small_messages_come_once_and_in_order() {
                         }
                         batch.commit();
                     }
-                    producer.wait(8, Waiting::Yield, None).unwrap();
+                    producer.wait(8, IdleStrategy::SPIN_THEN_YIELD, None).unwrap();
                 }
             });
             let mut next = 0_u64;
-            while consumer.wait(Waiting::Yield, None).is_ok() {
+            while consumer.wait(IdleStrategy::SPIN_THEN_YIELD, None).is_ok() {
                 if next.is_multiple_of(3) {
                     let each = |bytes: &[u8]| {
                         assert_eq!(bytes, next.to_le_bytes());
@@ -93,7 +94,7 @@ fn a_bell_rings_once_for_whoever_asked() {
             threads.spawn(move || {
                 for sequence in 1..MESSAGES / 10 {
                     let bytes = message(sequence, 100);
-                    producer.wait(bytes.len(), Waiting::Yield, None).unwrap();
+                    producer.wait(bytes.len(), IdleStrategy::SPIN_THEN_YIELD, None).unwrap();
                     producer.try_send(&bytes).unwrap();
                 }
             });
@@ -135,12 +136,12 @@ fn batches_come_whole() {
                 batch.commit();
                 next += pushed;
                 if pushed == 0 {
-                    producer.wait(100, Waiting::Park, None).unwrap();
+                    producer.wait(100, IdleStrategy::SPIN_THEN_PARK, None).unwrap();
                 }
             }
         });
         let mut next = 0;
-        while consumer.wait(Waiting::Park, None).is_ok() {
+        while consumer.wait(IdleStrategy::SPIN_THEN_PARK, None).is_ok() {
             consumer
                 .drain(7, |bytes| {
                     assert_eq!(number(bytes), next);
@@ -168,7 +169,7 @@ fn readers_that_are_lapped_count_every_message() {
                 }
                 Err(ReadError::Lost(loss)) => lost += loss.messages,
                 Err(ReadError::Empty) => {
-                    let _ = subscriber.wait(Waiting::Park, None);
+                    let _ = subscriber.wait(IdleStrategy::SPIN_THEN_PARK, None);
                 }
                 Err(ReadError::Closed) => return (seen, lost),
                 Err(error) => panic!("{error}"),
@@ -195,7 +196,7 @@ fn readers_that_are_lapped_count_every_message() {
 
 #[test]
 fn a_deadline_ends_every_wait() {
-    for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Park] {
+    for waiting in [IdleStrategy::SPIN, IdleStrategy::SPIN_THEN_YIELD, IdleStrategy::SPIN_THEN_PARK] {
         let (mut producer, mut consumer) = pair(256, Waking::default()).unwrap();
         let soon = || Some(Instant::now() + Duration::from_millis(2));
         assert_eq!(consumer.wait(waiting, soon()), Err(WaitError::TimedOut));

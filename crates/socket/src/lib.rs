@@ -47,5 +47,5 @@ pub use error::{Error, SendError};
 pub use options::{Checksums, EngineOptions, MulticastOut, UdpOptions};
 pub use reason::{Path, Reason};
 pub use sidestep_control_api::message::{Missing, Mode, Queues};
-pub use sidestep_frame::xdp::{Idle, Kick};
+pub use sidestep_frame::xdp::Kick;
 pub use sidestep_sys::error_queue::Undelivered;

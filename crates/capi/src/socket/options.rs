@@ -5,7 +5,8 @@ use crate::arguments::{path, text};
 use crate::failure::{Failure, call};
 use crate::views::fill;
 use sidestep_control_api::message::BusyPoll;
-use sidestep_socket::{Checksums, EngineOptions, Idle, Kick, Mode, MulticastOut, Queues, UdpOptions};
+use sidestep_socket::{Checksums, EngineOptions, Kick, Mode, MulticastOut, Queues, UdpOptions};
+use sidestep_sys::idle::IdleStrategy;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
@@ -16,9 +17,9 @@ pub const QUEUE_EVERY: i32 = -2;
 
 /// [`Kick::Caller`].
 pub const KICK_CALLER: u32 = 0;
-/// [`Kick::Thread`] with [`Idle::Spin`].
+/// [`Kick::Thread`] with [`IdleStrategy::SPIN`].
 pub const KICK_THREAD_SPIN: u32 = 1;
-/// [`Kick::Thread`] with [`Idle::Park`].
+/// [`Kick::Thread`] with [`IdleStrategy::SPIN_THEN_PARK`].
 pub const KICK_THREAD_PARK: u32 = 2;
 /// [`Kick::Sqpoll`].
 pub const KICK_SQPOLL: u32 = 3;
@@ -287,8 +288,8 @@ fn kick(given: &CEngineOptions) -> Result<Kick, Failure> {
     let cpu = number_or_none(given.kick_cpu)?;
     match given.kick {
         KICK_CALLER => Ok(Kick::Caller),
-        KICK_THREAD_SPIN => Ok(Kick::Thread { idle: Idle::Spin, cpu }),
-        KICK_THREAD_PARK => Ok(Kick::Thread { idle: Idle::Park, cpu }),
+        KICK_THREAD_SPIN => Ok(Kick::Thread { idle: IdleStrategy::SPIN, cpu }),
+        KICK_THREAD_PARK => Ok(Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, cpu }),
         KICK_SQPOLL => Ok(Kick::Sqpoll { cpu, idle_ms: given.sqpoll_idle_ms }),
         _ => Err(Failure::Usage("`kick` is no SIDESTEP_KICK_ choice")),
     }

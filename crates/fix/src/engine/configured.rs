@@ -1,7 +1,6 @@
 //! Sessions from settings.
 
 use super::core::{DoorId, Engine};
-use super::driver::Idle;
 use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
 use super::tls::TlsSettings;
@@ -10,6 +9,7 @@ use crate::config::{Config, Dictionaries, DictionaryConfig, Place, SessionConfig
 use crate::session::{Application, BEGIN_STRINGS, SessionId};
 use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::say;
 
 /// The acceptors that settings have asked for so far.
@@ -20,7 +20,7 @@ impl<A: Application> Engine<A> {
     ///
     /// # Errors
     /// An address, a certificate, a dictionary, a store or a name cannot be had.
-    pub fn configure(&mut self, config: &Config, idle: Idle) -> Result<(), Problem> {
+    pub fn configure(&mut self, config: &Config, idle: IdleStrategy) -> Result<(), Problem> {
         let (mut acceptors, mut dictionaries) = (Doors::new(), Dictionaries::default());
         for session in &config.sessions {
             self.add_configured(session, idle, &mut dictionaries, &mut acceptors)?;
@@ -31,7 +31,7 @@ impl<A: Application> Engine<A> {
     fn add_configured(
         &mut self,
         session: &SessionConfig,
-        idle: Idle,
+        idle: IdleStrategy,
         dictionaries: &mut Dictionaries,
         acceptors: &mut Doors,
     ) -> Result<(), Problem> {
@@ -117,13 +117,10 @@ fn templates(
 }
 
 impl SocketOptions {
-    /// The same for an engine that idles so: where it sleeps, rings in shared memory are to wake it.
+    /// Returns these options for an engine that waits by `idle`: if it parks, rings in shared memory wake it.
     #[must_use]
-    pub fn for_idle(&self, idle: Idle) -> Self {
-        let waiting = match idle {
-            Idle::Spin => Waiting::Spin,
-            Idle::Block => Waiting::Epoll,
-        };
+    pub fn for_idle(&self, idle: IdleStrategy) -> Self {
+        let waiting = if idle.parks() { Waiting::Epoll } else { Waiting::Spin };
         Self { waiting, ..self.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! How the thread of an engine idles.
+//! The event loop of an engine, and how its thread waits.
 
 use super::core::Engine;
 use crate::clock::Now;
@@ -6,47 +6,47 @@ use crate::session::Application;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_sys::Problem;
+use sidestep_sys::idle::{Idle, IdleStrategy, Pause};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The longest sleep: how late a stop, or a request of the operator, may be seen.
-const NAP_MAX: Duration = Duration::from_millis(50);
+const PARK_MAX: Duration = Duration::from_millis(50);
 /// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, acceptors in shared memory.
-const NAP_SHORT: Duration = Duration::from_micros(200);
+const PARK_UNSEEN_MAX: Duration = Duration::from_micros(200);
 /// How long a shutdown waits for the counterparties' Logouts.
 const LOGOUT_MAX: Duration = Duration::from_secs(2);
 
-/// What a thread does when there is nothing to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Idle {
-    /// Sleeps until something comes, or is due.
-    #[default]
-    Block,
-    /// Never sleeps: a CPU of its own for the shortest time.
-    Spin,
-}
-
 impl<A: Application> Engine<A> {
-    /// Polls until `stop` is set, then logs everybody out.
+    /// Polls until `stop` is set, then logs all sessions out. The engine parks in poll(2), for at most 50 ms at a time.
     ///
     /// # Errors
     /// Sleeping failed.
-    pub fn run(&mut self, stop: &AtomicBool, idle: Idle) -> Result<(), Problem> {
+    pub fn run(&mut self, stop: &AtomicBool, idle: IdleStrategy) -> Result<(), Problem> {
+        let mut idle = Idle::new(idle);
         while !stop.load(Ordering::Relaxed) {
-            match (self.poll(), idle) {
-                // The thread that waits for the disk may have only this CPU: it is let run, else its news would come when the
-                // scheduler interrupts us, milliseconds later.
-                (0, Idle::Spin) if self.slots.iter().any(super::slot::Slot::waits_for_disk) => std::thread::yield_now(),
-                (0, Idle::Spin) => std::hint::spin_loop(),
-                (0, Idle::Block) => {
-                    self.sleep(NAP_MAX)?;
-                    // Who knocks at a acceptor has woken us.
-                    self.chores(Now::system_mono_ns());
-                }
-                _ => {}
+            match self.poll() {
+                0 => self.pause(idle.next_pause())?,
+                _ => idle.reset(),
             }
         }
         self.shut_down("", LOGOUT_MAX);
+        Ok(())
+    }
+
+    fn pause(&mut self, pause: Pause) -> Result<(), Problem> {
+        match pause {
+            Pause::Park(limit) => {
+                self.sleep(limit.min(PARK_MAX))?;
+                // A connection request may have ended the sleep.
+                self.chores(Now::system_mono_ns());
+            }
+            // The thread that waits for the disk may have only this CPU. If it is not let run, its answer comes when the
+            // scheduler interrupts this one, milliseconds later.
+            Pause::Spin if self.slots.iter().any(super::slot::Slot::waits_for_disk) => std::thread::yield_now(),
+            Pause::Spin => std::hint::spin_loop(),
+            Pause::Yield => std::thread::yield_now(),
+        }
         Ok(())
     }
 
@@ -59,8 +59,8 @@ impl<A: Application> Engine<A> {
         let due =
             self.slots.iter().map(|slot| slot.deadline()).chain(self.dialers.iter().map(|dialer| dialer.deadline()));
         let left_ns = due.min().unwrap_or(u64::MAX).saturating_sub(now_ns);
-        let nap = if self.waits_unseen() { limit.min(NAP_SHORT) } else { limit };
-        let nap = nap.min(Duration::from_nanos(left_ns).max(NAP_SHORT));
+        let nap = if self.waits_unseen() { limit.min(PARK_UNSEEN_MAX) } else { limit };
+        let nap = nap.min(Duration::from_nanos(left_ns).max(PARK_UNSEEN_MAX));
         let mut fds = self.descriptors();
         let timeout = Timespec::try_from(nap).ok();
         let slept = poll(&mut fds, timeout.as_ref());
@@ -72,7 +72,7 @@ impl<A: Application> Engine<A> {
         }
     }
 
-    /// Whether something is waited for that no descriptor tells of.
+    /// Returns whether the engine waits for something that makes no descriptor ready.
     fn waits_unseen(&self) -> bool {
         let unseen = |slot: &super::slot::Slot| {
             slot.waits_for_disk()

@@ -43,7 +43,6 @@ pub use certificate::CertificateName;
 pub use core::{DoorId, Engine, Handle};
 pub use crowd::PENDING_MAX;
 pub use dial::Destinations;
-pub use driver::Idle;
 pub use endpoint::Endpoint;
 pub use plan::{AllowedAddress, KEPT_MAX_DEFAULT, SessionPlan, StorePlan, session_folder};
 pub use tls::{CertificateFiles, TlsSettings};

@@ -2,9 +2,10 @@
 
 use crate::support::{client, order, plan, until};
 use sidestep_fix::config::Config;
-use sidestep_fix::engine::{Destinations, Endpoint, Engine, Idle};
+use sidestep_fix::engine::{Destinations, Endpoint, Engine};
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::{Role, SessionId, SessionSettings};
+use sidestep_sys::idle::IdleStrategy;
 use tempfile::tempdir;
 
 #[test]
@@ -14,7 +15,7 @@ fn a_template_for_any_version_holds_each_against_its_own_dictionary() {
     let front = format!("[DEFAULT]\nConnectionType=acceptor\nTransport=unix\nSocketAcceptPath={}\n", path.display());
     let config = Config::parse_cfg(&format!("{front}[SESSION]\nAcceptorTemplate=Y\n"), "test.cfg").unwrap();
     let mut server = Engine::new(Exchange::default());
-    server.configure(&config, Idle::Block).unwrap();
+    server.configure(&config, IdleStrategy::PARK).unwrap();
     // Rule80A (47) stands in an order of FIX 4.2 and not in one of 4.4; ApplVerID (1128) in FIXT's header alone.
     for (begin, tag, value) in [("FIX.4.2", 47, "A"), ("FIXT.1.1", 1128, "9")] {
         let mut connecting = plan(Role::Initiator, None);
@@ -56,6 +57,6 @@ fn a_dictionary_of_ones_own_is_for_one_version() {
         folder.path().join("acceptor").display()
     );
     let config = Config::parse_cfg(&text, "test.cfg").unwrap();
-    let problem = Engine::new(Exchange::default()).configure(&config, Idle::Block).unwrap_err().to_string();
+    let problem = Engine::new(Exchange::default()).configure(&config, IdleStrategy::PARK).unwrap_err().to_string();
     assert!(problem.contains("set BeginString"), "{problem}");
 }

@@ -1,10 +1,11 @@
 //! The same conversation over every transport.
 
 use crate::support::{Client, client, exchange, metric, order, plan, until};
-use sidestep_fix::engine::{Destinations, Endpoint, Engine, Idle};
+use sidestep_fix::engine::{Destinations, Endpoint, Engine};
 use sidestep_fix::session::Role;
 use sidestep_fix::store::Store;
 use sidestep_socket::stream::Waiting;
+use sidestep_sys::idle::IdleStrategy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::tempdir;
@@ -67,14 +68,14 @@ fn shared_memory() {
 fn asleep(endpoint: &Endpoint) {
     let stop = Arc::new(AtomicBool::new(false));
     let mut server = Engine::new(sidestep_fix::exchange::Exchange::default());
-    let options = sidestep_fix::engine::SocketOptions::default().for_idle(Idle::Block);
+    let options = sidestep_fix::engine::SocketOptions::default().for_idle(IdleStrategy::PARK);
     let acceptor = server.listen(endpoint, None, &options).unwrap();
     server.add_acceptor(acceptor, plan(Role::Acceptor, None)).unwrap();
     let mut to = Destinations::one(server.endpoint(acceptor).clone());
     to.options = options;
     assert_eq!(to.options.waiting, Waiting::Epoll);
     let stopped = Arc::clone(&stop);
-    let thread = std::thread::spawn(move || server.run(&stopped, Idle::Block).map(|()| server.app().orders()));
+    let thread = std::thread::spawn(move || server.run(&stopped, IdleStrategy::PARK).map(|()| server.app().orders()));
     let mut client: Engine<Client> = Engine::new(Client::default());
     let handle = client.add_initiator(&plan(Role::Initiator, None), to).unwrap();
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);

@@ -1,14 +1,15 @@
-//! Who makes the frames of a TX ring leave.
+//! Kicks: the call, or the thread, that makes the frames of a TX ring leave.
 
 use super::sqpoll::Sqpoll;
 use super::thread::Thread;
 use crate::Sender;
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::xdp::{Descriptor, Producer, kick as call};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Who makes frames leave.
+/// The choice of who makes frames leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kick {
     /// The caller, by sendto(2), when the kernel asks for it. In copy mode the frame has left when the call returns.
@@ -16,8 +17,8 @@ pub enum Kick {
     Caller,
     /// A thread that makes the system calls, so that the caller makes none; it costs a CPU, or a wake-up.
     Thread {
-        /// What it does when there is nothing to send.
-        idle: Idle,
+        /// How it waits when there is nothing to send. One that parks is woken by the caller, by a system call.
+        idle: IdleStrategy,
         /// The CPU it is pinned to.
         cpu: Option<u32>,
     },
@@ -30,16 +31,7 @@ pub enum Kick {
     },
 }
 
-/// What a sending thread does when there is nothing to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// Looks again at once.
-    Spin,
-    /// Sleeps; the caller wakes it by a system call when it does.
-    Park,
-}
-
-/// The one who kicks.
+/// The kick of one link, started.
 #[derive(Debug)]
 pub(super) enum Kicker {
     Caller { budget: Budget },
@@ -101,7 +93,7 @@ impl Kicker {
         }
     }
 
-    /// What went wrong since it was last asked.
+    /// Returns the error since the last call.
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         match self {

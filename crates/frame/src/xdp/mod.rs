@@ -13,7 +13,7 @@ mod sending;
 mod sqpoll;
 mod thread;
 
-pub use kick::{Idle, Kick};
+pub use kick::Kick;
 pub use queue::XdpQueue;
 pub use sending::Sending;
 
@@ -368,8 +368,8 @@ impl From<Kick> for Sender {
     fn from(kick: Kick) -> Self {
         match kick {
             Kick::Caller => Self::Caller,
-            Kick::Thread { idle: Idle::Spin, .. } => Self::SpinningThread,
-            Kick::Thread { idle: Idle::Park, .. } => Self::ParkingThread,
+            Kick::Thread { idle, .. } if idle.parks() => Self::ParkingThread,
+            Kick::Thread { .. } => Self::SpinningThread,
             Kick::Sqpoll { .. } => Self::Sqpoll,
         }
     }

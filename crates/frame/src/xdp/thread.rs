@@ -1,11 +1,10 @@
 //! A thread that makes the sending calls, beside the one that owns the link. The TX ring stays single-producer: this thread
 //! reads its indices and lets the kernel do the rest.
 
-use super::kick::Idle;
 use sidestep_sys::futex::{self, Scope};
+use sidestep_sys::idle::{Idle, IdleStrategy};
 use sidestep_sys::xdp::{Probe, kick as call};
 use sidestep_sys::{Problem, cpu};
-use std::hint::spin_loop;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,14 +13,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it sleeps at a time, should a wake-up ever be missed.
-const SLEEP: Duration = Duration::from_millis(100);
-/// Looks at the ring before it goes to sleep: some microseconds, more than an answer takes to be written.
-const LOOKS_BEFORE_SLEEP: u32 = 2000;
 /// Between two tries while the interface is down.
 const DOWN_PAUSE: Duration = Duration::from_millis(1);
 
-/// What both threads look at.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -39,7 +34,12 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn start(idle: Idle, cpu: Option<u32>, socket: BorrowedFd<'_>, tx: Probe) -> Result<Self, Problem> {
+    pub(super) fn start(
+        idle: IdleStrategy,
+        cpu: Option<u32>,
+        socket: BorrowedFd<'_>,
+        tx: Probe,
+    ) -> Result<Self, Problem> {
         let failed = |error: io::Error| Problem::failed("cannot start a sending thread", error);
         let socket = socket.try_clone_to_owned().map_err(failed)?;
         let shared = Arc::new(Shared::default());
@@ -47,7 +47,7 @@ impl Thread {
         let (pinned, answer) = channel();
         let run = move || run(&theirs, idle, cpu, &socket, &tx, &pinned);
         let handle = std::thread::Builder::new().name("sidestep-send".into()).spawn(run).map_err(failed)?;
-        let thread = Self { shared, parks: idle == Idle::Park, handle: Some(handle) };
+        let thread = Self { shared, parks: idle.parks(), handle: Some(handle) };
         answer.recv().unwrap_or_else(|_| Err(Problem::failed("cannot start a sending thread", "it died")))?;
         Ok(thread)
     }
@@ -71,7 +71,7 @@ impl Thread {
         futex::wake_all(&self.shared.asleep, Scope::Private);
     }
 
-    /// The last error, once.
+    /// Returns the last error, once.
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         if self.shared.error.load(Ordering::Relaxed) == 0 {
@@ -94,7 +94,7 @@ impl Drop for Thread {
 
 fn run(
     shared: &Shared,
-    idle: Idle,
+    idle: IdleStrategy,
     cpu: Option<u32>,
     socket: &OwnedFd,
     tx: &Probe,
@@ -103,24 +103,20 @@ fn run(
     let placed = cpu.map_or(Ok(()), |cpu| cpu::restrict(&[cpu]));
     let is_placed = placed.is_ok();
     let _ = pinned.send(placed);
-    let mut looks = 0;
+    let mut idle = Idle::new(idle);
     while is_placed && !shared.stop.load(Ordering::Relaxed) {
-        if tx.pending() != 0 && tx.needs_wakeup() {
-            looks = 0;
-            if !transmit(shared, socket) {
-                return;
-            }
-        } else if idle == Idle::Park && looks >= LOOKS_BEFORE_SLEEP {
-            looks = 0;
-            sleep(shared, tx);
-        } else {
-            looks += 1;
-            spin_loop();
+        if tx.pending() == 0 || !tx.needs_wakeup() {
+            idle.next_pause().take(|limit| sleep(shared, tx, limit));
+            continue;
+        }
+        idle.reset();
+        if !transmit(shared, socket) {
+            return;
         }
     }
 }
 
-/// False when the interface has gone for good.
+/// Makes the sending call; returns false when the interface has gone for good.
 fn transmit(shared: &Shared, socket: &OwnedFd) -> bool {
     match call::transmit(socket.as_fd()) {
         Err(error) if !call::is_retry(&error) => {
@@ -133,11 +129,12 @@ fn transmit(shared: &Shared, socket: &OwnedFd) -> bool {
     }
 }
 
-fn sleep(shared: &Shared, tx: &Probe) {
+/// Sleeps until the owner of the link wakes it, at most for `limit`.
+fn sleep(shared: &Shared, tx: &Probe, limit: Duration) {
     shared.asleep.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if tx.pending() == 0 && !shared.stop.load(Ordering::Relaxed) {
-        futex::wait(&shared.asleep, 1, SLEEP, Scope::Private);
+        futex::wait(&shared.asleep, 1, limit, Scope::Private);
     }
     shared.asleep.store(0, Ordering::Relaxed);
 }

@@ -1,9 +1,10 @@
 //! What the tests of AF_XDP links share.
 
-use sidestep_frame::xdp::{Idle, Kick, XdpLink, XdpOptions};
+use sidestep_frame::xdp::{Kick, XdpLink, XdpOptions};
 use sidestep_frame::{FrameLink, Received};
 use sidestep_lab::{Host, Lab, Options};
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::process::is_root;
 use sidestep_sys::xdp::program::{Attachment, Filter, Program};
 use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, Xsk, XskOptions, wait_until_up};
@@ -22,8 +23,8 @@ const LENGTH_MAX: usize = 16 << 10;
 /// is another test.
 pub(crate) const KICKS: [Kick; 4] = [
     Kick::Caller,
-    Kick::Thread { idle: Idle::Spin, cpu: None },
-    Kick::Thread { idle: Idle::Park, cpu: None },
+    Kick::Thread { idle: IdleStrategy::SPIN, cpu: None },
+    Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, cpu: None },
     Kick::Sqpoll { cpu: None, idle_ms: 600_000 },
 ];
 

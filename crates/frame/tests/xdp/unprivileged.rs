@@ -2,8 +2,9 @@
 
 use crate::support::{FRAMES, GEOMETRY, KICKS, feed, lab, link, options, receive, send, unbound, wait};
 use sidestep_frame::FrameLink;
-use sidestep_frame::xdp::{Idle, Kick, XdpLink, XdpOptions};
+use sidestep_frame::xdp::{Kick, XdpLink, XdpOptions};
 use sidestep_lab::Side;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::xdp::{Mode, Pages, RingSizes, Rings, Umem, XskFacts};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -101,7 +102,7 @@ fn child() {
         link.flush().expect("the wire is up");
         match number {
             // These may make calls: to send, and to wake the one who sends.
-            SEAL if matches!(KICKS[index], Kick::Caller | Kick::Thread { idle: Idle::Park, .. }) => {}
+            SEAL if matches!(KICKS[index], Kick::Caller | Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, .. }) => {}
             SEAL => {
                 drain(&mut link);
                 no_more_system_calls();

@@ -7,7 +7,8 @@ use crate::record;
 use crate::ring::{Kind, Ring, Step};
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed, fence};
-use crate::wait::{Limit, WaitError, Waiter, Waiting};
+use crate::wait::{Deadline, WaitError, Waiter};
+use sidestep_sys::idle::IdleStrategy;
 
 /// Where a new reader begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,10 +89,10 @@ impl Subscriber {
     }
 
     /// Waits until [`Subscriber::try_read`] has an answer: a message, or the news of a loss.
-    pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
+    pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
         // The flag of an SPSC ring belongs to its consumer: an observer may neither raise it nor take it down.
-        let may_park = self.ring.kind == Kind::Broadcast || waiting != Waiting::Park;
-        let mut waiter = Waiter::new(if may_park { waiting } else { Waiting::Yield }, limit);
+        let idle = if self.ring.kind == Kind::Broadcast { idle } else { idle.without_park() };
+        let mut waiter = Waiter::new(idle, deadline, &self.ring);
         loop {
             if let Some(fault) = self.fault {
                 return Err(WaitError::Faulty(fault));

@@ -9,9 +9,10 @@ use crate::record;
 use crate::ring::{Ring, Step};
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed, Release};
-use crate::wait::{Limit, WaitError, Waiter, Waiting};
+use crate::wait::{Deadline, WaitError, Waiter};
 use crate::waking;
 use crate::writer::find_tail;
+use sidestep_sys::idle::IdleStrategy;
 
 /// Where a reader that takes the place of another one begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +113,8 @@ impl Consumer {
     }
 
     /// Waits until a message is there, and leaves it there: it is not on loan before it is read.
-    pub fn wait(&mut self, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
-        let mut waiter = Waiter::new(waiting, limit);
+    pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
+        let mut waiter = Waiter::new(idle, deadline, &self.ring);
         // The same message is there and on loan still, or there was none.
         let on_loan = self.lent.0;
         loop {

@@ -7,8 +7,9 @@ use crate::layout::{DROPPED_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, WORD_BY
 use crate::ring::Ring;
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed};
-use crate::wait::{Limit, WaitError, Waiter, Waiting};
+use crate::wait::{Deadline, WaitError, Waiter};
 use crate::writer::Writer;
+use sidestep_sys::idle::IdleStrategy;
 
 /// Refusals in a row after which the writer looks at the reader's exact position. The reader stores to that line with
 /// each message: looking every time would slow down the very reader that is waited for.
@@ -113,8 +114,8 @@ impl Producer {
     }
 
     /// Waits until a message of `length` bytes has room.
-    pub fn wait(&mut self, length: usize, waiting: Waiting, limit: Limit) -> Result<(), WaitError> {
-        let mut waiter = Waiter::new(waiting, limit);
+    pub fn wait(&mut self, length: usize, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
+        let mut waiter = Waiter::new(idle, deadline, self.writer.ring());
         loop {
             match self.make_room(length) {
                 Ok(()) => return Ok(()),

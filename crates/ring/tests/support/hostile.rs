@@ -5,7 +5,8 @@
 use sidestep_ring::broadcast::{Start, Subscriber};
 use sidestep_ring::layout::HEADER_BYTES;
 use sidestep_ring::spsc::{Consumer, Producer, Resume};
-use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waiting, Waking};
+use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waking};
+use sidestep_sys::idle::IdleStrategy;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -97,7 +98,7 @@ impl Honest {
             claim.fill(how);
             claim.commit_prefix(usize::from(how));
         }
-        let _ = producer.wait(length, Waiting::Park, Some(Instant::now()));
+        let _ = producer.wait(length, IdleStrategy::SPIN_THEN_PARK, Some(Instant::now()));
         let mut batch = producer.batch();
         let _ = batch.try_push(&[how; 60]);
         let _ = batch.try_push(&[how; 5]);
@@ -112,12 +113,12 @@ impl Honest {
             let _ = consumer.drain(limit, |bytes| {
                 std::hint::black_box(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>());
             });
-            let _ = consumer.wait(Waiting::Park, Some(Instant::now()));
+            let _ = consumer.wait(IdleStrategy::SPIN_THEN_PARK, Some(Instant::now()));
             let _ = consumer.peer();
         }
         if let Some(observer) = &mut self.observer {
             let _ = (0..=limit).map(|_| observer.try_read(&mut buffer)).filter(Result::is_ok).count();
-            let _ = observer.wait(Waiting::Park, Some(Instant::now()));
+            let _ = observer.wait(IdleStrategy::SPIN_THEN_PARK, Some(Instant::now()));
         }
     }
 }

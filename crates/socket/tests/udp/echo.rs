@@ -2,7 +2,8 @@
 
 use crate::support::{Control, address, bind, engine, engine_with, heard, ip, kernel, lab, message, receive, wait};
 use sidestep_lab::Side;
-use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, Path, Reason, SendError, UdpOptions};
+use sidestep_socket::{Engine, EngineOptions, Handle, Kick, Path, Reason, SendError, UdpOptions};
+use sidestep_sys::idle::IdleStrategy;
 use std::net::SocketAddr;
 
 /// From an empty datagram to what an Ethernet frame holds.
@@ -151,7 +152,7 @@ fn a_sender_beside_the_owner_spares_it_every_call() {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(a);
-    let kick = Kick::Thread { idle: Idle::Spin, cpu: None };
+    let kick = Kick::Thread { idle: IdleStrategy::SPIN, cpu: None };
     let options = EngineOptions { ring_entries: 512, frames: 1024, kick, ..EngineOptions::on(&a.interface) };
     let mut engine = a.within(|| Engine::open(&options)).unwrap();
     let server = kernel(b, SocketAddr::new(address(b, false), 0));

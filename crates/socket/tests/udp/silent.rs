@@ -4,7 +4,8 @@ use crate::roles::{AT, Process, ROLE, start_test};
 use crate::support::{Control, address, kernel, lab, settled};
 use sidestep_lab::Host;
 use sidestep_lab::Side;
-use sidestep_socket::{Engine, EngineOptions, Handle, Idle, Kick, UdpOptions};
+use sidestep_socket::{Engine, EngineOptions, Handle, Kick, UdpOptions};
+use sidestep_sys::idle::IdleStrategy;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -84,7 +85,7 @@ fn listen(at: SocketAddr) {
 
 /// The program of the second one.
 fn ask(at: SocketAddr) {
-    let kick = Kick::Thread { idle: Idle::Spin, cpu: None };
+    let kick = Kick::Thread { idle: IdleStrategy::SPIN, cpu: None };
     let options = EngineOptions { frames: 1024, ring_entries: 512, kick, ..EngineOptions::on("lab0") };
     let mut engine = Engine::open(&options).unwrap();
     let socket = engine.bind("0.0.0.0:0".parse().unwrap(), &UdpOptions::default()).unwrap();

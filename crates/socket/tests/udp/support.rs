@@ -4,9 +4,10 @@ use sidestep_control::permit::Permit;
 use sidestep_control::{Options, run};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
-use sidestep_frame::xdp::{Idle, Kick};
+use sidestep_frame::xdp::Kick;
 use sidestep_lab::{Host, Lab};
 use sidestep_socket::{Datagram, Engine, EngineOptions, Handle, Path, Reason, UdpOptions};
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::process::is_root;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -91,8 +92,8 @@ pub(crate) fn engine_with(host: &Host, change: fn(EngineOptions) -> EngineOption
 /// Every way to make frames leave.
 pub(crate) const SENDERS: [fn(EngineOptions) -> EngineOptions; 4] = [
     |options| options,
-    |options| EngineOptions { kick: Kick::Thread { idle: Idle::Spin, cpu: None }, ..options },
-    |options| EngineOptions { kick: Kick::Thread { idle: Idle::Park, cpu: None }, ..options },
+    |options| EngineOptions { kick: Kick::Thread { idle: IdleStrategy::SPIN, cpu: None }, ..options },
+    |options| EngineOptions { kick: Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, cpu: None }, ..options },
     |options| EngineOptions { kick: Kick::Sqpoll { cpu: None, idle_ms: 1000 }, ..options },
 ];
 

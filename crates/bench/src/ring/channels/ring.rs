@@ -4,8 +4,9 @@ use super::threads;
 use crate::ring::{Channel, Contestant, End, Shape, Step};
 use sidestep_ring::layout::WORD_BYTES;
 use sidestep_ring::spsc::{Consumer, Producer, pair_of};
-use sidestep_ring::{Cell, ClaimError, ReadError, Waiting, Waking};
+use sidestep_ring::{Cell, ClaimError, ReadError, Waking};
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use std::time::{Duration, Instant};
 
 /// The longest sleep in one call, so that the end of a slice is noticed.
@@ -134,7 +135,7 @@ impl End for ParkingEnd {
     fn send(&mut self, message: &[u8]) -> Step {
         match self.0.send(message) {
             Step::Again => {
-                let _ = self.0.out.wait(message.len(), Waiting::Park, Some(Instant::now() + NAP));
+                let _ = self.0.out.wait(message.len(), IdleStrategy::SPIN_THEN_PARK, Some(Instant::now() + NAP));
                 self.0.send(message)
             }
             other => other,
@@ -144,7 +145,7 @@ impl End for ParkingEnd {
     #[inline(always)]
     fn receive(&mut self, take: impl FnOnce(&[u8])) -> Step {
         // What a wait ends with, the attempt behind it says again.
-        let _ = self.0.back.wait(Waiting::Park, Some(Instant::now() + NAP));
+        let _ = self.0.back.wait(IdleStrategy::SPIN_THEN_PARK, Some(Instant::now() + NAP));
         self.0.receive(take)
     }
 }

@@ -1,16 +1,15 @@
 //! `sidestep fix exchange`.
 
-use super::settle;
+use super::apply_thread_options;
 use crate::args_fix::{Exchange as Args, Store};
 use crate::{exit, output, signal};
 use sidestep_fix::config::Config;
-use sidestep_fix::engine::{
-    AdminSocket, Asker, Endpoint, Engine, Idle, SessionPlan, SocketOptions, StorePlan, TlsSettings,
-};
+use sidestep_fix::engine::{AdminSocket, Asker, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan, TlsSettings};
 use sidestep_fix::exchange::{Exchange, anyone};
 use sidestep_fix::session::{Role, SessionSettings};
 use sidestep_fix::store::journal::{Durability, Options};
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::say;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -27,7 +26,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let mut engine = Engine::new(Exchange::default());
     serve_operators(args, &mut engine)?;
     // Threads started from here on would share the CPU.
-    let (idle, options) = settle(&args.thread)?;
+    let (idle, options) = apply_thread_options(&args.thread)?;
     match &args.cfg {
         Some(file) => configure(&mut engine, file, idle, args.accept_loss)?,
         None => listen(&mut engine, args, &options)?,
@@ -43,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     Ok(if unanswered > 0 { exit::FAILED } else { exit::GOOD })
 }
 
-fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: Idle, accept_loss: bool) -> Result<(), Problem> {
+fn configure(engine: &mut Engine<Exchange>, file: &Path, idle: IdleStrategy, accept_loss: bool) -> Result<(), Problem> {
     let mut config = Config::read(file)?;
     config.sessions.iter_mut().for_each(|session| session.plan.store.accept_loss(accept_loss));
     config.notes.iter().for_each(say);

@@ -6,7 +6,8 @@ mod exchange;
 mod send;
 
 use crate::args_fix::{Fix, Thread};
-use sidestep_fix::engine::{Idle, SocketOptions};
+use sidestep_fix::engine::SocketOptions;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::{Problem, cpu};
 
 pub(super) fn run(args: Fix) -> Result<u8, Problem> {
@@ -19,12 +20,12 @@ pub(super) fn run(args: Fix) -> Result<u8, Problem> {
     }
 }
 
-/// Puts this thread where it was asked to be, and says how it idles.
-fn settle(thread: &Thread) -> Result<(Idle, SocketOptions), Problem> {
+/// Pins this thread to the CPU of the flags; returns how it waits, and the socket options that follow.
+fn apply_thread_options(thread: &Thread) -> Result<(IdleStrategy, SocketOptions), Problem> {
     if let Some(cpu) = thread.cpu {
         cpu::check(cpu)?;
         cpu::restrict(&[cpu])?;
     }
-    let idle = if thread.spin { Idle::Spin } else { Idle::Block };
+    let idle = if thread.spin { IdleStrategy::SPIN } else { IdleStrategy::PARK };
     Ok((idle, SocketOptions::default().for_idle(idle)))
 }

@@ -1,17 +1,18 @@
 //! `sidestep fix send`.
 
-use super::settle;
+use super::apply_thread_options;
 use crate::args_fix::{Send as Args, Side};
 use crate::{exit, output, signal};
 use sidestep_fix::config::{Config, Place, SessionConfig};
 use sidestep_fix::decode::Message;
 use sidestep_fix::encode::Builder;
-use sidestep_fix::engine::{Destinations, Endpoint, Engine, Handle, Idle, SessionPlan, StorePlan, TlsSettings};
+use sidestep_fix::engine::{Destinations, Endpoint, Engine, Handle, SessionPlan, StorePlan, TlsSettings};
 use sidestep_fix::exchange::{is_session_field, readable};
 use sidestep_fix::session::{Application, End, Outbox, Phase, Refusal, Role, SendError, SessionId, SessionSettings};
 use sidestep_fix::store::journal::Options;
 use sidestep_fix::{Now, SOH};
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::{Kind, say};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         Some(file) => Box::new(read(file)?.into_iter()),
         None => Box::new((1..=args.count).map(|number| order(args, number))),
     };
-    let (idle, options) = settle(&args.thread)?;
+    let (idle, options) = apply_thread_options(&args.thread)?;
     let mut engine = Engine::new(Printer::default());
     let handle = match &args.cfg {
         Some(file) => configure(args, file, &mut engine, idle)?,
@@ -159,7 +160,7 @@ fn connect(
 }
 
 /// One session of a file of settings, as it stands there.
-fn configure(args: &Args, file: &Path, engine: &mut Engine<Printer>, idle: Idle) -> Result<Handle, Problem> {
+fn configure(args: &Args, file: &Path, engine: &mut Engine<Printer>, idle: IdleStrategy) -> Result<Handle, Problem> {
     let mut config = Config::read(file)?;
     config.notes.iter().for_each(say);
     let what = format!("cannot send by {}", file.display());
@@ -199,14 +200,14 @@ fn not_logged_on(engine: &Engine<Printer>, handle: Handle, stop: &AtomicBool) ->
 /// Polls until `done`, for at most `limit`.
 fn wait(
     engine: &mut Engine<Printer>,
-    idle: Idle,
+    idle: IdleStrategy,
     limit: Duration,
     stop: &AtomicBool,
     done: impl Fn(&Engine<Printer>) -> bool,
 ) -> Result<(), Problem> {
     let end = Instant::now() + limit;
     while !done(engine) && Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        if engine.poll() == 0 && idle == Idle::Block {
+        if engine.poll() == 0 && idle.parks() {
             engine.sleep(NAP)?;
         }
     }
@@ -218,7 +219,7 @@ fn send(
     engine: &mut Engine<Printer>,
     handle: Handle,
     draft: &Draft,
-    idle: Idle,
+    idle: IdleStrategy,
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<(), Problem> {

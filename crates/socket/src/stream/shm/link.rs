@@ -6,6 +6,7 @@ use crate::stream::{Link, Waiting};
 use rustix::io::Errno;
 use sidestep_ring::spsc::{Consumer, Producer};
 use sidestep_ring::{ClaimError, Fault, ReadError, WaitError};
+use sidestep_sys::idle::IdleStrategy;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -196,7 +197,7 @@ impl ShmLink {
         loop {
             let nap = Instant::now() + NAP;
             let limit = deadline.map_or(nap, |deadline| deadline.min(nap));
-            match self.producer.wait(length.min(self.piece_max), sidestep_ring::Waiting::Park, Some(limit)) {
+            match self.producer.wait(length.min(self.piece_max), IdleStrategy::SPIN_THEN_PARK, Some(limit)) {
                 Ok(()) => return Ok(()),
                 Err(WaitError::TimedOut) if self.watch.look() => return Err(ClaimError::Closed),
                 Err(WaitError::TimedOut) if has_passed(deadline) => return Err(ClaimError::Full),
