@@ -1,9 +1,20 @@
-//! The two clocks that a session is told: one for what it writes, one for how long it waits.
+//! The two clocks of a session: one for what it writes, one for how long it waits.
 
 use crate::value::UtcTimestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::cell::Cell;
 
 const NS_PER_SECOND: i64 = 1_000_000_000;
+
+/// How long a difference of the two clocks is used before it is looked at again: how late a wall clock that is set is seen.
+const DIFFERENCE_NS: u64 = 1_000_000;
+/// The most that may pass while it is looked at.
+const DIFFERENCE_ERROR_NS: u64 = 1_000;
+
+thread_local! {
+    /// Wall clock minus monotonic clock, ns, and until when that is used, on the latter.
+    static DIFFERENCE: Cell<(i64, u64)> = const { Cell::new((0, 0)) };
+}
 
 /// One moment on both clocks. The core never reads a clock: who drives it passes this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -16,11 +27,18 @@ pub struct Now {
 
 impl Now {
     /// Reads the system's clocks, CLOCK_REALTIME and CLOCK_MONOTONIC. For drivers that have no cheaper clock of their own.
+    ///
+    /// Only the second is read each time, as the two advance together: their difference changes when the wall clock is set, and is
+    /// looked at every millisecond.
+    #[inline]
     pub fn system() -> Self {
-        Self { utc_ns: nanoseconds(clock_gettime(ClockId::Realtime)), mono_ns: Self::system_mono_ns() }
+        let mono_ns = Self::system_mono_ns();
+        let (difference_ns, until_ns) = DIFFERENCE.get();
+        let difference_ns = if mono_ns < until_ns { difference_ns } else { look_at_difference(mono_ns) };
+        Self { utc_ns: mono_ns.cast_signed().saturating_add(difference_ns), mono_ns }
     }
 
-    /// The second of them alone: half of the cost.
+    /// Reads CLOCK_MONOTONIC alone.
     #[inline]
     pub fn system_mono_ns() -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic)).cast_unsigned()
@@ -30,6 +48,16 @@ impl Now {
     pub fn utc(self) -> UtcTimestamp {
         UtcTimestamp { ns: self.utc_ns }
     }
+}
+
+#[cold]
+fn look_at_difference(mono_ns: u64) -> i64 {
+    let difference_ns = nanoseconds(clock_gettime(ClockId::Realtime)).saturating_sub(mono_ns.cast_signed());
+    // One that was taken across an interruption is good for this moment only.
+    if Now::system_mono_ns().saturating_sub(mono_ns) <= DIFFERENCE_ERROR_NS {
+        DIFFERENCE.set((difference_ns, mono_ns.saturating_add(DIFFERENCE_NS)));
+    }
+    difference_ns
 }
 
 /// Since the clock's beginning; 64 bits last until the year 2262.
@@ -48,5 +76,16 @@ mod tests {
         assert!(first.utc_ns > 1_700_000_000_000_000_000);
         assert!(second.mono_ns >= first.mono_ns && first.mono_ns > 0);
         assert!(Now::system_mono_ns() >= second.mono_ns, "one clock, however it is read");
+    }
+
+    #[test]
+    fn the_wall_clock_is_that_of_the_system() {
+        for _ in 0..1000 {
+            let before = nanoseconds(clock_gettime(ClockId::Realtime));
+            let now = Now::system();
+            let after = nanoseconds(clock_gettime(ClockId::Realtime));
+            let error_ns = DIFFERENCE_ERROR_NS.cast_signed();
+            assert!((before - error_ns..=after + error_ns).contains(&now.utc_ns), "{before} {now:?} {after}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::decode::Message;
 use crate::encode::Builder;
 use crate::session::{Application, Outbox, Refusal, RejectReason, SendError, SessionId};
 use crate::tag;
-use crate::value::is_float;
+use crate::value::{self, is_float};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 
@@ -74,7 +74,83 @@ impl Exchange {
     }
 }
 
-/// What an order says, where it stands.
+/// The fields of an order that the exchange reads, each where it stands first.
+#[derive(Default)]
+struct Fields<'a> {
+    account: Option<&'a [u8]>,
+    cl_ord_id: Option<&'a [u8]>,
+    quantity: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+    price: Option<&'a [u8]>,
+    side: Option<&'a [u8]>,
+    symbol: Option<&'a [u8]>,
+    time: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(message: &Message<'a, '_>) -> Self {
+        let mut fields = Self::default();
+        for (tag, value) in message.fields() {
+            let place = match tag {
+                ACCOUNT => &mut fields.account,
+                CL_ORD_ID => &mut fields.cl_ord_id,
+                ORDER_QTY => &mut fields.quantity,
+                ORD_TYPE => &mut fields.kind,
+                PRICE => &mut fields.price,
+                SIDE => &mut fields.side,
+                SYMBOL => &mut fields.symbol,
+                TRANSACT_TIME => &mut fields.time,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        fields
+    }
+
+    /// Checks what the exchange goes by, whoever has checked the message before.
+    fn check(&self) -> Result<(), Refusal> {
+        let wrong = |tag| Refusal::Session { reason: RejectReason::ValueIncorrect, tag: Some(tag) };
+        if !is_positive(number(self.quantity, ORDER_QTY)?) {
+            return Err(wrong(ORDER_QTY));
+        }
+        if !matches!(character(self.side, SIDE)?, b'1'..=b'9' | b'A'..=b'H') {
+            return Err(wrong(SIDE));
+        }
+        let kind = self.kind.map(|_| character(self.kind, ORD_TYPE)).transpose()?;
+        if kind.is_some_and(|kind| !matches!(kind, b'1'..=b'9' | b'A'..=b'Z')) {
+            return Err(wrong(ORD_TYPE));
+        }
+        // Limit and stop limit: an order that has no price is none of them.
+        if self.price.is_some() || matches!(kind, Some(b'2' | b'4')) {
+            number(self.price, PRICE)?;
+        }
+        Ok(())
+    }
+}
+
+/// The value of a field that has to be there and not empty.
+fn required(value: Option<&[u8]>, tag: u32) -> Result<&[u8], FieldError> {
+    match value {
+        None => Err(FieldError::Missing(tag)),
+        Some([]) => Err(FieldError::Empty(tag)),
+        Some(value) => Ok(value),
+    }
+}
+
+/// A number that the field has to hold: no more is asked where no dictionary is.
+fn number(value: Option<&[u8]>, tag: u32) -> Result<&[u8], FieldError> {
+    required(value, tag).and_then(|value| if is_float(value) { Ok(value) } else { Err(FieldError::Format(tag)) })
+}
+
+fn character(value: Option<&[u8]>, tag: u32) -> Result<u8, FieldError> {
+    required(value, tag).and_then(|value| value::character(value).ok_or(FieldError::Format(tag)))
+}
+
+fn is_positive(number: &[u8]) -> bool {
+    number[0] != b'-' && number.iter().any(|digit| (b'1'..=b'9').contains(digit))
+}
+
+/// The content of an order, where it stands in the message.
 struct Order<'a> {
     number: u64,
     begin_string: &'a [u8],
@@ -87,49 +163,20 @@ struct Order<'a> {
     time: Option<&'a [u8]>,
 }
 
-/// A number that the field has to hold: no more is asked where no dictionary is.
-fn number<'a>(message: &Message<'a, '_>, tag: u32) -> Result<&'a [u8], Refusal> {
-    let value = message.required(tag)?;
-    if is_float(value) { Ok(value) } else { Err(FieldError::Format(tag).into()) }
-}
-
-fn is_positive(number: &[u8]) -> bool {
-    number[0] != b'-' && number.iter().any(|digit| (b'1'..=b'9').contains(digit))
-}
-
-/// Whether what the exchange goes by can be gone by, whoever has checked the message before.
-fn check(message: &Message<'_, '_>) -> Result<(), Refusal> {
-    let wrong = |tag| Refusal::Session { reason: RejectReason::ValueIncorrect, tag: Some(tag) };
-    if !is_positive(number(message, ORDER_QTY)?) {
-        return Err(wrong(ORDER_QTY));
-    }
-    if !matches!(message.character(SIDE)?, b'1'..=b'9' | b'A'..=b'H') {
-        return Err(wrong(SIDE));
-    }
-    let kind = message.get(ORD_TYPE).map(|_| message.character(ORD_TYPE)).transpose()?;
-    if kind.is_some_and(|kind| !matches!(kind, b'1'..=b'9' | b'A'..=b'Z')) {
-        return Err(wrong(ORD_TYPE));
-    }
-    // Limit and stop limit: an order that has no price is none of them.
-    if message.get(PRICE).is_some() || matches!(kind, Some(b'2' | b'4')) {
-        number(message, PRICE)?;
-    }
-    Ok(())
-}
-
 impl<'a> Order<'a> {
     fn read(message: &Message<'a, '_>, number: u64) -> Result<Self, Refusal> {
-        check(message)?;
+        let fields = Fields::of(message);
+        fields.check()?;
         Ok(Self {
             number,
             begin_string: message.begin_string(),
-            account: message.get(ACCOUNT),
-            cl_ord_id: message.required(CL_ORD_ID)?,
-            symbol: message.required(SYMBOL)?,
-            side: message.required(SIDE)?,
-            quantity: message.required(ORDER_QTY)?,
-            price: message.get(PRICE).unwrap_or(MARKET_PRICE),
-            time: message.get(TRANSACT_TIME),
+            account: fields.account,
+            cl_ord_id: required(fields.cl_ord_id, CL_ORD_ID)?,
+            symbol: required(fields.symbol, SYMBOL)?,
+            side: required(fields.side, SIDE)?,
+            quantity: required(fields.quantity, ORDER_QTY)?,
+            price: fields.price.unwrap_or(MARKET_PRICE),
+            time: fields.time,
         })
     }
 

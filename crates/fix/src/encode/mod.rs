@@ -12,14 +12,18 @@
 //! Header fields are in the order of their tags behind 8, 9 and 35, as QuickFIX writes them. What the builder is given comes
 //! behind them in the order given.
 
-use crate::SOH;
+mod parties;
 mod text;
 
+pub use parties::Parties;
+
+use crate::SOH;
 use crate::clock::Now;
 use crate::decode::sum;
 use crate::tag;
-use crate::value::{CachedTime, Decimal, Digits, Precision, TIMESTAMP_BYTES_MAX, UtcTimestamp, two_digits, write_left};
-use text::{TAG_BYTES_MAX, copy, has_control, write_tag};
+use crate::value::{CachedTime, Decimal, Precision, TIMESTAMP_BYTES_MAX, UtcTimestamp, two_digits, write_left};
+use parties::{ControlByte, time_bytes};
+use text::{TAG_BYTES_MAX, TagText, copy, copy_text, has_control};
 
 /// Largest message written, unless said otherwise: what a counterparty's framer takes by default.
 pub const MESSAGE_BYTES_MAX: usize = crate::frame::MESSAGE_BYTES_MAX;
@@ -35,7 +39,7 @@ const TRAILER_BYTES: usize = 7;
 const NUMBERS_BYTES_MAX: usize = 128;
 
 /// What the first header will most likely have beside its texts.
-const HEADER_NUMBERS_BYTES: usize = 37;
+const HEADER_NUMBERS_BYTES: usize = 35;
 
 /// Why a message was not written. Nothing of it is in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,23 +56,10 @@ pub enum Rejected {
     Full,
 }
 
-/// Who speaks to whom: header fields that are the same in every message. Empty ones are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parties {
-    /// BeginString (8): `FIX.4.4`, `FIXT.1.1`.
-    pub begin_string: String,
-    /// SenderCompID (49).
-    pub sender: String,
-    /// SenderSubID (50).
-    pub sender_sub: String,
-    /// SenderLocationID (142).
-    pub sender_location: String,
-    /// TargetCompID (56).
-    pub target: String,
-    /// TargetSubID (57).
-    pub target_sub: String,
-    /// TargetLocationID (143).
-    pub target_location: String,
+impl From<ControlByte> for Rejected {
+    fn from(ControlByte(tag): ControlByte) -> Self {
+        Self::ControlByte(tag)
+    }
 }
 
 /// Writes the messages of one session.
@@ -82,10 +73,11 @@ pub struct Encoder {
     end: usize,
     /// `8=FIX.4.4␁9=`.
     front: Vec<u8>,
-    /// `49=..␁50=..␁52=`: between MsgSeqNum and SendingTime.
-    sender: Vec<u8>,
-    /// `56=..␁57=..␁142=..␁143=..␁`: behind SendingTime.
-    target: Vec<u8>,
+    /// `␁49=..␁50=..␁52=..␁56=..␁57=..␁142=..␁143=..␁`: what follows MsgSeqNum, the same in all messages of one moment.
+    parties: Vec<u8>,
+    /// Where SendingTime stands in it, and the moment that stands there.
+    time_at: usize,
+    stamped: Option<UtcTimestamp>,
     time: CachedTime,
     precision: Precision,
     message_bytes_max: usize,
@@ -125,19 +117,8 @@ impl Encoder {
     pub(crate) fn with_room(parties: &Parties, precision: Precision, waiting_bytes: usize) -> Result<Self, Rejected> {
         // A quarter may be in front of what waits: see `sent`.
         let waiting = WAITING_BYTES.max((waiting_bytes + MESSAGE_BYTES_MAX).div_ceil(3) * 4);
-        let mut front = Vec::new();
-        text_field(&mut front, tag::BEGIN_STRING, &parties.begin_string)?;
-        front.extend_from_slice(b"9=");
-        let mut sender = Vec::new();
-        text_field(&mut sender, tag::SENDER_COMP_ID, &parties.sender)?;
-        text_field(&mut sender, tag::SENDER_SUB_ID, &parties.sender_sub)?;
-        sender.extend_from_slice(b"52=");
-        let mut target = Vec::new();
-        text_field(&mut target, tag::TARGET_COMP_ID, &parties.target)?;
-        text_field(&mut target, tag::TARGET_SUB_ID, &parties.target_sub)?;
-        text_field(&mut target, tag::SENDER_LOCATION_ID, &parties.sender_location)?;
-        text_field(&mut target, tag::TARGET_LOCATION_ID, &parties.target_location)?;
-        let texts = front.len() + sender.len() + target.len();
+        let (front, (parties, time_at)) = (parties.front()?, parties.behind_number(precision)?);
+        let texts = front.len() + parties.len() - time_bytes(precision);
         let room = texts + NUMBERS_BYTES_MAX;
         Ok(Self {
             buffer: vec![0; room + waiting],
@@ -145,8 +126,9 @@ impl Encoder {
             start: room,
             end: room,
             front,
-            sender,
-            target,
+            parties,
+            time_at,
+            stamped: None,
             time: CachedTime::new(),
             precision,
             message_bytes_max: MESSAGE_BYTES_MAX,
@@ -198,21 +180,6 @@ impl Encoder {
     }
 }
 
-/// `tag=value␁` for a template; nothing for an empty value.
-fn text_field(into: &mut Vec<u8>, tag: u32, value: &str) -> Result<(), Rejected> {
-    if value.is_empty() {
-        return Ok(());
-    }
-    if has_control(value.as_bytes()) {
-        return Err(Rejected::ControlByte(tag));
-    }
-    into.extend_from_slice(Digits::of(u64::from(tag)).as_bytes());
-    into.push(b'=');
-    into.extend_from_slice(value.as_bytes());
-    into.push(SOH);
-    Ok(())
-}
-
 impl<'e> Builder<'e> {
     /// Sets PossDupFlag (43) to Y.
     pub fn poss_dup(&mut self) -> &mut Self {
@@ -221,65 +188,59 @@ impl<'e> Builder<'e> {
     }
 
     /// A text: `String`, `char`, `MultipleValueString`, or any value already in FIX's form. Not empty, no control bytes.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self, tag: u32, value: &[u8]) -> &mut Self {
-        if has_control(value) {
-            self.fail(Rejected::ControlByte(tag));
-        }
-        self.raw(tag, value)
+        self.text(TagText::of(tag), value)
     }
 
     /// A value as the counterparty has sent it: only SOH cannot stand in it, and that would have ended its field.
     pub(crate) fn echo(&mut self, tag: u32, value: &[u8]) -> &mut Self {
         debug_assert!(!value.contains(&SOH), "it comes out of a field");
-        self.raw(tag, value)
+        self.raw(TagText::of(tag), value)
     }
 
     /// A text.
+    #[inline(always)]
     pub fn str(&mut self, tag: u32, value: &str) -> &mut Self {
         self.bytes(tag, value.as_bytes())
     }
 
     /// A `char`.
+    #[inline(always)]
     pub fn char(&mut self, tag: u32, value: u8) -> &mut Self {
         self.bytes(tag, &[value])
     }
 
     /// A `Boolean`.
+    #[inline(always)]
     pub fn bool(&mut self, tag: u32, value: bool) -> &mut Self {
-        self.raw(tag, if value { b"Y" } else { b"N" })
+        self.raw(TagText::of(tag), if value { b"Y" } else { b"N" })
     }
 
     /// A number without sign: `SeqNum`, `Length`, `NumInGroup`.
-    #[inline]
+    #[inline(always)]
     pub fn unsigned(&mut self, tag: u32, value: u64) -> &mut Self {
-        let digits = decimal_digits(value);
-        self.field(tag, digits, |to| _ = write_left(to, digits, value))
+        self.number(TagText::of(tag), false, value)
     }
 
     /// An `int`.
-    #[inline]
+    #[inline(always)]
     pub fn int(&mut self, tag: u32, value: i64) -> &mut Self {
-        let digits = decimal_digits(value.unsigned_abs());
-        let length = digits + usize::from(value < 0);
-        self.field(tag, length, |to| {
-            to[0] = b'-';
-            write_left(to, length, value.unsigned_abs());
-        })
+        self.number(TagText::of(tag), value < 0, value.unsigned_abs())
     }
 
     /// A `float`, `Price`, `Qty` or `Amt`.
     pub fn decimal(&mut self, tag: u32, value: Decimal) -> &mut Self {
         let mut text = [0; Decimal::BYTES_MAX];
         let length = value.write(&mut text);
-        self.raw(tag, &text[..length])
+        self.raw(TagText::of(tag), &text[..length])
     }
 
     /// A `UTCTimestamp` with this precision.
     pub fn timestamp_with(&mut self, tag: u32, value: UtcTimestamp, precision: Precision) -> &mut Self {
         let mut text = [0; TIMESTAMP_BYTES_MAX];
         let length = self.encoder.time.write(value, precision, &mut text);
-        self.raw(tag, &text[..length])
+        self.raw(TagText::of(tag), &text[..length])
     }
 
     /// A `UTCTimestamp` with the session's precision.
@@ -290,7 +251,7 @@ impl<'e> Builder<'e> {
     /// A data field behind its length field; the value may hold any byte.
     pub fn data(&mut self, length_tag: u32, data_tag: u32, value: &[u8]) -> &mut Self {
         self.unsigned(length_tag, value.len() as u64);
-        self.raw(data_tag, value)
+        self.raw(TagText::of(data_tag), value)
     }
 
     /// How many bytes the body has so far.
@@ -328,40 +289,83 @@ impl<'e> Builder<'e> {
         self.fault.get_or_insert(fault);
     }
 
-    /// `tag=value␁`, whatever the value holds.
-    #[inline]
-    fn raw(&mut self, tag: u32, value: &[u8]) -> &mut Self {
-        self.field(tag, value.len(), |to| copy(to, value))
+    /// `tag=value␁` with a text.
+    fn text(&mut self, tag: TagText, value: &[u8]) -> &mut Self {
+        match self.open(tag, value.len()).map(|to| copy_text(to, value)) {
+            Some(false) => {}
+            _ if has_control(value) => self.fail(Rejected::ControlByte(tag.number)),
+            _ => self.refuse(tag, value.len()),
+        }
+        self
     }
 
-    /// `tag=value␁` with a value of that many bytes, which `write` writes.
-    #[inline]
-    fn field(&mut self, tag: u32, bytes: usize, write: impl FnOnce(&mut [u8])) -> &mut Self {
-        if bytes == 0 {
-            self.fail(Rejected::Empty(tag));
+    /// `tag=value␁`, whatever the value holds.
+    fn raw(&mut self, tag: TagText, value: &[u8]) -> &mut Self {
+        match self.open(tag, value.len()) {
+            Some(to) => copy(to, value),
+            None => self.refuse(tag, value.len()),
         }
-        if is_ours(tag) {
-            self.fail(Rejected::Tag(tag));
-        }
-        let needs = bytes.saturating_add(TAG_BYTES_MAX + 2);
-        if self.limit.saturating_sub(self.at) < needs {
-            let fits = self.at.saturating_add(needs) <= self.body + self.encoder.message_bytes_max;
-            self.fail(if fits { Rejected::Full } else { Rejected::TooLong });
-            return self;
-        }
-        let at = write_tag(&mut self.encoder.buffer, self.at, tag);
-        let value = &mut self.encoder.buffer[at..at + bytes + 1];
-        write(&mut value[..bytes]);
-        value[bytes] = SOH;
-        self.at = at + bytes + 1;
         self
+    }
+
+    /// `tag=value␁` with a number.
+    fn number(&mut self, tag: TagText, is_negative: bool, value: u64) -> &mut Self {
+        let length = decimal_digits(value) + usize::from(is_negative);
+        match self.open(tag, length) {
+            Some(to) => {
+                to[0] = b'-';
+                write_left(to, length, value);
+            }
+            None => self.refuse(tag, length),
+        }
+        self
+    }
+
+    /// Writes `tag=` and the delimiter around room for a value of that many bytes; `None` where no such field can be.
+    #[inline(always)]
+    fn open(&mut self, tag: TagText, bytes: usize) -> Option<&mut [u8]> {
+        if bytes == 0 || is_ours(tag.number) {
+            return None;
+        }
+        let room = self.encoder.buffer.get_mut(self.at..self.limit)?.get_mut(..bytes.saturating_add(FIELD_BYTES))?;
+        let start = tag.write(room);
+        let (end, value) = room[start..=start + bytes].split_last_mut()?;
+        *end = SOH;
+        self.at += start + bytes + 1;
+        Some(value)
+    }
+
+    /// Says why no such field can be.
+    #[cold]
+    fn refuse(&mut self, tag: TagText, bytes: usize) {
+        let needs = self.at.saturating_add(bytes).saturating_add(FIELD_BYTES);
+        self.fail(match bytes {
+            0 => Rejected::Empty(tag.number),
+            _ if is_ours(tag.number) => Rejected::Tag(tag.number),
+            _ if needs <= self.body + self.encoder.message_bytes_max => Rejected::Full,
+            _ => Rejected::TooLong,
+        });
     }
 }
 
-/// Tags that the encoder writes itself.
+/// What a field takes at most beside its value: tag, equals sign, delimiter.
+const FIELD_BYTES: usize = TAG_BYTES_MAX + 2;
+
+/// Returns whether the encoder itself writes this tag.
+#[inline]
 fn is_ours(tag: u32) -> bool {
-    matches!(tag, 0 | tag::BEGIN_STRING | tag::BODY_LENGTH | tag::CHECK_SUM | tag::MSG_TYPE | tag::MSG_SEQ_NUM)
-        || matches!(tag, tag::SENDING_TIME | tag::SENDER_COMP_ID | tag::TARGET_COMP_ID | tag::POSS_DUP_FLAG)
+    matches!(
+        tag,
+        0 | tag::BEGIN_STRING
+            | tag::BODY_LENGTH
+            | tag::CHECK_SUM
+            | tag::MSG_TYPE
+            | tag::MSG_SEQ_NUM
+            | tag::SENDING_TIME
+            | tag::SENDER_COMP_ID
+            | tag::TARGET_COMP_ID
+            | tag::POSS_DUP_FLAG
+    )
 }
 
 /// What is known of a header only when its message is finished.
@@ -375,13 +379,11 @@ struct Header {
 impl Encoder {
     /// Bytes of the header before a body of that many bytes.
     fn header_length(&self, body_bytes: usize, header: &Header) -> usize {
-        let counted = b"35=\x0134=\x01\x01".len()
+        let counted = b"35=\x0134=".len()
             + usize::from(header.msg_type.length)
             + decimal_digits(header.seq_num)
             + if header.poss_dup { POSS_DUP.len() } else { 0 }
-            + self.sender.len()
-            + TIME_BYTES[self.precision as usize]
-            + self.target.len();
+            + self.parties.len();
         self.front.len() + decimal_digits((counted + body_bytes) as u64) + 1 + counted
     }
 
@@ -408,18 +410,13 @@ impl Encoder {
 
     /// Writes the header from right to left so that it ends where the body begins.
     fn write_header(&mut self, body: usize, body_end: usize, header: &Header) {
+        self.stamp(header.now.utc());
         let buffer = &mut self.buffer[..];
         let mut at = body;
-        put_left(buffer, &mut at, &self.target);
-        put_left(buffer, &mut at, &[SOH]);
-        let mut text = [0; TIMESTAMP_BYTES_MAX];
-        let length = self.time.write(header.now.utc(), self.precision, &mut text);
-        put_left(buffer, &mut at, &text[..length]);
-        put_left(buffer, &mut at, &self.sender);
+        put_left(buffer, &mut at, &self.parties);
         if header.poss_dup {
             put_left(buffer, &mut at, POSS_DUP);
         }
-        put_left(buffer, &mut at, &[SOH]);
         at = write_left(buffer, at, header.seq_num);
         put_left(buffer, &mut at, b"\x0134=");
         put_left(buffer, &mut at, &header.msg_type.text[..usize::from(header.msg_type.length)]);
@@ -428,6 +425,16 @@ impl Encoder {
         put_left(buffer, &mut at, &[SOH]);
         at = write_left(buffer, at, length);
         put_left(buffer, &mut at, &self.front);
+    }
+
+    /// Makes this moment the SendingTime.
+    fn stamp(&mut self, moment: UtcTimestamp) {
+        if self.stamped != Some(moment) {
+            self.stamped = Some(moment);
+            let mut text = [0; TIMESTAMP_BYTES_MAX];
+            let length = self.time.write(moment, self.precision, &mut text);
+            self.parties[self.time_at..self.time_at + length].copy_from_slice(&text[..length]);
+        }
     }
 
     /// Writes the trailer; the message now waits to leave.
@@ -444,10 +451,8 @@ impl Encoder {
     }
 }
 
-const POSS_DUP: &[u8] = b"43=Y\x01";
-
-/// Bytes of SendingTime by precision.
-const TIME_BYTES: [usize; 4] = [17, 21, 24, 27];
+/// Between MsgSeqNum and its delimiter, which is the first byte of what follows.
+const POSS_DUP: &[u8] = b"\x0143=Y";
 
 #[inline]
 fn decimal_digits(value: u64) -> usize {

@@ -1,63 +1,109 @@
-//! Short texts, copied and looked at without a call: most values have fewer than 16 bytes.
+//! Tags and short texts, written without a call: most values have fewer than 16 bytes.
 
-use crate::value::{Digits, two_digits};
+use crate::value::Digits;
 
 /// Digits of the largest `u32`, and the equals sign.
 pub(super) const TAG_BYTES_MAX: usize = 11;
 
-/// Writes `tag=` at `at`; returns where it ends.
-#[inline]
-pub(super) fn write_tag(buffer: &mut [u8], at: usize, tag: u32) -> usize {
-    let [low, high] = [two_digits(tag as usize % 100), two_digits(tag as usize / 100)];
-    let (text, length) = match tag {
-        0..=9 => ([low[1], b'=', 0, 0, 0], 2),
-        10..=99 => ([low[0], low[1], b'=', 0, 0], 3),
-        100..=999 => ([high[1], low[0], low[1], b'=', 0], 4),
-        1000..=9999 => ([high[0], high[1], low[0], low[1], b'='], 5),
-        _ => return write_long_tag(buffer, at, tag),
-    };
-    // Room for the longest tag is checked by the caller; what stands behind is written over.
-    buffer[at..at + 5].copy_from_slice(&text);
-    at + length
+/// `tag=` as it is written, which is known where the program is compiled if the tag is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TagText {
+    pub(super) number: u32,
+    /// Bytes of the text; 0 for a tag of more than five digits.
+    length: u32,
+    text: u64,
 }
 
-#[cold]
-fn write_long_tag(buffer: &mut [u8], at: usize, tag: u32) -> usize {
-    let digits = Digits::of(u64::from(tag));
-    let end = at + digits.as_bytes().len();
-    buffer[at..end].copy_from_slice(digits.as_bytes());
-    buffer[end] = b'=';
-    end + 1
-}
+impl TagText {
+    // Without a loop, which the compiler would leave to be run.
+    #[inline(always)]
+    pub(super) const fn of(number: u32) -> Self {
+        let (ones, tens, hundreds) = (digit(number), digit(number / 10), digit(number / 100));
+        let (thousands, most) = (digit(number / 1_000), digit(number / 10_000));
+        let (text, length) = match number {
+            0..=9 => ([ones, b'=', 0, 0, 0, 0, 0, 0], 2),
+            10..=99 => ([tens, ones, b'=', 0, 0, 0, 0, 0], 3),
+            100..=999 => ([hundreds, tens, ones, b'=', 0, 0, 0, 0], 4),
+            1_000..=9_999 => ([thousands, hundreds, tens, ones, b'=', 0, 0, 0], 5),
+            10_000..=99_999 => ([most, thousands, hundreds, tens, ones, b'=', 0, 0], 6),
+            _ => ([0; 8], 0),
+        };
+        Self { number, length, text: u64::from_le_bytes(text) }
+    }
 
-/// Copies between slices of the same length; up to 16 bytes as two words that may overlap.
-#[inline]
-pub(super) fn copy(to: &mut [u8], from: &[u8]) {
-    match from.len() {
-        8..=16 => {
-            let (Some(head), Some(tail)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) else { return };
-            to[..8].copy_from_slice(head);
-            let at = to.len() - 8;
-            to[at..].copy_from_slice(tail);
+    /// Writes the text at the front of `to`, which has room for the longest one; returns its bytes.
+    #[inline(always)]
+    pub(super) fn write(self, to: &mut [u8]) -> usize {
+        match to.first_chunk_mut() {
+            // What stands behind the text is written over.
+            Some(word) if self.length > 0 => *word = self.text.to_le_bytes(),
+            _ => return write_long_tag(to, self.number),
         }
-        4..=7 => {
-            let (Some(head), Some(tail)) = (from.first_chunk::<4>(), from.last_chunk::<4>()) else { return };
-            to[..4].copy_from_slice(head);
-            let at = to.len() - 4;
-            to[at..].copy_from_slice(tail);
-        }
-        1..=3 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-        _ => to.copy_from_slice(from),
+        self.length as usize
     }
 }
 
-/// Whether there is a control byte: SOH would end the field, and the others have no place in a text either. Bytes beyond
-/// ASCII pass.
+#[inline(always)]
+const fn digit(number: u32) -> u8 {
+    b'0' + (number % 10) as u8
+}
+
+#[cold]
+fn write_long_tag(to: &mut [u8], number: u32) -> usize {
+    let digits = Digits::of(u64::from(number));
+    let end = digits.as_bytes().len();
+    to[..end].copy_from_slice(digits.as_bytes());
+    to[end] = b'=';
+    end + 1
+}
+
+/// Copies between slices of the same length.
+#[inline(always)]
+pub(super) fn copy(to: &mut [u8], from: &[u8]) {
+    copy_text(to, from);
+}
+
+/// Copies between slices of the same length, up to 16 bytes as two words that may overlap. Returns whether there is a control
+/// byte: SOH would end the field, and the others have no place in a text either. Bytes beyond ASCII pass.
+#[inline(always)]
+pub(super) fn copy_text(to: &mut [u8], from: &[u8]) -> bool {
+    match from.len() {
+        8..=16 => {
+            let (Some(head), Some(tail)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) else { return false };
+            to[..8].copy_from_slice(head);
+            let at = to.len() - 8;
+            to[at..].copy_from_slice(tail);
+            controls(u64::from_le_bytes(*head)) | controls(u64::from_le_bytes(*tail)) != 0
+        }
+        4..=7 => {
+            let (Some(head), Some(tail)) = (from.first_chunk::<4>(), from.last_chunk::<4>()) else { return false };
+            to[..4].copy_from_slice(head);
+            let at = to.len() - 4;
+            to[at..].copy_from_slice(tail);
+            let [head, tail] = [*head, *tail].map(|half| u64::from(u32::from_le_bytes(half)));
+            controls(head | tail << 32) != 0
+        }
+        length @ 1..=3 => [0, length / 2, length - 1].into_iter().fold(false, |found, at| {
+            to[at] = from[at];
+            found | is_control(from[at])
+        }),
+        _ => {
+            to.copy_from_slice(from);
+            has_control(from)
+        }
+    }
+}
+
 #[inline]
+fn is_control(byte: u8) -> bool {
+    byte < b' ' || byte == 0x7f
+}
+
+/// Returns whether there is a control byte.
 pub(super) fn has_control(value: &[u8]) -> bool {
     let (words, rest) = value.as_chunks::<8>();
     let in_words = words.iter().fold(0, |found, word| found | controls(u64::from_le_bytes(*word)));
-    let in_rest = rest.iter().fold(false, |found, byte| found | (*byte < b' ') | (*byte == 0x7f));
+    let in_rest = rest.iter().fold(false, |found, byte| found | is_control(*byte));
     in_words != 0 || in_rest
 }
 
@@ -81,6 +127,7 @@ mod tests {
         fn control_bytes_are_found(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             let expected = text.iter().any(|byte| *byte < 32 || *byte == 127);
             prop_assert_eq!(has_control(&text), expected);
+            prop_assert_eq!(copy_text(&mut vec![0; text.len()], &text), expected);
             let harmless: Vec<u8> = text.iter().map(|byte| if *byte < 32 || *byte == 127 { b'x' } else { *byte }).collect();
             prop_assert!(!has_control(&harmless));
         }
@@ -93,11 +140,11 @@ mod tests {
         }
 
         #[test]
-        fn tags_are_written(tag: u32, small in 0u32..20_000) {
-            for tag in [tag, small] {
+        fn tags_are_written(tag: u32, longer in 0u32..200_000_000, small in 0u32..20_000) {
+            for tag in [tag, longer, small] {
                 let mut buffer = [0; 16];
-                let end = write_tag(&mut buffer, 2, tag);
-                prop_assert_eq!(String::from_utf8_lossy(&buffer[2..end]), format!("{tag}="));
+                let end = TagText::of(tag).write(&mut buffer);
+                prop_assert_eq!(String::from_utf8_lossy(&buffer[..end]), format!("{tag}="));
             }
         }
     }

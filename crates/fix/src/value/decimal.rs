@@ -146,10 +146,11 @@ impl std::str::FromStr for Decimal {
 
 /// Whether the text is a `float` of any length: what validation asks, also of numbers longer than a [`Decimal`].
 pub(crate) fn is_float(text: &[u8]) -> bool {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let mut halves = digits.splitn(2, |byte| *byte == b'.');
-    let all_digits = |half: &[u8]| half.iter().all(u8::is_ascii_digit);
-    digits.iter().any(u8::is_ascii_digit) && halves.all(all_digits)
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let (digits, points) = unsigned.iter().fold((0, 0), |(digits, points), byte| {
+        (digits + usize::from(byte.is_ascii_digit()), points + usize::from(*byte == b'.'))
+    });
+    digits > 0 && points <= 1 && digits + points == unsigned.len()
 }
 
 /// Whether the text is an `int` of any length.
