@@ -9,8 +9,7 @@ pub(super) const TAG_BYTES_MAX: usize = 11;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TagText {
     pub(super) number: u32,
-    /// Bytes of the text; 0 for a tag of more than five digits.
-    length: u32,
+    /// The text from the lowest byte on, and how long it is in the highest: 0 for a tag of more than five digits.
     text: u64,
 }
 
@@ -20,26 +19,27 @@ impl TagText {
     pub(super) const fn of(number: u32) -> Self {
         let (ones, tens, hundreds) = (digit(number), digit(number / 10), digit(number / 100));
         let (thousands, most) = (digit(number / 1_000), digit(number / 10_000));
-        let (text, length) = match number {
-            0..=9 => ([ones, b'=', 0, 0, 0, 0, 0, 0], 2),
-            10..=99 => ([tens, ones, b'=', 0, 0, 0, 0, 0], 3),
-            100..=999 => ([hundreds, tens, ones, b'=', 0, 0, 0, 0], 4),
-            1_000..=9_999 => ([thousands, hundreds, tens, ones, b'=', 0, 0, 0], 5),
-            10_000..=99_999 => ([most, thousands, hundreds, tens, ones, b'=', 0, 0], 6),
-            _ => ([0; 8], 0),
+        let text = match number {
+            0..=9 => [ones, b'=', 0, 0, 0, 0, 0, 2],
+            10..=99 => [tens, ones, b'=', 0, 0, 0, 0, 3],
+            100..=999 => [hundreds, tens, ones, b'=', 0, 0, 0, 4],
+            1_000..=9_999 => [thousands, hundreds, tens, ones, b'=', 0, 0, 5],
+            10_000..=99_999 => [most, thousands, hundreds, tens, ones, b'=', 0, 6],
+            _ => [0; 8],
         };
-        Self { number, length, text: u64::from_le_bytes(text) }
+        Self { number, text: u64::from_le_bytes(text) }
     }
 
     /// Writes the text at the front of `to`, which has room for the longest one; returns its bytes.
     #[inline(always)]
     pub(super) fn write(self, to: &mut [u8]) -> usize {
+        let length = (self.text >> 56) as usize;
         match to.first_chunk_mut() {
             // What stands behind the text is written over.
-            Some(word) if self.length > 0 => *word = self.text.to_le_bytes(),
+            Some(word) if length > 0 => *word = self.text.to_le_bytes(),
             _ => return write_long_tag(to, self.number),
         }
-        self.length as usize
+        length
     }
 }
 
@@ -100,11 +100,13 @@ fn is_control(byte: u8) -> bool {
 }
 
 /// Returns whether there is a control byte.
+#[inline(never)]
 pub(super) fn has_control(value: &[u8]) -> bool {
-    let (words, rest) = value.as_chunks::<8>();
-    let in_words = words.iter().fold(0, |found, word| found | controls(u64::from_le_bytes(*word)));
-    let in_rest = rest.iter().fold(false, |found, byte| found | is_control(*byte));
-    in_words != 0 || in_rest
+    // The last word may overlap the one before it.
+    let Some(last) = value.last_chunk::<8>() else { return value.iter().any(|byte| is_control(*byte)) };
+    let (words, _) = value.as_chunks::<8>();
+    let found = words.iter().chain([last]).fold(0, |found, word| found | controls(u64::from_le_bytes(*word)));
+    found != 0
 }
 
 /// Not zero if a byte of the word is below a blank or is DEL.
