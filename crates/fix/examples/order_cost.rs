@@ -17,7 +17,7 @@ use sidestep_fix::exchange::{Exchange, anyone};
 use sidestep_fix::session::{Role, SessionSettings};
 use sidestep_fix::store::journal::Options;
 use sidestep_fix::value::Precision;
-use sidestep_link::{Address, Link, Options as LinkOptions, Waiting};
+use sidestep_socket::stream::{self, Address, Link, Options as LinkOptions, Waiting};
 use sidestep_sys::clock::{Choice, Clock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn measure(name: &str, folder: &Path, store: StorePlan, orders: u64) {
     plan.store = store;
     engine.add_template(acceptor, plan);
     let options = LinkOptions { waiting: Waiting::Spin, timeout: Duration::from_secs(1), ..LinkOptions::default() };
-    let mut link = sidestep_link::connect(&Address::Shm(path), &options).expect("it listens");
+    let mut link = stream::connect(&Address::Shm(path), &options).expect("it listens");
     let mut encoder = client();
     log_on(&mut engine, link.as_mut(), &mut encoder);
     let (mut samples, mut answer) = (Vec::with_capacity(orders as usize), [0; 2048]);
