@@ -1,7 +1,6 @@
 //! What goes wrong in the hot path, without a text.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// A call on a socket that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

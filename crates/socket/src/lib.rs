@@ -26,26 +26,25 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod buffers;
 mod control_agent;
-mod datagram;
 mod engine;
 mod error;
-mod flow;
+mod fallback;
 mod heartbeat_writer;
 mod options;
 mod reason;
-mod released;
 mod route_cache;
 pub mod stream;
 pub mod tcp;
-mod twin;
+mod udp;
 
-pub use datagram::Datagram;
-pub use engine::{Engine, Handle, Reserved, Statistics};
+pub use engine::Engine;
 pub use error::{Error, SendError};
 pub use options::{Checksums, EngineOptions, MulticastOut, UdpOptions};
 pub use reason::{Path, Reason};
 pub use sidestep_control_api::message::{Missing, Mode, Queues};
 pub use sidestep_frame::xdp::Kick;
 pub use sidestep_sys::error_queue::Undelivered;
+pub use udp::datagram::Datagram;
+pub use udp::send::Reserved;
+pub use udp::socket::{Handle, Statistics};

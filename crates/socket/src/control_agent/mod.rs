@@ -4,7 +4,7 @@
 mod answer;
 #[cfg(test)]
 mod fake;
-mod spread;
+mod rss_watch;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -12,7 +12,7 @@ mod thread;
 pub(crate) use answer::{Answer, Question, question};
 #[cfg(test)]
 pub(crate) use fake::{facts, spread_over};
-pub(crate) use spread::spread_of;
+pub(crate) use rss_watch::spread_of;
 
 use crate::reason::Reason;
 use rustix::event::{EventfdFlags, epoll, eventfd};

@@ -1,6 +1,6 @@
 //! What the thread does: waits, passes on, and comes back to a control that was restarted.
 
-use super::spread::{Spreading, spread_of};
+use super::rss_watch::{RssWatch, spread_of};
 use super::{Command, Event, Held, Question, Reopened, Shared, Start};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -31,7 +31,7 @@ const EVENTS_PER_TURN: usize = 64;
 /// Notices of control heard in one turn: the owner's commands are served in between.
 const NOTICES_PER_TURN: usize = 64;
 
-pub(super) struct Keeping<'a> {
+pub(super) struct AgentThread<'a> {
     client: Option<Client>,
     retry_at: Instant,
     held: Option<Held>,
@@ -48,7 +48,7 @@ pub(super) struct Keeping<'a> {
     name: String,
     shared: &'a Shared,
     /// While the device receives by queues that are not the stack's.
-    spreading: Option<Spreading>,
+    rss_watch: Option<RssWatch>,
 }
 
 pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>) {
@@ -56,31 +56,31 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         // Elsewhere it works as well.
         let _ = cpu::restrict(&[cpu]);
     }
-    let mut keeping = Keeping::new(start, shared);
-    while keeping.serve(inbox) {
+    let mut agent = AgentThread::new(start, shared);
+    while agent.serve(inbox) {
         for _ in 0..NOTICES_PER_TURN {
-            if !keeping.hear() {
+            if !agent.hear() {
                 break;
             }
         }
-        keeping.come_back();
-        keeping.reopen();
-        keeping.spreading.iter_mut().for_each(|spreading| spreading.look(shared));
-        keeping.wait();
+        agent.come_back();
+        agent.reopen();
+        agent.rss_watch.iter_mut().for_each(|rss_watch| rss_watch.look(shared));
+        agent.wait();
     }
-    if let Some(client) = keeping.client.take() {
+    if let Some(client) = agent.client.take() {
         // A control that is gone has nothing to take back.
         let _ = client.bye();
     }
 }
 
-impl<'a> Keeping<'a> {
+impl<'a> AgentThread<'a> {
     pub(super) fn new(start: Start, shared: &'a Shared) -> Self {
         let Start { client, mut held, path, name, .. } = start;
-        let spreading = held.as_mut().and_then(spreading);
+        let rss_watch = held.as_mut().and_then(rss_watch);
         let (entries, owed, unanswered) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         let (client, retry_at, wanted) = (Some(client), Instant::now(), None);
-        Self { client, retry_at, held, wanted, entries, owed, unanswered, path, name, shared, spreading }
+        Self { client, retry_at, held, wanted, entries, owed, unanswered, path, name, shared, rss_watch }
     }
 
     /// Does what the owner asked for; false at the end.
@@ -137,7 +137,7 @@ impl<'a> Keeping<'a> {
             }
             Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
             Command::Close => {
-                self.spreading = None;
+                self.rss_watch = None;
                 if let Some(held) = self.held.take() {
                     self.forget_entries();
                     let _ = self.with_client(|client| client.close_stack(held.stack));
@@ -150,7 +150,7 @@ impl<'a> Keeping<'a> {
     fn steer(&mut self, entry: Entry, twin: &OwnedFd) -> Result<(), Reason> {
         let steered = self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()));
         if steered == Err(Reason::QueueElsewhere) {
-            self.spreading.iter_mut().for_each(Spreading::doubt);
+            self.rss_watch.iter_mut().for_each(RssWatch::doubt);
         }
         steered
     }
@@ -243,7 +243,7 @@ impl<'a> Keeping<'a> {
     }
 
     fn revoke(&mut self, reason: Reason, text: String) {
-        (self.held, self.spreading) = (None, None);
+        (self.held, self.rss_watch) = (None, None);
         self.forget_entries();
         self.shared.post(Event::Revoked(reason, text));
     }
@@ -281,7 +281,7 @@ impl<'a> Keeping<'a> {
             Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page }) => {
                 let spread = (!facts.elsewhere.is_empty()).then(|| spread_of(facts.index));
                 let mut held = Held { stack: facts.id, interface: facts.index, counters_page, spread: spread.clone() };
-                self.spreading = spreading(&mut held);
+                self.rss_watch = rss_watch(&mut held);
                 self.held = Some(held);
                 let parts = Reopened { facts, spread, sockets, frames, heartbeat, counters };
                 self.shared.post(Event::Opened(Box::new(parts)));
@@ -302,7 +302,7 @@ impl<'a> Keeping<'a> {
             None => Some(self.retry_at),
             Some(_) => self.wanted.as_ref().map(|(_, at, _)| *at),
         };
-        let of_device = self.spreading.as_ref().map(Spreading::due);
+        let of_device = self.rss_watch.as_ref().map(RssWatch::due);
         of_control.into_iter().chain(of_device).min()
     }
 
@@ -364,8 +364,8 @@ impl<'a> Keeping<'a> {
 }
 
 /// What is looked at beside a stack.
-fn spreading(held: &mut Held) -> Option<Spreading> {
-    held.spread.take().map(|spread| Spreading::after(held.interface, spread))
+fn rss_watch(held: &mut Held) -> Option<RssWatch> {
+    held.spread.take().map(|spread| RssWatch::after(held.interface, spread))
 }
 
 fn is_no_device(error: &io::Error) -> bool {

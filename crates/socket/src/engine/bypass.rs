@@ -1,16 +1,16 @@
 //! The path past the kernel: the link, the stack upon it, and the mirrored routes.
 
-use super::queues::OurQueues;
-use super::rules::Rules;
-use super::share::Rooms;
 use crate::control_agent::ControlAgent;
+use crate::engine::queues::OurQueues;
+use crate::engine::rules::Rules;
 use crate::reason::Reason;
 use crate::route_cache::RouteCache;
-use crate::tcp::TcpStream;
 use crate::tcp::handles::Handles;
 use crate::tcp::header_cache::HeaderCache;
 use crate::tcp::output::SegmentOutput;
 use crate::tcp::setup::{now, usable_mtu};
+use crate::tcp::table::TcpStream;
+use crate::udp::room::Rooms;
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_control_api::message::Mode;
 use sidestep_frame::xdp::XdpLink;
@@ -122,4 +122,13 @@ impl Bypass {
         counters.set(Counter::Kicks, link.calls);
         counters.set(Counter::DroppedLong, link.long_dropped);
     }
+}
+
+/// What is left of a stack that was lost: for the next one.
+#[derive(Debug)]
+pub(crate) struct LostStack {
+    pub(crate) routes: RouteCache,
+    /// Number of its interface.
+    pub(crate) device: u32,
+    pub(crate) checksums: Checksums,
 }

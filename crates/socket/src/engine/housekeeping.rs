@@ -1,9 +1,12 @@
 //! What has to be done now and then: the sign of life, news of control and of the kernel's sockets, changed tables.
 
-use super::{Bypass, Engine};
 use crate::control_agent::Event;
+use crate::engine::Engine;
+use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
 use crate::route_cache::believed_mtu;
+use crate::tcp::table::is_token;
+use crate::udp::socket::Handle;
 use sidestep_control_api::counters::Counter;
 use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol};
 use sidestep_frame::FrameLink;
@@ -11,7 +14,7 @@ use sidestep_frame::FrameLink;
 impl Engine {
     /// One turn of the owner: a decrement, and seldom more; true when the clock was read.
     #[inline]
-    pub(super) fn turn(&mut self) -> bool {
+    pub(crate) fn turn(&mut self) -> bool {
         let has_time = self.heartbeat.turn();
         if has_time {
             self.look_around();
@@ -21,14 +24,14 @@ impl Engine {
 
     /// What could not leave before, and, when the clock has just been read, TCP's timers.
     #[inline]
-    pub(super) fn drive_streams(&mut self, has_time: bool) {
+    pub(crate) fn drive_streams(&mut self, has_time: bool) {
         let Self { bypass: Some(bypass @ Bypass { lost: None, .. }), counters, .. } = self else { return };
         bypass.poll(has_time, counters);
     }
 
     /// When nothing has come: frames that were sent come back, free ones are lent.
     #[inline]
-    pub(super) fn idle(&mut self) {
+    pub(crate) fn idle(&mut self) {
         if let Some(Bypass { link, lost: None, .. }) = &mut self.bypass {
             // An interface that is down or gone is told by control's tables; here it only fails.
             if link.poll().is_err() {
@@ -88,9 +91,9 @@ impl Engine {
         let events = self.agent.as_ref().map(crate::control_agent::ControlAgent::take_events).unwrap_or_default();
         for event in events {
             match event {
-                Event::Twin(number) if crate::tcp::is_token(number) => self.streams.twin_is_ready(number),
+                Event::Twin(number) if is_token(number) => self.streams.twin_is_ready(number),
                 Event::Twin(number) => {
-                    if let Ok(place) = self.sockets.place(super::Handle::of_number(number)) {
+                    if let Ok(place) = self.sockets.place(Handle::of_number(number)) {
                         self.sockets.at(place).into_iter().for_each(|socket| socket.is_twin_ready = true);
                     }
                 }
@@ -98,7 +101,7 @@ impl Engine {
                 Event::Tables(reader) => {
                     self.settle_all();
                     let routes = self.bypass.as_mut().map(|bypass| &mut bypass.routes);
-                    let routes = routes.or(self.remains.as_mut().map(|remains| &mut remains.routes));
+                    let routes = routes.or(self.lost_stack.as_mut().map(|remains| &mut remains.routes));
                     if let Some(routes) = routes {
                         routes.replace(reader);
                     }

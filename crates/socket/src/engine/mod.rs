@@ -1,40 +1,33 @@
 //! The engine: one link, one stack, the mirror, and the sockets upon them, in the hands of one thread.
 
-mod bypass;
-mod groups;
+pub(crate) mod build;
+pub(crate) mod bypass;
+pub(crate) mod event_loop;
 mod housekeeping;
 mod open;
-mod queues;
-mod receive;
+pub(crate) mod queues;
 mod reopen;
-mod respread;
-mod rules;
-mod send;
-mod share;
-mod socket;
-mod steering;
+mod rss_change;
+pub(crate) mod rules;
+mod steer;
 #[cfg(test)]
 mod tests;
 
-pub use send::Reserved;
-pub use socket::{Handle, Statistics};
-
-use crate::buffers::Buffers;
 use crate::control_agent::ControlAgent;
 use crate::error::Error;
+use crate::fallback::released::Released;
 use crate::heartbeat_writer::HeartbeatWriter;
 use crate::options::EngineOptions;
 use crate::reason::{Path, Reason};
-use crate::released::Released;
-use crate::tcp::{Lost, Streams};
-pub(crate) use bypass::{Bypass, Deliver};
-pub(crate) use receive::FRAMES_PER_CALL;
-use reopen::Remains;
+use crate::tcp::lost::Lost;
+use crate::tcp::streams::Streams;
+use crate::udp::buffers::Buffers;
+use crate::udp::socket::{Handle, Sockets};
+use bypass::{Bypass, LostStack};
 use sidestep_control_api::counters::Counters;
 use sidestep_frame::{FrameFacts, FrameLink};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
-use socket::Sockets;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// All sockets of one queue, or of several of an interface, owned and polled by one thread.
@@ -52,22 +45,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) guard: ForkGuard,
-    sockets: Sockets,
+    pub(crate) sockets: Sockets,
     pub(crate) streams: Streams,
-    buffers: Buffers,
+    pub(crate) buffers: Buffers,
     /// Ports of UDP that were closed a moment ago.
-    released: Released,
+    pub(crate) released: Released,
     pub(crate) counters: Counters,
-    heartbeat: HeartbeatWriter,
-    timestamps: bool,
+    pub(crate) heartbeat: HeartbeatWriter,
+    pub(crate) timestamps: bool,
     /// Past the kernel; `None` when that could not be had.
     pub(crate) bypass: Option<Bypass>,
     /// Why not, or not any more; the text is control's.
-    refusal: Option<(Reason, String)>,
+    pub(crate) refusal: Option<(Reason, String)>,
     /// For opening again what was lost.
     pub(crate) options: Box<EngineOptions>,
     /// Of a stack that was lost, until there is another one.
-    remains: Option<Remains>,
+    pub(crate) lost_stack: Option<LostStack>,
     // Last: it says farewell to control after the link's memory is gone.
     pub(crate) agent: Option<ControlAgent>,
 }
@@ -95,7 +88,7 @@ impl Engine {
 
     /// Number of the engine's interface; 0 where there is none.
     pub fn interface(&self) -> u32 {
-        let lost = self.remains.as_ref().map_or(0, |remains| remains.device);
+        let lost = self.lost_stack.as_ref().map_or(0, |lost| lost.device);
         self.bypass.as_ref().map_or(lost, |bypass| bypass.device)
     }
 
@@ -121,7 +114,7 @@ impl Engine {
 
     /// The place of a socket; the process must be the one that opened the engine.
     #[inline]
-    fn place(&self, handle: Handle) -> Result<usize, Error> {
+    pub(crate) fn place(&self, handle: Handle) -> Result<usize, Error> {
         if !self.guard.is_same_process() {
             return Err(Error::Forked);
         }

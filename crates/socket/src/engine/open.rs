@@ -1,32 +1,24 @@
 //! Opening: everything that needs control, and what is left without it.
 
-use super::queues::OurQueues;
-use super::rules::Rules;
-use super::share::{Room, Rooms};
-use super::{Bypass, Engine};
-use crate::buffers::Buffers;
 use crate::control_agent::{ControlAgent, Held, Reopened, Start, spread_of};
+use crate::engine::Engine;
+use crate::engine::build::{build, wish};
+use crate::engine::bypass::Bypass;
+use crate::fallback::released::Released;
 use crate::heartbeat_writer::HeartbeatWriter;
-use crate::options::{Checksums as Wish, EngineOptions};
+use crate::options::EngineOptions;
 use crate::reason::Reason;
-use crate::released::Released;
 use crate::route_cache::RouteCache;
-use crate::tcp::handles::Handles;
-use crate::tcp::header_cache::HeaderCache;
-use crate::tcp::{Streams, setup};
+use crate::tcp::streams::Streams;
+use crate::udp::buffers::Buffers;
+use crate::udp::socket::Sockets;
 use sidestep_control_api::client::{Client, Stack as Opened};
 use sidestep_control_api::counters::Counters;
-use sidestep_control_api::message::OpenStack;
 use sidestep_control_api::place;
 use sidestep_control_api::rss::Spread;
-use sidestep_frame::FrameLink;
-use sidestep_frame::xdp::{XdpLink, XdpOptions, XdpQueue};
-use sidestep_stack::{Checksums, Stack};
+use sidestep_stack::Checksums;
+use sidestep_sys::Problem;
 use sidestep_sys::fork::ForkGuard;
-use sidestep_sys::{Problem, offload};
-
-/// Bytes of a frame: an Ethernet frame of 1500 bytes with two tags, and room to spare.
-const FRAME_BYTES: u32 = 2048;
 
 /// What opening has found.
 struct Found {
@@ -48,7 +40,7 @@ impl Engine {
         };
         Ok(Self {
             guard,
-            sockets: super::Sockets::default(),
+            sockets: Sockets::default(),
             streams: Streams::default(),
             buffers: Buffers::new(),
             released: Released::default(),
@@ -58,7 +50,7 @@ impl Engine {
             bypass,
             refusal,
             options: Box::new(options.clone()),
-            remains: None,
+            lost_stack: None,
             agent,
         })
     }
@@ -103,20 +95,6 @@ fn find(options: &EngineOptions) -> Found {
     }
 }
 
-pub(super) fn wish(options: &EngineOptions) -> OpenStack {
-    OpenStack {
-        queues: options.queues.clone(),
-        frames: options.frames,
-        frame_bytes: FRAME_BYTES,
-        ring_entries: options.ring_entries,
-        mode: options.mode,
-        tx_budget: options.tx_budget,
-        busy_poll: options.busy_poll,
-        multi_buffer: options.jumbo_frames,
-        ..OpenStack::on(options.interface.clone())
-    }
-}
-
 type Built = ((Bypass, HeartbeatWriter, Counters), std::os::fd::OwnedFd);
 
 fn accelerate(
@@ -130,59 +108,4 @@ fn accelerate(
     let table = table.ok_or_else(|| Problem::failed("cannot open an engine", "the control plane gave no tables"))?;
     let parts = Reopened { facts, spread, sockets, frames, heartbeat, counters };
     Ok((build(parts, RouteCache::new(table), options, Checksums::Verify)?, counters_page))
-}
-
-/// Link and stack out of what control has handed over. `before` holds where this thread cannot ask for the driver.
-pub(super) fn build(
-    parts: Reopened,
-    mut routes: RouteCache,
-    options: &EngineOptions,
-    before: Checksums,
-) -> Result<(Bypass, HeartbeatWriter, Counters), Problem> {
-    let Reopened { facts, spread, sockets, frames, heartbeat, counters } = parts;
-    let link_options = XdpOptions { kick: options.kick, fill: options.fill };
-    let sockets = sockets.into_iter().zip(facts.socket_facts());
-    let sockets = sockets.map(|((socket, rings), facts)| XdpQueue { socket, rings, facts }).collect();
-    let link = XdpLink::open_all(sockets, frames, &link_options)?;
-    let queues = OurQueues::new(&facts, spread);
-    let heartbeat = HeartbeatWriter::start(heartbeat);
-    let (device, mode) = (facts.index, facts.mode);
-    routes.tell_anew();
-    let checksums = checksums(options.checksums, &facts.interface, before);
-    // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
-    let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
-    let packet_bytes_max = setup::packet_bytes_max(frame_bytes_max);
-    let tcp = setup::open(&options.tcp, routes.mtu_of(device), packet_bytes_max)?;
-    let stack = Stack::new(routes.changed_host(device).unwrap_or_default(), tcp);
-    let room = Room::of_frames(link.facts().frames, link.fill_target());
-    let long_room = Room::of_frames(link.long_frames(), 0);
-    let bypass = Bypass {
-        link,
-        stack,
-        routes,
-        device,
-        queues,
-        mode,
-        checksums,
-        headers: HeaderCache::default(),
-        handles: Handles::default(),
-        owners: Vec::new(),
-        packet_bytes_max,
-        rooms: Rooms { short: room, long: long_room },
-        rules: Rules::default(),
-        lost: None,
-    };
-    Ok((bypass, heartbeat, counters))
-}
-
-fn checksums(wish: Wish, interface: &str, before: Checksums) -> Checksums {
-    match wish {
-        Wish::Verify => Checksums::Verify,
-        Wish::Trust => Checksums::Trusted,
-        Wish::Auto => match offload::driver(interface) {
-            Ok(driver) if driver == "veth" => Checksums::VerifyFinished,
-            Ok(_) => Checksums::Verify,
-            Err(_) => before,
-        },
-    }
 }

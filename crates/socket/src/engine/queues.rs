@@ -1,6 +1,6 @@
 //! Which queues of the device are ours, and what may come by others.
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::reason::Reason;
 use sidestep_control_api::message::{Missing, Protocol, StackFacts};
 use sidestep_control_api::rss::{Spread, Toward, WhyUnknown};
@@ -18,7 +18,7 @@ pub(crate) struct OurQueues {
 
 impl OurQueues {
     /// `spread` is that of a device that has others.
-    pub(super) fn new(facts: &StackFacts, spread: Option<Spread>) -> Self {
+    pub(crate) fn new(facts: &StackFacts, spread: Option<Spread>) -> Self {
         let mut queues = Self {
             ours: facts.queues.iter().map(|queue| queue.queue).collect(),
             missing: facts.missing.clone().into(),
@@ -30,7 +30,7 @@ impl OurQueues {
     }
 
     /// How the device spreads, as it was just read.
-    pub(super) fn learn(&mut self, spread: Box<Spread>) {
+    pub(crate) fn learn(&mut self, spread: Box<Spread>) {
         let is_ours = |receiving: Vec<u32>| receiving.into_iter().all(|queue| self.has(queue));
         self.may_miss = !spread.receiving().is_ok_and(is_ours);
         self.spread = Some(spread);

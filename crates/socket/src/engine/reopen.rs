@@ -2,31 +2,21 @@
 //!
 //! Connections past the kernel do not come back: their sequence numbers went with the stack, and their peers were told.
 
-use super::open::{build, wish};
-use super::{Bypass, Engine};
-use crate::buffers::COPIES_MAX;
 use crate::control_agent::Reopened;
-use crate::datagram::{Datagram, Place};
+use crate::engine::Engine;
+use crate::engine::build::{build, wish};
+use crate::engine::bypass::{Bypass, LostStack};
 use crate::options::MulticastOut;
 use crate::reason::Reason;
-use crate::route_cache::RouteCache;
+use crate::udp::buffers::COPIES_MAX;
+use crate::udp::datagram::{Datagram, Place};
 use sidestep_control_api::counters::Counter;
 use sidestep_frame::FrameLink;
-use sidestep_stack::Checksums;
-
-/// What is left of a stack that was lost: for the next one.
-#[derive(Debug)]
-pub(super) struct Remains {
-    pub(super) routes: RouteCache,
-    /// Number of its interface.
-    pub(super) device: u32,
-    checksums: Checksums,
-}
 
 impl Engine {
     /// Lets go of a lost stack, which frees its queue, and asks for another one: as soon as the program holds no frame of it,
     /// whose bytes would go with it.
-    pub(super) fn retire(&mut self) {
+    pub(crate) fn retire(&mut self) {
         self.rescue_unread();
         let is_unused = |bypass: &mut Bypass| {
             let tally = bypass.link.counters().tally;
@@ -35,15 +25,15 @@ impl Engine {
         let Some(Bypass { routes, device, checksums, link, .. }) = self.bypass.take_if(is_unused) else { return };
         drop(link);
         self.sockets.iter_mut().for_each(|(_, socket)| socket.id = None);
-        self.remains = Some(Remains { routes, device, checksums });
+        self.lost_stack = Some(LostStack { routes, device, checksums });
         if let Some(agent) = &self.agent {
             agent.reopen(wish(&self.options));
         }
     }
 
     /// Goes on with the stack that control has opened.
-    pub(super) fn revive(&mut self, parts: Reopened) {
-        let Some(Remains { routes, device, checksums }) = self.remains.take() else { return };
+    pub(crate) fn revive(&mut self, parts: Reopened) {
+        let Some(LostStack { routes, device, checksums }) = self.lost_stack.take() else { return };
         match build(parts, routes, &self.options, checksums) {
             Ok((bypass, heartbeat, counters)) => {
                 (self.bypass, self.heartbeat, self.counters, self.refusal) = (Some(bypass), heartbeat, counters, None);
@@ -57,7 +47,7 @@ impl Engine {
     }
 
     /// What is with the kernel for a reason that `is_over` is tried again: addresses have come or gone, or control is back.
-    pub(super) fn try_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+    pub(crate) fn try_again(&mut self, is_over: impl Fn(Reason) -> bool) {
         let (mut whole, mut groups) = (Vec::new(), Vec::new());
         for (place, socket) in self.sockets.iter_mut() {
             if socket.detour.is_some_and(&is_over) {

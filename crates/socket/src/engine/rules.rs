@@ -5,10 +5,9 @@
 //! answered yet is settled in later turns. Until then the stack knows the socket already, and the kernel's socket is looked at in
 //! each receive: whichever way a datagram comes, it comes once.
 
-use super::Engine;
-use super::socket::Socket;
 use crate::control_agent::{Answer, ControlAgent};
 use crate::reason::Reason;
+use crate::udp::socket::Socket;
 use sidestep_control_api::message::{Entry, Protocol};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,21 +20,21 @@ const SETUP_WAIT: Duration = Duration::from_millis(40);
 const NO_WAIT: Duration = Duration::from_secs(1);
 
 /// Answers looked for in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
-const LOOKS_PER_TURN: usize = 32;
+pub(crate) const LOOKS_PER_TURN: usize = 32;
 
-type Answered = (Entry, Result<(), Reason>);
+pub(crate) type Answered = (Entry, Result<(), Reason>);
 
 /// The rules of an engine's datagram sockets, and those of streams that control has not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     /// What is steered here, or asked for, and for how many sockets.
-    users: BTreeMap<Entry, u32>,
+    pub(crate) users: BTreeMap<Entry, u32>,
     /// What control has not answered yet.
-    asked: BTreeMap<Entry, Answer>,
+    pub(crate) asked: BTreeMap<Entry, Answer>,
     /// The last one that was looked at, if the round is not over.
-    looked_at: Option<Entry>,
+    pub(crate) looked_at: Option<Entry>,
     /// No call waits before.
-    wait_from: Option<Instant>,
+    pub(crate) wait_from: Option<Instant>,
 }
 
 impl Rules {
@@ -45,7 +44,7 @@ impl Rules {
     }
 
     /// Whether control has not answered yet.
-    pub(super) fn is_asked(&self, entry: Entry) -> bool {
+    pub(crate) fn is_asked(&self, entry: Entry) -> bool {
         self.asked.contains_key(&entry)
     }
 
@@ -60,7 +59,7 @@ impl Rules {
     }
 
     /// A socket has no use for this rule any more; whether none has.
-    fn needs_no_more(&mut self, entry: Entry) -> bool {
+    pub(crate) fn needs_no_more(&mut self, entry: Entry) -> bool {
         let Some(count) = self.users.get_mut(&entry) else { return false };
         *count -= 1;
         let is_last = *count == 0;
@@ -70,25 +69,25 @@ impl Rules {
         is_last
     }
 
-    fn forget(&mut self, entry: Entry) {
+    pub(crate) fn forget(&mut self, entry: Entry) {
         self.users.remove(&entry);
         self.asked.remove(&entry);
     }
 
     /// How long the next call waits.
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         match self.wait_from {
             Some(at) if Instant::now() < at => Duration::ZERO,
             _ => SETUP_WAIT,
         }
     }
 
-    fn note_wait(&mut self, is_answered: bool) {
+    pub(crate) fn note_wait(&mut self, is_answered: bool) {
         self.wait_from = (!is_answered).then(|| Instant::now() + NO_WAIT);
     }
 
     /// Waits a little for the answers to these.
-    fn wait_for(&mut self, entries: &[Entry]) -> Vec<Answered> {
+    pub(crate) fn wait_for(&mut self, entries: &[Entry]) -> Vec<Answered> {
         let deadline = Instant::now() + self.patience();
         let mut all = Vec::new();
         for entry in entries {
@@ -104,7 +103,7 @@ impl Rules {
     }
 
     /// Waits a little until control has taken rules back, so that their ports are free.
-    fn wait_for_end(&mut self, answers: &[Answer]) {
+    pub(crate) fn wait_for_end(&mut self, answers: &[Answer]) {
         let deadline = Instant::now() + self.patience();
         for answer in answers {
             let answered = answer.wait(deadline.saturating_duration_since(Instant::now()));
@@ -113,7 +112,7 @@ impl Rules {
     }
 
     /// Answers that have come, found in so many looks: the next round of them goes on from there.
-    fn answered(&mut self, looks: usize) -> Vec<Answered> {
+    pub(crate) fn answered(&mut self, looks: usize) -> Vec<Answered> {
         let from = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut all, mut last) = (Vec::new(), None);
         for (number, (entry, answer)) in self.asked.range((from, Bound::Unbounded)).take(looks).enumerate() {
@@ -129,124 +128,17 @@ impl Rules {
     }
 
     /// The stack is no more.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 /// Gives back what is sent to a socket's own address; waits for nothing.
-pub(super) fn give_back(rules: &mut Rules, agent: Option<&ControlAgent>, socket: &mut Socket) -> Vec<Answer> {
+pub(crate) fn give_back(rules: &mut Rules, agent: Option<&ControlAgent>, socket: &mut Socket) -> Vec<Answer> {
     let mut entries = std::mem::take(&mut socket.entries);
     entries.retain(|entry| rules.needs_no_more(*entry));
     // What control has lost it no longer holds.
     entries.into_iter().filter_map(|entry| Some(agent?.begin_to_unsteer(entry))).collect()
-}
-
-impl Engine {
-    /// Asks for a rule, unless another socket of ours has it, or has asked for it. The answer is taken later.
-    pub(super) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
-        let Self { sockets, bypass, agent, .. } = self;
-        let (Some(bypass), Some(agent), Some(socket)) = (bypass.as_mut(), agent.as_ref(), sockets.at(place)) else {
-            return Err(Reason::Revoked);
-        };
-        if let Some(count) = bypass.rules.users.get_mut(&entry) {
-            *count += 1;
-            return Ok(());
-        }
-        let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
-        bypass.rules.expect(entry, agent.begin_to_steer(entry, twin));
-        bypass.rules.users.insert(entry, 1);
-        Ok(())
-    }
-
-    /// Waits a little for what was asked for a socket.
-    pub(super) fn await_control(&mut self, place: usize) {
-        let Self { sockets, bypass: Some(bypass), .. } = self else { return };
-        let Some(socket) = sockets.at(place) else { return };
-        let entries: Vec<Entry> = socket.rules().collect();
-        let answered = bypass.rules.wait_for(&entries);
-        self.settle(answered);
-    }
-
-    /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
-    pub(super) fn unsteer(&mut self, entry: Entry) {
-        let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return };
-        if bypass.rules.needs_no_more(entry) {
-            bypass.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
-        }
-    }
-
-    /// Gives what is sent to a socket's address back to the kernel; waits a little for its end.
-    pub(super) fn withdraw(&mut self, place: usize) {
-        let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
-        let Some(socket) = sockets.at(place) else { return };
-        let answers = give_back(&mut bypass.rules, agent.as_ref(), socket);
-        bypass.rules.wait_for_end(&answers);
-    }
-
-    /// Goes on with what control was asked for.
-    pub(super) fn tidy_rules(&mut self) {
-        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.rules.asked.is_empty()) {
-            let answered = bypass.rules.answered(LOOKS_PER_TURN);
-            self.settle(answered);
-        }
-    }
-
-    /// Takes note of all answers that came before some news: what was refused for what the news change is tried again.
-    pub(super) fn settle_all(&mut self) {
-        let Some(bypass) = &mut self.bypass else { return };
-        bypass.rules.looked_at = None;
-        let answered = bypass.rules.answered(usize::MAX);
-        self.settle(answered);
-    }
-
-    /// Takes note of what control has answered.
-    fn settle(&mut self, answered: Vec<Answered>) {
-        if answered.is_empty() {
-            return;
-        }
-        for (entry, answer) in answered {
-            if let Err(reason) = answer {
-                self.go_without(entry, reason);
-            }
-        }
-        let unwatched =
-            self.sockets.iter_mut().filter(|(_, socket)| socket.detour.is_none() && !socket.is_twin_watched);
-        let places: Vec<usize> = unwatched.map(|(place, _)| place).collect();
-        places.into_iter().for_each(|place| self.watch(place));
-        self.count_sockets();
-    }
-
-    /// What this rule brought, or was to bring, comes by the kernel from now on.
-    pub(super) fn go_without(&mut self, entry: Entry, reason: Reason) {
-        let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
-        bypass.rules.forget(entry);
-        let (mut whole, mut in_part) = (Vec::new(), Vec::new());
-        for (place, socket) in sockets.iter_mut() {
-            if socket.entries.contains(&entry) {
-                // All of its rules or none.
-                give_back(&mut bypass.rules, agent.as_ref(), socket);
-                socket.detour = Some(reason);
-                whole.push(place);
-            }
-            let port = socket.local.port();
-            for joined in socket.groups.iter_mut().filter(|joined| joined.steered == Ok(entry)) {
-                let reason = if reason == Reason::Taken { Reason::GroupTaken } else { reason };
-                joined.steered = Err(reason);
-                in_part.push(place);
-                agent.iter().for_each(|agent| agent.report(format!("udp {}:{port}", joined.group), reason.code()));
-            }
-        }
-        self.tcp().go_without(entry, reason);
-        for place in in_part {
-            self.watch(place);
-        }
-        for place in whole {
-            self.watch(place);
-            self.report(place);
-        }
-        self.count_sockets();
-    }
 }
 
 #[cfg(test)]

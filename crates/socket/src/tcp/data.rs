@@ -1,10 +1,12 @@
 //! Data in and out, whatever the way.
 
-use super::opening::Opening;
-use super::table::{Stream, StreamState};
-use super::{Tcp, TcpError, TcpStream};
-use crate::engine::Bypass;
+use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
+use crate::tcp::Tcp;
+use crate::tcp::active_open::opening::Opening;
+use crate::tcp::error::TcpError;
+use crate::tcp::streams::{Stream, StreamState};
+use crate::tcp::table::TcpStream;
 use rustix::net::SendFlags;
 use sidestep_control_api::counters::Counters;
 use sidestep_stack::tcp::{ConnectionId, Error};
@@ -14,7 +16,7 @@ use std::io::Read;
 const SHOWN_BYTES: usize = 65_536;
 
 /// A stream, sorted by its way.
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     Accelerated(&'a mut Bypass, &'a Counters, ConnectionId),
     Kernel(&'a mut socket2::Socket, &'a mut Vec<u8>),
     /// Not yet known which.
@@ -27,7 +29,7 @@ const NOT_YET: TcpError = TcpError::Stack(Error::WouldBlock);
 impl Tcp<'_> {
     /// The stream of a handle, with what carries it.
     #[inline]
-    pub(super) fn find(&mut self, stream: TcpStream) -> Result<Found<'_>, TcpError> {
+    pub(crate) fn find(&mut self, stream: TcpStream) -> Result<Found<'_>, TcpError> {
         self.check()?;
         let streams = &mut self.engine.streams;
         match &mut streams.streams.at(stream.0)?.state {

@@ -1,6 +1,6 @@
 //! The program's handles by the stack's numbers of connections and listeners.
 
-use super::{TcpListener, TcpStream};
+use crate::tcp::table::{TcpListener, TcpStream};
 use sidestep_stack::tcp::{ConnectionId, ListenerId};
 
 /// The handles of all connections and listeners past the kernel.
@@ -15,11 +15,11 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
-    pub(super) fn insert_stream(&mut self, id: ConnectionId, stream: TcpStream) {
+    pub(crate) fn insert_stream(&mut self, id: ConnectionId, stream: TcpStream) {
         put(&mut self.streams, id.index(), stream);
     }
 
-    pub(super) fn remove_stream(&mut self, id: ConnectionId) {
+    pub(crate) fn remove_stream(&mut self, id: ConnectionId) {
         self.streams.get_mut(id.index()).into_iter().for_each(|handle| *handle = None);
     }
 
@@ -28,17 +28,17 @@ impl Handles {
         self.streams.get(id.index()).copied().flatten()
     }
 
-    pub(super) fn insert_listener(&mut self, id: ListenerId, listener: TcpListener) {
+    pub(crate) fn insert_listener(&mut self, id: ListenerId, listener: TcpListener) {
         put(&mut self.listeners, id.index(), listener);
         self.listening += 1;
     }
 
-    pub(super) fn remove_listener(&mut self, id: ListenerId) {
+    pub(crate) fn remove_listener(&mut self, id: ListenerId) {
         self.listeners.get_mut(id.index()).into_iter().for_each(|handle| *handle = None);
         self.listening -= 1;
     }
 
-    pub(super) fn listener(&self, id: ListenerId) -> Option<TcpListener> {
+    pub(crate) fn listener(&self, id: ListenerId) -> Option<TcpListener> {
         self.listeners.get(id.index()).copied().flatten()
     }
 

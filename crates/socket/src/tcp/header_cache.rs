@@ -44,15 +44,15 @@ pub(crate) struct HeaderCache {
     /// Neighbours that control was told of in the last second, and the time: CLOCK_MONOTONIC.
     told: Vec<((IpAddr, u32), u64)>,
     /// Connections whose path has another MTU than before.
-    pub(super) changed_mtu: Vec<ConnectionId>,
+    pub(crate) changed_mtu: Vec<ConnectionId>,
     /// Frames were handed over since the last flush.
-    pub(super) is_unflushed: bool,
+    pub(crate) is_unflushed: bool,
 }
 
 impl HeaderCache {
     /// The header of a segment, or the reason why it has none. `received` is the frame that is being answered, if any.
     #[inline]
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         segment: &Outgoing<'_>,
         routes: &RouteCache,
@@ -169,7 +169,7 @@ impl HeaderCache {
     }
 
     /// The MTU of a connection's path, once it is known.
-    pub(super) fn mtu(&self, id: ConnectionId) -> Option<u32> {
+    pub(crate) fn mtu(&self, id: ConnectionId) -> Option<u32> {
         self.known(id).map(PacketHeader::mtu)
     }
 

@@ -1,6 +1,6 @@
 //! What routers say of segments, and paths whose MTU has changed.
 
-use crate::engine::Bypass;
+use crate::engine::bypass::Bypass;
 use sidestep_control_api::counters::Counters;
 use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Unreachable};
 use sidestep_stack::tcp::{Flow, Undelivered};

@@ -3,31 +3,17 @@
 //! When a process ends, the kernel goes on with its sockets for minutes. Nobody goes on with connections past the kernel, so the
 //! engine stays for a while (SO_LINGER), and says what it could not deliver.
 
-use super::table::StreamState;
-use crate::engine::{Engine, FRAMES_PER_CALL};
+use crate::engine::Engine;
+use crate::engine::event_loop::FRAMES_PER_CALL;
+use crate::tcp::lost::Lost;
+use crate::tcp::streams::StreamState;
 use sidestep_frame::FrameLink;
 use sidestep_stack::tcp::{ConnectionId, Counter};
-use std::fmt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Between two polls in which nothing came: a round trip of a local network.
 const PAUSE: Duration = Duration::from_micros(50);
-
-/// What was handed over to streams past the kernel and never acknowledged by their peers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Streams that lost something.
-    pub streams: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes of {} streams were not acknowledged", self.bytes, self.streams)
-    }
-}
 
 impl Engine {
     /// Ends the engine: streams past the kernel are closed, and for at most `linger` it waits until their peers have
@@ -77,7 +63,7 @@ impl Engine {
     }
 
     /// What the stack has counted of streams that were closed.
-    pub(super) fn lost_after_close(&self) -> Lost {
+    pub(crate) fn lost_after_close(&self) -> Lost {
         let Some(bypass) = &self.bypass else { return Lost::default() };
         let counters = bypass.stack.tcp().counters();
         Lost { streams: counters.value(Counter::LostStreams), bytes: counters.value(Counter::LostBytes) }

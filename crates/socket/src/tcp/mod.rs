@@ -46,33 +46,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod connect;
+mod active_open;
+mod close;
 mod data;
-mod elsewhere;
-mod end;
 mod error;
 pub(crate) mod handles;
 pub(crate) mod header_cache;
 mod icmp;
 mod linger;
-mod listen;
-mod opening;
+pub(crate) mod lost;
 pub(crate) mod output;
-mod ports;
+mod passive_open;
 mod profile;
-mod reaccelerate;
 mod readiness;
+mod rss_change;
 pub(crate) mod setup;
-mod table;
-mod twin;
+pub(crate) mod streams;
+pub(crate) mod table;
 
 pub use error::TcpError;
-pub use linger::Lost;
+pub use lost::Lost;
 pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
-
-pub(crate) use table::{Streams, is_token};
 
 use crate::engine::Engine;
 use crate::error::Error;

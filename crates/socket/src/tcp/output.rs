@@ -1,8 +1,8 @@
 //! Output of TCP's segments: each is written behind its prebuilt header, straight into a frame of the link.
 
-use super::header_cache::HeaderCache;
 use crate::reason::Reason;
 use crate::route_cache::RouteCache;
+use crate::tcp::header_cache::HeaderCache;
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::xdp::Sending;
 use sidestep_stack::tcp::{NoRoom, Outgoing, Output};

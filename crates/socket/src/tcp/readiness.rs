@@ -1,11 +1,13 @@
 //! What can be done, what went wrong, what a stream is.
 
-use super::data::Found;
-use super::table::StreamState;
-use super::twin;
-use super::{Tcp, TcpError, TcpEvent, TcpListener, TcpStream};
 use crate::error::Error;
+use crate::fallback::tcp::apply;
 use crate::reason::{Path, Reason};
+use crate::tcp::Tcp;
+use crate::tcp::data::Found;
+use crate::tcp::error::TcpError;
+use crate::tcp::streams::StreamState;
+use crate::tcp::table::{TcpEvent, TcpListener, TcpStream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_stack::tcp::{Counter, Event, Facts, Options, Readiness};
 use std::net::SocketAddr;
@@ -71,7 +73,7 @@ impl Tcp<'_> {
             Found::Accelerated(bypass, counters, id) => {
                 Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.set_options(now, id, options, output))?)
             }
-            Found::Kernel(socket, _) => Ok(twin::apply(socket, &options)?),
+            Found::Kernel(socket, _) => Ok(apply(socket, &options)?),
             Found::Opening(opening) => {
                 opening.options = options;
                 Ok(())

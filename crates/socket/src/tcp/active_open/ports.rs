@@ -4,7 +4,7 @@
 //! elsewhere: what must not be twice is the tuple of both addresses and both ports, and that the stack knows.
 
 use crate::control_agent::ControlAgent;
-use crate::engine::Bypass;
+use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
 use sidestep_control_api::message::{BLOCK_PORTS, PortBlock, Protocol};
 use sidestep_control_api::rss::Toward;
@@ -29,7 +29,7 @@ const COUNTERS: usize = 64;
 const LOOKS_PER_TURN: usize = 1024;
 
 /// How long a destination for which there was no port has none, unless there are others: tuples leave TIME-WAIT all the time.
-pub(super) const BARREN_NS: u64 = 10_000_000;
+pub(crate) const BARREN_NS: u64 = 10_000_000;
 
 /// A destination for which there was no port: what was seen, until when that stands (CLOCK_MONOTONIC), and for which ports.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl Default for Ports {
 
 /// Where a connection may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     Port(u16),
     /// None at the moment: ports are on their way, or a tuple leaves TIME-WAIT within a second.
     Later,
@@ -98,21 +98,21 @@ struct Seen {
 
 impl Ports {
     /// Another turn of the engine.
-    pub(super) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.looks = 0;
     }
 
     /// Whether no other search begins in this turn.
-    pub(super) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.looks >= LOOKS_PER_TURN
     }
 
-    pub(super) fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
     /// Whether control has not said anything yet.
-    pub(super) fn are_unknown(&self) -> bool {
+    pub(crate) fn are_unknown(&self) -> bool {
         self.ports.is_empty() && self.refused.is_none()
     }
 
@@ -136,7 +136,7 @@ impl Ports {
     }
 
     /// The port of a connection from `source` to `remote`.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &mut self,
         bypass: &Bypass,
         agent: &ControlAgent,
@@ -264,7 +264,7 @@ impl Ports {
     }
 
     /// So many connections wait for ports.
-    pub(super) fn expect(&mut self, agent: &ControlAgent, now: Instant, waiting: usize) {
+    pub(crate) fn expect(&mut self, agent: &ControlAgent, now: Instant, waiting: usize) {
         self.ask(agent, now, waiting.div_ceil(usize::from(BLOCK_PORTS)).clamp(1, ASKED_MAX));
     }
 }

@@ -1,13 +1,14 @@
 //! Sending: a prebuilt header in front of the payload, or the kernel's socket where that cannot be.
 
-use super::socket::Handle;
-use super::{Bypass, Engine};
-use crate::datagram::{Datagram, Place};
+use crate::engine::Engine;
+use crate::engine::bypass::Bypass;
 use crate::error::{Error, SendError};
-use crate::flow::Flow;
 use crate::options::MulticastOut;
 use crate::reason::Reason;
 use crate::route_cache::{Detour, Stamp};
+use crate::udp::datagram::{Datagram, Place};
+use crate::udp::flows::Flow;
+use crate::udp::socket::{Handle, Socket};
 use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameLink, Outgoing};
 use sidestep_stack::route::{Query, Resolved};
@@ -169,7 +170,7 @@ impl Engine {
     }
 
     /// Whether datagrams to `to` go past the kernel; else the reason.
-    pub(super) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
+    pub(crate) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
         let Some(stamp) = self.bypass().map(|bypass| bypass.routes.stamp()) else { return Err(Reason::Revoked) };
         let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
         if let Some(flow) = socket.flows.find(&to, stamp) {
@@ -328,7 +329,7 @@ impl Engine {
 
 type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
 
-fn resolve(bypass: &Bypass, socket: &super::socket::Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
+fn resolve(bypass: &Bypass, socket: &Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
     let is_group = to.ip().is_multicast();
     if is_group && socket.options.multicast_loop {
         return (bypass.routes.stamp(), Err(Reason::MulticastLoop.into()));
@@ -347,12 +348,7 @@ fn resolve(bypass: &Bypass, socket: &super::socket::Socket, to: SocketAddr) -> (
     (stamp, way.and_then(|way| header(socket, &way, to, frame_bytes_max)))
 }
 
-fn header(
-    socket: &super::socket::Socket,
-    way: &Resolved,
-    to: SocketAddr,
-    frame_bytes_max: usize,
-) -> Result<Way, Detour> {
+fn header(socket: &Socket, way: &Resolved, to: SocketAddr, frame_bytes_max: usize) -> Result<Way, Detour> {
     let is_group = to.ip().is_multicast();
     let facts = Facts::along(way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
     let hop_limit = if is_group { socket.options.multicast_hop_limit } else { socket.options.hop_limit };
@@ -403,7 +399,7 @@ fn finish(header: &mut FlowHeader, buffer: &mut [u8], payload_bytes: usize) -> O
 }
 
 fn send_by_twin(
-    socket: &mut super::socket::Socket,
+    socket: &mut Socket,
     payload: &[u8],
     to: Option<SocketAddr>,
     destination: SocketAddr,

@@ -3,11 +3,12 @@
 //! They would be dropped and counted (`drop-queue`), and both ends would wait for minutes. So they end at once, by name, and the
 //! peer is told; one that has not been answered yet begins again.
 
-use super::opening::{Opening, now_ns};
-use super::table::{Steered, Stream, StreamState, TcpStream};
-use super::{Tcp, TcpEvent};
 use crate::engine::Engine;
 use crate::reason::Reason;
+use crate::tcp::Tcp;
+use crate::tcp::active_open::opening::{Opening, now_ns};
+use crate::tcp::streams::{Steered, Stream, StreamState};
+use crate::tcp::table::{TcpEvent, TcpStream};
 use sidestep_control_api::message::Protocol;
 use sidestep_stack::tcp::State;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 impl Tcp<'_> {
     /// Whether what comes from there to a local end is not ours any more.
-    pub(super) fn is_lost_to_us(&self, remote: SocketAddr, local: SocketAddr) -> bool {
+    pub(crate) fn is_lost_to_us(&self, remote: SocketAddr, local: SocketAddr) -> bool {
         self.engine.bypass.as_ref().is_some_and(|bypass| bypass.queues.lose(Protocol::Tcp, remote, local))
     }
 

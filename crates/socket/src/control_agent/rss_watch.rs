@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What was found, and what the owner was told.
-pub(super) struct Spreading {
+pub(super) struct RssWatch {
     /// Number of the interface, which may get another name.
     interface: u32,
     /// `None` where the owner is to be told in any case.
@@ -30,7 +30,7 @@ pub(crate) fn spread_of(interface: u32) -> Spread {
     Spread::read(&name_of_index(interface).unwrap_or_default())
 }
 
-impl Spreading {
+impl RssWatch {
     /// Goes on from what the owner knows.
     pub(super) fn after(interface: u32, told: Spread) -> Self {
         Self { interface, told: Some(told), found: None, look_at: Instant::now() + LOOK }
@@ -84,16 +84,16 @@ mod tests {
     fn a_change_is_told_when_it_is_found_twice_and_a_device_that_does_not_answer_has_not_changed() {
         let (before, after) = (spread_over(&[0]), spread_over(&[1]));
         let gone = spread_of(0x7fff_0000);
-        let mut spreading = Spreading::after(1, before.clone());
-        assert_eq!(spreading.find(before.clone()), None);
+        let mut watch = RssWatch::after(1, before.clone());
+        assert_eq!(watch.find(before.clone()), None);
         for passing in [&before, &gone, &spread_over(&[0, 1])] {
-            assert_eq!(spreading.find(after.clone()), None);
-            assert_eq!(spreading.find(passing.clone()), None, "it was there for a moment");
-            assert_eq!(spreading.find(before.clone()), None);
+            assert_eq!(watch.find(after.clone()), None);
+            assert_eq!(watch.find(passing.clone()), None, "it was there for a moment");
+            assert_eq!(watch.find(before.clone()), None);
         }
-        assert_eq!((spreading.find(after.clone()), spreading.find(after.clone())), (None, Some(after.clone())));
-        assert_eq!(spreading.find(after.clone()), None, "told once");
-        spreading.doubt();
-        assert_eq!((spreading.find(after.clone()), spreading.find(after.clone())), (None, Some(after)));
+        assert_eq!((watch.find(after.clone()), watch.find(after.clone())), (None, Some(after.clone())));
+        assert_eq!(watch.find(after.clone()), None, "told once");
+        watch.doubt();
+        assert_eq!((watch.find(after.clone()), watch.find(after.clone())), (None, Some(after)));
     }
 }

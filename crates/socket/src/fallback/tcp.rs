@@ -11,15 +11,15 @@ use std::time::Duration;
 
 /// A socket bound to a port. That of a connection never connects and never listens.
 #[derive(Debug)]
-pub(super) struct Twin(Socket);
+pub(crate) struct Twin(Socket);
 
 /// The same socket as [`Twin`], listening: connections that are not steered come to it.
 #[derive(Debug)]
-pub(super) struct KernelListener(Socket);
+pub(crate) struct KernelListener(Socket);
 
 impl Twin {
     /// A socket for a connection; its port is nobody else's.
-    pub(super) fn for_connection(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn for_connection(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<Self> {
         let socket = open(remote)?;
         if let Some(local) = local {
             socket.bind(&local.into())?;
@@ -28,12 +28,12 @@ impl Twin {
     }
 
     /// Binds one that is not bound yet.
-    pub(super) fn bind(&self, local: SocketAddr) -> io::Result<()> {
+    pub(crate) fn bind(&self, local: SocketAddr) -> io::Result<()> {
         self.0.bind(&local.into())
     }
 
     /// A socket for a listener, not listening yet. One for IPv6 takes IPv6 only.
-    pub(super) fn for_listener(local: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn for_listener(local: SocketAddr) -> io::Result<Self> {
         let socket = bind_listener(local)?;
         if local.port() != 0 {
             return Ok(Self(socket));
@@ -43,43 +43,43 @@ impl Twin {
         Ok(Self(bind_listener(chosen)?))
     }
 
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()?.as_socket().ok_or_else(|| Errno::AFNOSUPPORT.into())
     }
 
     /// A descriptor of the same socket, as the proof that the port is held.
-    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         self.0.as_fd().try_clone_to_owned()
     }
 
     /// Begins to listen.
-    pub(super) fn listen(&self, backlog: usize) -> io::Result<KernelListener> {
+    pub(crate) fn listen(&self, backlog: usize) -> io::Result<KernelListener> {
         self.0.listen(i32::try_from(backlog.max(1)).unwrap_or(i32::MAX))?;
         Ok(KernelListener(self.0.try_clone()?))
     }
 
     /// The same, but as if no SYN came: its sender tries again a second later. A socket must listen to prove its port, and a
     /// connection that the kernel took up meanwhile would keep the port from being steered.
-    pub(super) fn listen_deaf(&self, backlog: usize) -> io::Result<KernelListener> {
+    pub(crate) fn listen_deaf(&self, backlog: usize) -> io::Result<KernelListener> {
         // Without it those are served that come.
         let _ = deafen(self.0.as_fd());
         self.listen(backlog)
     }
 
     /// SYNs that come by the kernel are heard from now on.
-    pub(super) fn hear(&self) {
+    pub(crate) fn hear(&self) {
         // There may be none.
         let _ = undeafen(self.0.as_fd());
     }
 
     /// Ends listening. The socket stays bound, so the port stays held (inet_shutdown, Linux).
-    pub(super) fn unlisten(&self) {
+    pub(crate) fn unlisten(&self) {
         // One that does not listen any more is as wanted.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
     /// Begins to connect in the kernel.
-    pub(super) fn connect(self, remote: SocketAddr, options: &Options) -> io::Result<Socket> {
+    pub(crate) fn connect(self, remote: SocketAddr, options: &Options) -> io::Result<Socket> {
         apply(&self.0, options)?;
         match self.0.connect(&remote.into()) {
             Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
@@ -90,7 +90,7 @@ impl Twin {
 
 impl KernelListener {
     /// A connection that the kernel has, and where it comes from.
-    pub(super) fn accept(&self, options: &Options) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn accept(&self, options: &Options) -> io::Result<(Socket, SocketAddr)> {
         let (socket, remote) = self.0.accept()?;
         socket.set_nonblocking(true)?;
         apply(&socket, options)?;
@@ -123,7 +123,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// The options that the kernel's sockets have, too. Buffers and congestion control stay as the host is set up.
-pub(super) fn apply(socket: &Socket, options: &Options) -> io::Result<()> {
+pub(crate) fn apply(socket: &Socket, options: &Options) -> io::Result<()> {
     socket.set_tcp_nodelay(options.nodelay)?;
     socket.set_tcp_cork(options.cork)?;
     socket.set_keepalive(options.keepalive.is_some())?;

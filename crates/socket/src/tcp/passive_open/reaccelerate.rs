@@ -4,64 +4,18 @@
 //! know them, and resets them. So a listener whose connections came by the kernel for a while waits until they are over.
 //! Nothing here waits for control: the owner has other connections to serve.
 
-use super::table::{Lingering, Steered, StreamState, TcpListener, TcpStream};
-use super::{Tcp, TcpEvent};
-use crate::control_agent::Answer;
 use crate::engine::Engine;
 use crate::reason::Reason;
+use crate::tcp::Tcp;
+use crate::tcp::passive_open::pending::Pending;
+use crate::tcp::streams::{Lingering, Steered, StreamState};
+use crate::tcp::table::{TcpEvent, TcpListener, TcpStream};
 use sidestep_control_api::message::Entry;
-use sidestep_stack::tcp::ListenerId;
 
 /// Between a refusal for the kernel's connections and the next attempt, and later from one attempt to the next: twice as
 /// long each time. A FIX session of the kernel's lasts a day.
 const PAUSE_FIRST_NS: u64 = 1_000_000_000;
 const PAUSE_MAX_NS: u64 = 60_000_000_000;
-
-/// A rule that control was asked for.
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) id: ListenerId,
-    pub(super) entry: Entry,
-    pub(super) answer: Answer,
-}
-
-/// Whether listeners wait for something, and until when.
-#[derive(Debug, Default)]
-pub(crate) struct Reacceleration {
-    /// Control has been asked for so many rules.
-    asked: usize,
-    /// Listeners wait for the end of the kernel's connections.
-    are_waiting: bool,
-    /// When they are tried again: CLOCK_MONOTONIC.
-    at_ns: u64,
-    pause_ns: u64,
-    /// Listeners are deaf until rules of their connections stand.
-    are_deaf: bool,
-}
-
-impl Reacceleration {
-    /// A listener was refused.
-    pub(super) fn note(&mut self, detour: Option<Reason>) {
-        self.are_waiting |= detour == Some(Reason::KernelConnections);
-    }
-
-    /// A connection of the kernel's has ended: the next attempt is made at once.
-    pub(super) fn hasten(&mut self) {
-        if self.at_ns != 0 {
-            (self.at_ns, self.pause_ns) = (1, 0);
-        }
-    }
-
-    /// Control was asked for a rule, and its answer is still to come.
-    pub(super) fn await_answer(&mut self) {
-        self.asked += 1;
-    }
-
-    /// The stack that was asked for is no more.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
-    }
-}
 
 impl Tcp<'_> {
     /// Listeners that are with the kernel alone, for a reason that `is_over`, begin to get the way past it, where there is
@@ -124,7 +78,7 @@ impl Tcp<'_> {
     }
 
     /// Wants no rule any more for a listener that waits for it.
-    pub(super) fn give_up(&mut self, handle: TcpListener) {
+    pub(crate) fn give_up(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         self.engine.streams.reacceleration.asked -= 1;

@@ -1,9 +1,11 @@
 //! Connections from here.
 
-use super::opening::{Opening, Progress, now_ns};
-use super::table::{Steered, Stream, StreamState, TcpStream};
-use super::twin::Twin;
-use super::{Tcp, failed};
+use crate::fallback::tcp::Twin;
+use crate::tcp::active_open::advance::Progress;
+use crate::tcp::active_open::opening::{Opening, now_ns};
+use crate::tcp::streams::{Steered, Stream, StreamState};
+use crate::tcp::table::TcpStream;
+use crate::tcp::{Tcp, failed};
 use sidestep_stack::tcp::{ConnectionId, Options};
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
@@ -63,7 +65,7 @@ impl Tcp<'_> {
     }
 
     /// Remembers a stream past the kernel; one too many is aborted.
-    pub(super) fn keep(&mut self, stream: Stream) -> Option<TcpStream> {
+    pub(crate) fn keep(&mut self, stream: Stream) -> Option<TcpStream> {
         let StreamState::Accelerated { id, ref steered } = stream.state else { return None };
         let steered: Option<Steered> = steered.clone();
         let key = self.insert(stream);
@@ -78,7 +80,7 @@ impl Tcp<'_> {
         None
     }
 
-    pub(super) fn linger_if(&mut self, id: ConnectionId, steered: Option<Steered>) {
+    pub(crate) fn linger_if(&mut self, id: ConnectionId, steered: Option<Steered>) {
         if let Some(steered) = steered {
             self.linger(id, steered);
         }

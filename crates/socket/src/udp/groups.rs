@@ -1,10 +1,10 @@
 //! Groups: joined by the kernel's socket, so that the kernel speaks IGMP and MLD, and steered here.
 
-use super::Engine;
-use super::socket::{Handle, Joined};
-use super::steering::join;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::reason::{Path, Reason};
+use crate::udp::accelerate::join;
+use crate::udp::socket::{Handle, Joined};
 use sidestep_control_api::message::Entry;
 use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
@@ -73,7 +73,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn leave_all(&mut self, place: usize) {
+    pub(crate) fn leave_all(&mut self, place: usize) {
         let groups = self.sockets.at(place).map(|socket| std::mem::take(&mut socket.groups)).unwrap_or_default();
         for joined in groups {
             // The socket is closed next, which leaves what could not be left here.
@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Steers groups that a socket has joined in the stack already, and that are not steered.
-    pub(super) fn steer_groups(&mut self, place: usize) {
+    pub(crate) fn steer_groups(&mut self, place: usize) {
         let groups = self.sockets.at(place).map(|socket| socket.groups.len()).unwrap_or_default();
         for number in 0..groups {
             let Self { sockets, bypass: Some(bypass), .. } = self else { return };

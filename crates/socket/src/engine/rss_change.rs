@@ -1,15 +1,15 @@
 //! The device has come to spread what it receives otherwise: what is no longer brought by our queues leaves the fast path by name,
 //! and what is again comes back to it.
 
-use super::Engine;
-use super::rules::give_back;
+use crate::engine::Engine;
+use crate::engine::rules::give_back;
 use crate::reason::Reason;
 use sidestep_control_api::message::Protocol;
 use sidestep_control_api::rss::Spread;
 
 impl Engine {
     /// Learns how the device spreads by now. What control steers to whole ports and groups it takes back itself.
-    pub(super) fn respread(&mut self, spread: Box<Spread>) {
+    pub(crate) fn respread(&mut self, spread: Box<Spread>) {
         // A stack that was lost is opened again with what is read then.
         let Some(bypass) = self.bypass() else { return };
         bypass.queues.learn(spread);

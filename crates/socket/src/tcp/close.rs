@@ -1,9 +1,11 @@
 //! The end of streams, and what has to stay until their packets can no longer come.
 
-use super::data::Found;
-use super::table::{Lingering, Steered, StreamState};
-use super::{Tcp, TcpError, TcpStream};
 use crate::engine::Engine;
+use crate::tcp::Tcp;
+use crate::tcp::data::Found;
+use crate::tcp::error::TcpError;
+use crate::tcp::streams::{Lingering, Steered, StreamState};
+use crate::tcp::table::TcpStream;
 use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
 use std::time::Duration;
 
@@ -69,7 +71,7 @@ impl Tcp<'_> {
         self.linger_if(id, steered);
     }
 
-    pub(super) fn linger(&mut self, id: ConnectionId, steered: Steered) {
+    pub(crate) fn linger(&mut self, id: ConnectionId, steered: Steered) {
         self.engine.streams.lingering.push(Lingering { id, steered });
     }
 }

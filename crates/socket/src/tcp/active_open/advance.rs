@@ -1,18 +1,19 @@
 //! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
 
-use super::ports::{BARREN_NS, Choice, Ports};
-use super::table::{Steered, StreamState};
-use super::twin::Twin;
-use super::{Tcp, TcpError, TcpEvent, TcpStream};
-use crate::control_agent::Answer;
 use crate::engine::Engine;
+use crate::fallback::tcp::Twin;
 use crate::reason::{Path, Reason};
 use crate::route_cache::{Detour, query};
+use crate::tcp::Tcp;
+use crate::tcp::active_open::opening::{Opening, Rule};
+use crate::tcp::active_open::ports::{BARREN_NS, Choice};
+use crate::tcp::error::TcpError;
+use crate::tcp::streams::{Steered, StreamState};
+use crate::tcp::table::{TcpEvent, TcpStream};
 use rustix::io::Errno;
-use sidestep_control_api::heartbeat::monotonic_ns;
 use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_stack::route::Resolved;
-use sidestep_stack::tcp::{ConnectionId, Instant, Options};
+use sidestep_stack::tcp::{ConnectionId, Instant};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,36 +32,8 @@ const LOOKS_PER_TURN: usize = 32;
 /// with near certainty.
 const PORT_TRIES: usize = 256;
 
-/// A connection that has not begun.
-#[derive(Debug)]
-pub(super) struct Opening {
-    pub(super) options: Options,
-    /// What the program asked for.
-    local: Option<SocketAddr>,
-    /// A socket of the kernel's: holds the port that was named, and connects where there is no way past the kernel.
-    twin: Option<Twin>,
-    rule: Option<Rule>,
-    has_asked: bool,
-    /// When the program asked, and when a way was found: CLOCK_MONOTONIC.
-    begun_ns: u64,
-    route_ns: Option<u64>,
-    /// Not looked at before, unless the ports have changed since.
-    look_ns: u64,
-    generation: u32,
-    /// The fast path is no more.
-    pub(super) stopped: Option<Reason>,
-}
-
-/// A rule for its flow, which control was asked for. Dropped, it is taken back as soon as it stands.
-#[derive(Debug)]
-struct Rule {
-    flow: Entry,
-    mtu: u32,
-    answer: Answer,
-}
-
 /// How far it is.
-pub(super) enum Progress {
+pub(crate) enum Progress {
     Waiting(Box<Opening>),
     /// The SYN has left, or will as soon as it can.
     Accelerated {
@@ -75,49 +48,9 @@ pub(super) enum Progress {
     },
 }
 
-impl Opening {
-    pub(super) fn new(local: Option<SocketAddr>, options: Options, now_ns: u64) -> Self {
-        Self {
-            options,
-            local,
-            twin: None,
-            rule: None,
-            has_asked: false,
-            begun_ns: now_ns,
-            route_ns: None,
-            look_ns: 0,
-            generation: 0,
-            stopped: None,
-        }
-    }
-
-    /// The port that the program has named.
-    fn port(&self) -> Option<u16> {
-        self.local.map(|local| local.port()).filter(|port| *port != 0)
-    }
-
-    /// The flow that control was asked to steer.
-    pub(super) fn flow(&self) -> Option<Entry> {
-        self.rule.as_ref().map(|rule| rule.flow)
-    }
-
-    pub(super) fn hold(&mut self, twin: Twin) {
-        self.twin = Some(twin);
-    }
-
-    /// Whether it may come to need a socket of the kernel's, as far as can be told.
-    pub(super) fn may_need_twin(&self, ports: &Ports) -> bool {
-        self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
-    }
-
-    fn is_due(&self, now_ns: u64, generation: u32) -> bool {
-        now_ns >= self.look_ns || generation != self.generation || self.stopped.is_some()
-    }
-}
-
 impl Tcp<'_> {
     /// Goes on with a connection that has not begun; an error is the kernel's, which was to do it.
-    pub(super) fn go_on(&mut self, mut opening: Box<Opening>, remote: SocketAddr, now_ns: u64) -> io::Result<Progress> {
+    pub(crate) fn go_on(&mut self, mut opening: Box<Opening>, remote: SocketAddr, now_ns: u64) -> io::Result<Progress> {
         if let Some(reason) = opening.stopped {
             return self.by_kernel(opening, remote, reason);
         }
@@ -361,7 +294,7 @@ impl Tcp<'_> {
         false
     }
 
-    pub(super) fn unsteer_later(&self, entry: Entry) {
+    pub(crate) fn unsteer_later(&self, entry: Entry) {
         self.engine.agent.iter().for_each(|agent| agent.unsteer_later(entry));
     }
 }
@@ -380,9 +313,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// The clock of everything here.
-pub(super) fn now_ns() -> u64 {
-    monotonic_ns()
 }

@@ -5,12 +5,12 @@
 //! of it, four get a fifth each, and there is always some for one that is read. SO_RCVBUF says for each socket of the kernel
 //! what these rules say for all of ours together.
 
-use super::Bypass;
-use crate::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Place};
 use sidestep_frame::Received;
+use sidestep_frame::xdp::XdpLink;
 
 /// Datagrams that one socket may leave unread, however much room there is.
-pub(super) const QUEUE_MAX: usize = 1024;
+pub(crate) const QUEUE_MAX: usize = 1024;
 
 /// One frame of so many is kept for sending.
 const PART_FOR_SENDING: u32 = 8;
@@ -47,13 +47,13 @@ impl Room {
 
     /// Whether a datagram can be given to a program that asks for it, when `used` are in use by all, that one included.
     #[inline]
-    pub(super) fn can_be_asked_for(self, used: u32) -> bool {
+    pub(crate) fn can_be_asked_for(self, used: u32) -> bool {
         used <= self.asked_for
     }
 
     /// Whether a socket with `unread` datagrams may have another one, when `used` are in use by all, that one included.
     #[inline]
-    pub(super) fn has_place(self, used: u32, unread: usize) -> bool {
+    pub(crate) fn has_place(self, used: u32, unread: usize) -> bool {
         if unread == 0 {
             return used <= self.all;
         }
@@ -64,28 +64,26 @@ impl Room {
 /// The room in a link: long frames, of which there are fewer, lie in memory of their own.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    pub(super) short: Room,
-    pub(super) long: Room,
+    pub(crate) short: Room,
+    pub(crate) long: Room,
 }
 
-impl Bypass {
+impl Rooms {
     /// As [`Room::can_be_asked_for`], for a frame that has come.
     #[inline]
-    pub(super) fn can_be_asked_for(&self, frame: &Received) -> bool {
-        let Self { rooms, link, .. } = self;
+    pub(crate) fn can_be_asked_for(&self, link: &XdpLink, frame: &Received) -> bool {
         match link.is_long(frame) {
-            false => rooms.short.can_be_asked_for(link.lent()),
-            true => rooms.long.can_be_asked_for(link.lent_long()),
+            false => self.short.can_be_asked_for(link.lent()),
+            true => self.long.can_be_asked_for(link.lent_long()),
         }
     }
 
     /// As [`Room::has_place`], for a datagram of a socket that has so many unread ones.
     #[inline]
-    pub(super) fn has_place(&self, datagram: &Datagram, unread: usize) -> bool {
-        let Self { rooms, link, .. } = self;
+    pub(crate) fn has_place(&self, link: &XdpLink, datagram: &Datagram, unread: usize) -> bool {
         match &datagram.place {
-            Place::Frame(frame) if link.is_long(frame) => rooms.long.has_place(link.lent_long(), unread),
-            _ => rooms.short.has_place(link.lent(), unread),
+            Place::Frame(frame) if link.is_long(frame) => self.long.has_place(link.lent_long(), unread),
+            _ => self.short.has_place(link.lent(), unread),
         }
     }
 }

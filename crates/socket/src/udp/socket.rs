@@ -1,11 +1,11 @@
 //! The sockets of an engine.
 
-use crate::datagram::Datagram;
 use crate::error::Error;
-use crate::flow::Flows;
+use crate::fallback::udp::Twin;
 use crate::options::UdpOptions;
 use crate::reason::Reason;
-use crate::twin::Twin;
+use crate::udp::datagram::Datagram;
+use crate::udp::flows::Flows;
 use sidestep_control_api::message::Entry;
 use sidestep_stack::udp::SocketId;
 use std::collections::VecDeque;
@@ -50,54 +50,54 @@ pub struct Statistics {
 
 /// A group that was joined.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Joined {
-    pub(super) group: IpAddr,
-    pub(super) interface: u32,
-    pub(super) source: Option<IpAddr>,
+pub(crate) struct Joined {
+    pub(crate) group: IpAddr,
+    pub(crate) interface: u32,
+    pub(crate) source: Option<IpAddr>,
     /// The rule of steering, which control may not have answered yet, or why there is none.
-    pub(super) steered: Result<Entry, Reason>,
+    pub(crate) steered: Result<Entry, Reason>,
 }
 
 #[derive(Debug)]
-pub(super) struct Socket {
-    pub(super) twin: Twin,
-    pub(super) local: SocketAddr,
-    pub(super) peer: Option<SocketAddr>,
-    pub(super) options: UdpOptions,
+pub(crate) struct Socket {
+    pub(crate) twin: Twin,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) options: UdpOptions,
     /// Its number in the stack, while something of its traffic is to go past the kernel.
-    pub(super) id: Option<SocketId>,
+    pub(crate) id: Option<SocketId>,
     /// Why what is sent to its address goes by the kernel; `None` where it is steered, or control was asked to.
-    pub(super) detour: Option<Reason>,
-    pub(super) entries: Vec<Entry>,
-    pub(super) groups: Vec<Joined>,
-    pub(super) flows: Flows,
-    pub(super) queue: VecDeque<Datagram>,
+    pub(crate) detour: Option<Reason>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) groups: Vec<Joined>,
+    pub(crate) flows: Flows,
+    pub(crate) queue: VecDeque<Datagram>,
     /// Whether the kernel's socket may have something.
-    pub(super) is_twin_ready: bool,
+    pub(crate) is_twin_ready: bool,
     /// Whether the thread beside us tells when it has; else every receive looks.
-    pub(super) is_twin_watched: bool,
-    pub(super) error: Option<i32>,
-    pub(super) statistics: Statistics,
+    pub(crate) is_twin_watched: bool,
+    pub(crate) error: Option<i32>,
+    pub(crate) statistics: Statistics,
 }
 
 impl Socket {
     /// The rules that bring it something, or were asked for.
-    pub(super) fn rules(&self) -> impl Iterator<Item = Entry> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Entry> {
         self.entries.iter().copied().chain(self.groups.iter().filter_map(|joined| joined.steered.ok()))
     }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Sockets {
+pub(crate) struct Sockets {
     places: Vec<(u32, Option<Socket>)>,
     /// Datagrams in the queues of all.
-    pub(super) queued: usize,
+    pub(crate) queued: usize,
 }
 
 impl Sockets {
     #[inline]
-    pub(super) fn place(&self, handle: Handle) -> Result<usize, Error> {
+    pub(crate) fn place(&self, handle: Handle) -> Result<usize, Error> {
         match self.places.get(handle.place as usize) {
             Some((generation, Some(_))) if *generation == handle.generation => Ok(handle.place as usize),
             _ => Err(Error::NotOpen),
@@ -105,21 +105,21 @@ impl Sockets {
     }
 
     /// The handle of what is at a place.
-    pub(super) fn handle(&self, place: usize) -> Handle {
+    pub(crate) fn handle(&self, place: usize) -> Handle {
         Handle { place: place as u32, generation: self.places[place].0 }
     }
 
     #[inline]
-    pub(super) fn at(&mut self, place: usize) -> Option<&mut Socket> {
+    pub(crate) fn at(&mut self, place: usize) -> Option<&mut Socket> {
         self.places.get_mut(place)?.1.as_mut()
     }
 
-    pub(super) fn twin(&self, handle: Handle) -> Result<&Twin, Error> {
+    pub(crate) fn twin(&self, handle: Handle) -> Result<&Twin, Error> {
         let place = self.place(handle)?;
         self.places[place].1.as_ref().map(|socket| &socket.twin).ok_or(Error::NotOpen)
     }
 
-    pub(super) fn insert(&mut self, socket: Socket) -> Option<Handle> {
+    pub(crate) fn insert(&mut self, socket: Socket) -> Option<Handle> {
         let free = self.places.iter().position(|(_, socket)| socket.is_none());
         let place = match free {
             Some(place) => place,
@@ -135,15 +135,15 @@ impl Sockets {
         Some(self.handle(place))
     }
 
-    pub(super) fn remove(&mut self, place: usize) -> Option<Socket> {
+    pub(crate) fn remove(&mut self, place: usize) -> Option<Socket> {
         self.places.get_mut(place)?.1.take()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Socket)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Socket)> {
         self.places.iter_mut().enumerate().filter_map(|(place, (_, socket))| Some((place, socket.as_mut()?)))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.iter().filter(|(_, socket)| socket.is_some()).count()
     }
 }

@@ -1,0 +1,55 @@
+//! The event loop: frames out of the ring, and one turn of everything that has to be done.
+
+use crate::engine::Engine;
+use crate::engine::bypass::Deliver;
+use crate::error::Error;
+use crate::heartbeat_writer::realtime_ns;
+use crate::udp::datagram::Datagram;
+use crate::udp::inbox::Inbox;
+use sidestep_control_api::counters::Counter;
+use sidestep_frame::FrameLink;
+
+/// Frames taken from the ring in one call: about as many microseconds, so that a flood for one socket does not keep the
+/// program from its other work.
+pub(crate) const FRAMES_PER_CALL: usize = 64;
+
+impl Engine {
+    /// Takes what has come, for all sockets, into their queues; returns how many datagrams are unread. Everything else that
+    /// has to be done now and then is done here, too.
+    pub fn poll(&mut self) -> Result<usize, Error> {
+        self.poll_with(&mut |_, _| 0)
+    }
+
+    /// The same; payload of TCP in order is shown to `deliver` first, as [`crate::tcp::Tcp::poll_with`] says.
+    pub(crate) fn poll_with(&mut self, deliver: Deliver<'_>) -> Result<usize, Error> {
+        if !self.guard.is_same_process() {
+            return Err(Error::Forked);
+        }
+        let has_time = self.turn();
+        // Before anything is received: what the program has answered to the last burst has taken its ACKs along.
+        self.drive_streams(has_time);
+        let mut frames = 0;
+        while frames < FRAMES_PER_CALL {
+            let Some(datagram) = self.next_frame(deliver) else { break };
+            datagram.into_iter().for_each(|(owner, datagram)| self.queue(owner, datagram));
+            frames += 1;
+        }
+        // What has come is answered first.
+        if frames == 0 || has_time {
+            self.idle();
+        }
+        Ok(self.sockets.queued)
+    }
+
+    /// Receives the next frame, if there is one; returns the datagram in it, if it is one, and its socket.
+    #[inline]
+    pub(crate) fn next_frame(&mut self, deliver: Deliver<'_>) -> Option<Option<(usize, Datagram)>> {
+        let Self { bypass, sockets, buffers, counters, timestamps, .. } = self;
+        let bypass = bypass.as_mut().filter(|bypass| bypass.lost.is_none())?;
+        let frame = bypass.link.receive()?;
+        counters.add(Counter::ReceivedFrames, 1);
+        counters.add(Counter::ReceivedBytes, frame.len() as u64);
+        let software_ns = if *timestamps { realtime_ns() } else { 0 };
+        Some(Inbox { sockets, buffers, counters, software_ns }.receive(bypass, frame, deliver))
+    }
+}

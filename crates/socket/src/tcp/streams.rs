@@ -1,0 +1,148 @@
+//! The streams and listeners of an engine.
+
+use crate::fallback::released::Released;
+use crate::fallback::tcp::{KernelListener, Twin};
+use crate::reason::Reason;
+use crate::tcp::active_open::opening::Opening;
+use crate::tcp::active_open::ports::Ports;
+use crate::tcp::error::TcpError;
+use crate::tcp::passive_open::pending::{Pending, Reacceleration};
+use crate::tcp::table::{Table, TcpEvent, TcpListener, TcpStream};
+use sidestep_control_api::message::Entry;
+use sidestep_stack::tcp::{ConnectionId, ListenerId, Options};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How a stream's bytes travel.
+#[derive(Debug)]
+pub(crate) enum StreamState {
+    /// Not yet known.
+    Opening(Box<Opening>),
+    /// Past the kernel. Without a rule of its own its port is one that control has reserved.
+    Accelerated { id: ConnectionId, steered: Option<Steered> },
+    /// By the kernel's socket, for a reason.
+    Kernel(socket2::Socket, Reason),
+    /// No longer: it went past the kernel, and that way is no more.
+    Lost(Reason),
+    /// It could not begin; whether the program was told why.
+    Failed(TcpError, bool),
+}
+
+/// What keeps a connection's packets coming here: until its TIME-WAIT is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Steered {
+    /// The rule for its flow; `None` as long as its listener's rule covers it.
+    pub(crate) entry: Option<Entry>,
+    /// The flow as a rule would name it.
+    pub(crate) flow: Entry,
+    pub(crate) twin: Arc<Twin>,
+    pub(crate) listener: Option<TcpListener>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// The local end that the program has asked for.
+    pub(crate) asked: Option<SocketAddr>,
+    pub(crate) state: StreamState,
+}
+
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) local: SocketAddr,
+    pub(crate) options: Options,
+    pub(crate) twin: Arc<Twin>,
+    pub(crate) kernel: KernelListener,
+    pub(crate) backlog: usize,
+    /// Past the kernel.
+    pub(crate) id: Option<ListenerId>,
+    pub(crate) entry: Option<Entry>,
+    /// Why not.
+    pub(crate) detour: Option<Reason>,
+    /// Control has been asked for the rule.
+    pub(crate) pending: Option<Pending>,
+    /// Control took its rule back, and its connections have none of their own yet.
+    pub(crate) is_deaf: bool,
+    /// Whether the kernel may have a connection.
+    pub(crate) is_twin_ready: bool,
+    /// Whether the thread beside us tells when it has; else every accept looks.
+    pub(crate) is_twin_watched: bool,
+}
+
+/// A connection that was closed and is not over yet.
+#[derive(Debug)]
+pub(crate) struct Lingering {
+    pub(crate) id: ConnectionId,
+    pub(crate) steered: Steered,
+}
+
+/// All streams and listeners of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    pub(crate) streams: Table<Stream>,
+    pub(crate) listeners: Table<Listener>,
+    pub(crate) lingering: Vec<Lingering>,
+    /// Where the look at those goes on.
+    pub(crate) looked_at: usize,
+    /// Told by the thread beside us.
+    pub(crate) ready: VecDeque<TcpEvent>,
+    /// Ports that were given back a moment ago.
+    pub(crate) released: Released,
+    /// What the kernel's socket shows to who reads by reference.
+    pub(crate) shown: Vec<u8>,
+    pub(crate) reacceleration: Reacceleration,
+    /// Connections that have not begun, in the order of the next look.
+    pub(crate) opening: VecDeque<TcpStream>,
+    /// For connections from here.
+    pub(crate) ports: Ports,
+}
+
+impl Streams {
+    /// The kernel's socket of a listener has something.
+    pub(crate) fn twin_is_ready(&mut self, token: u64) {
+        let found = self.listeners.iter_mut().find(|(key, _)| TcpListener(*key).token() == token);
+        if let Some((key, listener)) = found {
+            listener.is_twin_ready = true;
+            self.ready.push_back(TcpEvent::Listener(TcpListener(key)));
+        }
+    }
+
+    /// The connections that the rule of a listener brings, those that were closed, too.
+    pub(crate) fn brought_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
+        let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.state {
+            StreamState::Accelerated { steered, .. } => steered.as_mut(),
+            StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
+        });
+        let closed = self.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
+        accepted.chain(closed).filter(|steered| steered.listener == Some(listener)).collect()
+    }
+
+    /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
+    /// again, which tells peers that still send.
+    pub(crate) fn lose(&mut self, reason: Reason) {
+        self.lingering.clear();
+        self.looked_at = 0;
+        self.reacceleration.forget();
+        self.ports = Ports::default();
+        for (_, listener) in self.listeners.iter_mut() {
+            (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
+            listener.pending = None;
+            if std::mem::take(&mut listener.is_deaf) {
+                listener.twin.hear();
+            }
+            (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
+        }
+        for (key, stream) in self.streams.iter_mut() {
+            match &mut stream.state {
+                StreamState::Accelerated { .. } => {
+                    stream.state = StreamState::Lost(reason);
+                    self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+                }
+                StreamState::Opening(opening) => opening.stopped = Some(reason),
+                StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Receiving: out of the ring, out of the sockets' queues, out of the kernel.
+
+use crate::engine::Engine;
+use crate::engine::event_loop::FRAMES_PER_CALL;
+use crate::error::Error;
+use crate::heartbeat_writer::realtime_ns;
+use crate::udp::datagram::{Datagram, Place};
+use crate::udp::inbox::drop_unread;
+use crate::udp::socket::Handle;
+use sidestep_control_api::counters::Counter;
+use sidestep_frame::FrameLink;
+use std::net::SocketAddr;
+
+impl Engine {
+    /// The next datagram of a socket. No system call while its traffic goes past the kernel; one that the kernel's socket has
+    /// is fetched, too, once the thread beside us has seen it. The datagram must be given back.
+    #[inline]
+    pub fn receive(&mut self, handle: Handle) -> Result<Option<Datagram>, Error> {
+        let place = self.place(handle)?;
+        let has_time = self.turn();
+        if has_time {
+            // A feed that never pauses must not keep connections from their timers and ACKs, nor other queues from frames.
+            self.drive_streams(true);
+            self.idle();
+        }
+        if self.sockets.queued != 0
+            && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
+        {
+            self.sockets.queued -= 1;
+            return Ok(Some(datagram));
+        }
+        for _ in 0..FRAMES_PER_CALL {
+            match self.next_frame(&mut |_, _| 0) {
+                None => break,
+                Some(Some((owner, datagram))) if owner == place => return Ok(Some(datagram)),
+                Some(datagram) => datagram.into_iter().for_each(|(owner, datagram)| self.queue(owner, datagram)),
+            }
+        }
+        Ok(self.receive_seldom(place))
+    }
+
+    /// Copies the next datagram of a socket to `buffer` (as much as fits) and says how long it is and who sent it.
+    pub fn receive_into(&mut self, handle: Handle, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
+        let Some(datagram) = self.receive(handle)? else { return Ok(None) };
+        let payload = self.payload(&datagram);
+        let count = payload.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&payload[..count]);
+        let (length, source) = (datagram.len(), datagram.source());
+        self.release(datagram);
+        Ok(Some((length, source)))
+    }
+
+    /// The bytes of a datagram, where they are.
+    #[inline]
+    pub fn payload(&self, datagram: &Datagram) -> &[u8] {
+        let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
+        let bytes = match (&datagram.place, &self.bypass) {
+            (Place::Frame(frame), Some(bypass)) => bypass.link.bytes(frame),
+            (Place::Frame(_), None) => &[],
+            (Place::Buffer(number), _) => self.buffers.bytes(*number),
+        };
+        bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Throws away what nobody will read.
+    pub(crate) fn drop_unread(&mut self) {
+        let unread: Vec<Datagram> =
+            self.sockets.iter_mut().flat_map(|(_, socket)| std::mem::take(&mut socket.queue)).collect();
+        self.sockets.queued = 0;
+        unread.into_iter().for_each(|datagram| self.release(datagram));
+    }
+
+    /// Gives a datagram back.
+    #[inline]
+    pub fn release(&mut self, datagram: Datagram) {
+        self.give_back(datagram.place);
+    }
+
+    /// Keeps a datagram for its socket, unless that has its share of unread ones.
+    pub(crate) fn queue(&mut self, owner: usize, datagram: Datagram) {
+        let refused = match (&self.bypass, self.sockets.at(owner)) {
+            (Some(bypass), Some(socket)) if bypass.rooms.has_place(&bypass.link, &datagram, socket.queue.len()) => {
+                socket.queue.push_back(datagram);
+                self.sockets.queued += 1;
+                return;
+            }
+            (_, socket) => {
+                drop_unread(socket, &self.counters);
+                datagram
+            }
+        };
+        self.release(refused);
+    }
+
+    /// When nothing has come past the kernel.
+    #[inline]
+    fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
+        self.drive_streams(false);
+        self.idle();
+        let socket = self.sockets.at(place)?;
+        if !socket.is_twin_ready && socket.is_twin_watched {
+            return None;
+        }
+        self.receive_by_kernel(place)
+    }
+
+    /// A datagram out of the kernel's socket.
+    #[cold]
+    fn receive_by_kernel(&mut self, place: usize) -> Option<Datagram> {
+        let handle = self.sockets.handle(place);
+        let number = self.buffers.take()?;
+        let socket = self.sockets.at(place)?;
+        let received = socket.twin.receive(self.buffers.bytes_mut(number));
+        let (len, source) = match received {
+            Ok(received) => received,
+            Err(error) => {
+                self.buffers.give(number);
+                match error.kind() {
+                    std::io::ErrorKind::WouldBlock => self.rest_twin(place, handle),
+                    std::io::ErrorKind::Interrupted => {}
+                    _ => socket.error = error.raw_os_error(),
+                }
+                return None;
+            }
+        };
+        socket.statistics.received_by_kernel += 1;
+        self.counters.add(Counter::KernelReceives, 1);
+        Some(Datagram {
+            place: Place::Buffer(number),
+            start: 0,
+            len: len as u32,
+            source,
+            destination: socket.local,
+            interface: 0,
+            time_to_live: 0,
+            type_of_service: 0,
+            software_ns: if self.timestamps { realtime_ns() } else { 0 },
+            hardware_ns: None,
+        })
+    }
+
+    /// The kernel's socket is empty: the thread beside us looks after it again.
+    fn rest_twin(&mut self, place: usize, handle: Handle) {
+        let Some(socket) = self.sockets.at(place) else { return };
+        if socket.is_twin_watched && socket.is_twin_ready {
+            let twin = std::os::fd::AsFd::as_fd(&socket.twin);
+            let watched = self.agent.as_ref().map(|agent| agent.watch_again(twin, handle.number()));
+            socket.is_twin_watched = watched.is_some_and(|watched| watched.is_ok());
+        }
+        socket.is_twin_ready = false;
+    }
+}

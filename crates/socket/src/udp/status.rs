@@ -1,0 +1,67 @@
+//! The path of a UDP socket, its counters, its errors.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::reason::{Path, Reason};
+use crate::udp::socket::{Handle, Statistics};
+use sidestep_sys::error_queue::Undelivered;
+use std::net::SocketAddr;
+
+impl Engine {
+    /// What the socket is bound to.
+    pub fn local(&mut self, handle: Handle) -> Result<SocketAddr, Error> {
+        let place = self.place(handle)?;
+        self.sockets.at(place).map(|socket| socket.local).ok_or(Error::NotOpen)
+    }
+
+    /// Which way the socket's traffic goes: both directions, where it is connected; what it receives, where it is not. Until
+    /// control has answered it is [`Reason::Opening`].
+    pub fn path(&mut self, handle: Handle) -> Result<Path, Error> {
+        let place = self.place(handle)?;
+        let best = self.best_path();
+        let Self { sockets, bypass, .. } = self;
+        let socket = sockets.at(place).ok_or(Error::NotOpen)?;
+        let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
+        let is_asked = bypass.as_ref().is_some_and(|bypass| socket.rules().any(|entry| bypass.rules.is_asked(entry)));
+        let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
+        match (best, detour, socket.peer) {
+            (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
+            (best, None, Some(peer)) => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+            (best, None, None) => Ok(best),
+        }
+    }
+
+    /// Which way datagrams to `peer` go at present.
+    pub fn path_to(&mut self, handle: Handle, peer: SocketAddr) -> Result<Path, Error> {
+        let place = self.place(handle)?;
+        match self.best_path() {
+            Path::Kernel(reason) => Ok(Path::Kernel(reason)),
+            best => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+        }
+    }
+
+    /// What the socket has done.
+    pub fn statistics(&mut self, handle: Handle) -> Result<Statistics, Error> {
+        let place = self.place(handle)?;
+        self.sockets.at(place).map(|socket| socket.statistics).ok_or(Error::NotOpen)
+    }
+
+    /// What went wrong with a datagram sent earlier, as the kernel's socket learnt it by ICMP; an errno, once.
+    pub fn take_error(&mut self, handle: Handle) -> Result<Option<i32>, Error> {
+        let place = self.place(handle)?;
+        Ok(self.sockets.at(place).ok_or(Error::NotOpen)?.error.take())
+    }
+
+    /// What became of a datagram that did not arrive, the oldest first: of sockets with [`UdpOptions::keep_errors`], whatever
+    /// way it was sent. A system call.
+    pub fn next_error(&mut self, handle: Handle) -> Result<Option<Undelivered>, Error> {
+        let place = self.place(handle)?;
+        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        // What cannot be asked has nothing to tell.
+        let error = socket.twin.next_error().ok().flatten();
+        if let Some(Undelivered { destination, mtu: Some(mtu), .. }) = error {
+            socket.flows.lower_mtu(&destination, mtu);
+        }
+        Ok(error)
+    }
+}
