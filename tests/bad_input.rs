@@ -116,8 +116,8 @@ fn no_lab_is_there_to_be_entered_or_taken_down() {
         assert_eq!(finished.code, 2, "{}", finished.stderr);
         finished.stderr
     };
-    assert!(told(&["lab", "down"]).contains("none is up\n  next: nothing is left to take down"));
-    assert!(told(&["lab", "exec", "a", "--", "true"]).contains("next: make one with: sidestep lab up"));
+    assert!(told(&["lab", "down"]).contains("none is up\n  next: there is nothing to remove"));
+    assert!(told(&["lab", "exec", "a", "--", "true"]).contains("next: create one with: sidestep lab up"));
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn thousands_of_orders_are_all_answered_and_a_missing_answer_is_a_failure() {
     assert!(wanting.stderr.contains("1 of 3 answers are missing"), "{}", wanting.stderr);
     let stopped = exchange.stop("TERM");
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
-    assert!(stopped.stderr.contains("5001 orders, 0 of them not answered"), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("5001 orders, 0 of them unanswered"), "{}", stopped.stderr);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_full_disk_ends_the_session_in_order() {
     assert!(exchange.pid() > 0);
     let stopped = exchange.stop("TERM");
     // An order whose answer found the disk full has none, and the exit code says so; the Logout may have found it first.
-    let is_answered = stopped.stderr.contains(" 0 of them not answered");
+    let is_answered = stopped.stderr.contains(" 0 of them unanswered");
     assert_eq!(stopped.code, i32::from(!is_answered), "{}", stopped.stderr);
     assert!(stopped.stderr.contains("No space left"), "{}", stopped.stderr);
 }

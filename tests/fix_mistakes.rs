@@ -123,7 +123,7 @@ fn orders_that_cannot_be_filled_are_rejected_without_a_dictionary() {
     std::fs::write(&orders, format!("{good}\n{}\n", good.replace("|44=10.25", "").replace("40=2", "40=1"))).unwrap();
     let told = run(&["fix", "send", "--to", &address, "--file", text(&orders), "--wait", "500ms"]);
     assert_eq!(told.stdout.matches("|35=8|").count(), 4, "{told:?}");
-    assert!(stop(running).stderr.contains("2 orders, 0 of them not answered"));
+    assert!(stop(running).stderr.contains("2 orders, 0 of them unanswered"));
 }
 
 #[test]

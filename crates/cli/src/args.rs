@@ -25,13 +25,13 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench rr --transport tcp --size 64          every path, side by side
   sidestep bench rr --ladder                           from untuned to polling, five set-ups
   sidestep bench ring --pace hot,1us                   rings and pipes between two CPUs
-  sidestep bench serve --listen 192.0.2.2:7411         on one machine, and on the other:
+  sidestep bench serve --listen 192.0.2.2:7411         on one machine; then on the other:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
-  sidestep compare a1.json,a2.json b1.json,b2.json     the same of several runs a side, which sees more
-  sidestep tune check --cpus 2-3                       what is wrong with this host for latency
+  sidestep compare a1.json,a2.json b1.json,b2.json     several runs per side, which resolve smaller differences
+  sidestep tune check --cpus 2-3                       the settings of this host that cost latency
 
-SIDESTEP_VERBOSE=1 has the control planes of a measurement say what they attach and detach.
+With SIDESTEP_VERBOSE=1 the control planes of a measurement report what they attach and detach.
 Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
 6 partly applied, 130 stopped by Ctrl-C.";
 
@@ -42,34 +42,34 @@ pub(crate) enum Command {
     /// Measure latency
     #[command(subcommand)]
     Bench(Bench),
-    /// Judge a result against an earlier one, row by row
+    /// Compare a result with an earlier one, row by row
     Compare(Compare),
-    /// What is wrong with this host for latency, the change, and the way back
+    /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),
     /// Run the control plane of this network namespace, in the foreground
     Control(Control),
-    /// Show what is accelerated, and why the rest is not
+    /// List the accelerated sockets, and for the others the reason
     Ps(Ps),
-    /// Watch what every stack does per second
+    /// Show the rates of every stack per second
     Top(Top),
-    /// Two hosts on this machine: network namespaces joined by a wire
+    /// Manage labs: two hosts on this machine, network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
-    /// Look into a ring in shared memory, without disturbing it
+    /// Read a ring in shared memory, without disturbing it
     #[command(subcommand)]
     Ring(Ring),
-    /// Speak FIX: an exchange to try clients with, a sender, a reader of messages, an operator's view
+    /// Run a FIX exchange or client, decode FIX messages, operate a FIX engine
     #[command(subcommand)]
     Fix(crate::args_fix::Fix),
     /// Print shell completions
     Completions {
-        /// For this shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual pages
     Man {
-        /// Into this folder
+        /// The folder to write to
         #[arg(default_value = "man")]
         folder: PathBuf,
     },
@@ -86,9 +86,9 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The earlier result; or several of the same measurement (a1.json,a2.json,...), taken in turn with the later ones
+    /// The earlier result; or several of the same measurement (a1.json,a2.json,...), measured in turn with the later ones
     pub(crate) before: RunFiles,
-    /// The later result, which is judged; or several
+    /// The later result; or several
     pub(crate) after: RunFiles,
     /// Write the comparison as JSON; `-` for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
@@ -97,29 +97,30 @@ pub(crate) struct Compare {
 
 #[derive(Debug, Args)]
 pub(crate) struct Control {
-    /// Serve these interfaces alone, attached from the start to the end [default: any, attached from its first program to the
+    /// Serve these interfaces only, attached from start to end [default: any, attached from its first program to the
     /// end]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) interface: Vec<String>,
-    /// Users who may bypass the kernel, by number, beside root [default: members of the group sidestep]
+    /// User ids that may bypass the kernel, besides root [default: members of the group sidestep]
     #[arg(long, value_name = "UID", value_delimiter = ',')]
     pub(crate) allow_uid: Vec<u32>,
-    /// Groups whose members may, by number
+    /// Group ids whose members may bypass the kernel
     #[arg(long, value_name = "GID", value_delimiter = ',')]
     pub(crate) allow_gid: Vec<u32>,
-    /// Queues of a device that one user may have, beside root [default: half of them, and the last is root's]
+    /// Queues of a device that each user except root may have [default: half of them; the last one is root's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) user_queues: Option<u32>,
-    /// Detach from an interface with its last stack, not only at the end: some devices drop their link each time
+    /// Detach from an interface when its last stack closes, not only at the end. Some devices drop their link at each change
     #[arg(long)]
     pub(crate) detach_unused: bool,
-    /// Where to listen [default: control.sock in /run/sidestep/net-INODE, INODE being the network namespace's]
+    /// Path of the socket to listen on [default: control.sock in /run/sidestep/net-INODE, with the inode of the network
+    /// namespace]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Detach everything that a control plane that was killed has left behind, and end
+    /// Detach everything that a killed control plane has left attached, and exit
     #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "socket"])]
     pub(crate) cleanup: bool,
-    /// Have the control plane that runs detach from these interfaces, which no stack may be on, and end
+    /// Make the running control plane detach from these interfaces, and exit. No stack may use them
     #[arg(long, value_name = "NAME", value_delimiter = ',',
           conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "cleanup"])]
     pub(crate) release: Vec<String>,
@@ -127,39 +128,39 @@ pub(crate) struct Control {
 
 #[derive(Debug, Args)]
 pub(crate) struct Ps {
-    /// Ask the control plane there
+    /// Socket of the control plane
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Ask the control plane there
+    /// Socket of the control plane
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Time between two looks
+    /// Time between two samples
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,
-    /// One look, then end
+    /// Print one sample, and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// As JSON, a line per look
+    /// Print JSON, one line per sample
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
-    /// Make a lab that stays until it is taken down
+    /// Create a lab that stays until `lab down`
     Up(LabUp),
-    /// Take a lab down
+    /// Remove a lab
     Down {
-        /// Its name; not needed when there is only one
+        /// The lab; may be omitted when there is only one
         name: Option<String>,
-        /// Also while a process is inside
+        /// Remove it even while a process runs inside
         #[arg(long)]
         force: bool,
     },
@@ -167,7 +168,7 @@ pub(crate) enum Lab {
     Exec(LabExec),
     /// List the labs of this machine
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -178,9 +179,9 @@ pub(crate) enum Lab {
 
 #[derive(Debug, Args)]
 pub(crate) struct LabUp {
-    /// Its name [default: a new one]
+    /// Name of the lab [default: a new one]
     pub(crate) name: Option<String>,
-    /// Offloads off, so that every frame carries its true checksum, as on a cable
+    /// Switch offloads off, so that every frame carries its true checksum, as on a cable
     #[arg(long)]
     pub(crate) true_checksums: bool,
     /// Transmit and receive queues of each end
@@ -189,18 +190,18 @@ pub(crate) struct LabUp {
     /// The longest IP packet that the wire carries in one frame, bytes
     #[arg(long, default_value_t = MTU_USUAL, value_name = "BYTES")]
     pub(crate) mtu: u32,
-    /// Make the wire bad, both ways: loss=1%,delay=5ms,jitter=1ms,reorder=2%,gap=1ms,duplicate=1%,corrupt=0.1%,
+    /// Impair the wire in both directions: loss=1%,delay=5ms,jitter=1ms,reorder=2%,gap=1ms,duplicate=1%,corrupt=0.1%,
     /// rate=100mbit,seed=7
     #[arg(long, value_name = "SPEC")]
     pub(crate) impair: Option<String>,
-    /// The same from b to a, where it is to differ
+    /// Impair the direction from b to a differently
     #[arg(long, value_name = "SPEC")]
     pub(crate) impair_back: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LabExec {
-    /// The lab; not needed when there is only one
+    /// The lab; may be omitted when there is only one
     #[arg(long, value_name = "NAME")]
     pub(crate) lab: Option<String>,
     /// The host
@@ -221,9 +222,9 @@ pub(crate) enum HostKind {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ring {
-    /// Its counters and the state of both sides
+    /// Show the counters and the state of both sides
     Stat(RingStat),
-    /// Print its messages as they come, until it is closed
+    /// Print messages as they arrive, until the ring is closed
     Tail(RingTail),
 }
 
@@ -231,7 +232,7 @@ pub(crate) enum Ring {
 pub(crate) struct RingStat {
     /// The ring's file
     pub(crate) file: PathBuf,
-    /// Write it as JSON; `-` for standard output, instead of the text
+    /// Write JSON; `-` for standard output, instead of the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -240,24 +241,24 @@ pub(crate) struct RingStat {
 pub(crate) struct RingTail {
     /// The ring's file
     pub(crate) file: PathBuf,
-    /// Where to begin
+    /// The message to begin with
     #[arg(long, value_enum, default_value_t = RingStart::Newest)]
     pub(crate) from: RingStart,
-    /// End after so many messages
+    /// Exit after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// One line for each message, what is not printable as \xNN
+    /// Print one line per message; unprintable bytes as \xNN
     #[arg(long)]
     pub(crate) lines: bool,
-    /// The bytes of the messages, and nothing else
+    /// Print the bytes of the messages only
     #[arg(long, conflicts_with = "lines")]
     pub(crate) raw: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RingStart {
-    /// As far back as is known: up to half the ring
+    /// The oldest message that is still there: up to half the ring back
     Oldest,
-    /// With the next message to come
+    /// The next message to arrive
     Newest,
 }

@@ -1,4 +1,4 @@
-//! The command line: flags in, exit code out. What the commands do is in the crates below.
+//! The command line: flags in, exit code out. The crates below do the work.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -14,7 +14,7 @@ use clap::{CommandFactory, Parser};
 use sidestep_sys::problem::{Kind, Problem, say};
 use std::process::ExitCode;
 
-/// Runs the command that the process was started with.
+/// Runs the command line of the process.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

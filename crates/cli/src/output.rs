@@ -1,4 +1,4 @@
-//! Where results go: standard output and files. A file is checked before the run and replaced whole after it.
+//! Outputs of results: standard output and files. A file is checked before the run and replaced whole after it.
 
 use sidestep_report::schema::Document;
 use sidestep_report::terminal::Style;
@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Width of a table where the terminal does not say.
+/// Width of a table if COLUMNS is not set.
 const WIDTH: usize = 120;
 
 /// The outputs of a run, known to be writable.
@@ -48,7 +48,7 @@ impl Outputs {
     }
 }
 
-/// As wide as the terminal; in colour where people look and NO_COLOR is not set.
+/// Returns the terminal's width, and colour if standard output is a terminal and NO_COLOR is not set.
 pub(crate) fn style() -> Style {
     let is_terminal = io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

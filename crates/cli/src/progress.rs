@@ -1,10 +1,10 @@
-//! The progress bar: on a terminal, for what takes more than two seconds.
+//! The progress bar: on a terminal, for runs of more than two seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sidestep_bench::scenario::Progress;
 use std::io::IsTerminal;
 
-/// What takes less has no bar.
+/// Shortest run with a bar.
 const SHORT_MS: u64 = 2_000;
 /// Redraws per second: the bar runs on the measuring thread, between slices.
 const REDRAWS: u8 = 5;

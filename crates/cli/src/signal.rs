@@ -14,7 +14,8 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Problem> {
         flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
             .and_then(|_| flag::register(signal, stop.clone()))
             .map_err(|error| {
-                Problem::failed("cannot handle Ctrl-C", error).next("see what forbids sigaction(2): a seccomp filter?")
+                Problem::failed("cannot handle Ctrl-C", error)
+                    .next("check what forbids sigaction(2), such as a seccomp filter")
             })?;
     }
     Ok(stop)

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where `sidestep bench serve` listens unless told otherwise.
+/// Default port of `sidestep bench serve`.
 const PORT: u16 = 7411;
 /// The most rates of one sweep.
 const RATES_MAX: usize = 1000;
@@ -64,7 +64,7 @@ impl FromStr for PathList {
     }
 }
 
-/// Ways to go to and fro.
+/// Paces of round trips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadList(pub(crate) Vec<Load>);
 
@@ -85,7 +85,7 @@ impl FromStr for LoadList {
     }
 }
 
-/// When orders leave.
+/// Paces of orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixLoadList(pub(crate) Vec<fix::Load>);
 
@@ -96,7 +96,7 @@ impl FromStr for FixLoadList {
         let load = |load: Load| match load {
             Load::ClosedLoop => Ok(fix::Load::ClosedLoop),
             Load::Paced(interval) => Ok(fix::Load::Paced(interval)),
-            Load::Stream => Err("orders do not stream".into()),
+            Load::Stream => Err("orders cannot stream".into()),
         };
         match text.parse::<LoadList>()?.0 {
             loads if loads.is_empty() => Err("give `hot`, or times like 100us".into()),
@@ -148,7 +148,7 @@ impl FromStr for RateList {
 fn range(from: f64, to: f64, step: f64) -> Result<Vec<f64>, String> {
     let count = (to - from) / step;
     if !(step > 0.0 && (0.0..RATES_MAX as f64).contains(&count)) {
-        return Err(format!("a range goes up, in at most {RATES_MAX} steps"));
+        return Err(format!("a range has to rise, in at most {RATES_MAX} steps"));
     }
     Ok((0..=count as usize).map(|index| from + step * index as f64).collect())
 }

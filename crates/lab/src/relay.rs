@@ -105,7 +105,7 @@ pub fn run_wire(lab_name: &str, stop: &AtomicBool) -> Result<(), Problem> {
         Some(Ok(State { impairment: Some(impairment), .. })) => impairment,
         _ => {
             return Err(Problem::failed(format!("cannot run the wire of lab {name}"), "no lab of this name has one")
-                .next(format!("make one with: sidestep lab up {name} --impair loss=1%")));
+                .next(format!("create one with: sidestep lab up {name} --impair loss=1%")));
         }
     };
     let ends = enter(&name)?;

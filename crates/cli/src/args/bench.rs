@@ -1,4 +1,4 @@
-//! The flags of `sidestep bench`, and what every measuring command shares: where to measure, where the result goes.
+//! The flags of `sidestep bench`, and those that all measuring commands share: place and output.
 
 use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
@@ -11,26 +11,26 @@ use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Request and response: round-trip latency per path
+    /// Measure round-trip latency per path (request and response)
     Rr(Rr),
-    /// Half round-trip latency per message size
+    /// Measure half-RTT per message size
     Sizes(Sizes),
-    /// Messages upstream at rising rates, some reflected: achieved rate, loss, latency
+    /// Send messages at rising rates, some reflected: achieved rate, loss, latency
     Rates(Rates),
-    /// A TCP stream at full speed, each way
+    /// Measure TCP throughput in each direction
     Bulk(Bulk),
-    /// TCP connections one after the other: made, one message and its answer, ended
+    /// Measure TCP connections in sequence: open, one message and its answer, close
     Connect(Connect),
-    /// Messages between two CPUs through memory: rings, the cache line, pipes and sockets
+    /// Measure messages between two CPUs: rings, a bounced cache line, pipes and sockets
     Ring(BenchRing),
-    /// FIX acceptors: order to acknowledgement and fill, test request to heartbeat
+    /// Measure FIX acceptors: order to acknowledgement and fill, test request to heartbeat
     Fix(Box<BenchFix>),
-    /// Be the peer of a measuring end on another machine
+    /// Run as the peer of a measuring end on another machine
     Serve(Serve),
-    /// Be the peer of a measuring end on this machine, told over standard input
+    /// Run as the peer of a measuring end on this machine; standard input is the control connection
     #[command(hide = true)]
     Peer(Peer),
-    /// Be the far end of a ring; the rings are standard input and output
+    /// Run as the far end of a ring; the rings are standard input and output
     #[command(hide = true)]
     RingPeer {
         #[arg(required = true)]
@@ -38,13 +38,13 @@ pub(crate) enum Bench {
     },
 }
 
-/// Where to measure, and with what.
+/// The place of a measurement, and its conditions.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Where the two ends are, if on this machine
+    /// Place of the two ends on this machine
     #[arg(long, value_enum, default_value_t = PlaceKind::Auto)]
     pub(crate) place: PlaceKind,
-    /// Measure against `sidestep bench serve` there (port 7411 unless given)
+    /// Measure against `sidestep bench serve` on another machine (default port 7411)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["place", "ipv6"])]
     pub(crate) to: Option<Target>,
     /// Use IPv6 between the ends on this machine
@@ -53,16 +53,16 @@ pub(crate) struct Place {
     /// Transmit and receive queues of each end of the lab; path xdp uses all of them
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "to")]
     pub(crate) queues: u32,
-    /// The longest IP packet that the lab's wire carries in one frame: 9000 for datagrams of up to 8972 bytes
+    /// MTU of the lab's wire: 9000 for datagrams of up to 8972 bytes
     #[arg(long, value_name = "BYTES", default_value_t = MTU_USUAL, conflicts_with = "to")]
     pub(crate) mtu: u32,
-    /// CPUs of the measuring end and of its peer, for paths that pin
+    /// CPUs of the measuring end and of its peer, for pinned paths
     #[arg(long, value_name = "CLIENT[,PEER]")]
     pub(crate) cpus: Option<Cpus>,
-    /// The clock: the TSC where it can be trusted, or the kernel's
+    /// The clock: the TSC if it can be trusted, or the kernel's
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
-    /// Work the peer does before each answer of a round trip
+    /// Time that the peer works before each answer
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
     pub(crate) service_time: Duration,
     #[command(flatten, next_help_heading = "Both ends on this machine run under")]
@@ -71,7 +71,7 @@ pub(crate) struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlaceKind {
-    /// A lab if this process may make one (root), else loopback
+    /// A lab if this process may create one (root), else loopback
     Auto,
     /// Two network namespaces joined by veth
     Lab,
@@ -87,7 +87,7 @@ pub(crate) enum ClockKind {
     Monotonic,
 }
 
-/// Where the result goes.
+/// The outputs of a result.
 #[derive(Debug, Args)]
 pub(crate) struct Output {
     /// Write the result as JSON; `-` for standard output, instead of the table
@@ -112,7 +112,7 @@ pub(crate) enum CastKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rr {
-    /// Over what (uds, shm and floor paths bring their own)
+    /// Transports; the paths uds, shm and floor have their own
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
     /// Paths, separated by commas, or `all`
@@ -124,10 +124,10 @@ pub(crate) struct Rr {
     /// Time for each path at each size
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
-    /// The five set-ups from untuned to polling, instead of paths
+    /// Measure five set-ups, from untuned to polling, instead of paths
     #[arg(long, conflicts_with = "paths")]
     pub(crate) ladder: bool,
-    /// On the ladder, move the interface's interrupts to the measuring CPU, and back afterwards
+    /// Move the interface's interrupts to the measuring CPU for the ladder, and back afterwards
     #[arg(long, requires = "ladder")]
     pub(crate) pin_irq: bool,
     #[command(flatten)]
@@ -138,7 +138,7 @@ pub(crate) struct Rr {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sizes {
-    /// Over what
+    /// Transports
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp,udp")]
     pub(crate) transport: Vec<StreamKind>,
     /// Paths, separated by commas, or `all`
@@ -158,7 +158,7 @@ pub(crate) struct Sizes {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rates {
-    /// To one receiver, or to a group
+    /// Transports: to one receiver, or to a group
     #[arg(long, value_enum, value_delimiter = ',', default_value = "udp,multicast")]
     pub(crate) transport: Vec<CastKind>,
     /// Paths of the receiver, separated by commas
@@ -173,7 +173,7 @@ pub(crate) struct Rates {
     /// Time at each rate
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
-    /// One message in so many comes back [default: about 5000 a second]
+    /// Reflect one message in N [default: about 5000 per second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) reflect_every: Option<u64>,
     /// The multicast group
@@ -190,7 +190,7 @@ pub(crate) struct Bulk {
     /// Paths, separated by commas
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
-    /// Bytes handed over at a time
+    /// Bytes per write
     #[arg(long, value_delimiter = ',', default_value = "65536", value_name = "BYTES")]
     pub(crate) size: Vec<u32>,
     /// Time for each path in each direction
@@ -224,26 +224,26 @@ pub(crate) struct BenchRing {
     /// Message sizes in bytes
     #[arg(long, value_delimiter = ',', default_value = "8,48,64,256,1024", value_name = "BYTES")]
     pub(crate) sizes: Vec<u32>,
-    /// Round trips: `hot` (the next one at once), or one due in every such time (1us, 1ms); `none` for throughput alone
+    /// Pace of round trips: `hot` (the next one at once), or one per interval (1us, 1ms); `none` for throughput only
     #[arg(long, default_value = "hot", value_name = "LIST")]
     pub(crate) pace: LoadList,
     /// Do not measure throughput
     #[arg(long)]
     pub(crate) no_throughput: bool,
-    /// Only these, separated by commas, of: floor, floor-each-way, ring, ring-small, ring-shm, ring-broadcast, ring-park,
+    /// Paths, separated by commas [default: all], of: floor, floor-each-way, ring, ring-small, ring-shm, ring-broadcast, ring-park,
     /// eventfd, pipe, uds
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) paths: Vec<String>,
     /// Time for each path at each size and pace
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
-    /// Room of a ring each way, in KiB
+    /// Size of the ring in each direction, in KiB
     #[arg(long, default_value_t = 64, value_name = "KIB")]
     pub(crate) room: usize,
     /// CPUs of the measuring end and of the far end
     #[arg(long, value_name = "NEAR[,FAR]")]
     pub(crate) cpus: Option<Cpus>,
-    /// The clock: the TSC where it can be trusted, or the kernel's
+    /// The clock: the TSC if it can be trusted, or the kernel's
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
     #[command(flatten)]
@@ -252,53 +252,53 @@ pub(crate) struct BenchRing {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFix {
-    /// An acceptor of another kind that acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH or
-    /// shm:PATH, or, from host a of a lab that is up, at lab:LAB:HOST:PORT or lab:LAB:tls:HOST:PORT. Again for each further
-    /// one; NAME is what it is called in the report
+    /// Another acceptor, which acknowledges and fills every order, at HOST:PORT, tls:HOST:PORT, unix:PATH or
+    /// shm:PATH; or, seen from host a of a lab, at lab:LAB:HOST:PORT or lab:LAB:tls:HOST:PORT. NAME is its name in the
+    /// report. May be given several times
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) acceptor: Vec<Named<Reach>>,
-    /// The process of an acceptor, to be stopped while others are measured
+    /// Process of an acceptor, which is stopped while others are measured
     #[arg(long, value_name = "NAME=PID")]
     pub(crate) pid: Vec<Named<u32>>,
-    /// What an acceptor is, for the report
+    /// Description of an acceptor for the report
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
-    /// Our own acceptor over these, started for the run: tcp, uds, shm, and, as root, through a veth: veth (the kernel's
-    /// TCP), xdp-one-end (the acceptor past the kernel), xdp (both ends); `none` to measure others alone. All acceptors are
-    /// held against the first one
+    /// Transports of our own acceptor, started for the run: tcp, uds, shm; as root, over a veth pair: veth (the kernel's
+    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends); `none` to measure others only. The first acceptor is
+    /// the baseline of all others
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
-    /// Further acceptors that the others are held against
+    /// Further acceptors to use as baselines
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) against: Vec<String>,
-    /// Its stores, each measured: none, page-cache, group-commit
+    /// Stores of our own acceptor, each measured: none, page-cache, group-commit
     #[arg(long, value_delimiter = ',', default_value = "page-cache", value_name = "LIST")]
     pub(crate) store: Vec<String>,
-    /// Whether it spins or sleeps
+    /// Waiting of our own acceptor
     #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
     pub(crate) own_waiting: WaitingKind,
-    /// What is asked of them
+    /// Requests to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "orders")]
     pub(crate) workload: Vec<WorkloadKind>,
-    /// When messages leave: `hot` (when the last one is answered), or one due in every such time (100us, 1ms)
+    /// Pace of messages: `hot` (the next one after the answer), or one per interval (100us, 1ms)
     #[arg(long, default_value = "hot", value_name = "LIST")]
     pub(crate) pace: FixLoadList,
-    /// Sessions that take turns
+    /// Number of sessions that take turns
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N")]
     pub(crate) sessions: Vec<u32>,
-    /// How the client waits for an answer
+    /// Waiting of the client
     #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
     pub(crate) waiting: WaitingKind,
     /// Time for each acceptor under each load
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
-    /// Messages for so long before anything of an acceptor is counted
+    /// Uncounted messages to each acceptor before the measurement
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) warmup: Duration,
     /// BeginString of the client
     #[arg(long, default_value = "FIX.4.4", value_name = "VERSION")]
     pub(crate) begin_string: String,
-    /// SenderCompID of the client, to which the number of the session is added: BENCH001
+    /// SenderCompID of the client; the number of the session is appended: BENCH001
     #[arg(long, default_value = "BENCH", value_name = "ID")]
     pub(crate) sender: String,
     /// TargetCompID of the client
@@ -307,7 +307,7 @@ pub(crate) struct BenchFix {
     /// CPUs of the client and of our own acceptor
     #[arg(long, value_name = "CLIENT[,ACCEPTORS]")]
     pub(crate) cpus: Option<Cpus>,
-    /// The clock: the TSC where it can be trusted, or the kernel's
+    /// The clock: the TSC if it can be trusted, or the kernel's
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
     #[command(flatten)]
@@ -316,15 +316,15 @@ pub(crate) struct BenchFix {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkloadKind {
-    /// NewOrderSingle, to its acknowledgement and to its fill
+    /// NewOrderSingle to its acknowledgement, and to its fill
     Orders,
-    /// TestRequest, to its Heartbeat
+    /// TestRequest to its Heartbeat
     Heartbeats,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitingKind {
-    /// Asks again and again
+    /// Polls without sleeping
     Spin,
     /// Sleeps until the kernel wakes it
     Block,
@@ -332,25 +332,25 @@ pub(crate) enum WaitingKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
-    /// CPU for paths that pin [default: the last one]
+    /// CPU for pinned paths [default: the last one]
     #[arg(long)]
     pub(crate) cpu: Option<u32>,
-    /// Sessions at a time; two disturb each other's figures
+    /// Concurrent sessions; two of them disturb each other's figures
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sessions: u32,
-    /// Let measuring ends choose the CPU of paths that pin
+    /// Let measuring ends choose the CPU of pinned paths
     #[arg(long)]
     pub(crate) allow_cpu: bool,
-    /// Bytes of streams to send in a session beyond what came in it: `bench bulk` needs as many
+    /// Bytes to stream in a session beyond those received in it; `bench bulk` needs them
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) stream_bytes: u64,
-    /// Tell whoever connects this host's name, kernel and kernel command line
+    /// Send this host's name, kernel and kernel command line to measuring ends
     #[arg(long)]
     pub(crate) facts: bool,
-    /// Join any group that is asked for, not only those of 239.0.0.0/8
+    /// Join any group that a measuring end asks for, not only those of 239.0.0.0/8
     #[arg(long)]
     pub(crate) any_group: bool,
 }

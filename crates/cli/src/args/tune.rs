@@ -6,64 +6,64 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
-    /// What is wrong with this host for latency, worst first
+    /// List the settings of this host that cost latency, worst first
     Check(Check),
-    /// Why a check matters, how it is changed and undone; without a name, list them all
+    /// Explain a check: the reason, the change, the revert; without a name, list all checks
     Explain {
-        /// Its name, such as busy-read
+        /// Name of the check, such as busy-read
         id: Option<String>,
     },
-    /// What would be changed: before and after, source, risk, way back
+    /// Show the changes that `apply` would make: before, after, source, risk, revert
     Plan(Plan),
-    /// Change it, setting by setting, each read again; everything goes back when one fails
+    /// Apply the plan one setting at a time, and read each one again; if one fails, all are reverted
     Apply(Apply),
-    /// What is changed at present, and by whom
+    /// Show the settings that are changed at present, and by whom
     Status {
-        /// Write it as JSON; `-` for standard output, instead of the text
+        /// Write JSON; `-` for standard output, instead of the text
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Put back what was changed last, but nothing that somebody else has changed since
+    /// Revert the last changes, except settings that somebody else has changed since
     Revert {
-        /// Everything that was ever changed and not put back
+        /// Revert every change that was not reverted yet
         #[arg(long)]
         all: bool,
-        /// Change nothing, and forget what there is to put back
+        /// Change nothing, and delete the record of the changes
         #[arg(long)]
         forget: bool,
     },
-    /// Make a policy from this host, to check others against
+    /// Write a policy from this host, to check other hosts against
     Policy(Policy),
-    /// Try the ladder step by step, and keep what helps on this host: everything is put back in the end
+    /// Measure the steps of the ladder one by one, and name those that help here; everything is reverted at the end
     Verify(super::tune_verify::Verify),
-    /// Run a command pinned to CPUs, and under what else a trading path wants
+    /// Run a command pinned to CPUs, with the priority and memory settings of a trading path
     Run(super::tune_run::TuneRun),
     /// Give isolated CPUs back when the command of `tune run --isolate` has ended
     #[command(hide = true)]
     KeepIsolated {
         folder: PathBuf,
-        /// By this process; without it, by one that is nobody's child, as the command may wait for all of its own
+        /// Wait in this process. Otherwise a detached process waits: the command may itself wait for all of its children
         #[arg(long)]
         here: bool,
     },
 }
 
-/// What is looked at.
+/// The subject of an audit: host, CPUs, interfaces, profile.
 #[derive(Debug, Args)]
 pub(crate) struct Subject {
-    /// The interfaces that matter [default: those of hardware]
+    /// Interfaces to audit [default: those of hardware]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) interface: Vec<String>,
-    /// The hot CPUs, those of the trading path, such as 2-3 [default: those that are isolated]
+    /// Hot CPUs, those of the trading path, such as 2-3 [default: the isolated ones]
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub(crate) cpus: Option<CpuSet>,
-    /// What the host is for: latency, polling, throughput, cloud
+    /// Profile: latency, polling, throughput, cloud
     #[arg(long, value_name = "NAME", default_value = "latency")]
     pub(crate) profile: String,
     /// A policy instead of a profile, as `sidestep tune policy` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     pub(crate) policy: Option<PathBuf>,
-    /// Look at a copy of another host's files (proc, sys, etc ...) in this folder
+    /// Audit a copy of another host's files (proc, sys, etc ...) in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
 }
@@ -72,10 +72,10 @@ pub(crate) struct Subject {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// End with exit code 3 at such a finding, or a worse one
+    /// Exit with code 3 at a finding of this severity or a worse one
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,
-    /// Also show what is well, and what means nothing here
+    /// Also show checks that pass, and checks that do not apply here
     #[arg(long)]
     pub(crate) all: bool,
     /// Write the findings as JSON; `-` for standard output, instead of the text
@@ -91,16 +91,16 @@ pub(crate) enum FailOn {
     Fail,
 }
 
-/// What of the findings is taken.
+/// The choice among the findings.
 #[derive(Debug, Args)]
 pub(crate) struct Choice {
-    /// These checks alone
+    /// Only these checks
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Not these
+    /// All but these checks
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) skip: Vec<String>,
-    /// Dangerous ones, which are left alone unless they are named here
+    /// Also these dangerous checks, which are left out by default
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Plan {
     pub(crate) subject: Subject,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// Write the boot parameters as a drop-in for GRUB to this new file (it takes effect after update-grub and a boot)
+    /// Write the boot parameters to this new file, a drop-in for GRUB. It takes effect after update-grub and a reboot
     #[arg(long, value_name = "FILE")]
     pub(crate) grub: Option<PathBuf>,
     /// Write the plan as JSON; `-` for standard output, instead of the text
@@ -125,7 +125,7 @@ pub(crate) struct Apply {
     pub(crate) subject: Subject,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// Leave out what fails, instead of putting everything back
+    /// Leave out the settings that fail, instead of reverting all
     #[arg(long)]
     pub(crate) keep_going: bool,
 }
@@ -134,7 +134,7 @@ pub(crate) struct Apply {
 pub(crate) struct Policy {
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// The policy's name [default: the host's]
+    /// Name of the policy [default: the host's name]
     #[arg(long)]
     pub(crate) name: Option<String>,
 }

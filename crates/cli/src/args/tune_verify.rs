@@ -12,25 +12,25 @@ pub(crate) struct Verify {
     pub(crate) subject: Subject,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// Change settings of this host for the time of the measurement, and put them back
+    /// Change settings of this host during the measurement, and revert them
     #[arg(long)]
     pub(crate) change_host: bool,
-    /// Move the interface's interrupts to the measuring CPU, and back
+    /// Move the interface's interrupts to the measuring CPU, and back afterwards
     #[arg(long)]
     pub(crate) pin_irq: bool,
-    /// Over what
+    /// Transport
     #[arg(long, value_enum, default_value = "tcp")]
     pub(crate) transport: StreamKind,
     /// Message size in bytes
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     pub(crate) size: u32,
-    /// Time for each side of each step
+    /// Time for each arm of each step
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
-    /// Where the two ends are, if on this machine
+    /// Place of the two ends on this machine
     #[arg(long, value_enum, default_value_t = PlaceKind::Auto)]
     pub(crate) place: PlaceKind,
-    /// Measure against `sidestep bench serve` there (port 7411 unless given)
+    /// Measure against `sidestep bench serve` on another machine (default port 7411)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "place")]
     pub(crate) to: Option<Target>,
     #[command(flatten)]

@@ -39,7 +39,8 @@ fn rr(args: Rr) -> Result<u8, Problem> {
     let transports = streams(&args.transport);
     let scenarios = if args.ladder {
         let [size] = args.size[..] else {
-            return Err(Problem::usage("cannot measure the ladder", "it takes one --size").next("give one, or none"));
+            return Err(Problem::usage("cannot measure the ladder", "it takes one --size")
+                .next("give one --size, or leave it out"));
         };
         let rungs = |transport| Scenario::Ladder { transport, size, duration: args.duration, pin_irq: args.pin_irq };
         transports.into_iter().map(rungs).collect()
@@ -73,7 +74,7 @@ fn connect(args: Connect) -> Result<u8, Problem> {
 
 fn rates(args: Rates) -> Result<u8, Problem> {
     if !args.group.is_multicast() {
-        return Err(Problem::usage(format!("cannot send to group {}", args.group), "it is not of 224.0.0.0/4")
+        return Err(Problem::usage(format!("cannot send to group {}", args.group), "it is not in 224.0.0.0/4")
             .next("give --group an address like 239.192.74.11"));
     }
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
@@ -89,7 +90,7 @@ fn rates(args: Rates) -> Result<u8, Problem> {
     measure(&args.place, &[Scenario::Rates(sweep)], &outputs)
 }
 
-/// Measures and tells.
+/// Runs the scenarios and writes the result.
 pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
     let setting = setting(place)?;
     // Threads and processes started from here on inherit it.
@@ -97,7 +98,7 @@ pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) 
     tell(run::run(&setting, scenarios, &mut Bar::new())?, outputs)
 }
 
-/// Writes what came of a run, and only then tells what ended it early.
+/// Writes the document of a run; then returns the problem that ended it early, if there was one.
 pub(super) fn tell(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
     outputs.write(&outcome.document)?;
     match outcome.problem {
@@ -132,7 +133,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
     })
 }
 
-/// The clock asked for.
+/// Returns the choice of the clock.
 pub(super) fn clock(kind: ClockKind) -> Choice {
     match kind {
         ClockKind::Auto => Choice::Auto,
@@ -140,7 +141,7 @@ pub(super) fn clock(kind: ClockKind) -> Choice {
     }
 }
 
-/// The command as a shell takes it.
+/// Returns the command line, quoted for a shell.
 pub(super) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,.:/@%".contains(&byte);

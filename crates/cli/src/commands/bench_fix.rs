@@ -28,7 +28,7 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
     for name in strays {
         if !args.acceptor.iter().any(|acceptor| acceptor.name == *name) {
             return Err(Problem::usage(
-                format!("no acceptor is called {name}"),
+                format!("no acceptor is named {name}"),
                 "--pid and --about belong to an --acceptor",
             )
             .next(format!("add --acceptor {name}=ADDRESS, or leave them out")));
@@ -45,8 +45,8 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
     };
     let is_alone = args.own == ["none"];
     if is_alone && args.acceptor.is_empty() {
-        return Err(Problem::usage("there is nothing to measure", "--own none, and no other acceptor is named")
-            .next("name one by --acceptor NAME=ADDRESS, or leave --own none out"));
+        return Err(Problem::usage("there is nothing to measure", "--own is none, and there is no --acceptor")
+            .next("give --acceptor NAME=ADDRESS, or leave --own none out"));
     }
     let own = Own {
         transports: if is_alone { Vec::new() } else { args.own },

@@ -17,7 +17,7 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
     }
     if loads.is_empty() {
         return Err(Problem::usage("nothing to measure", "--pace is none and --no-throughput is given")
-            .next("leave one of them out"));
+            .next("leave one of the two out"));
     }
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let request =
@@ -32,7 +32,7 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
     tell(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
 }
 
-/// Those asked for, or all.
+/// Returns the contestants of these names; all of them if there is no name.
 fn chosen(names: &[String]) -> Result<Vec<Box<dyn Contestant>>, Problem> {
     let mut all = channels::all(this_program());
     if names.is_empty() || names == ["all"] {
@@ -47,7 +47,7 @@ fn chosen(names: &[String]) -> Result<Vec<Box<dyn Contestant>>, Problem> {
     Ok(all)
 }
 
-/// Is the far end of a ring.
+/// Runs as the far end of a ring.
 pub(super) fn far(job: &[String]) -> Result<u8, Problem> {
     far_process(job)?;
     Ok(exit::GOOD)

@@ -31,9 +31,9 @@ pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
     })
 }
 
-/// What to do about a floor that hides everything.
+/// The next step if the noise floor hides every difference.
 const TOO_NOISY: &str = "
-too noisy to tell: the runs differ too much among themselves, or in the machine's own speed; what takes twice as long would not be seen.
+too noisy to tell: the runs of one side differ too much, or the machine's own speed does; a factor of two would not be seen.
 Measure longer (--duration), on a quieter machine, or give more runs of each side, taken in turn.
 ";
 
@@ -50,7 +50,7 @@ fn render(comparison: &Comparison) -> String {
     }
     let [before, after] = comparison.runs;
     if before > 1 || after > 1 {
-        let _ = writeln!(text, "\n{before} and {after} runs; the floor is how far the runs of a side lie apart");
+        let _ = writeln!(text, "\n{before} and {after} runs; the floor is the distance between the runs of one side");
     }
     if comparison.rows.iter().any(|row| row.verdict == Verdict::TooNoisy) {
         text.push_str(TOO_NOISY);
@@ -75,7 +75,7 @@ fn line(row: &Compared, width: usize) -> String {
     )
 }
 
-/// A number that fits its column, however large.
+/// Formats a number so that it fits its column.
 fn short(value: f64, digits: usize) -> String {
     if value.abs() < 1e7 { format!("{value:.digits$}") } else { format!("{value:.1e}") }
 }

@@ -20,11 +20,11 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
     std::fs::create_dir_all(&args.out).map_err(|error| {
-        Problem::failed(format!("cannot make {}", args.out.display()), error)
-            .next("give --out a folder in one you may write to")
+        Problem::failed(format!("cannot create {}", args.out.display()), error)
+            .next("give --out a folder that you may create")
     })?;
     let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()))?;
-    say("measuring for about a minute; Ctrl-C keeps what there is by then");
+    say("measuring for about a minute; after Ctrl-C the results so far are written");
     let result = measure(&args.place, &scenarios()?, &outputs);
     if html.exists() {
         say(format_args!("report: {}", html.display()));

@@ -39,7 +39,7 @@ fn up(args: &LabUp) -> Result<u8, Problem> {
     Ok(exit::GOOD)
 }
 
-/// `--impair` is for both ways unless `--impair-back` says otherwise for the way back.
+/// Parses the impairment: `--impair` is for both directions unless `--impair-back` is given.
 fn impairment(args: &LabUp) -> Result<Option<Directions<Impairment>>, Problem> {
     let forth = args.impair.as_deref().map(Impairment::parse).transpose()?;
     let back = args.impair_back.as_deref().map(Impairment::parse).transpose()?;
@@ -51,7 +51,7 @@ fn impairment(args: &LabUp) -> Result<Option<Directions<Impairment>>, Problem> {
 }
 
 fn down(name: Option<String>, force: bool) -> Result<u8, Problem> {
-    let name = name.map_or_else(|| only_lab("nothing is left to take down"), Ok)?;
+    let name = name.map_or_else(|| only_lab("there is nothing to remove"), Ok)?;
     let removal = if force { Removal::Forced } else { Removal::Careful };
     if let Some(remark) = Lab::down_by_name(&name, removal)? {
         say(remark);
@@ -60,7 +60,7 @@ fn down(name: Option<String>, force: bool) -> Result<u8, Problem> {
 }
 
 fn exec(args: LabExec) -> Result<u8, Problem> {
-    let lab = Lab::open(&args.lab.map_or_else(|| only_lab("make one with: sidestep lab up"), Ok)?)?;
+    let lab = Lab::open(&args.lab.map_or_else(|| only_lab("create one with: sidestep lab up"), Ok)?)?;
     let side = match args.host {
         HostKind::A => Side::A,
         HostKind::B => Side::B,
@@ -72,12 +72,12 @@ fn exec(args: LabExec) -> Result<u8, Problem> {
     Err(Problem::failed(format!("cannot run {}", program.display()), error).next("check its name and PATH"))
 }
 
-/// The name of the one lab that is up; `next` is what to do where none is.
+/// Returns the name of the only lab that is up. `next` is the next step if none is.
 fn only_lab(next: &str) -> Result<String, Problem> {
     choose(&Lab::list()?, next)
 }
 
-/// Labs that a running command has made for itself are not meant by who names none.
+/// Chooses the only lab. Labs that a running command has created for itself do not count.
 fn choose(labs: &[Listing], next: &str) -> Result<String, Problem> {
     let is_anybodys = |lab: &&Listing| !matches!(lab.condition, Condition::Owned(_));
     let names: Vec<&str> = labs.iter().filter(is_anybodys).map(|lab| lab.name.as_str()).collect();
@@ -108,7 +108,7 @@ fn describe(lab: &Listing, text: &mut String) {
     let condition = match &lab.condition {
         Condition::Persistent => "up".to_owned(),
         Condition::Owned(pid) => format!("up until process {pid} ends"),
-        Condition::Stale(reason) => format!("dead ({reason}); the next lab removes it"),
+        Condition::Stale(reason) => format!("dead ({reason}); creating the next lab removes it"),
         Condition::Damaged(reason) => format!("its record is damaged ({reason}); sidestep lab down {}", lab.name),
     };
     let _ = writeln!(text, "{}  {condition}", lab.name);

@@ -1,4 +1,4 @@
-//! `sidestep completions` and `sidestep man`, both made from the definition of the flags.
+//! `sidestep completions` and `sidestep man`, both generated from the definition of the flags.
 
 use crate::{definition, exit, output};
 use sidestep_sys::Problem;

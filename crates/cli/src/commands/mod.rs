@@ -17,7 +17,7 @@ mod tune;
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
 
-/// Runs a command and gives its exit code.
+/// Runs a command and returns its exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
     match cli.command {
         Command::Demo(args) => demo::run(&args),

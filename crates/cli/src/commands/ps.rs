@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// All that there is to show.
+/// Everything that `sidestep ps` shows.
 #[derive(Serialize)]
 struct Listing {
     control_pid: u32,
-    /// Why the mirror of the kernel's tables leaves decisions to the kernel; empty when it does not.
+    /// The reasons why the mirror leaves routing decisions to the kernel; empty if it does not.
     mirror: Vec<String>,
     /// Interfaces that have the steering program.
     interfaces: Vec<ProgramLine>,
@@ -28,7 +28,7 @@ struct Program {
     #[serde(flatten)]
     line: ClientLine,
     details: Vec<DetailLine>,
-    /// By stack: what its program has counted.
+    /// Counters of each stack.
     counters: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
@@ -50,9 +50,9 @@ fn collect(client: &mut Client) -> Result<Listing, Problem> {
     let mirror = mirror(client);
     let interfaces = client.programs()?;
     let mut programs = Vec::new();
-    // This very command is no news.
+    // The connection of this command is not shown.
     for line in client.clients()?.into_iter().filter(|line| line.pid != Some(std::process::id())) {
-        // One that ends meanwhile has nothing to tell.
+        // A client that has ended meanwhile has no details.
         let details = client.details(line.client).unwrap_or_default();
         let mut counters = BTreeMap::new();
         for stack in &line.stacks {
@@ -81,7 +81,7 @@ fn mirror(client: &mut Client) -> Vec<String> {
 fn describe(listing: &Listing) -> String {
     let mut text = String::new();
     for line in &listing.mirror {
-        let _ = writeln!(text, "the kernel decides about {line}");
+        let _ = writeln!(text, "left to the kernel: {line}");
     }
     if listing.programs.is_empty() {
         let _ = writeln!(text, "no programs (control plane: process {})", listing.control_pid);
@@ -91,7 +91,7 @@ fn describe(listing: &Listing) -> String {
     text
 }
 
-/// It keeps other programs off, and on some devices large MTUs.
+/// Describes an interface without a stack: its XDP program excludes other programs and, on some devices, large MTUs.
 fn describe_unused(line: &ProgramLine, text: &mut String) {
     let (name, mode) = (&line.interface, if line.is_generic { ", generic" } else { "" });
     let _ = writeln!(text, "{name}  no stack (program {}{mode}); detach: sidestep control --release {name}", line.id);
@@ -119,7 +119,7 @@ fn describe_program(program: &Program, text: &mut String) {
     program.details.iter().for_each(|detail| describe_detail(detail, text));
 }
 
-/// "queue 0", or "queues 0, 2 of 4" where packets may come by others, too.
+/// Formats the queues: "queue 0", or "queues 0, 2 of 4" if packets may also arrive on other queues.
 fn queues(stack: &StackLine) -> String {
     let plural = if stack.queues.len() == 1 { "" } else { "s" };
     let numbers = ranges(stack.queues.iter().copied());

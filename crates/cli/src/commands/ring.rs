@@ -1,4 +1,4 @@
-//! `sidestep ring`: what is in a ring, seen by somebody who disturbs nobody.
+//! `sidestep ring`: reads a ring without disturbing its two sides.
 
 mod dump;
 mod stat;
@@ -16,7 +16,7 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     }
 }
 
-/// The ring in this file, for loads only: the kernel refuses every store.
+/// Opens the ring in a file, mapped read-only.
 fn open(file: &Path) -> Result<Segment, Problem> {
     Segment::open(file, Access::ReadOnly).map_err(|problem| match problem.next_step() {
         "" => problem.next("name a file that a program made as a ring of this version (Segment::create)"),

@@ -1,4 +1,4 @@
-//! `sidestep top`: what every stack does per second, and what should not happen.
+//! `sidestep top`: rates of every stack, and counters that should be 0.
 
 use crate::args::Top as Args;
 use crate::{exit, output, signal};
@@ -14,15 +14,15 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The shortest interval: control answers in tens of microseconds per stack, and is not to be kept busy.
+/// Shortest interval. Control answers in tens of microseconds per stack, and must not be kept busy.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// How soon Ctrl-C is noticed.
+/// Longest delay until Ctrl-C is noticed.
 const NAP: Duration = Duration::from_millis(50);
 /// Moves the cursor to the top of a cleared screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// One stack at one moment.
-type Look = BTreeMap<u32, (StackRow, BTreeMap<String, u64>)>;
+/// A sample: all stacks at one moment.
+type Sample = BTreeMap<u32, (StackRow, BTreeMap<String, u64>)>;
 
 #[derive(Clone)]
 struct StackRow {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let stop = signal::stop_flag()?;
     let path = args.socket.clone().map_or_else(place::socket, Ok)?;
     let mut client = Client::connect_to(&path, "sidestep top")?;
-    let mut before = (Instant::now(), look(&mut client)?);
+    let mut before = (Instant::now(), sample(&mut client)?);
     loop {
         let until = before.0 + interval;
         while Instant::now() < until && !stop.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         if stop.load(Ordering::Relaxed) {
             return Ok(exit::GOOD);
         }
-        let now = (Instant::now(), look(&mut client)?);
+        let now = (Instant::now(), sample(&mut client)?);
         let rates = rates(&before.1, &now.1, (now.0 - before.0).as_secs_f64());
         show(&rates, args)?;
         if args.once {
@@ -74,11 +74,11 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     }
 }
 
-fn look(client: &mut Client) -> Result<Look, Problem> {
-    let mut seen = Look::new();
+fn sample(client: &mut Client) -> Result<Sample, Problem> {
+    let mut seen = Sample::new();
     for program in client.clients()? {
         for stack in &program.stacks {
-            // One that ends meanwhile has nothing to tell.
+            // A stack that has ended meanwhile has no counters.
             let values = client.counters(stack.id).unwrap_or_default().into_iter().collect();
             seen.insert(stack.id, (StackRow { program: program.clone(), stack: stack.clone() }, values));
         }
@@ -86,7 +86,7 @@ fn look(client: &mut Client) -> Result<Look, Problem> {
     Ok(seen)
 }
 
-fn rates(before: &Look, now: &Look, seconds: f64) -> Vec<Rates> {
+fn rates(before: &Sample, now: &Sample, seconds: f64) -> Vec<Rates> {
     now.iter()
         .map(|(id, (row, values))| rates_of(row, before.get(id).map(|(_, values)| values), values, seconds))
         .collect()
@@ -146,7 +146,7 @@ fn table(rates: &[Rates]) -> String {
         "pid", "program", "stack", "queue", "sockets", "rx/s", "tx/s", "rx kern/s", "tx kern/s", "kicks/s"
     );
     if rates.is_empty() {
-        text.push_str("no program goes past the kernel; sidestep ps says why\n");
+        text.push_str("no program is accelerated; sidestep ps shows the reasons\n");
     }
     for row in rates {
         let mode = match row.mode {
@@ -154,10 +154,10 @@ fn table(rates: &[Rates]) -> String {
             Mode::Copy => "copy",
             Mode::Generic => "generic",
         };
-        let place = format!("{} {} {mode}", row.interface, ranges(row.queues.iter().copied()));
+        let queue = format!("{} {} {mode}", row.interface, ranges(row.queues.iter().copied()));
         let sockets = format!("{}/{}", row.sockets_accelerated, row.sockets);
         let pid = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-        let _ = write!(text, "{pid:>7}  {:<20.20} {:>5}  {place:<18.18} {sockets:>9}", row.program, row.stack);
+        let _ = write!(text, "{pid:>7}  {:<20.20} {:>5}  {queue:<18.18} {sockets:>9}", row.program, row.stack);
         let _ = write!(text, " {:>11.0} {:>11.0} {:>10.0}", row.rx_per_s, row.tx_per_s, row.rx_kernel_per_s);
         let faults: Vec<String> = row.faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(text, " {:>10.0} {:>9.0}  {}", row.tx_kernel_per_s, row.kicks_per_s, faults.join(", "));
@@ -169,7 +169,7 @@ fn table(rates: &[Rates]) -> String {
 mod tests {
     use super::*;
 
-    fn look(rx: u64, faults: u64) -> Look {
+    fn sample(rx: u64, faults: u64) -> Sample {
         let stack = StackLine {
             id: 3,
             interface: "eth1".into(),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn rates_are_differences_and_faults_are_named() {
-        let rates = rates(&look(1000, 0), &look(3000, 2), 2.0);
+        let rates = rates(&sample(1000, 0), &sample(3000, 2), 2.0);
         assert_eq!((rates[0].rx_per_s, rates[0].faults["link_faults"]), (1000.0, 2));
         let text = table(&rates);
         assert!(text.contains("eth1 1-2 copy") && text.contains("link_faults 2"), "{text}");

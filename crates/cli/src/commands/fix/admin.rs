@@ -7,7 +7,7 @@ use sidestep_fix::engine::ask;
 use sidestep_sys::Problem;
 use std::fmt::Write;
 
-/// What an engine says of a session.
+/// One session in the answer of an engine.
 #[derive(Debug, Deserialize)]
 struct Row {
     session: String,

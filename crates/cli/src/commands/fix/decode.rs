@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Read at a time.
+/// Bytes per read.
 const CHUNK: usize = 256 << 10;
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
@@ -29,11 +29,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     for path in &args.files {
         printer.path(path)?;
     }
-    let verdict = printer.verdict();
+    let code = printer.report();
     if printer.messages == 0 {
-        return Err(Problem::failed("cannot decode", "there is no FIX message").next("messages begin with 8=FIX"));
+        return Err(Problem::failed("cannot decode", "there is no FIX message")
+            .next("give input with messages that begin with 8=FIX"));
     }
-    Ok(verdict)
+    Ok(code)
 }
 
 struct Printer {
@@ -51,8 +52,8 @@ fn count(number: u64, what: &str) -> String {
 }
 
 impl Printer {
-    /// Says what was not shown or is not as it should be; the exit code.
-    fn verdict(&self) -> u8 {
+    /// Reports what was skipped or damaged, and returns the exit code.
+    fn report(&self) -> u8 {
         let Skipped { lines, cut, .. } = self.skipped;
         if lines > 0 {
             say(format!("{} without a message skipped", count(lines, "line")));
@@ -80,7 +81,7 @@ impl Printer {
         self.stream(&path.display().to_string(), file::open(path).map_err(fail)?)
     }
 
-    /// Every segment of every journal below, in order.
+    /// Prints every segment of every journal in the folder, in order.
     fn folder(&mut self, folder: &Path) -> Result<(), Problem> {
         let entries = std::fs::read_dir(folder);
         let entries = entries.map_err(|error| Problem::failed(format!("cannot read {}", folder.display()), error))?;
@@ -118,7 +119,7 @@ impl Printer {
         result?;
         if segment.rest_bytes > 0 {
             self.damaged += 1;
-            let words = format!("{} bytes behind the last intact record of {}", segment.rest_bytes, path.display());
+            let words = format!("{} bytes after the last intact record of {}", segment.rest_bytes, path.display());
             return self.error(&words);
         }
         Ok(())
@@ -154,7 +155,7 @@ impl Printer {
         }
     }
 
-    /// What a journal has besides messages: said only to people.
+    /// Prints a journal record that is not a message.
     fn event(&mut self, what: &str, number: u64) -> Result<(), Problem> {
         if self.json {
             return output::print(&format!("{}\n", json!({ "event": what, "number": number })));
@@ -173,7 +174,7 @@ impl Printer {
         if self.json {
             return self.as_json(prefix, message, &begin, &msg_type, &errors);
         }
-        // What a counterparty has sent may hold escape sequences. The bytes themselves: --json.
+        // A counterparty's message may hold escape sequences. --json prints the bytes themselves.
         let text = |value: &[u8]| clean(&String::from_utf8_lossy(value));
         let show = |tag| field(tag).map_or_else(|| "?".to_owned(), &text);
         let name = self.names.message(&begin, &msg_type);
@@ -199,7 +200,7 @@ impl Printer {
         output::print(&out)
     }
 
-    /// What a value means, or each of several with blanks between them.
+    /// Returns the meaning of a value, or of each of several values separated by blanks.
     fn meaning(&self, begin: &[u8], tag: u32, value: &[u8]) -> Option<String> {
         if let Some(name) = self.names.value(begin, tag, value) {
             return Some(name.to_owned());
@@ -230,7 +231,7 @@ impl Printer {
     }
 }
 
-/// Whether a segment is prepared and nothing more.
+/// Returns whether a segment is only preallocated.
 fn is_unused(path: &Path) -> bool {
     let mut first = [0; 8];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_err() || first == [0; 8]

@@ -16,9 +16,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where messages and numbers are kept, unless told otherwise.
+/// Default folder of the store.
 const STORE_FOLDER: &str = "fix-store";
-/// Between two writes of the file of metrics.
+/// Interval of writes to the metrics file.
 const METRICS_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     output::print(&text)?;
     engine.run(&stop, idle)?;
     let unanswered = engine.app().unanswered();
-    say(format!("{} orders, {unanswered} of them not answered", engine.app().orders()));
+    say(format!("{} orders, {unanswered} of them unanswered", engine.app().orders()));
     Ok(if unanswered > 0 { exit::FAILED } else { exit::GOOD })
 }
 
@@ -73,7 +73,7 @@ fn store(kind: Option<Store>, folder: Option<&Path>) -> Result<StorePlan, Proble
     let durability = match (kind, folder) {
         (None, Some(folder)) => {
             let what = format!("--store-path {}", folder.display());
-            let problem = Problem::usage(what, "nothing would be kept there without --store");
+            let problem = Problem::usage(what, "without --store nothing is stored there");
             return Err(problem.next("add --store page-cache or group-commit"));
         }
         (None | Some(Store::None), _) => return Ok(StorePlan::Memory),
@@ -105,7 +105,7 @@ fn serve_operators(args: &Args, engine: &mut Engine<Exchange>) -> Result<(), Pro
     Ok(())
 }
 
-/// Where the metrics are to be asked for, if not in a file: what has a colon and no folder is an address.
+/// Returns the address of the metrics, or `None` for a file. A text with a colon and without a folder is an address.
 fn address(text: &str) -> Result<Option<SocketAddr>, Problem> {
     if text.contains('/') || !text.contains(':') {
         return Ok(None);
@@ -117,13 +117,13 @@ fn address(text: &str) -> Result<Option<SocketAddr>, Problem> {
     found.ok_or_else(|| wrong(&"there is no address of this name")).map(Some)
 }
 
-/// Until the engine is gone.
+/// Writes the metrics until the engine ends.
 fn write_metrics(engine: &Asker, file: &Path) {
     loop {
         let written = match engine.ask("metrics") {
             Ok(answer) => output::write(file, answer.strip_prefix("ok\n").unwrap_or_default()),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return,
-            // It is busy, or waits for a slow disk; it is asked again.
+            // The engine is busy, or waits for a slow disk; the next attempt follows.
             Err(_) => Ok(()),
         };
         if let Err(problem) = written {

@@ -20,21 +20,21 @@ use std::time::{Duration, Instant};
 
 /// The longest file of messages, bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Between two looks while waiting.
+/// Time between two polls while waiting.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Shows what comes.
+/// The application: prints what arrives.
 #[derive(Debug, Default)]
 struct Printer {
     received: u64,
-    /// Of those, other than refusals.
+    /// Messages other than rejects.
     reports: u64,
     refused: u64,
     end: Option<End>,
 }
 
 impl Printer {
-    /// Answers of so many to an order: one that is refused has had all of its own.
+    /// Returns the number of answers, of which each order has `each`. A rejected order counts as answered in full.
     fn answers(&self, each: u64) -> u64 {
         self.reports + self.refused * each
     }
@@ -68,7 +68,7 @@ impl Application for Printer {
 }
 
 fn show(direction: &str, message: &[u8]) {
-    // A reader that went away is noticed by the next command.
+    // A closed pipe is noticed by the next command.
     let _ = output::print(&format!("{direction} {}\n", readable(message)));
 }
 
@@ -80,7 +80,7 @@ struct Draft {
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let stop = signal::stop_flag()?;
-    // Orders are made one by one: there may be more than memory has room for.
+    // Orders are built one by one: all of them may not fit into memory.
     let drafts: Box<dyn Iterator<Item = Draft>> = match &args.file {
         Some(file) => Box::new(read(file)?.into_iter()),
         None => Box::new((1..=args.count).map(|number| order(args, number))),
@@ -103,9 +103,9 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         }
         count += 1;
     }
-    // Of a file nobody knows how many answers there will be.
+    // The number of answers to the messages of a file is unknown.
     let expected = if args.file.is_none() { args.answers.saturating_mul(count) } else { u64::MAX };
-    // As long as answers come.
+    // Wait as long as answers arrive.
     let mut before = u64::MAX;
     while before != engine.app().received && engine.app().answers(args.answers) < expected {
         before = engine.app().received;
@@ -123,13 +123,17 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         say(format!("{missing} of {expected} answers are missing{why}"));
     }
     if stop.load(Ordering::Relaxed) {
-        return Err(Problem::new(Kind::Interrupted, "stopped", "what was not sent or answered by then was given up"));
+        return Err(Problem::new(
+            Kind::Interrupted,
+            "stopped",
+            "messages that were not sent or answered by then are given up",
+        ));
     }
-    failure.map_or_else(|| Ok(verdict(missing, app)), Err)
+    failure.map_or_else(|| Ok(exit_code(missing, app)), Err)
 }
 
-/// Orders that were refused, or that were not answered, are no success.
-fn verdict(missing: u64, app: &Printer) -> u8 {
+/// Returns the exit code: rejected or unanswered orders are a failure.
+fn exit_code(missing: u64, app: &Printer) -> u8 {
     if app.refused > 0 || missing > 0 { exit::FAILED } else { exit::GOOD }
 }
 
@@ -159,11 +163,11 @@ fn connect(
     engine.add_initiator(&plan, Destinations { endpoints, reconnect_interval, connect_timeout, tls, options })
 }
 
-/// One session of a file of settings, as it stands there.
+/// Adds one session of a settings file.
 fn configure(args: &Args, file: &Path, engine: &mut Engine<Printer>, idle: IdleStrategy) -> Result<Handle, Problem> {
     let mut config = Config::read(file)?;
     config.notes.iter().for_each(say);
-    let what = format!("cannot send by {}", file.display());
+    let what = format!("cannot send with {}", file.display());
     config.sessions.retain(|session| matches!(session.place, Place::Connect(_)));
     let name = |session: &SessionConfig| session.plan.settings.id.to_string();
     let names: Vec<String> = config.sessions.iter().map(name).collect();
@@ -187,9 +191,9 @@ fn not_logged_on(engine: &Engine<Printer>, handle: Handle, stop: &AtomicBool) ->
     }
     let connect = engine.last_connect_error(handle);
     let why = if engine.session(handle).phase() != Phase::Disconnected {
-        "connected, but the Logon is not answered"
+        "connected, but the Logon was not answered"
     } else if connect.is_empty() {
-        "no connection in time"
+        "no connection within --wait"
     } else {
         connect
     };
@@ -235,7 +239,8 @@ fn send(
                 wait(engine, idle, NAP, stop, |_| false)?;
             }
             Err(SendError::NotLoggedOn) => {
-                let why = engine.app().end.map_or_else(|| "nobody is logged on".to_owned(), |end| end.to_string());
+                let why =
+                    engine.app().end.map_or_else(|| "the session is not logged on".to_owned(), |end| end.to_string());
                 return Err(Problem::failed("cannot send", why));
             }
             Err(SendError::Store(problem)) => return Err(problem),
@@ -267,7 +272,7 @@ fn order(args: &Args, number: u64) -> Draft {
         (44, text(&args.price)),
         (54, text(side)),
         (55, text(&args.symbol)),
-        // Filled in when it leaves.
+        // TransactTime is filled in when the message is sent.
         (60, Vec::new()),
     ];
     Draft { msg_type: text("D"), fields }
@@ -281,14 +286,14 @@ fn read(file: &Path) -> Result<Vec<Draft>, Problem> {
     messages
         .map(|(number, line)| {
             draft(line).ok_or_else(|| {
-                Problem::usage(format!("{}, line {}", file.display(), number + 1), "it is no message")
+                Problem::usage(format!("{}, line {}", file.display(), number + 1), "it is not a message")
                     .next("write 35=D|11=1|55=TEST|54=1|38=100|40=1")
             })
         })
         .collect()
 }
 
-/// A message as somebody wrote it, without what the session writes itself.
+/// Parses a message, without the fields that the session writes.
 fn draft(line: &[u8]) -> Option<Draft> {
     let mut found = Draft { msg_type: Vec::new(), fields: Vec::new() };
     let separator = if line.contains(&SOH) { SOH } else { b'|' };
@@ -312,9 +317,9 @@ mod tests {
     #[test]
     fn orders_refused_or_left_unanswered_are_no_success() {
         let app = |reports, refused| Printer { received: reports, reports, refused, end: None };
-        assert_eq!(verdict(0, &app(2, 0)), exit::GOOD);
-        assert_eq!(verdict(0, &app(1, 1)), exit::FAILED);
-        assert_eq!(verdict(1, &app(9_999, 0)), exit::FAILED);
+        assert_eq!(exit_code(0, &app(2, 0)), exit::GOOD);
+        assert_eq!(exit_code(0, &app(1, 1)), exit::FAILED);
+        assert_eq!(exit_code(1, &app(9_999, 0)), exit::FAILED);
         assert_eq!(app(3, 2).answers(2), 7, "who is refused gets no report");
     }
 }

@@ -1,4 +1,4 @@
-//! Messages as people or programs want them.
+//! Messages printed as hex dump, lines or raw bytes.
 
 use sidestep_ring::Loss;
 use std::fmt::Write as _;
@@ -7,18 +7,18 @@ use std::io::{self, BufWriter, Stdout, Write};
 /// Bytes of a row of the dump.
 const ROW: usize = 16;
 
-/// How a message is printed.
+/// The format of a printed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Number, length, bytes in hex and as text.
     Hex,
-    /// One line each, what is not printable as `\xNN`.
+    /// One line each; unprintable bytes as `\xNN`.
     Lines,
-    /// The bytes alone.
+    /// The bytes only.
     Raw,
 }
 
-/// Standard output, collected: a fast ring would be lost in system calls.
+/// Standard output, buffered: one system call per message would be too slow for a fast ring.
 pub(super) struct Printer {
     form: Form,
     out: BufWriter<Stdout>,
@@ -40,7 +40,7 @@ impl Printer {
         self.out.write_all(self.text.as_bytes())
     }
 
-    /// A gap, where the form has a place for it.
+    /// Prints a gap, if the format has a place for it.
     pub(super) fn gap(&mut self, number: u64, loss: Loss) -> io::Result<()> {
         match self.form {
             Form::Hex => writeln!(self.out, "#{number} {} messages lost ({} bytes)", loss.messages, loss.bytes),
@@ -53,7 +53,7 @@ impl Printer {
     }
 }
 
-/// A backslash is printed twice, so that a line can be read back.
+/// Appends a message as a line. A backslash is doubled, so that the line can be parsed again.
 fn line(bytes: &[u8], text: &mut String) {
     for &byte in bytes {
         match byte {

@@ -63,7 +63,7 @@ fn as_text(file: &Path, stat: &Stat) -> String {
     let _ = writeln!(text, "written    {}", flow(stat.written));
     if stat.kind == Kind::Spsc {
         let _ = writeln!(text, "read       {}", flow(stat.read));
-        // The two sides were not looked at in the same instant.
+        // The two sides were not read at the same instant.
         let _ = writeln!(text, "unread     {} messages", stat.written.messages.saturating_sub(stat.read.messages));
     }
     let _ = writeln!(text, "dropped    {} because the ring was full", stat.dropped);
@@ -86,7 +86,7 @@ fn flow(flow: Flow) -> String {
 fn holder(holder: &Holder) -> String {
     let mut words = match holder.process {
         Some(process) if holder.is_alive => format!("process {}", process.pid),
-        Some(process) => format!("process {}, which has ended without leaving", process.pid),
+        Some(process) => format!("process {}, which ended without closing its side", process.pid),
         None => "nobody".to_owned(),
     };
     if holder.is_closed {
@@ -96,7 +96,7 @@ fn holder(holder: &Holder) -> String {
         words += ", asleep";
     }
     if let Some(age) = holder.beat_age {
-        let _ = write!(words, ", last sign of life {:.3} s ago", age.as_secs_f64());
+        let _ = write!(words, ", last heartbeat {:.3} s ago", age.as_secs_f64());
     }
     words
 }

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long an empty ring is left alone before the next look. Tailing is for people: a CPU that spins for them would be
-/// taken from those who work.
+/// Pause before an empty ring is polled again. Tailing is for people: a CPU that spins for them would be
+/// taken from the programs.
 const NAP: Duration = Duration::from_micros(500);
-/// Looks at an empty ring between two looks at the writer's process, a system call: a quarter of a second.
+/// Polls of an empty ring between two checks of the writer's process (a system call): a quarter of a second.
 const NAPS_PER_PEER: u32 = 500;
 
 pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
@@ -38,19 +38,19 @@ pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
     let end = tail.follow(&*signal::stop_flag()?);
     say(tail.summary(&end));
     match end {
-        End::Closed | End::Counted | End::NobodyListens => Ok(exit::GOOD),
+        End::Closed | End::Counted | End::PipeClosed => Ok(exit::GOOD),
         End::Stopped => Ok(exit::INTERRUPTED),
         End::Failed(problem) => Err(problem),
     }
 }
 
-/// Why a tail ended.
+/// The reason why a tail ended.
 enum End {
     Closed,
     Counted,
     Stopped,
-    /// The reader of the pipe is gone (`| head`).
-    NobodyListens,
+    /// The reader of the pipe has closed it (`| head`).
+    PipeClosed,
     Failed(Problem),
 }
 
@@ -100,7 +100,7 @@ impl Tail {
                 }
                 Err(ReadError::Closed) => return End::Closed,
                 Err(error @ (ReadError::Faulty(_) | ReadError::TooShort { .. } | ReadError::Forked)) => {
-                    return End::Failed(Problem::failed("cannot follow the ring", error).next("make a new ring"));
+                    return End::Failed(Problem::failed("cannot follow the ring", error).next("create a new ring"));
                 }
             };
             if let Err(error) = printed {
@@ -110,13 +110,16 @@ impl Tail {
         End::Counted
     }
 
-    /// Says once when the writer dies without closing, and goes on: another one may take its place.
+    /// Reports once that the writer died without closing. The tail goes on: another writer may take its place.
     fn watch(&mut self, is_orphan: &mut bool) {
         let peer = self.subscriber.peer();
         if let Peer::Gone(process) = peer
             && !*is_orphan
         {
-            say(format!("the writer (process {}) has ended without closing; waiting for another one", process.pid));
+            say(format!(
+                "the writer (process {}) ended without closing the ring; waiting for another one",
+                process.pid
+            ));
         }
         *is_orphan = matches!(peer, Peer::Gone(_));
     }
@@ -124,9 +127,9 @@ impl Tail {
     fn summary(&self, end: &End) -> String {
         let why = match end {
             End::Closed => "the ring is closed",
-            End::Counted => "as many as asked for",
+            End::Counted => "--count is reached",
             End::Stopped => "stopped",
-            End::NobodyListens => "nobody listens",
+            End::PipeClosed => "the reader of the output has closed it",
             End::Failed(_) => "failed",
         };
         format!("{} messages, {} lost ({} bytes): {why}", self.seen, self.lost.messages, self.lost.bytes)
@@ -135,7 +138,7 @@ impl Tail {
 
 fn unprintable(error: io::Error) -> End {
     match error.kind() {
-        ErrorKind::BrokenPipe => End::NobodyListens,
+        ErrorKind::BrokenPipe => End::PipeClosed,
         _ => End::Failed(Problem::failed("cannot print", error).next("check where standard output goes")),
     }
 }

@@ -11,7 +11,7 @@ use sidestep_tune::snapshot::Store;
 pub(super) fn run(args: &Apply) -> Result<u8, Problem> {
     let host = super::host(&args.subject)?;
     if args.subject.root.is_some() {
-        return Err(Problem::usage("cannot change a copy of a host", "--root is for looking").next("leave --root away"));
+        return Err(Problem::usage("cannot change a copy of a host", "--root is read-only").next("leave --root out"));
     }
     let plan = super::plan::make(host.as_ref(), &args.subject, &args.choice)?;
     let outcome = apply(host.as_ref(), &Store::usual(), &plan, args.keep_going, &mut tell)?;
@@ -22,10 +22,12 @@ pub(super) fn run(args: &Apply) -> Result<u8, Problem> {
 fn tell(event: Event<'_>) {
     match event {
         Event::Applied(change) => say(format!("{}: {} -> {}", change.place.words(), change.before, change.after)),
-        Event::Failed(change, why) => say(format!("{}: cannot be made {}: {why}", change.place.words(), change.after)),
-        Event::Immovable(change, why) => say(format!("{}: the kernel keeps it there: {why}", change.place.words())),
+        Event::Failed(change, why) => {
+            say(format!("{}: cannot be set to {}: {why}", change.place.words(), change.after))
+        }
+        Event::Immovable(change, why) => say(format!("{}: the kernel refuses to move it: {why}", change.place.words())),
         Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
-        Event::Saved(snapshot) => say(format!("the way back is saved: snapshot {}", snapshot.number)),
+        Event::Saved(snapshot) => say(format!("the old values are saved: snapshot {}", snapshot.number)),
         Event::Saving(_) | Event::Writing(_) | Event::Written(_) => {}
     }
 }
@@ -37,6 +39,6 @@ fn code(outcome: &Outcome) -> Result<u8, Problem> {
     match outcome.failed.first() {
         None => Ok(exit::GOOD),
         Some((change, why)) => Err(Problem::failed(format!("cannot change {}", change.place.words()), why)
-            .next(format!("everything is as it was; leave it out with --skip {}, or use --keep-going", change.check))),
+            .next(format!("everything is reverted; leave it out with --skip {}, or use --keep-going", change.check))),
     }
 }

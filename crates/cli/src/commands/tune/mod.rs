@@ -38,8 +38,8 @@ fn host(subject: &Subject) -> Result<Box<dyn Host>, Problem> {
     if root.join("proc").is_dir() || root.join("sys").is_dir() {
         return Ok(Box::new(Tree::at(root)));
     }
-    Err(Problem::usage(format!("cannot look at {}", root.display()), "it has neither proc nor sys")
-        .next("give the folder that a host's proc, sys and etc were copied to"))
+    Err(Problem::usage(format!("cannot audit {}", root.display()), "it has neither proc nor sys")
+        .next("give the folder with the copies of a host's proc, sys and etc"))
 }
 
 fn profile(subject: &Subject) -> Result<Profile, Problem> {

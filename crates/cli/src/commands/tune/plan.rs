@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     Ok(exit::GOOD)
 }
 
-/// The plan for a host, from a fresh look at it.
+/// Audits a host and returns the plan for it.
 pub(super) fn make(host: &dyn Host, subject: &crate::args::tune::Subject, choice: &Choice) -> Result<Plan, Problem> {
     let scope = Scope::of(host, &super::request(subject))?;
     let audit = Audit::of(&scope, &super::profile(subject)?);
@@ -33,12 +33,12 @@ pub(super) fn make(host: &dyn Host, subject: &crate::args::tune::Subject, choice
     Plan::of(&scope, &audit, &choice)
 }
 
-/// A new file: what is there already is somebody's.
+/// Writes a new file. An existing one is never overwritten.
 fn write_drop_in(path: &Path, plan: &Plan) -> Result<(), Problem> {
     let what = format!("cannot write {}", path.display());
     if plan.boot.is_empty() {
         return Err(Problem::usage(what, "the plan has no boot parameters")
-            .next("leave --grub out, or name the hot CPUs (--cpus), which some parameters are about"));
+            .next("leave --grub out, or give the hot CPUs (--cpus): some parameters need them"));
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(plan.grub_drop_in().as_bytes())).map_err(|error| {

@@ -11,7 +11,7 @@ use sidestep_tune::snapshot::{Snapshot, Store};
 
 pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
     for folder in isolate::sweep() {
-        output::print(&format!("{folder} was left behind, and is removed\n"))?;
+        output::print(&format!("{folder} was left behind and is removed\n"))?;
     }
     let store = Store::usual();
     let mut snapshots = store.list()?;
@@ -19,7 +19,7 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
         output::print("nothing is changed\n")?;
         return Ok(exit::GOOD);
     }
-    // The newest first: an older one's values are below it.
+    // Newest first: a newer snapshot holds the values that an older one had set.
     snapshots.reverse();
     snapshots.truncate(if all { snapshots.len() } else { 1 });
     let mut code = exit::GOOD;
@@ -28,7 +28,7 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
             true => store.remove(snapshot)?,
             false => match put_back(&store, snapshot) {
                 Ok(one) => code = code.max(one),
-                // The older ones may be within reach.
+                // Older snapshots may be reachable.
                 Err(problem) if all => {
                     say(&problem);
                     code = exit::PARTLY_APPLIED;

@@ -13,21 +13,21 @@ use std::path::Path;
 #[derive(Serialize)]
 struct Listing {
     schema: u32,
-    snapshots: Vec<Entry>,
+    snapshots: Vec<SnapshotLine>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct SnapshotLine {
     number: u32,
     started_unix_s: u64,
     profile: String,
-    /// Why it cannot be told from here what has become of it.
+    /// The reason why the settings cannot be read from here.
     problem: Option<String>,
-    settings: Vec<Line>,
+    settings: Vec<SettingLine>,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct SettingLine {
     #[serde(flatten)]
     change: Change,
     state: Fate,
@@ -41,9 +41,10 @@ pub(super) fn run(path: Option<&Path>) -> Result<u8, Problem> {
         let found = fates(&host, &snapshot);
         words.push_str(&text::snapshot(&snapshot, &found));
         let problem = found.as_ref().err().map(Problem::brief);
-        let settings = found.unwrap_or_default().into_iter().map(|(change, state)| Line { change, state }).collect();
+        let settings =
+            found.unwrap_or_default().into_iter().map(|(change, state)| SettingLine { change, state }).collect();
         let (number, started_unix_s, profile) = (snapshot.number, snapshot.started_unix_s, snapshot.profile);
-        listing.snapshots.push(Entry { number, started_unix_s, profile, problem, settings });
+        listing.snapshots.push(SnapshotLine { number, started_unix_s, profile, problem, settings });
     }
     match path {
         Some(path) => output::write(path, &json::pretty(&listing)?)?,

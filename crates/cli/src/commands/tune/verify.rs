@@ -17,9 +17,7 @@ use std::time::Duration;
 
 pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
     if args.subject.root.is_some() {
-        return Err(
-            Problem::usage("cannot measure a copy of a host", "--root is for looking").next("leave --root away")
-        );
+        return Err(Problem::usage("cannot measure a copy of a host", "--root is read-only").next("leave --root out"));
     }
     let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone())?;
     let setting = bench::setting(&place(args))?;
@@ -31,7 +29,7 @@ pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
     bench::tell(verify(&setting, &load, steps, &mut Bar::new())?, &outputs)
 }
 
-/// The measuring end goes to the first of the hot CPUs.
+/// Returns the place: the measuring end runs on the first hot CPU.
 fn place(args: &Verify) -> Place {
     let first = args.subject.cpus.as_ref().and_then(|cpus| cpus.iter().next());
     Place {
