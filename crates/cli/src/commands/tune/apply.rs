@@ -23,7 +23,7 @@ fn tell(event: Event<'_>) {
     match event {
         Event::Applied(change) => say(format!("{}: {} -> {}", change.place.words(), change.before, change.after)),
         Event::Failed(change, why) => {
-            say(format!("{}: cannot be set to {}: {why}", change.place.words(), change.after))
+            say(format!("{}: cannot be set to {}: {why}", change.place.words(), change.after));
         }
         Event::Immovable(change, why) => say(format!("{}: the kernel refuses to move it: {why}", change.place.words())),
         Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
