@@ -5,7 +5,7 @@ use serde_json::Value;
 use sidestep_sys::cpu;
 use sidestep_testkit::wait_until;
 use sidestep_tune::host::{Host, Live};
-use sidestep_tune::place::Place;
+use sidestep_tune::location::Location;
 use std::fs;
 use std::process::{Child, Command};
 
@@ -21,11 +21,11 @@ pub(crate) fn settings_of_a_device_are_read_and_set() {
         ("eth0/rings/tx", "1024"),
         ("many0/channels/rx", "3"),
     ] {
-        let place = Place::parse(&format!("ethtool:{name}")).expect("a place");
-        let before = Live::new().read(&place).unwrap_or_else(|absence| panic!("{name}: {absence:?}"));
-        Live::new().write(&place, value).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(Live::new().read(&place).expect("it was there"), value, "{name}");
-        Live::new().write(&place, &before).unwrap_or_else(|error| panic!("{name} {before}: {error}"));
+        let location = Location::parse(&format!("ethtool:{name}")).expect("a location");
+        let before = Live::new().read(&location).unwrap_or_else(|absence| panic!("{name}: {absence:?}"));
+        Live::new().write(&location, value).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(Live::new().read(&location).expect("it was there"), value, "{name}");
+        Live::new().write(&location, &before).unwrap_or_else(|error| panic!("{name} {before}: {error}"));
     }
     assert!(Command::new("ip").args(["link", "del", "many0"]).status().expect("ip is in the machine").success());
 }
@@ -75,15 +75,15 @@ fn alone() -> Child {
     child
 }
 
-/// The keeper of the only group.
-fn keeper() -> String {
+/// Returns the process that removes the only partition.
+fn partition_remover() -> String {
     let entries = fs::read_dir("/proc").expect("proc is mounted").flatten();
     let mut pids = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let is_keeper = |pid: &String| {
+    let is_remover = |pid: &String| {
         fs::read_to_string(format!("/proc/{pid}/cmdline"))
-            .is_ok_and(|line| line.contains("keep-isolated") && line.contains("--here"))
+            .is_ok_and(|line| line.contains("remove-partition") && line.contains("--here"))
     };
-    pids.find(is_keeper).expect("a keeper runs")
+    pids.find(is_remover).expect("a remover runs")
 }
 
 fn kill(pid: &str) {
@@ -111,9 +111,9 @@ pub(crate) fn cpus_are_a_programs_alone_while_it_runs() {
     assert_eq!(missing.code, 1, "{}", missing.stderr);
     wait_until("it is given back where there was no program", || groups().is_empty());
 
-    // The keeper is killed, then the program: what is left is taken away by revert.
+    // The remover is killed, then the program: revert removes the partition.
     let mut program = alone();
-    kill(&keeper());
+    kill(&partition_remover());
     program.kill().expect("it runs");
     program.wait().expect("it is ours");
     assert_eq!(groups().len(), 1);

@@ -1,59 +1,59 @@
-//! Changing settings one by one, each read again; back to where it was when one fails.
+//! Changes settings one by one and reads each again. If one fails, all are reverted.
 
 use crate::host::Host;
-use crate::place::Place;
+use crate::location::Location;
 use crate::plan::{Change, Plan};
-use crate::revert::{self, Fate};
+use crate::revert::{self, RevertState};
 use crate::snapshot::{Snapshot, Store};
 use rustix::io::Errno;
 use sidestep_sys::Problem;
 use std::io;
 
-/// What happens, for whoever wants to show it, or to kill the process there.
+/// A step of `apply`. The command line prints it; the crash test kills the process there.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The way back is written and synced, and not yet in its place.
+    /// The snapshot is written and synced, but not yet renamed.
     Saving(&'a Snapshot),
-    /// The way back is on disk.
+    /// The snapshot is on disk.
     Saved(&'a Snapshot),
     /// A setting is about to be written.
     Writing(&'a Change),
-    /// It was written, and not yet read again.
+    /// A setting was written, and not yet read again.
     Written(&'a Change),
-    /// It has the value that was wanted.
+    /// A setting has the wanted value.
     Applied(&'a Change),
-    /// It could not be changed, and why.
+    /// A setting could not be changed, with the reason.
     Failed(&'a Change, &'a str),
-    /// An interrupt that nobody can move, and what the kernel says.
+    /// An interrupt cannot be moved, with the kernel's error.
     Immovable(&'a Change, &'a str),
-    /// What has become of a setting on the way back.
-    Reverted(&'a Change, &'a Fate),
+    /// A setting was reverted, or not.
+    Reverted(&'a Change, &'a RevertState),
 }
 
-/// What came of it.
+/// The result of `apply`.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The snapshot's number; none where nothing is left to put back.
+    /// The snapshot's number; none if nothing is left to revert.
     pub snapshot: Option<u32>,
-    /// Settings that have the value wanted.
+    /// The number of settings that have the wanted value.
     pub applied: usize,
-    /// Settings that could not be changed, and why.
+    /// Settings that could not be changed, with the reasons.
     pub failed: Vec<(Change, String)>,
-    /// Interrupts that the kernel keeps where they are (the timer's, a device's managed vectors), and what it says. They
-    /// look like any other in `/proc/interrupts`, so only the attempt tells.
+    /// Interrupts that the kernel refuses to move (the timer's, a device's managed vectors), with its errors. They
+    /// look like any other in `/proc/interrupts`, so only an attempt can tell.
     pub immovable: Vec<(Change, String)>,
-    /// Settings that could not be put back, and why.
+    /// Settings that could not be reverted, with the reasons.
     pub stuck: Vec<(Change, String)>,
 }
 
 impl Outcome {
-    /// Whether some settings are changed and others, which should be, are not.
+    /// Returns whether some settings were changed and others failed.
     pub fn is_partial(&self) -> bool {
         !self.stuck.is_empty() || (!self.failed.is_empty() && self.applied > 0)
     }
 }
 
-/// Changes what the plan says. With `keep_going` what fails is left out, else everything is put back.
+/// Applies a plan. With `keep_going`, settings that fail are left out; otherwise a failure reverts all.
 pub fn apply(
     host: &dyn Host,
     store: &Store,
@@ -75,19 +75,19 @@ pub fn apply(
                 outcome.applied += 1;
                 observe(Event::Applied(change));
             }
-            Err(Refusal::Immovable(why)) => {
+            Err(SetError::Immovable(why)) => {
                 observe(Event::Immovable(change, &why));
                 outcome.immovable.push((change.clone(), why));
             }
-            Err(Refusal::Failed(why)) => {
+            Err(SetError::Failed(why)) => {
                 observe(Event::Failed(change, &why));
                 outcome.failed.push((change.clone(), why));
                 if !keep_going {
                     break;
                 }
-                // What the driver made of it is not what anybody wanted.
-                let fate = revert::undo_attempt(host, change);
-                outcome.stuck.extend(fate.err().map(|why| (change.clone(), why)));
+                // The driver has set a third value.
+                let state = revert::undo_attempt(host, change);
+                outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));
             }
         }
     }
@@ -97,32 +97,32 @@ pub fn apply(
     Ok(outcome)
 }
 
-/// Whether everything still has the value that the plan was made with.
+/// Returns an error if a setting no longer has the value that the plan was made with.
 fn unchanged(host: &dyn Host, plan: &Plan) -> Result<(), Problem> {
     let now = |change: &Change| revert::present(host, change);
     let differs = |change: &&Change| now(change).as_deref() != Ok(change.before.as_str());
     match plan.changes.iter().find(differs) {
         None => Ok(()),
         Some(change) => Err(Problem::failed(
-            format!("cannot change {}", change.place.words()),
+            format!("cannot change {}", change.location.words()),
             format!("it was {:?} when the plan was made, and is no longer", change.before),
         )
-        .next("look at a new plan: sidestep tune plan")),
+        .next("make a new plan: sidestep tune plan")),
     }
 }
 
-/// Why a setting was not made.
-enum Refusal {
+/// The reason why a setting was not changed.
+enum SetError {
     Immovable(String),
     Failed(String),
 }
 
-impl Refusal {
-    /// Writing the CPUs of an interrupt that the kernel itself manages is EIO, or EPERM (kernel/irq/proc.c,
-    /// `write_irq_affinity`), also for root; who is not root does not get as far, its open fails with EACCES.
-    fn of(place: &Place, error: &io::Error) -> Self {
+impl SetError {
+    /// Classifies an error. For an interrupt that the kernel manages, a write is EIO or EPERM (kernel/irq/proc.c,
+    /// `write_irq_affinity`), also for root; without root, open(2) already fails with EACCES.
+    fn of(location: &Location, error: &io::Error) -> Self {
         let is_managed = matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::PERM));
-        if place.is_interrupt() && is_managed {
+        if location.is_interrupt() && is_managed {
             Self::Immovable(error.to_string())
         } else {
             Self::Failed(error.to_string())
@@ -130,15 +130,15 @@ impl Refusal {
     }
 }
 
-fn set(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> Result<(), Refusal> {
+fn set(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> Result<(), SetError> {
     observe(Event::Writing(change));
-    let written = host.write(&change.place, &change.form.spell(&change.after));
-    written.map_err(|error| Refusal::of(&change.place, &error))?;
+    let written = host.write(&change.location, &change.form.spell(&change.after));
+    written.map_err(|error| SetError::of(&change.location, &error))?;
     observe(Event::Written(change));
     match revert::present(host, change) {
         Ok(now) if now == change.after => Ok(()),
-        Ok(now) => Err(Refusal::Failed(format!("the kernel made it {now:?}"))),
-        Err(why) => Err(Refusal::Failed(why)),
+        Ok(now) => Err(SetError::Failed(format!("the kernel has set it to {now:?}"))),
+        Err(why) => Err(SetError::Failed(why)),
     }
 }
 
@@ -149,14 +149,14 @@ fn roll_back(
     outcome: &mut Outcome,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), Problem> {
-    // The one that failed last may stand at a third value, which is nobody else's.
+    // The last one, which failed, may have a third value, which is not somebody else's.
     if let Some((change, _)) = outcome.failed.last() {
-        let fate = revert::undo_attempt(host, change);
-        outcome.stuck.extend(fate.err().map(|why| (change.clone(), why)));
+        let state = revert::undo_attempt(host, change);
+        outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));
     }
     let changes: Vec<&Change> = snapshot.changes.iter().collect();
-    for (change, fate) in revert::put_back(host, &changes, observe) {
-        if let Fate::Failed(why) = fate {
+    for (change, state) in revert::put_back(host, &changes, observe) {
+        if let RevertState::Failed(why) = state {
             outcome.stuck.push((change, why));
         }
     }

@@ -1,20 +1,20 @@
-//! The check itself: every row of the table read, and judged by a profile.
+//! The audit: every row of the table is read and compared with a profile.
 
 use crate::check::{Check, Effect, Hosts, Read, Reading};
 use crate::driver;
 use crate::host::Absence;
-use crate::place::Place;
+use crate::location::Location;
 use crate::profile::{Profile, Severity, Wish};
 use crate::scope::Scope;
 use crate::table;
 use crate::want::Want;
 use serde::Serialize;
 
-/// What came out of one check.
+/// The status of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The wish is not fulfilled, and that is bad.
+pub enum Status {
+    /// The wish is not fulfilled, and that is severe.
     Fail,
     /// The wish is not fulfilled.
     Warn,
@@ -24,15 +24,15 @@ pub enum Verdict {
     Pass,
     /// A fact without a wish.
     Info,
-    /// It means nothing on this host.
+    /// The check does not apply to this host.
     NotApplicable,
 }
 
-impl Verdict {
-    /// All of them.
+impl Status {
+    /// All of them, worst first.
     pub const ALL: [Self; 6] = [Self::Fail, Self::Warn, Self::NeedsRoot, Self::Pass, Self::Info, Self::NotApplicable];
 
-    /// In a word or two.
+    /// Returns the words for it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -45,13 +45,13 @@ impl Verdict {
     }
 }
 
-/// One value, judged.
+/// One value with its status.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct CheckedValue {
     /// The value.
     pub reading: Reading,
-    /// Whether it is as wished.
-    pub verdict: Verdict,
+    /// The comparison with the wish.
+    pub status: Status,
 }
 
 /// One check's result.
@@ -60,38 +60,38 @@ pub struct Finding {
     /// The row of the table.
     pub check: &'static Check,
     /// The worst of its values.
-    pub verdict: Verdict,
+    pub status: Status,
     /// The values.
-    pub values: Vec<Judged>,
-    /// What is wished.
+    pub values: Vec<CheckedValue>,
+    /// The wish.
     pub want: Option<Want>,
-    /// The value that the profile sets, where the wish does not say it.
+    /// The value that the profile sets, if the wish does not determine it.
     pub set: Option<String>,
-    /// Why there is no verdict; empty where there is one.
+    /// The reason why the check was not evaluated; empty if it was.
     pub reason: String,
 }
 
-/// All results, with what they are about.
+/// All findings, and their subject.
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// The profile's name.
     pub profile: String,
     /// Name and driver of each interface.
     pub interfaces: Vec<(String, String)>,
-    /// The hot CPUs as a list; empty where nobody has named them.
+    /// The hot CPUs as a list; empty if none are named.
     pub hot: String,
-    /// Whether the host is a virtual machine.
+    /// Set if the host is a virtual machine.
     pub(crate) is_guest: bool,
-    /// By what a change is worth, then by verdict, then as the table has them.
+    /// The findings: unfulfilled wishes first, then by effect, then by status, then in the order of the table.
     pub findings: Vec<Finding>,
 }
 
 impl Audit {
-    /// Reads and judges everything.
+    /// Reads and evaluates every check.
     pub fn of(scope: &Scope<'_>, profile: &Profile) -> Self {
         let refined = driver::refined(profile, scope.interfaces.iter().map(|one| one.driver.as_str()));
         let mut findings: Vec<Finding> =
-            table::checks().filter_map(|check| Some(judge(scope, check, refined.wish(check.id)?))).collect();
+            table::checks().filter_map(|check| Some(evaluate(scope, check, refined.wish(check.id)?))).collect();
         findings.sort_by_key(Finding::rank);
         Self {
             profile: profile.name.clone(),
@@ -102,26 +102,26 @@ impl Audit {
         }
     }
 
-    /// How many have this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    /// Returns the number of findings with this status.
+    pub fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
     }
 
-    /// The finding of a check.
+    /// Returns the finding of a check.
     pub fn finding(&self, id: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.check.id == id)
     }
 }
 
 impl Finding {
-    /// What is not as wished first, and of that what matters most.
-    fn rank(&self) -> (bool, Effect, Verdict) {
-        (self.verdict > Verdict::Warn, self.check.effect, self.verdict)
+    /// Returns the sort key: unfulfilled wishes first, then the greatest effect.
+    fn rank(&self) -> (bool, Effect, Status) {
+        (self.status > Status::Warn, self.check.effect, self.status)
     }
 
-    /// The values that decided the verdict.
+    /// Returns the values that decided the status.
     pub(crate) fn deciding(&self) -> impl Iterator<Item = &Reading> {
-        self.values.iter().filter(|judged| judged.verdict == self.verdict).map(|judged| &judged.reading)
+        self.values.iter().filter(|checked| checked.status == self.status).map(|checked| &checked.reading)
     }
 }
 
@@ -129,23 +129,23 @@ impl Finding {
 pub(crate) fn readings(scope: &Scope<'_>, check: &Check) -> Result<Vec<Reading>, String> {
     match check.hosts {
         Hosts::Metal if scope.is_guest => return Err("in a virtual machine the hypervisor decides".into()),
-        Hosts::Guest if !scope.is_guest => return Err("this is no virtual machine".into()),
+        Hosts::Guest if !scope.is_guest => return Err("this is not a virtual machine".into()),
         _ => {}
     }
     match check.read {
         Read::Setting(template) => scope.expand(template, check.form),
         Read::Boot(name) => {
             let value = scope.boot(name).unwrap_or("unset");
-            Ok(vec![Reading::of("", value).at(Place::of("proc:cmdline"))])
+            Ok(vec![Reading::of("", value).at(Location::of("proc:cmdline"))])
         }
         Read::Derived(_, derive) => derive(scope),
     }
 }
 
-fn judge(scope: &Scope<'_>, check: &'static Check, wish: &Wish) -> Finding {
-    let finding = |verdict, values, reason: &str| Finding {
+fn evaluate(scope: &Scope<'_>, check: &'static Check, wish: &Wish) -> Finding {
+    let finding = |status, values, reason: &str| Finding {
         check,
-        verdict,
+        status,
         values,
         want: wish.want.clone(),
         set: wish.set.clone(),
@@ -153,41 +153,37 @@ fn judge(scope: &Scope<'_>, check: &'static Check, wish: &Wish) -> Finding {
     };
     let needs_hot = wish.want.as_ref().is_some_and(Want::needs_hot) && scope.cpus.hot.is_empty();
     if needs_hot {
-        return finding(
-            Verdict::NotApplicable,
-            Vec::new(),
-            "nobody has said which CPUs are hot: name them with --cpus",
-        );
+        return finding(Status::NotApplicable, Vec::new(), "the hot CPUs are unknown: name them with --cpus");
     }
     let readings = match readings(scope, check) {
         Ok(readings) => readings,
-        Err(reason) => return finding(Verdict::NotApplicable, Vec::new(), &reason),
+        Err(reason) => return finding(Status::NotApplicable, Vec::new(), &reason),
     };
-    let values: Vec<Judged> = readings.into_iter().map(|reading| judge_one(scope, reading, wish)).collect();
-    let verdict = values.iter().map(|judged| judged.verdict).min().unwrap_or(Verdict::NotApplicable);
-    let reason = match verdict {
-        Verdict::NotApplicable => unreadable(&values).unwrap_or_else(|| check.absent.to_owned()),
-        Verdict::NeedsRoot => "only root may read it".to_owned(),
+    let values: Vec<CheckedValue> = readings.into_iter().map(|reading| evaluate_value(scope, reading, wish)).collect();
+    let status = values.iter().map(|checked| checked.status).min().unwrap_or(Status::NotApplicable);
+    let reason = match status {
+        Status::NotApplicable => unreadable(&values).unwrap_or_else(|| check.absent.to_owned()),
+        Status::NeedsRoot => "only root may read it".to_owned(),
         _ => String::new(),
     };
-    finding(verdict, values, &reason)
+    finding(status, values, &reason)
 }
 
-fn judge_one(scope: &Scope<'_>, reading: Reading, wish: &Wish) -> Judged {
-    let verdict = match (&reading.value, &wish.want) {
-        (Err(Absence::Denied), _) => Verdict::NeedsRoot,
-        (Err(_), _) => Verdict::NotApplicable,
-        (Ok(_), None) => Verdict::Info,
-        (Ok(value), Some(want)) if want.is_met(value, &scope.cpus) => Verdict::Pass,
-        _ if wish.severity == Severity::Fail => Verdict::Fail,
-        _ => Verdict::Warn,
+fn evaluate_value(scope: &Scope<'_>, reading: Reading, wish: &Wish) -> CheckedValue {
+    let status = match (&reading.value, &wish.want) {
+        (Err(Absence::Denied), _) => Status::NeedsRoot,
+        (Err(_), _) => Status::NotApplicable,
+        (Ok(_), None) => Status::Info,
+        (Ok(value), Some(want)) if want.is_met(value, &scope.cpus) => Status::Pass,
+        _ if wish.severity == Severity::Fail => Status::Fail,
+        _ => Status::Warn,
     };
-    Judged { reading, verdict }
+    CheckedValue { reading, status }
 }
 
-/// What the kernel said instead of a value, if it said anything.
-fn unreadable(values: &[Judged]) -> Option<String> {
-    values.iter().find_map(|judged| match &judged.reading.value {
+/// Returns the kernel's error for the first value that cannot be read.
+fn unreadable(values: &[CheckedValue]) -> Option<String> {
+    values.iter().find_map(|checked| match &checked.reading.value {
         Err(Absence::Unreadable(why)) => Some(format!("it cannot be read: {why}")),
         _ => None,
     })

@@ -1,53 +1,53 @@
-//! One row of the table: what is read, why it matters, how it is changed and what that may cost.
+//! One row of the table: the setting, its reason, its change and the risk.
 
 use crate::cpus::CpuSet;
 use crate::host::Absence;
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 use serde::{Deserialize, Serialize};
 
-/// One check. The wishes themselves stand in the profiles (`profiles/tune`), by its id.
+/// One check. The profiles (`profiles/tune`) hold the wishes, by its id.
 #[derive(Debug)]
 pub struct Check {
-    /// The name that people type.
+    /// The name on the command line.
     pub id: &'static str,
-    /// What it belongs to.
+    /// The group of the check.
     pub group: Group,
-    /// A few words.
+    /// A short title.
     pub title: &'static str,
-    /// What is read.
+    /// The source of the value.
     pub read: Read,
-    /// How the value is spelt.
+    /// The format of the value.
     pub form: Form,
-    /// Where it means anything.
+    /// The hosts that the check applies to.
     pub hosts: Hosts,
-    /// Why there may be nothing to read.
+    /// The meaning of a missing value.
     pub absent: &'static str,
-    /// Why it matters, in a sentence or two.
+    /// The reason for the check, in a sentence or two.
     pub why: &'static str,
-    /// Where that is known from.
+    /// The source of the advice.
     pub source: &'static str,
-    /// What a change is worth, by its order.
+    /// The expected effect of a change, as an order of magnitude.
     pub effect: Effect,
-    /// How it is changed.
+    /// The means of a change.
     pub set: Set,
-    /// The command or the steps, for people.
+    /// The command or the steps, for an administrator.
     pub how: &'static str,
-    /// What a change may break.
+    /// The risk of a change.
     pub risk: Risk,
-    /// What exactly.
+    /// The possible harm.
     pub harm: &'static str,
-    /// Never changed unless it is named with `--allow`.
+    /// Set if the check is never applied unless `--allow` names it.
     pub dangerous: bool,
 }
 
-/// What checks belong to.
+/// A group of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// Frequency, idle states, clock.
     Cpu,
-    /// Keeping others off the hot CPUs.
+    /// Other work kept off the hot CPUs.
     Isolation,
     /// Pages, swap, NUMA.
     Memory,
@@ -57,16 +57,16 @@ pub enum Group {
     Polling,
     /// TCP and UDP.
     Sockets,
-    /// Programs that change settings, too.
+    /// Other programs that change settings.
     Owners,
 }
 
 impl Group {
-    /// All of them, in the order of the documents.
+    /// All groups, in the order of the documents.
     pub const ALL: [Self; 7] =
         [Self::Cpu, Self::Isolation, Self::Memory, Self::Nic, Self::Polling, Self::Sockets, Self::Owners];
 
-    /// A title.
+    /// Returns the title.
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -75,28 +75,28 @@ impl Group {
             Self::Nic => "Network interface",
             Self::Polling => "Interrupts and polling",
             Self::Sockets => "Sockets",
-            Self::Owners => "Others who change settings",
+            Self::Owners => "Other programs that change settings",
         }
     }
 }
 
-/// What is read.
+/// The source of a value.
 #[derive(Debug)]
 pub enum Read {
-    /// A place; `{cpu}`, `{node}`, `{interface}` stand for each hot CPU (each CPU, where nobody has named the hot ones), each
-    /// NUMA node, each interface, and a `*` in one step of the path for whatever is there.
+    /// A location; `{cpu}`, `{node}`, `{interface}` stand for each hot CPU (each CPU if no hot ones are named), each
+    /// NUMA node, each interface, and a `*` in one step of the path for every entry.
     Setting(&'static str),
-    /// A boot parameter: its value, `set` where it has none, `unset` where it is not there.
+    /// A boot parameter: its value, `set` if it has none, `unset` if it is not given.
     Boot(&'static str),
-    /// What is read, in words, and how.
+    /// A computed value: a description of the source, and the function.
     Derived(&'static str, fn(&Scope<'_>) -> Result<Vec<Reading>, String>),
 }
 
-/// How a value is spelt.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// As it stands.
+    /// Plain text.
     Text,
     /// `always [madvise] never`
     Choice,
@@ -106,18 +106,18 @@ pub enum Form {
     Mask,
 }
 
-/// Where a check means anything.
+/// The hosts that a check applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// Everywhere.
+    /// All hosts.
     All,
-    /// Not in a virtual machine: there the hypervisor decides.
+    /// Bare metal only: in a virtual machine the hypervisor decides.
     Metal,
-    /// Only in a virtual machine.
+    /// Virtual machines only.
     Guest,
 }
 
-/// What a change is worth, by its order; greatest first.
+/// The expected effect of a change, as an order of magnitude; greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -129,12 +129,12 @@ pub enum Effect {
     Units,
     /// Below a microsecond.
     Fractions,
-    /// None of itself: others depend on it, or measurements do.
+    /// No effect of its own: other settings or measurements depend on it.
     Indirect,
 }
 
 impl Effect {
-    /// In a few words.
+    /// Returns a short description.
     pub fn words(self) -> &'static str {
         match self {
             Self::Tens => "tens of us",
@@ -146,68 +146,68 @@ impl Effect {
     }
 }
 
-/// How it is changed.
+/// The means of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// By writing the place that was read; undone by writing the old value.
+    /// A write to the location that was read. Writing the old value reverts it.
     Runtime,
-    /// By a boot parameter; `{hot}` stands for the hot CPUs.
+    /// A boot parameter; `{hot}` stands for the hot CPUs.
     Boot(&'static str),
-    /// By the program itself, or by `sidestep tune run` around it.
+    /// The program itself, or `sidestep tune run`.
     Program,
-    /// By another program's configuration.
+    /// Another program's configuration.
     Service,
-    /// In firmware or hardware.
+    /// Firmware or hardware.
     Firmware,
-    /// Not at all: it is a fact, or a count.
+    /// No means: the value is a fact or a count.
     Never,
 }
 
 impl Set {
-    /// Whether a change waits for the next boot.
+    /// Returns whether a change takes effect at the next boot.
     pub(crate) fn needs_reboot(self) -> bool {
         matches!(self, Self::Boot(_) | Self::Firmware)
     }
 
-    /// How a change is undone.
+    /// Returns the way to revert a change.
     pub fn revert(self) -> &'static str {
         match self {
             Self::Runtime => "sidestep tune revert writes the old value back; so does a reboot",
-            Self::Boot(_) => "remove the parameter from the boot loader's configuration and boot again",
-            Self::Program => "ends with the program",
+            Self::Boot(_) => "remove the parameter from the boot loader's configuration and reboot",
+            Self::Program => "the change ends with the program",
             Self::Service => "undo the change in that program's configuration",
-            Self::Firmware => "set the firmware's old value and boot again",
+            Self::Firmware => "set the firmware's old value and reboot",
             Self::Never => "nothing is changed",
         }
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Runtime => "while running, by sidestep tune apply",
+            Self::Runtime => "at run time, by sidestep tune apply",
             Self::Boot(_) => "by a boot parameter, at the next boot",
             Self::Program => "by the program, or by sidestep tune run",
             Self::Service => "in another program's configuration",
             Self::Firmware => "in firmware or hardware",
-            Self::Never => "not at all: it is looked at only",
+            Self::Never => "not at all: the value is only reported",
         }
     }
 }
 
-/// What a change may break.
+/// The risk of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
     /// Power, heat, a little throughput.
     Low,
-    /// A moment without network, memory that is gone, diagnosis that is missing.
+    /// A short loss of network, less memory, less diagnosis.
     Medium,
     /// The host may hang or be open to attack.
     High,
 }
 
 impl Risk {
-    /// In a word.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -217,36 +217,36 @@ impl Risk {
     }
 }
 
-/// One value that a check has found.
+/// One value that a check has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Of what: `cpu3`, `eth0`, `irq 41 (eth0-rx-0)`; empty for the host.
+    /// The subject: `cpu3`, `eth0`, `irq 41 (eth0-rx-0)`; empty for the host.
     pub subject: String,
-    /// Where it stands, if in one place.
-    pub place: Option<Place>,
-    /// The value, in one spelling for all kernels.
+    /// The location, if there is a single one.
+    pub location: Option<Location>,
+    /// The value, normalised for all kernels.
     pub value: Result<String, Absence>,
-    /// What people are shown instead of the value.
+    /// The text to display instead of the value.
     pub shown: Option<String>,
 }
 
 impl Reading {
-    /// A value that stands in no single place.
+    /// Builds a reading without a single location.
     pub(crate) fn of(subject: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { subject: subject.into(), place: None, value: Ok(value.into()), shown: None }
+        Self { subject: subject.into(), location: None, value: Ok(value.into()), shown: None }
     }
 
     pub(crate) fn shown(self, text: impl Into<String>) -> Self {
         Self { shown: Some(text.into()), ..self }
     }
 
-    pub(crate) fn at(self, place: Place) -> Self {
-        Self { place: Some(place), ..self }
+    pub(crate) fn at(self, location: Location) -> Self {
+        Self { location: Some(location), ..self }
     }
 }
 
 impl Form {
-    /// One spelling for what the kernel may spell in several.
+    /// Normalises a value: the kernel may write the same one in several formats.
     pub(crate) fn normalise(self, raw: &str) -> String {
         let text = raw.trim();
         let normal = match self {
@@ -260,7 +260,7 @@ impl Form {
         normal.unwrap_or_else(|| text.to_owned())
     }
 
-    /// The spelling that the kernel takes.
+    /// Formats a value for the kernel.
     pub(crate) fn spell(self, value: &str) -> String {
         match self {
             Self::Mask => CpuSet::list(value).map_or_else(|| value.to_owned(), |set| set.to_mask()),

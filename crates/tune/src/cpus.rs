@@ -36,9 +36,9 @@ impl CpuSet {
             return None;
         }
         let mut set = BTreeSet::new();
-        for (place, digit) in digits.chars().rev().enumerate() {
+        for (location, digit) in digits.chars().rev().enumerate() {
             let bits = digit.to_digit(16)?;
-            set.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| place as u32 * 4 + bit));
+            set.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| location as u32 * 4 + bit));
         }
         Some(Self(set))
     }
@@ -77,13 +77,13 @@ impl CpuSet {
         !self.0.is_disjoint(&other.0)
     }
 
-    /// Those that are not in `other`.
+    /// Returns the CPUs that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Those of either.
+    /// Returns the union.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())

@@ -1,4 +1,4 @@
-//! What is known of each NIC driver (`profiles/tune/drivers.toml`).
+//! Facts about NIC drivers (`profiles/tune/drivers.toml`).
 
 use crate::profile::Profile;
 use crate::want::Want;
@@ -14,11 +14,11 @@ pub(crate) struct Driver {
     pub drivers: Vec<String>,
     /// The devices.
     pub name: String,
-    /// Where it is known from.
+    /// The source of the facts.
     pub source: String,
-    /// What to know.
+    /// The facts.
     pub notes: Vec<String>,
-    /// Where it wants another value than the profile.
+    /// Wishes that replace those of the profile.
     #[serde(default)]
     wishes: BTreeMap<String, Want>,
 }
@@ -27,17 +27,17 @@ static DRIVERS: LazyLock<BTreeMap<String, Driver>> = LazyLock::new(|| {
     toml::from_str(include_str!("../../../profiles/tune/drivers.toml")).expect("a test reads the file that is built in")
 });
 
-/// All of them, by family.
+/// Returns all drivers, by family.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Driver)> {
     DRIVERS.iter().map(|(family, driver)| (family.as_str(), driver))
 }
 
-/// What is known of the driver with the kernel's name.
+/// Returns the entry of a driver, by the kernel's name for it.
 pub(crate) fn named(driver: &str) -> Option<&'static Driver> {
     DRIVERS.values().find(|known| known.drivers.iter().any(|name| name == driver))
 }
 
-/// The profile with what the drivers of these names want instead.
+/// Returns the profile with the wishes of these drivers.
 #[must_use]
 pub(crate) fn refined<'a>(profile: &Profile, drivers: impl Iterator<Item = &'a str>) -> Profile {
     let mut refined = profile.clone();

@@ -1,23 +1,23 @@
 //! The interrupts of a network interface.
 
 use crate::host::Host;
-use crate::place::Place;
+use crate::location::Location;
 use std::collections::BTreeSet;
 
-/// Where the CPUs of an interrupt stand.
-pub fn affinity_of(irq: u32) -> Place {
-    Place::of(&format!("proc:irq/{irq}/smp_affinity_list"))
+/// Returns the location of an interrupt's CPUs.
+pub fn affinity_of(irq: u32) -> Location {
+    Location::of(&format!("proc:irq/{irq}/smp_affinity_list"))
 }
 
-/// The numbers of the interface's vectors: those its device has, or, where the device sits behind a bus (virtio), those that
+/// Returns the numbers of the interface's vectors: those of its device, or, for a device behind a bus (virtio), those that
 /// carry the device's name and a queue's in `interrupts`, the text of /proc/interrupts.
 pub fn of_interface(host: &dyn Host, interface: &str, interrupts: &str) -> BTreeSet<u32> {
-    let Ok(device) = Place::parse(&format!("sys:class/net/{interface}/device")) else { return BTreeSet::new() };
+    let Ok(device) = Location::parse(&format!("sys:class/net/{interface}/device")) else { return BTreeSet::new() };
     let own = host.list(&device.join("msi_irqs"));
     let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).collect();
     if found.is_empty() {
         let behind = host.resolve(&device);
-        let name = behind.as_ref().and_then(|place| place.path().rsplit('/').next()).unwrap_or(interface);
+        let name = behind.as_ref().and_then(|location| location.path().rsplit('/').next()).unwrap_or(interface);
         let prefix = format!("{name}-");
         let ours = rows(interrupts).filter(|row| row.action.starts_with(&prefix) && !row.action.ends_with("-config"));
         found.extend(ours.map(|row| row.irq));
@@ -28,9 +28,9 @@ pub fn of_interface(host: &dyn Host, interface: &str, interrupts: &str) -> BTree
 /// A row of /proc/interrupts that belongs to a device.
 pub(crate) struct Row<'a> {
     pub(crate) irq: u32,
-    /// How often it has come, on all CPUs.
+    /// The number of interrupts on all CPUs.
     pub(crate) count: u64,
-    /// Who asked for it: the last word.
+    /// The action name: the last word.
     pub(crate) action: &'a str,
 }
 

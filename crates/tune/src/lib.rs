@@ -1,9 +1,9 @@
-//! What is wrong with this host for latency, why, the change, and the way back.
+//! Audit of a host's latency settings: findings, changes, and their revert.
 //!
-//! [`table`] has every check as a row of data; [`profile`] what is wished of each. [`audit::Audit`] reads and judges a
-//! [`host::Host`], which is the running one or a copy of its files. [`plan::Plan`] is what would be changed, [`apply`](apply::apply)
-//! changes it, [`revert`](revert::revert) puts it back. [`trial`] does both while something is measured; [`run`] is what a program
-//! is put under, [`isolate`] keeps its CPUs for it alone.
+//! [`table`] has every check as a row of data; [`profile`] has the wishes. [`audit::Audit`] reads a [`host::Host`], which is
+//! the running one or a copy of its files, and compares it with the wishes. [`plan::Plan`] lists the changes, [`apply`](apply::apply)
+//! makes them, [`revert`](revert::revert) undoes them. [`trial`] does both while something is measured. [`run`] sets the conditions
+//! that a program runs under, [`isolate`] reserves CPUs for it.
 #![forbid(unsafe_code)]
 
 pub mod apply;
@@ -14,8 +14,8 @@ mod driver;
 pub mod host;
 pub mod interrupts;
 pub mod isolate;
+pub mod location;
 mod netlink;
-pub mod place;
 pub mod plan;
 pub mod policy;
 pub mod profile;

@@ -1,72 +1,73 @@
-//! What would be changed: before and after of each setting, and what only people can change.
+//! The plan: each change with old and new value, and the steps that only an administrator can take.
 
-use crate::audit::{Audit, Finding, Verdict};
+use crate::audit::{Audit, Finding, Status};
 use crate::check::{Check, Form, Reading, Set};
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 use crate::show::values_words;
 use crate::table;
 use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
 
-/// One setting that is changed, as it stands in a plan and in a snapshot. Values are in the one spelling of [`Form`].
+/// One change, in a plan and in a snapshot. Values are normalised by [`Form`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The check that asks for it.
     pub check: String,
-    /// Of what: `cpu3`, `eth0`.
+    /// The subject: `cpu3`, `eth0`.
     pub subject: String,
-    /// Where it stands.
-    pub place: Place,
-    /// How it is spelt there.
+    /// The location of the setting.
+    #[serde(rename = "place")]
+    pub location: Location,
+    /// The format of the value there.
     pub form: Form,
-    /// The value now.
+    /// The old value.
     pub before: String,
-    /// The value wanted.
+    /// The new value.
     pub after: String,
 }
 
-/// What a person has to do.
+/// A step for the administrator.
 #[derive(Clone, Debug, Serialize)]
 pub struct ByHand {
     /// The check that asks for it.
     pub check: &'static str,
-    /// What was seen.
+    /// The values found.
     pub seen: String,
     /// The command or the steps.
     pub how: &'static str,
-    /// Whether it waits for the next boot.
+    /// Set if it takes effect at the next boot.
     pub(crate) needs_reboot: bool,
 }
 
-/// What to take of what was found.
+/// The choice among the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// These alone; none: all.
+    /// Only these checks; none: all.
     pub only: Vec<String>,
-    /// Not these.
+    /// All but these.
     pub skip: Vec<String>,
-    /// Dangerous ones that are wanted all the same.
+    /// Dangerous checks that are allowed.
     pub allow: Vec<String>,
 }
 
-/// What would be changed.
+/// The plan of an `apply`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The profile that asks for it.
+    /// The profile.
     pub profile: String,
-    /// Settings of the running kernel, in the order in which they are changed.
+    /// Settings of the running kernel, in the order of the changes.
     pub changes: Vec<Change>,
     /// Boot parameters, in the order of the table.
     pub boot: Vec<String>,
-    /// What a person has to do.
+    /// Steps for the administrator.
     pub by_hand: Vec<ByHand>,
-    /// Dangerous settings that nobody has named.
+    /// Dangerous checks that are not allowed.
     pub withheld: Vec<&'static str>,
 }
 
 impl Plan {
-    /// Makes a plan of what was found. Err names a check that does not exist.
+    /// Makes a plan of the findings. Err names a check that does not exist.
     pub fn of(scope: &Scope<'_>, audit: &Audit, choice: &Choice) -> Result<Self, Problem> {
         for id in choice.only.iter().chain(&choice.skip).chain(&choice.allow) {
             table::named(id)?;
@@ -83,9 +84,9 @@ impl Plan {
     fn add(&mut self, scope: &Scope<'_>, finding: &Finding, choice: &Choice) {
         let check = finding.check;
         let is_named = choice.allow.iter().any(|id| id == check.id);
-        // What is dangerous is wished by no profile; the value to set is there for who names it.
-        let is_asked = check.dangerous && is_named && finding.verdict == Verdict::Info;
-        if finding.verdict > Verdict::Warn && !is_asked {
+        // No profile wishes a dangerous setting; its value to set is for --allow.
+        let is_asked = check.dangerous && is_named && finding.status == Status::Info;
+        if finding.status > Status::Warn && !is_asked {
             return;
         }
         if check.dangerous && !is_named {
@@ -102,7 +103,7 @@ impl Plan {
         let mut left_over = false;
         for reading in finding.deciding() {
             match change(scope, finding, reading) {
-                Some(change) if self.changes.iter().all(|known| known.place != change.place) => {
+                Some(change) if self.changes.iter().all(|known| known.location != change.location) => {
                     self.changes.push(change);
                 }
                 Some(_) => {}
@@ -116,22 +117,22 @@ impl Plan {
 
     fn add_boot(&mut self, scope: &Scope<'_>, finding: &Finding, parameter: &str) {
         let hot = &scope.cpus.hot;
-        // "remove threadirqs" is for a person.
+        // "remove threadirqs" is for the administrator.
         if parameter.starts_with("remove ") || (parameter.contains("{hot}") && hot.is_empty()) {
             return self.by_hand.push(by_hand(finding));
         }
         self.boot.push(parameter.replace("{hot}", &hot.to_string()));
     }
 
-    /// The boot parameters in a line.
+    /// Returns the boot parameters in one line.
     pub fn boot_line(&self) -> String {
         self.boot.join(" ")
     }
 
-    /// A drop-in for GRUB (`/etc/default/grub.d`), which takes effect after `update-grub` and a boot.
+    /// Returns a drop-in for GRUB (`/etc/default/grub.d`). It takes effect after `update-grub` and a reboot.
     pub fn grub_drop_in(&self) -> String {
         format!(
-            "# By sidestep tune plan, profile {}. To undo it: remove this file, run update-grub, boot.\n\
+            "# By sidestep tune plan, profile {}. To revert it: remove this file, run update-grub, reboot.\n\
              GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n",
             self.profile,
             self.boot_line()
@@ -148,11 +149,11 @@ impl Choice {
 
 fn change(scope: &Scope<'_>, finding: &Finding, reading: &Reading) -> Option<Change> {
     let before = reading.value.clone().ok()?;
-    let place = reading.place.clone().filter(Place::is_settable)?;
+    let location = reading.location.clone().filter(Location::is_settable)?;
     let target = || finding.want.as_ref()?.target(&before, &scope.cpus);
     let after = finding.set.clone().or_else(target).filter(|after| *after != before)?;
     let check = finding.check;
-    Some(Change { check: check.id.into(), subject: reading.subject.clone(), place, form: check.form, before, after })
+    Some(Change { check: check.id.into(), subject: reading.subject.clone(), location, form: check.form, before, after })
 }
 
 fn by_hand(finding: &Finding) -> ByHand {

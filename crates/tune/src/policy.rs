@@ -1,23 +1,23 @@
-//! A policy made from a known-good host: what was seen there is what is wished elsewhere.
+//! A policy made from a known-good host: its values become the wishes for other hosts.
 
-use crate::audit::{Audit, Finding, Verdict};
+use crate::audit::{Audit, Finding, Status};
 use crate::check::Set;
 use crate::host::Host;
-use crate::place::Place;
+use crate::location::Location;
 use crate::want::Want;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Values of one check that a policy allows; more differ by chance, not by intent.
+/// The most values of one check in a policy; more differ by chance, not by intent.
 const VALUES_MAX: usize = 8;
 
-/// The host's own name.
+/// Returns the host's name.
 pub fn host_name(host: &dyn Host) -> String {
-    let name = host.read(&Place::of("proc:sys/kernel/hostname")).unwrap_or_default();
+    let name = host.read(&Location::of("proc:sys/kernel/hostname")).unwrap_or_default();
     if name.is_empty() { "host".into() } else { name }
 }
 
-/// The policy's text, which [`Profile::parse`](crate::profile::Profile::parse) reads.
+/// Returns the text of a policy, which [`Profile::parse`](crate::profile::Profile::parse) reads.
 pub fn of(audit: &Audit, name: &str) -> String {
     let about = format!("as {name} was when this was made; profile {}", audit.profile);
     let mut findings: Vec<&Finding> = audit.findings.iter().collect();
@@ -31,22 +31,22 @@ pub fn of(audit: &Audit, name: &str) -> String {
         }
     }
     format!(
-        "# A policy of sidestep tune: what was seen on a known-good host, by check. Edit it as you like.\n\nname = {}\nabout = \
-         {}\n\n# Looked at only.\nreport = [\n{report}]\n\n[fail]\n{fail}",
+        "# A policy of sidestep tune: the values of a known-good host, by check. Edit it as you like.\n\nname = {}\nabout = \
+         {}\n\n# Reported only.\nreport = [\n{report}]\n\n[fail]\n{fail}",
         quoted(name),
         quoted(&about)
     )
 }
 
-/// A string of TOML: that of JSON is one.
+/// Quotes a string for TOML: a JSON string is one.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The wish that the values seen fulfil. The profile's own where it is fulfilled and speaks of more than a value (hot CPUs,
+/// Returns the wish that the values fulfil: the profile's own if it is fulfilled and means more than a value (hot CPUs,
 /// bounds): another host has other CPUs.
 fn wish(finding: &Finding) -> Option<Want> {
-    let is_met = finding.verdict == Verdict::Pass;
+    let is_met = finding.status == Status::Pass;
     match &finding.want {
         Some(want) if is_met && (want.needs_hot() || finding.check.set == Set::Never) => return Some(want.clone()),
         Some(want) if want.needs_hot() => return None,
@@ -56,13 +56,13 @@ fn wish(finding: &Finding) -> Option<Want> {
         return None;
     }
     let values: Option<BTreeSet<&str>> =
-        finding.values.iter().map(|judged| judged.reading.value.as_ref().ok().map(String::as_str)).collect();
+        finding.values.iter().map(|checked| checked.reading.value.as_ref().ok().map(String::as_str)).collect();
     let values = values.filter(|values| !values.is_empty() && values.len() <= VALUES_MAX)?;
     let text = values.into_iter().collect::<Vec<_>>().join(" | ");
     // A value that reads as a bound, or as nothing, cannot be wished for by its text.
     Want::parse(&text)
         .ok()
-        .filter(|want| finding.values.iter().all(|judged| is_exact(want, judged.reading.value.as_deref().ok())))
+        .filter(|want| finding.values.iter().all(|checked| is_exact(want, checked.reading.value.as_deref().ok())))
 }
 
 fn is_exact(want: &Want, value: Option<&str>) -> bool {

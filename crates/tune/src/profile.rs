@@ -19,37 +19,37 @@ const BUILT_IN: [(&str, &str); 4] = [
     ("cloud", include_str!("../../../profiles/tune/cloud.toml")),
 ];
 
-/// The same, once they were asked for.
+/// The built-in profiles, parsed at first use.
 static PARSED: [OnceLock<Profile>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
 
-/// The most bytes of a policy file; one that names every check has about ten thousand.
+/// The longest policy file, bytes; one that names every check has about ten thousand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The names of the profiles that ship with the program.
+/// Returns the names of the built-in profiles.
 pub fn names() -> [&'static str; 4] {
     BUILT_IN.map(|(name, _)| name)
 }
 
-/// How bad it is not to get a wish.
+/// The severity of an unfulfilled wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
-    /// Most packets pay, or the host stalls.
+    /// Most packets are delayed, or the host stalls.
     Fail,
-    /// Less, or it depends.
+    /// A smaller effect, or one that depends on the workload.
     Warn,
-    /// Not at all: the value is shown.
+    /// No wish: the value is reported.
     Report,
 }
 
 /// A wish about one check.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// What is wished; nothing for a report.
+    /// The wanted value; none for a report.
     pub want: Option<Want>,
-    /// How bad the opposite is.
+    /// The severity of the opposite.
     pub(crate) severity: Severity,
-    /// The value to set, where the wish does not say it.
+    /// The value to set, if the wish does not determine it.
     pub set: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct Wish {
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// For whom it is.
+    /// Its purpose.
     pub about: String,
-    /// By the check's id.
+    /// The wishes, by the check's id.
     wishes: BTreeMap<String, Wish>,
 }
 
@@ -83,10 +83,10 @@ struct File {
 }
 
 impl Profile {
-    /// One that ships with the program.
+    /// Returns a built-in profile.
     pub fn built_in(name: &str) -> Result<Self, Problem> {
         let unknown = || {
-            Problem::usage(format!("cannot find the profile {name:?}"), "there is none of this name")
+            Problem::usage(format!("cannot find the profile {name:?}"), "there is no profile of this name")
                 .next(format!("choose from: {}", names().join(", ")))
         };
         let index = BUILT_IN.iter().position(|(known, _)| *known == name).ok_or_else(unknown)?;
@@ -97,7 +97,7 @@ impl Profile {
         Ok(PARSED[index].get_or_init(|| profile).clone())
     }
 
-    /// A file of the user's.
+    /// Reads a file of the user.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let what = format!("cannot read the policy {}", path.display());
         let failed = |error| {
@@ -107,21 +107,21 @@ impl Profile {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// From the text of a file; `source` names it in errors.
+    /// Parses the text of a file; `source` names it in errors.
     pub fn parse(text: &str, source: &str) -> Result<Self, Problem> {
         let refused = |why: String| {
             Problem::usage(format!("cannot use {source}"), why).next("see profiles/tune/latency.toml for the format")
         };
         let file: File = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
-        // They are shown on terminals and stand in what `plan --grub` writes, which a shell reads.
+        // They are printed on terminals, and written to the drop-in of `plan --grub`, which a shell reads.
         if [&file.name, &file.about].into_iter().any(|words| !words.chars().all(is_printable)) {
             return Err(refused("its name or its description has characters that cannot be shown".into()));
         }
         let mut wishes = match &file.base {
             None => BTreeMap::new(),
-            // A base has no base but one that ships: no circle can be written.
+            // A base is always built in, so there are no cycles.
             Some(base) if names().contains(&base.as_str()) && *base != file.name => Self::built_in(base)?.wishes,
-            Some(base) => return Err(refused(format!("base {base:?} is no profile that it could build on"))),
+            Some(base) => return Err(refused(format!("base {base:?} is not a built-in profile"))),
         };
         file.check_names(&refused)?;
         let wants = file.fail.into_iter().map(|(id, want)| (id, Severity::Fail, Some(want)));
@@ -138,12 +138,12 @@ impl Profile {
         Ok(Self { name: file.name, about: file.about, wishes })
     }
 
-    /// What it wishes of a check; `None` where it says nothing.
+    /// Returns the wish for a check.
     pub fn wish(&self, id: &str) -> Option<&Wish> {
         self.wishes.get(id)
     }
 
-    /// Replaces what is wished of a check, but not how bad the opposite is.
+    /// Replaces the wanted value of a check, but not the severity.
     pub(crate) fn refine(&mut self, id: &str, want: Want) {
         if let Some(wish) = self.wishes.get_mut(id)
             && wish.want.is_some()
@@ -154,7 +154,7 @@ impl Profile {
 }
 
 impl File {
-    /// Every name is a check's, and stands in one section only.
+    /// Checks that every name is that of a check, and is in one section only.
     fn check_names(&self, refused: &impl Fn(String) -> Problem) -> Result<(), Problem> {
         let mut seen = std::collections::BTreeSet::new();
         for id in self.fail.keys().chain(self.warn.keys()).chain(&self.report) {

@@ -1,40 +1,40 @@
-//! The way back, by three values: the one before, ours, and the present one. What somebody else has changed since stays.
+//! Reverts settings by three values: the old one, ours, and the present one. A value that somebody else has set since stays.
 
 use crate::apply::Event;
 use crate::host::{Absence, Host};
-use crate::place::Reach;
+use crate::location::Reach;
 use crate::plan::Change;
 use crate::snapshot::{Snapshot, Store};
 use serde::Serialize;
 use sidestep_sys::Problem;
 
-/// What becomes of a setting on the way back, or would.
+/// The state of a changed setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
-    /// It has our value, and is put back.
+pub enum RevertState {
+    /// The setting has our value; revert writes the old one.
     Ours,
-    /// It has its old value already.
+    /// The setting has its old value already.
     Back,
-    /// Somebody else has changed it since: this is its value, and it stays.
+    /// Somebody else has changed the setting since: this is its value, and it stays.
     Foreign(String),
-    /// It is no longer there: an interface that was removed.
+    /// The setting does not exist any more: its interface was removed.
     Gone,
-    /// The host was booted since: nothing of ours is left to put back.
+    /// The host has rebooted since: nothing is left to revert.
     Rebooted,
-    /// It is of another network namespace, this one.
+    /// The setting belongs to another network namespace, this one.
     Elsewhere(String),
-    /// It cannot be put back, and why.
+    /// The setting cannot be reverted, with the reason.
     Failed(String),
 }
 
-impl Fate {
-    /// Whether the way back is not at its end with it.
+impl RevertState {
+    /// Returns whether the setting still has to be reverted.
     pub fn is_left_to_do(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::Elsewhere(_))
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub fn words(&self) -> String {
         match self {
             Self::Ours => "in force".into(),
@@ -48,9 +48,9 @@ impl Fate {
     }
 }
 
-/// The present value, in the one spelling.
+/// Returns the present value, normalised.
 pub(crate) fn present(host: &dyn Host, change: &Change) -> Result<String, String> {
-    match host.read(&change.place) {
+    match host.read(&change.location) {
         Ok(raw) => Ok(change.form.normalise(&raw)),
         Err(Absence::Missing) => Err("it is no longer there".into()),
         Err(Absence::Denied) => Err("only root may read it".into()),
@@ -58,48 +58,48 @@ pub(crate) fn present(host: &dyn Host, change: &Change) -> Result<String, String
     }
 }
 
-/// What has become of a setting, by its present value.
-fn fate(host: &dyn Host, change: &Change) -> Fate {
-    match host.read(&change.place).map(|raw| change.form.normalise(&raw)) {
-        Ok(now) if now == change.after => Fate::Ours,
-        Ok(now) if now == change.before => Fate::Back,
-        Ok(now) => Fate::Foreign(now),
-        Err(Absence::Missing) => Fate::Gone,
-        Err(Absence::Denied) => Fate::Failed("only root may read it".into()),
-        Err(Absence::Unreadable(why)) => Fate::Failed(why),
+/// Returns the state of a setting, by its present value.
+fn state(host: &dyn Host, change: &Change) -> RevertState {
+    match host.read(&change.location).map(|raw| change.form.normalise(&raw)) {
+        Ok(now) if now == change.after => RevertState::Ours,
+        Ok(now) if now == change.before => RevertState::Back,
+        Ok(now) => RevertState::Foreign(now),
+        Err(Absence::Missing) => RevertState::Gone,
+        Err(Absence::Denied) => RevertState::Failed("only root may read it".into()),
+        Err(Absence::Unreadable(why)) => RevertState::Failed(why),
     }
 }
 
-/// What has become of each setting of a snapshot. Nothing is changed. Err where all of it is of another network namespace.
-pub fn fates(host: &dyn Host, snapshot: &Snapshot) -> Result<Vec<(Change, Fate)>, Problem> {
+/// Returns the state of each setting of a snapshot. Changes nothing. Err if all belong to another network namespace.
+pub fn states(host: &dyn Host, snapshot: &Snapshot) -> Result<Vec<(Change, RevertState)>, Problem> {
     let bond = bond(host, snapshot)?;
-    let of = |change: &Change| (change.clone(), bond.out_of_reach(change).unwrap_or_else(|| fate(host, change)));
+    let of = |change: &Change| (change.clone(), bond.out_of_reach(change).unwrap_or_else(|| state(host, change)));
     Ok(snapshot.changes.iter().map(of).collect())
 }
 
-/// What of a snapshot can be reached from here.
+/// The part of a snapshot that can be reached from here.
 enum Bond {
-    /// All.
+    /// All settings.
     Here,
-    /// Nothing: the host was booted since.
+    /// None: the host has rebooted since.
     Rebooted,
-    /// Settings of the whole host; the others are of this network namespace.
+    /// Settings of the whole host; the others belong to this network namespace.
     Elsewhere(String),
 }
 
 impl Bond {
-    /// Why a setting cannot be reached; `None` where it can.
-    fn out_of_reach(&self, change: &Change) -> Option<Fate> {
+    /// Returns the state of a setting that cannot be reached; `None` if it can.
+    fn out_of_reach(&self, change: &Change) -> Option<RevertState> {
         match self {
             Self::Here => None,
-            Self::Rebooted => Some(Fate::Rebooted),
-            Self::Elsewhere(_) if change.place.reach() == Reach::Host => None,
-            Self::Elsewhere(there) => Some(Fate::Elsewhere(there.clone())),
+            Self::Rebooted => Some(RevertState::Rebooted),
+            Self::Elsewhere(_) if change.location.reach() == Reach::Host => None,
+            Self::Elsewhere(there) => Some(RevertState::Elsewhere(there.clone())),
         }
     }
 }
 
-/// What can be reached. Err where nothing can, because this is another network namespace of the same boot.
+/// Returns the reachable part. Err if there is none, because this is another network namespace of the same boot.
 fn bond(host: &dyn Host, snapshot: &Snapshot) -> Result<Bond, Problem> {
     let (here, there) = (host.identity(), &snapshot.identity);
     if here.boot != there.boot {
@@ -108,73 +108,73 @@ fn bond(host: &dyn Host, snapshot: &Snapshot) -> Result<Bond, Problem> {
     if here.network == there.network {
         return Ok(Bond::Here);
     }
-    if snapshot.changes.iter().any(|change| change.place.reach() == Reach::Host) {
+    if snapshot.changes.iter().any(|change| change.location.reach() == Reach::Host) {
         return Ok(Bond::Elsewhere(there.network.clone()));
     }
     Err(Problem::failed(
         format!("cannot put back snapshot {}", snapshot.number),
         format!("it was made in the network namespace {}, this is {}", there.network, here.network),
     )
-    .next("run it there (ip netns exec NAME, nsenter --net); where it is gone: sidestep tune revert --forget"))
+    .next("run it there (ip netns exec NAME, nsenter --net); if the namespace is gone: sidestep tune revert --forget"))
 }
 
-/// Puts back what a snapshot has changed, last first, and forgets the snapshot when nothing of it is left to do.
+/// Reverts the settings of a snapshot, last first, and removes the snapshot when nothing is left to revert.
 pub fn revert(
     host: &dyn Host,
     store: &Store,
     snapshot: &Snapshot,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Vec<(Change, Fate)>, Problem> {
+) -> Result<Vec<(Change, RevertState)>, Problem> {
     let _lock = store.lock()?;
     let bond = bond(host, snapshot)?;
-    let (mut fates, mut within_reach) = (Vec::new(), Vec::new());
+    let (mut states, mut within_reach) = (Vec::new(), Vec::new());
     for change in &snapshot.changes {
         match bond.out_of_reach(change) {
-            Some(fate) => fates.push((change.clone(), fate)),
+            Some(state) => states.push((change.clone(), state)),
             None => within_reach.push(change),
         }
     }
-    fates.extend(put_back(host, &within_reach, observe));
-    if !fates.iter().any(|(_, fate)| fate.is_left_to_do()) {
+    states.extend(put_back(host, &within_reach, observe));
+    if !states.iter().any(|(_, state)| state.is_left_to_do()) {
         store.remove(snapshot)?;
     }
-    Ok(fates)
+    Ok(states)
 }
 
-/// Last first. What fails is tried once more at the end: a setting may forbid another one as long as it stands (the governor
+/// Reverts settings, last first. Failures are tried once more at the end: one setting may forbid another (the governor
 /// `performance` forbids every energy preference but its own).
 pub(crate) fn put_back(
     host: &dyn Host,
     changes: &[&Change],
     observe: &mut dyn FnMut(Event<'_>),
-) -> Vec<(Change, Fate)> {
+) -> Vec<(Change, RevertState)> {
     let one = |change: &&Change| ((*change).clone(), put_back_one(host, change, observe));
-    let mut fates: Vec<(Change, Fate)> = changes.iter().rev().map(one).collect();
-    for (change, fate) in fates.iter_mut().filter(|(_, fate)| matches!(fate, Fate::Failed(_))) {
-        *fate = put_back_one(host, change, observe);
+    let mut states: Vec<(Change, RevertState)> = changes.iter().rev().map(one).collect();
+    for (change, state) in states.iter_mut().filter(|(_, state)| matches!(state, RevertState::Failed(_))) {
+        *state = put_back_one(host, change, observe);
     }
-    fates.iter().for_each(|(change, fate)| observe(Event::Reverted(change, fate)));
-    fates
+    states.iter().for_each(|(change, state)| observe(Event::Reverted(change, state)));
+    states
 }
 
-fn put_back_one(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> Fate {
-    match fate(host, change) {
-        Fate::Ours => {}
+fn put_back_one(host: &dyn Host, change: &Change, observe: &mut dyn FnMut(Event<'_>)) -> RevertState {
+    match state(host, change) {
+        RevertState::Ours => {}
         other => return other,
     }
     observe(Event::Writing(change));
     match undo_attempt(host, change) {
-        Ok(()) => Fate::Back,
-        Err(why) => Fate::Failed(why),
+        Ok(()) => RevertState::Back,
+        Err(why) => RevertState::Failed(why),
     }
 }
 
-/// Writes the old value, and reads it again.
+/// Writes the old value and reads it again.
 pub(crate) fn undo_attempt(host: &dyn Host, change: &Change) -> Result<(), String> {
     if present(host, change)? == change.before {
         return Ok(());
     }
-    host.write(&change.place, &change.form.spell(&change.before)).map_err(|error| error.to_string())?;
+    host.write(&change.location, &change.form.spell(&change.before)).map_err(|error| error.to_string())?;
     match present(host, change)? {
         now if now == change.before => Ok(()),
         now => Err(format!("the kernel made it {now:?}")),

@@ -1,8 +1,8 @@
-//! What a program of the trading path is to run under: CPUs, memory of one node, real-time priority, locked memory, no deep
+//! Conditions that a program of the trading path runs under: CPUs, memory of one node, real-time priority, locked memory, no deep
 //! sleep of the CPUs.
 //!
-//! [`Conditions::exec`] puts a program in the place of this process, so that its signals, its exit code and its pid are its
-//! own. [`Conditions::enter`] is for this process and goes on; `sidestep bench` uses it.
+//! [`Conditions::exec`] replaces this process by a program, so that its signals, its exit code and its pid are its
+//! own. [`Conditions::enter`] applies to this process; `sidestep bench` uses it.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -15,26 +15,26 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Holds the CPUs awake as long as it is open (Documentation/power/pm_qos_interface.rst).
+/// The device that limits wake-up latency as long as it is open (Documentation/power/pm_qos_interface.rst).
 const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// What to run under. What is left out stays as it is.
+/// The conditions. A condition that is not given stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// The CPUs to run on; empty for those it may run on now.
+    /// The CPUs to run on; empty for the current ones.
     pub cpus: Vec<u32>,
-    /// The NUMA node whose memory alone is taken.
+    /// The only NUMA node to allocate memory from.
     pub node: Option<u32>,
     /// Real-time priority, SCHED_FIFO, 1 to 99.
     pub fifo: Option<u8>,
-    /// Locked memory: this process locks what it has and gets; a program may lock what it wants (RLIMIT_MEMLOCK), because
-    /// execve(2) takes every lock away.
+    /// Locked memory: this process locks its present and future memory; for a program the limit is lifted (RLIMIT_MEMLOCK), because
+    /// execve(2) removes all locks.
     pub memlock: bool,
-    /// The longest time that any CPU may take to wake up, us; 0 lets none of them sleep. The host's, not the program's alone.
+    /// The longest wake-up time of any CPU of the host, us; with 0 no CPU sleeps.
     pub latency_us: Option<u32>,
 }
 
-/// What ends with its owner. The rest lasts as long as the process.
+/// Conditions that end when this is dropped. The others last as long as the process.
 #[derive(Debug)]
 #[must_use = "the CPUs may sleep again when this is dropped"]
 pub struct Held {
@@ -42,9 +42,9 @@ pub struct Held {
 }
 
 impl Conditions {
-    /// Puts the calling thread, and the threads and processes it starts from now on, under these conditions.
+    /// Applies the conditions to the calling thread, and to the threads and processes that it starts from now on.
     pub fn enter(&self) -> Result<Held, Problem> {
-        let held = self.place(Path::new(LATENCY_DEVICE))?;
+        let held = self.bind(Path::new(LATENCY_DEVICE))?;
         if self.memlock {
             mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
                 Problem::failed("cannot lock this process's memory", error).next("run as root, or raise ulimit -l")
@@ -54,14 +54,14 @@ impl Conditions {
         Ok(held)
     }
 
-    /// Becomes the program. Comes back only if that fails, with the reason.
+    /// Replaces this process by the program. Returns only if that fails, with the reason.
     ///
-    /// The program inherits one open file, `/dev/cpu_dma_latency`, if a latency was asked for: it lasts until the program, and
-    /// whatever it has started, have ended or closed it.
+    /// The program inherits the open file `/dev/cpu_dma_latency` if a latency was asked for: it lasts until the program, and
+    /// all that it has started, have ended or closed it.
     pub fn exec(&self, command: &mut Command) -> Problem {
-        let ready = self.place(Path::new(LATENCY_DEVICE)).and_then(|held| {
+        let ready = self.bind(Path::new(LATENCY_DEVICE)).and_then(|held| {
             held.survive_exec()?;
-            // Last: from here on this process is in the way of others.
+            // Last: from here on this process preempts others.
             self.prefer().map(|()| held)
         });
         let program = command.get_program().display().to_string();
@@ -73,10 +73,10 @@ impl Conditions {
         }
     }
 
-    /// Everything but the priority.
-    fn place(&self, latency_device: &Path) -> Result<Held, Problem> {
+    /// Applies all conditions but the priority.
+    fn bind(&self, latency_device: &Path) -> Result<Held, Problem> {
         if !self.cpus.is_empty() {
-            // One that is missing is named, where the kernel would quietly take the others.
+            // A missing CPU is an error here; the kernel would silently use the others.
             self.cpus.iter().try_for_each(|one| cpu::check(*one))?;
             cpu::restrict(&self.cpus)?;
         }
@@ -97,7 +97,7 @@ impl Held {
     fn survive_exec(&self) -> Result<(), Problem> {
         let Some(latency) = &self._latency else { return Ok(()) };
         fcntl_setfd(latency.as_fd(), FdFlags::empty())
-            .map_err(|error| Problem::failed(format!("cannot hand on {LATENCY_DEVICE}"), error))
+            .map_err(|error| Problem::failed(format!("cannot pass {LATENCY_DEVICE} on"), error))
     }
 }
 
@@ -125,20 +125,20 @@ fn has_capability(bit: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & (1 << bit) != 0)
 }
 
-/// Keeps every CPU of the host from sleeping so deep that it takes longer than `latency_us` to wake up, until dropped.
+/// Limits the wake-up time of every CPU of the host to `latency_us`, until dropped.
 pub fn awake(latency_us: u32) -> Result<Held, Problem> {
     Conditions { latency_us: Some(latency_us), ..Conditions::default() }.enter()
 }
 
-/// Opens the device and asks: the request is a signed 32-bit number, and lasts as long as the file is open.
+/// Opens the device and writes the request: a signed 32-bit number, which is in force as long as the file is open.
 fn hold_latency(device: &Path, latency_us: u32) -> Result<OwnedFd, Problem> {
-    let what = || format!("cannot keep the CPUs from sleeping longer than {latency_us} us");
+    let what = || format!("cannot limit the wake-up time of the CPUs to {latency_us} us");
     let request = i32::try_from(latency_us).map_err(|_| {
-        Problem::usage(what(), "the longest is 2147483647 us").next("leave --latency-qos away to let them sleep")
+        Problem::usage(what(), "the longest is 2147483647 us").next("leave --latency-qos out for no limit")
     })?;
     let failed = |error| {
         Problem::failed(what(), format!("{}: {error}", device.display()))
-            .next("run as root; where there is no such file, the kernel has no CPU latency limit")
+            .next("run as root; without this file the kernel has no CPU latency limit")
     };
     let mut file: File = OpenOptions::new().write(true).open(device).map_err(failed)?;
     file.write_all(&request.to_ne_bytes()).map_err(failed)?;

@@ -1,21 +1,21 @@
-//! What is looked at: the host, its CPUs and which of them are hot, its interfaces.
+//! The subject of an audit: the host, its CPUs (hot ones among them), its interfaces.
 
 use crate::check::{Form, Reading};
 use crate::cpus::CpuSet;
 use crate::host::Host;
-use crate::place::Place;
+use crate::location::Location;
 use crate::want::Cpus;
 use sidestep_sys::Problem;
 
-/// Readings of one check: 512 CPUs with eight idle states each.
+/// The most readings of one check: 512 CPUs with eight idle states each.
 const READINGS_MAX: usize = 4096;
-/// Processes that are looked at; a host has some thousand.
+/// The most processes that are read; a host has some thousand.
 const PROCESSES_MAX: usize = 32_768;
 
-/// Cgroups below the root that are looked at; systemd makes some five.
+/// The most cgroups below the root that are read; systemd creates about five.
 const GROUPS_MAX: usize = 1024;
 
-/// What the user asked for.
+/// The user's request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Interfaces; none: those of hardware.
@@ -29,7 +29,7 @@ pub struct Request {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Its driver, such as `mlx5_core`; empty where it has none.
+    /// Its driver, such as `mlx5_core`; empty if it has none.
     pub driver: String,
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct Task {
     pub(crate) name: String,
 }
 
-/// The host, and what of it is looked at.
+/// A host and the part of it that is audited.
 pub struct Scope<'a> {
     /// The host.
     pub host: &'a dyn Host,
-    /// Its CPUs. `hot` is empty where nobody has named them and none is isolated.
+    /// Its CPUs. `hot` is empty if none are named and none is isolated.
     pub cpus: Cpus,
     /// The interfaces.
     pub interfaces: Vec<Interface>,
-    /// Whether it is a virtual machine that admits it.
+    /// Set if the CPU flag `hypervisor` marks a virtual machine.
     pub(crate) is_guest: bool,
     pub(crate) nodes: Vec<String>,
     pub(crate) command_line: Vec<(String, String)>,
@@ -62,14 +62,14 @@ impl std::fmt::Debug for Scope<'_> {
 }
 
 impl<'a> Scope<'a> {
-    /// Finds out what there is. Err names an interface or a CPU that is not there.
+    /// Reads the host's CPUs, interfaces and processes. Err names an interface or a CPU that does not exist.
     pub fn of(host: &'a dyn Host, request: &Request) -> Result<Self, Problem> {
         let online = list(host, "sys:devices/system/cpu/online");
         let hot = match &request.hot {
             Some(hot) => named_cpus(hot, &online)?,
             None => isolated(host),
         };
-        let nodes = host.list(&Place::of("sys:devices/system/node"));
+        let nodes = host.list(&Location::of("sys:devices/system/node"));
         let numbered = |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
         Ok(Self {
             host,
@@ -82,44 +82,44 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// A text, empty where it cannot be read.
-    pub(crate) fn text(&self, place: &str) -> String {
-        read(self.host, place)
+    /// Returns the text at a location; empty if it cannot be read.
+    pub(crate) fn text(&self, location: &str) -> String {
+        read(self.host, location)
     }
 
-    /// A boot parameter: its last value, `set` where it has none.
+    /// Returns the last value of a boot parameter; `set` if it has none.
     pub(crate) fn boot(&self, name: &str) -> Option<&str> {
         let name = name.replace('-', "_");
         self.command_line.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first process with this name.
+    /// Returns the first process of this name.
     pub(crate) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// Hot CPUs, or all where nobody has named them.
+    /// Returns the hot CPUs, or all if none are named.
     pub(crate) fn watched(&self) -> &CpuSet {
         if self.cpus.hot.is_empty() { &self.cpus.online } else { &self.cpus.hot }
     }
 
-    /// One place, in its form.
-    pub(crate) fn reading(&self, subject: impl Into<String>, place: Place, form: Form) -> Reading {
-        let value = self.host.read(&place).map(|raw| form.normalise(&raw));
-        Reading { subject: subject.into(), place: Some(place), value, shown: None }
+    /// Reads one location, in its form.
+    pub(crate) fn reading(&self, subject: impl Into<String>, location: Location, form: Form) -> Reading {
+        let value = self.host.read(&location).map(|raw| form.normalise(&raw));
+        Reading { subject: subject.into(), location: Some(location), value, shown: None }
     }
 
-    /// Every place that a template stands for.
+    /// Reads every location that a template stands for.
     pub(crate) fn expand(&self, template: &str, form: Form) -> Result<Vec<Reading>, String> {
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         for (subject, path) in self.subjects(template)? {
             match path.split('/').position(|step| step.contains('*')) {
-                None => places.push((subject, path)),
-                Some(_) => self.matching(&subject, &path, &mut places),
+                None => locations.push((subject, path)),
+                Some(_) => self.matching(&subject, &path, &mut locations),
             }
         }
-        places.truncate(READINGS_MAX);
-        Ok(places.into_iter().map(|(subject, path)| self.reading(subject, Place::of(&path), form)).collect())
+        locations.truncate(READINGS_MAX);
+        Ok(locations.into_iter().map(|(subject, path)| self.reading(subject, Location::of(&path), form)).collect())
     }
 
     fn subjects(&self, template: &str) -> Result<Vec<(String, String)>, String> {
@@ -128,7 +128,7 @@ impl<'a> Scope<'a> {
         };
         if template.contains("{interface}") {
             if self.interfaces.is_empty() {
-                return Err("no interface of hardware here: name one with --interface".into());
+                return Err("there is no hardware interface: name one with --interface".into());
             }
             return Ok(each(self.interfaces.iter().map(|one| one.name.clone()).collect(), "{interface}"));
         }
@@ -142,39 +142,39 @@ impl<'a> Scope<'a> {
         Ok(vec![(String::new(), template.to_owned())])
     }
 
-    /// What the one step with a `*` matches.
-    fn matching(&self, subject: &str, path: &str, places: &mut Vec<(String, String)>) {
+    /// Adds the locations that a path with a `*` in one step matches.
+    fn matching(&self, subject: &str, path: &str, locations: &mut Vec<(String, String)>) {
         let Some((before, after)) = path.split_once('*') else { return };
         let (folder, prefix) = before.rsplit_once('/').unwrap_or((before, ""));
-        for name in self.host.list(&Place::of(folder)).iter().filter(|name| name.starts_with(prefix)) {
+        for name in self.host.list(&Location::of(folder)).iter().filter(|name| name.starts_with(prefix)) {
             let rest = after.split_once('/').map_or(String::new(), |(_, rest)| format!("/{rest}"));
-            places.push((format!("{subject} {name}").trim().to_owned(), format!("{folder}/{name}{rest}")));
+            locations.push((format!("{subject} {name}").trim().to_owned(), format!("{folder}/{name}{rest}")));
         }
     }
 }
 
-fn read(host: &dyn Host, place: &str) -> String {
-    host.read(&Place::of(place)).unwrap_or_default()
+fn read(host: &dyn Host, location: &str) -> String {
+    host.read(&Location::of(location)).unwrap_or_default()
 }
 
-fn list(host: &dyn Host, place: &str) -> CpuSet {
-    CpuSet::list(&read(host, place)).unwrap_or_default()
+fn list(host: &dyn Host, location: &str) -> CpuSet {
+    CpuSet::list(&read(host, location)).unwrap_or_default()
 }
 
-/// CPUs that the scheduler leaves alone: since the boot, or since a cgroup keeps them for itself.
+/// Returns the isolated CPUs: by boot parameter, or by a cpuset partition.
 pub(crate) fn isolated(host: &dyn Host) -> CpuSet {
     list(host, "sys:devices/system/cpu/isolated").with(&partitions(host))
 }
 
-/// The CPUs of isolated partitions, as the kernel sums them up since Linux 6.7; before, those of the groups below the root, where
-/// alone a partition could be.
+/// Returns the CPUs of isolated partitions. Linux 6.7 and later list them; before, the groups below the root are read, where
+/// alone a partition can be.
 fn partitions(host: &dyn Host) -> CpuSet {
-    let root = Place::of("sys:fs/cgroup");
+    let root = Location::of("sys:fs/cgroup");
     if let Ok(sum) = host.read(&root.join("cpuset.cpus.isolated")) {
         return CpuSet::list(&sum).unwrap_or_default();
     }
     let groups = host.list(&root).into_iter().take(GROUPS_MAX).map(|name| root.join(&name));
-    let text = |group: &Place, name: &str| host.read(&group.join(name)).unwrap_or_default();
+    let text = |group: &Location, name: &str| host.read(&group.join(name)).unwrap_or_default();
     let isolated = groups.filter(|group| text(group, "cpuset.cpus.partition") == "isolated");
     let cpus = isolated.filter_map(|group| CpuSet::list(&text(&group, "cpuset.cpus")));
     cpus.fold(CpuSet::default(), |all, one| all.with(&one))
@@ -182,16 +182,16 @@ fn partitions(host: &dyn Host) -> CpuSet {
 
 fn named_cpus(hot: &CpuSet, online: &CpuSet) -> Result<CpuSet, Problem> {
     let missing = hot.without(online);
-    // A host that does not say which CPUs it has is believed.
+    // Without a list of online CPUs the request is believed.
     if missing.is_empty() || online.is_empty() {
         return Ok(hot.clone());
     }
-    Err(Problem::usage(format!("cannot look at CPU {missing}"), "it is not on line")
+    Err(Problem::usage(format!("cannot audit CPU {missing}"), "it is not online")
         .next(format!("choose from: {online}")))
 }
 
 fn interfaces(host: &dyn Host, named: &[String]) -> Result<Vec<Interface>, Problem> {
-    let folder = Place::of("sys:class/net");
+    let folder = Location::of("sys:class/net");
     let present = host.list(&folder);
     let interface = |name: &String| Interface { name: name.clone(), driver: driver(host, name) };
     if named.is_empty() {
@@ -199,7 +199,7 @@ fn interfaces(host: &dyn Host, named: &[String]) -> Result<Vec<Interface>, Probl
         return Ok(present.iter().filter(is_hardware).map(interface).collect());
     }
     if let Some(missing) = named.iter().find(|name| !present.contains(name)) {
-        return Err(Problem::usage(format!("cannot look at interface {missing}"), "there is none of this name")
+        return Err(Problem::usage(format!("cannot audit interface {missing}"), "there is no interface of this name")
             .next(format!("choose from: {}", present.join(", "))));
     }
     Ok(named.iter().map(interface).collect())
@@ -210,18 +210,18 @@ fn driver(host: &dyn Host, interface: &str) -> String {
     events.lines().find_map(|line| line.strip_prefix("DRIVER=")).unwrap_or_default().to_owned()
 }
 
-/// The CPUID bit that hypervisors set, as /proc/cpuinfo shows it.
+/// Returns the CPUID bit that hypervisors set, from /proc/cpuinfo.
 fn is_guest(host: &dyn Host) -> bool {
     flags(&read(host, "proc:cpuinfo")).any(|flag| flag == "hypervisor")
 }
 
-/// The CPU's flags (x86).
+/// Returns the CPU's flags (x86).
 pub(crate) fn flags(cpuinfo: &str) -> impl Iterator<Item = &str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("flags"));
     line.and_then(|line| line.split_once(':')).map_or("", |(_, flags)| flags).split_whitespace()
 }
 
-/// The parameters, quotes respected (the kernel's next_arg).
+/// Parses the kernel command line, with quotes (the kernel's next_arg).
 fn command_line(text: &str) -> Vec<(String, String)> {
     let mut quoted = false;
     let ends = |c: char| {
@@ -237,7 +237,7 @@ fn command_line(text: &str) -> Vec<(String, String)> {
 }
 
 fn tasks(host: &dyn Host) -> Vec<Task> {
-    let name = |pid: &u32| host.read(&Place::of(&format!("proc:{pid}/comm"))).unwrap_or_default();
+    let name = |pid: &u32| host.read(&Location::of(&format!("proc:{pid}/comm"))).unwrap_or_default();
     host.pids().into_iter().take(PROCESSES_MAX).map(|pid| Task { pid, name: name(&pid) }).collect()
 }
 

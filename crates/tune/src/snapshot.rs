@@ -1,7 +1,7 @@
-//! What is needed to put things back: written and synced before the first setting is touched.
+//! Snapshots of old values, written and synced before the first setting is changed.
 //!
-//! A snapshot is never changed afterwards. What has become of each setting is told by its present value: the one before, ours,
-//! or somebody else's. So a process that is killed at any moment leaves nothing undecided.
+//! A snapshot is never changed afterwards. The present value of a setting tells its state: the old value, ours,
+//! or somebody else's. So a process may be killed at any moment.
 
 use crate::apply::Event;
 use crate::host::Identity;
@@ -16,24 +16,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The number of the file's format.
 const SCHEMA: u32 = 1;
-/// The most that is read of a snapshot; each change takes about 200 bytes.
+/// The longest snapshot, bytes; each change takes about 200.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Snapshots that are kept at once; who has so many has forgotten how it began.
+/// The most snapshots at a time; with so many, nobody knows the original state any more.
 const SNAPSHOTS_MAX: usize = 1000;
 
 /// One run of `apply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     schema: u32,
-    /// Its number: later ones are greater.
+    /// Its number; later ones are greater.
     pub number: u32,
-    /// When, in seconds since 1970.
+    /// Start time, seconds since 1970.
     pub started_unix_s: u64,
-    /// Where.
+    /// The host and network namespace.
     pub identity: Identity,
     /// The profile that asked for it.
     pub profile: String,
-    /// What was to be changed, in that order.
+    /// The changes, in their order.
     pub changes: Vec<Change>,
 }
 
@@ -99,13 +99,13 @@ impl Store {
     fn read(&self, number: u32) -> Result<Snapshot, Problem> {
         let path = self.path(number);
         let what = || format!("cannot read the snapshot {}", path.display());
-        let next = "move it away, if its settings need not be put back";
+        let next = "move it away if its settings need not be reverted";
         let bytes = file::read(&path, FILE_BYTES_MAX).map_err(|error| Problem::failed(what(), error).next(next))?;
         let snapshot = parse(&bytes).map_err(|why| Problem::failed(what(), why).next(next))?;
         Ok(Snapshot { number, ..snapshot })
     }
 
-    /// Makes a snapshot that will be found after a crash at any later moment. The lock must be held.
+    /// Writes a snapshot that survives a crash at any later moment. The lock must be held.
     pub(crate) fn save(
         &self,
         _lock: &Lock,
@@ -144,7 +144,7 @@ impl Store {
         Ok(snapshot)
     }
 
-    /// Forgets a snapshot: what it would have put back stays as it is.
+    /// Removes a snapshot; its settings stay as they are.
     pub fn remove(&self, snapshot: &Snapshot) -> Result<(), Problem> {
         let path = self.path(snapshot.number);
         fs::remove_file(&path)
@@ -168,14 +168,14 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     if snapshot.schema != SCHEMA {
         return Err(format!("it has format {}, this program knows {SCHEMA}", snapshot.schema));
     }
-    // The file could have been made by hand: it must not name what is no knob.
-    match snapshot.changes.iter().find(|change| !change.place.is_settable()) {
-        Some(change) => Err(format!("{} is no setting of the running kernel", change.place)),
+    // The file could be hand-made: it may name settable locations only.
+    match snapshot.changes.iter().find(|change| !change.location.is_settable()) {
+        Some(change) => Err(format!("{} is not a setting of the running kernel", change.location)),
         None => Ok(snapshot),
     }
 }
 
-/// Reads arbitrary bytes as a snapshot. For fuzzing.
+/// Parses arbitrary bytes as a snapshot. For fuzzing.
 pub fn parse_any(bytes: &[u8]) -> bool {
     parse(bytes).is_ok()
 }
@@ -184,14 +184,14 @@ pub fn parse_any(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::check::Form;
-    use crate::place::Place;
+    use crate::location::Location;
 
     fn change() -> Change {
-        let place = Place::parse("proc:sys/vm/swappiness").unwrap();
+        let location = Location::parse("proc:sys/vm/swappiness").unwrap();
         Change {
             check: "mem-swappiness".into(),
             subject: String::new(),
-            place,
+            location,
             form: Form::Text,
             before: "60".into(),
             after: "10".into(),

@@ -1,11 +1,11 @@
-//! Settings of one check, made and taken back again and again while something is measured. Whenever they stand, the way back is
-//! on disk, as with [`apply`]: a process that is killed leaves them to `sidestep tune revert`.
+//! Settings of one check, applied and reverted repeatedly during a measurement. While they are in force, their snapshot is
+//! on disk, as with [`apply`]: after a kill, `sidestep tune revert` reverts them.
 
 use crate::apply::apply;
 use crate::host::{Host, Live};
-use crate::place::Reach;
+use crate::location::Reach;
 use crate::plan::{Change, Plan};
-use crate::revert::{Fate, revert};
+use crate::revert::{RevertState, revert};
 use crate::snapshot::{Snapshot, Store};
 use sidestep_sys::Problem;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,8 +22,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// One for each check of the plan, in its order. They are made in the network namespace of the calling thread, whichever
-    /// thread turns them.
+    /// Returns one trial for each check of the plan, in its order. They act in the network namespace of the calling thread,
+    /// whichever thread switches them.
     pub fn all_of(plan: &Plan, store: &Store) -> Vec<Self> {
         let mut trials: Vec<(String, Vec<Change>)> = Vec::new();
         for change in &plan.changes {
@@ -36,7 +36,7 @@ impl Trial {
         trials.into_iter().map(|(check, changes)| Self::new(check, part(changes), store.clone(), Live::new)).collect()
     }
 
-    /// One of changes that no plan has made; `host` looks at the host afresh.
+    /// Returns a trial of changes without a plan; `host` creates a fresh view of the host.
     pub fn one<H: Host>(
         check: &str,
         changes: Vec<Change>,
@@ -53,34 +53,34 @@ impl Trial {
         let thread = thread::spawn(move || {
             let mut standing = None;
             for on in orders {
-                // A host keeps what devices have answered: each turn begins with what holds now.
+                // A host caches the answers of devices: each switch begins with a fresh one.
                 let result = turn(&host(), &store, &part, &mut standing, on);
                 if answers.send(result).is_err() {
                     break;
                 }
             }
-            // What fails here is on disk: `tune status` shows it.
+            // A failure here leaves its snapshot on disk: `tune status` shows it.
             let _ = turn(&host(), &store, &part, &mut standing, false);
         });
         Self { check, changes, turns: Some(turns), results, thread: Some(thread) }
     }
 
-    /// The check that asks for it.
+    /// Returns the check that asks for it.
     pub fn check(&self) -> &str {
         &self.check
     }
 
-    /// What is changed, in words: the first setting, and how many more there are.
+    /// Returns a description: the first setting, and the number of others.
     pub fn words(&self) -> String {
         let Some(first) = self.changes.first() else { return String::new() };
         let more = self.changes.len() - 1;
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        format!("{}: {} -> {}{more}", first.place.words(), first.before, first.after)
+        format!("{}: {} -> {}{more}", first.location.words(), first.before, first.after)
     }
 
-    /// The shortest reach of its settings.
+    /// Returns the narrowest scope of its settings.
     pub fn reach(&self) -> Reach {
-        let reaches = self.changes.iter().map(|change| change.place.reach());
+        let reaches = self.changes.iter().map(|change| change.location.reach());
         reaches.fold(Reach::Host, |least, one| match (least, one) {
             (Reach::Interface, _) | (_, Reach::Interface) => Reach::Interface,
             (Reach::Namespace, _) | (_, Reach::Namespace) => Reach::Namespace,
@@ -88,9 +88,9 @@ impl Trial {
         })
     }
 
-    /// Makes the settings, or takes them back. Err: they stand as before.
+    /// Applies the settings, or reverts them. On an error they are as before.
     pub fn turn(&mut self, on: bool) -> Result<(), Problem> {
-        let died = || Problem::failed(format!("cannot change {}", self.check), "the thread that does it has died");
+        let died = || Problem::failed(format!("cannot change {}", self.check), "the thread of the trial has died");
         self.turns.as_ref().ok_or_else(died)?.send(on).map_err(|_| died())?;
         self.results.recv().map_err(|_| died())?
     }
@@ -117,17 +117,19 @@ fn make(host: &dyn Host, store: &Store, part: &Plan) -> Result<Option<Snapshot>,
     let outcome = apply(host, store, part, false, &mut |_| {})?;
     let refused = outcome.failed.first().or(outcome.immovable.first().filter(|_| outcome.applied == 0));
     if let Some((change, why)) = refused {
-        return Err(Problem::failed(format!("cannot change {}", change.place.words()), why));
+        return Err(Problem::failed(format!("cannot change {}", change.location.words()), why));
     }
     Ok(store.list()?.into_iter().find(|snapshot| Some(snapshot.number) == outcome.snapshot))
 }
 
 fn unmake(host: &dyn Host, store: &Store, snapshot: &Snapshot) -> Result<(), Problem> {
-    let fates = revert(host, store, snapshot, &mut |_| {})?;
-    match fates.iter().find(|(_, fate)| *fate != Fate::Back) {
+    let states = revert(host, store, snapshot, &mut |_| {})?;
+    match states.iter().find(|(_, state)| *state != RevertState::Back) {
         None => Ok(()),
-        Some((change, fate)) => Err(Problem::failed(format!("cannot put back {}", change.place.words()), fate.words())
-            .next("see: sidestep tune status")),
+        Some((change, state)) => {
+            Err(Problem::failed(format!("cannot revert {}", change.location.words()), state.words())
+                .next("see: sidestep tune status"))
+        }
     }
 }
 
@@ -136,14 +138,14 @@ mod tests {
     use super::*;
     use crate::check::Form;
     use crate::host::Tree;
-    use crate::place::Place;
+    use crate::location::Location;
     use std::fs;
     use std::path::Path;
 
-    fn change(check: &str, place: &str) -> Change {
-        let place = Place::parse(place).unwrap();
+    fn change(check: &str, location: &str) -> Change {
+        let location = Location::parse(location).unwrap();
         let (subject, before, after) = (String::new(), "0".into(), "50".into());
-        Change { check: check.into(), subject, place, form: Form::Text, before, after }
+        Change { check: check.into(), subject, location, form: Form::Text, before, after }
     }
 
     /// A host of two settings, in a folder.

@@ -1,15 +1,15 @@
-//! What a profile wishes of a value: a small language that TOML files hold, people read, and policies are written in.
+//! The language of wishes, in which profiles and policies describe wanted values.
 //!
-//! `"0"` exactly this; `">=50"`, `"<=10"`, `"!=poll"`; `"never | madvise"` one of them; `"*"` whatever it is. For sets of CPUs:
-//! `"covers hot"` has all hot CPUs, `"avoids hot"` has none of them, `"within hot"` has no other. A file that changes nothing
-//! but a wish changes the verdict.
+//! `"0"`: exactly this; `">=50"`, `"<=10"`, `"!=poll"`; `"never | madvise"`: one of them; `"*"`: any value. For sets of CPUs:
+//! `"covers hot"`: all hot CPUs are in it; `"avoids hot"`: none is; `"within hot"`: no other is. A changed wish in a file
+//! changes the result of the check.
 
 use crate::cpus::CpuSet;
 use serde::{Deserialize, Serialize};
 use sidestep_sys::printable::is_printable;
 use std::fmt;
 
-/// The most that a wish may say, as text and as alternatives.
+/// Limits of a wish: bytes of its text, and alternatives.
 const BYTES_MAX: usize = 1000;
 
 /// A wish.
@@ -32,17 +32,17 @@ enum Alternative {
     Within,
 }
 
-/// The CPUs that a wish may speak of.
+/// The CPUs that a wish may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Cpus {
-    /// Those of the trading path; empty where nobody has said which.
+    /// CPUs of the trading path; empty if none are named.
     pub hot: CpuSet,
-    /// Those that are on line.
+    /// CPUs that are online.
     pub online: CpuSet,
 }
 
 impl Want {
-    /// Reads a wish; Err says what is wrong with it.
+    /// Parses a wish; Err has the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_MAX || !text.chars().all(is_printable) {
             return Err("a wish is a line of at most 1000 bytes".into());
@@ -51,24 +51,24 @@ impl Want {
         Ok(Self { text: text.to_owned(), alternatives })
     }
 
-    /// Whether it wishes nothing.
+    /// Returns whether any value fulfils it.
     pub fn is_any(&self) -> bool {
         self.alternatives.contains(&Alternative::Any)
     }
 
-    /// Whether it speaks of the hot CPUs, so that it says nothing where nobody has named them.
+    /// Returns whether it refers to the hot CPUs, and so means nothing without them.
     pub(crate) fn needs_hot(&self) -> bool {
         let about_hot =
             |one: &Alternative| matches!(one, Alternative::Covers | Alternative::Avoids | Alternative::Within);
         self.alternatives.iter().all(about_hot)
     }
 
-    /// Whether the value fulfils it. A value that is no number fulfils no bound, one that is no list no set.
+    /// Returns whether a value fulfils it. A value that is not a number fulfils no bound; one that is not a list, no set.
     pub(crate) fn is_met(&self, value: &str, cpus: &Cpus) -> bool {
         self.alternatives.iter().any(|one| one.is_met(value, cpus))
     }
 
-    /// The value that would fulfil it, made from the present one; `None` where there is no single one.
+    /// Returns the value that would fulfil it, derived from the present one; `None` if there is no single one.
     pub fn target(&self, value: &str, cpus: &Cpus) -> Option<String> {
         self.alternatives.first()?.target(value, cpus)
     }
@@ -77,7 +77,7 @@ impl Want {
 fn alternative(text: &str) -> Result<Alternative, String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is not a whole number"));
     Ok(match text {
-        "" => return Err("a wish is empty; write \"*\" for whatever it is".into()),
+        "" => return Err("a wish is empty; write \"*\" for any value".into()),
         "*" => Alternative::Any,
         "covers hot" => Alternative::Covers,
         "avoids hot" => Alternative::Avoids,

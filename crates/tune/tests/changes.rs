@@ -6,10 +6,10 @@ use sidestep_tune::apply::{Event, Outcome, apply};
 use sidestep_tune::audit::Audit;
 use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::host::{Absence, Host, Identity, Tree};
-use sidestep_tune::place::Place;
+use sidestep_tune::location::Location;
 use sidestep_tune::plan::{Choice, Plan};
 use sidestep_tune::profile::Profile;
-use sidestep_tune::revert::{Fate, fates, revert};
+use sidestep_tune::revert::{RevertState, revert, states};
 use sidestep_tune::scope::{Request, Scope};
 use sidestep_tune::snapshot::Store;
 use std::fs;
@@ -53,9 +53,9 @@ impl Stage {
         fs::set_permissions(path, permissions).unwrap();
     }
 
-    fn undo(&self) -> Vec<Fate> {
+    fn undo(&self) -> Vec<RevertState> {
         let snapshot = self.store.list().unwrap().pop().unwrap();
-        revert(&self.host, &self.store, &snapshot, &mut |_| ()).unwrap().into_iter().map(|(_, fate)| fate).collect()
+        revert(&self.host, &self.store, &snapshot, &mut |_| ()).unwrap().into_iter().map(|(_, state)| state).collect()
     }
 }
 
@@ -79,7 +79,7 @@ fn what_was_applied_passes_the_check_and_goes_back_to_the_byte() {
     assert_eq!(stage.file("sys/kernel/mm/transparent_hugepage/enabled"), "always [madvise] never\n");
     assert_eq!(stage.file("proc/irq/default_smp_affinity"), "f3\n");
     assert_ne!(without_draft(stage.folder.path()), before);
-    assert!(stage.undo().iter().all(|fate| *fate == Fate::Back));
+    assert!(stage.undo().iter().all(|state| *state == RevertState::Back));
     assert_eq!(without_draft(stage.folder.path()), before);
     assert!(stage.store.list().unwrap().is_empty());
 }
@@ -169,9 +169,9 @@ fn what_somebody_else_has_changed_since_stays() {
     fs::write(stage.folder.path().join("proc/sys/vm/swappiness"), "5\n").unwrap();
     fs::remove_file(stage.folder.path().join("proc/sys/net/core/busy_read")).unwrap();
     let snapshot = stage.store.list().unwrap().pop().unwrap();
-    let told: Vec<Fate> = fates(&stage.host, &snapshot).unwrap().into_iter().map(|(_, fate)| fate).collect();
-    assert_eq!(told, [Fate::Foreign("5".into()), Fate::Gone, Fate::Ours]);
-    assert_eq!(stage.undo(), [Fate::Back, Fate::Gone, Fate::Foreign("5".into())]);
+    let told: Vec<RevertState> = states(&stage.host, &snapshot).unwrap().into_iter().map(|(_, state)| state).collect();
+    assert_eq!(told, [RevertState::Foreign("5".into()), RevertState::Gone, RevertState::Ours]);
+    assert_eq!(stage.undo(), [RevertState::Back, RevertState::Gone, RevertState::Foreign("5".into())]);
     assert_eq!(stage.file("proc/sys/vm/swappiness"), "5\n");
     assert_eq!(stage.file("proc/sys/net/ipv4/tcp_autocorking"), "1\n");
 }
@@ -181,7 +181,7 @@ fn after_a_reboot_nothing_is_written() {
     let stage = Stage::new();
     stage.apply(&stage.plan(&only(&["mem-swappiness"])), false);
     fs::write(stage.folder.path().join("proc/sys/kernel/random/boot_id"), "another\n").unwrap();
-    assert_eq!(stage.undo(), [Fate::Rebooted]);
+    assert_eq!(stage.undo(), [RevertState::Rebooted]);
     assert_eq!(stage.file("proc/sys/vm/swappiness"), "10\n", "if it is ours still, sysctl.d has set it");
     assert!(stage.store.list().unwrap().is_empty());
 }
@@ -207,7 +207,7 @@ fn two_layers_come_off_in_turn() {
 fn a_plan_that_is_no_longer_true_is_refused() {
     let stage = Stage::new();
     let plan = stage.plan(&only(&["mem-swappiness"]));
-    stage.host.write(&Place::parse("proc:sys/vm/swappiness").unwrap(), "7").unwrap();
+    stage.host.write(&Location::parse("proc:sys/vm/swappiness").unwrap(), "7").unwrap();
     let refused = apply(&stage.host, &stage.store, &plan, false, &mut |_| ()).unwrap_err().to_string();
     assert!(refused.contains("/proc/sys/vm/swappiness") && refused.contains("tune plan"), "{refused}");
     assert!(stage.store.list().unwrap().is_empty());
@@ -222,26 +222,26 @@ struct Other<'a> {
 }
 
 impl Host for Other<'_> {
-    fn read(&self, place: &Place) -> Result<String, Absence> {
-        self.host.read(place)
+    fn read(&self, location: &Location) -> Result<String, Absence> {
+        self.host.read(location)
     }
 
-    fn list(&self, place: &Place) -> Vec<String> {
-        self.host.list(place)
+    fn list(&self, location: &Location) -> Vec<String> {
+        self.host.list(location)
     }
 
     fn pids(&self) -> Vec<u32> {
         self.host.pids()
     }
 
-    fn resolve(&self, place: &Place) -> Option<Place> {
-        self.host.resolve(place)
+    fn resolve(&self, location: &Location) -> Option<Location> {
+        self.host.resolve(location)
     }
 
-    fn write(&self, place: &Place, value: &str) -> io::Result<()> {
-        match place.path() == self.immovable {
+    fn write(&self, location: &Location, value: &str) -> io::Result<()> {
+        match location.path() == self.immovable {
             true => Err(io::Error::from_raw_os_error(5)),
-            false => self.host.write(place, value),
+            false => self.host.write(location, value),
         }
     }
 
@@ -256,15 +256,15 @@ fn an_interrupt_that_the_kernel_keeps_is_told_and_the_others_move() {
     let interrupts = stage.file("proc/interrupts").replace("8:          0", "8:          1");
     fs::write(stage.folder.path().join("proc/interrupts"), interrupts).unwrap();
     let plan = stage.plan(&only(&["irq-others"]));
-    let places: Vec<&str> = plan.changes.iter().map(|change| change.place.path()).collect();
-    assert_eq!(places, ["irq/8/smp_affinity_list", "irq/50/smp_affinity_list"], "never the timer's, 0");
+    let locations: Vec<&str> = plan.changes.iter().map(|change| change.location.path()).collect();
+    assert_eq!(locations, ["irq/8/smp_affinity_list", "irq/50/smp_affinity_list"], "never the timer's, 0");
     let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", network: "tree" };
     let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
     assert_eq!((outcome.applied, outcome.immovable.len()), (1, 1));
     assert!(outcome.failed.is_empty() && !outcome.is_partial());
     assert_eq!(stage.file("proc/irq/50/smp_affinity_list"), "2\n");
-    let fates = stage.undo();
-    assert!(fates.iter().all(|fate| *fate == Fate::Back), "{fates:?}");
+    let states = stage.undo();
+    assert!(states.iter().all(|state| *state == RevertState::Back), "{states:?}");
     assert!(stage.store.list().unwrap().is_empty());
 }
 
@@ -285,11 +285,12 @@ fn from_another_network_namespace_what_is_the_whole_hosts_comes_back() {
     let snapshot = stage.store.list().unwrap().pop().unwrap();
     let there = Other { host: &stage.host, immovable: "", network: "another" };
     let told = revert(&there, &stage.store, &snapshot, &mut |_| ()).unwrap();
-    let of = |path: &str| told.iter().find(|(change, _)| change.place.path().ends_with(path)).map(|(_, fate)| fate);
-    assert_eq!(of("swappiness"), Some(&Fate::Back));
-    assert_eq!(of("tcp_autocorking"), Some(&Fate::Elsewhere("tree".into())));
+    let of =
+        |path: &str| told.iter().find(|(change, _)| change.location.path().ends_with(path)).map(|(_, state)| state);
+    assert_eq!(of("swappiness"), Some(&RevertState::Back));
+    assert_eq!(of("tcp_autocorking"), Some(&RevertState::Elsewhere("tree".into())));
     assert_eq!(stage.file("proc/sys/net/ipv4/tcp_autocorking"), "0\n", "that is the other namespace's");
-    assert_eq!(stage.undo(), [Fate::Back, Fate::Back], "and at home the rest follows");
+    assert_eq!(stage.undo(), [RevertState::Back, RevertState::Back], "and at home the rest follows");
     assert!(stage.store.list().unwrap().is_empty());
 }
 

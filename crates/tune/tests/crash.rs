@@ -24,7 +24,7 @@ const SIGKILL: i32 = 9;
 /// More steps than the plan below has: an upper bound, so that a test that never ends fails.
 const STEPS_MAX: usize = 200;
 
-/// One setting of each form and kind of place.
+/// One setting of each form and kind of location.
 const CHECKS: [&str; 8] = [
     "nic-adaptive-rx",
     "nic-rx-usecs",

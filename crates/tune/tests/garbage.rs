@@ -6,7 +6,7 @@ mod support;
 
 use memory::Babble;
 use proptest::prelude::*;
-use sidestep_tune::audit::{Audit, Verdict};
+use sidestep_tune::audit::{Audit, Status};
 use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::host::{Host, Tree};
 use sidestep_tune::plan::{Choice, Plan};
@@ -29,7 +29,7 @@ fn everything(host: &dyn Host, hot: Option<CpuSet>, profiles: &[&str]) {
         json::audit(&audit).unwrap();
         let allow = table::checks().filter(|check| check.dangerous).map(|check| check.id.to_owned()).collect();
         let plan = Plan::of(&scope, &audit, &Choice { allow, ..Choice::default() }).unwrap();
-        assert!(plan.changes.iter().all(|change| change.place.is_settable() && change.before != change.after));
+        assert!(plan.changes.iter().all(|change| change.location.is_settable() && change.before != change.after));
         text::plan(&plan, page);
         let policy = policy::of(&audit, "x");
         Profile::parse(&policy, "x").unwrap_or_else(|problem| panic!("{problem}\n{policy}"));
@@ -90,19 +90,19 @@ fn a_host_without_anything() {
 fn a_file_that_only_root_may_read_is_told() {
     struct Denied;
     impl Host for Denied {
-        fn read(&self, _: &sidestep_tune::place::Place) -> Result<String, sidestep_tune::host::Absence> {
+        fn read(&self, _: &sidestep_tune::location::Location) -> Result<String, sidestep_tune::host::Absence> {
             Err(sidestep_tune::host::Absence::Denied)
         }
-        fn list(&self, _: &sidestep_tune::place::Place) -> Vec<String> {
+        fn list(&self, _: &sidestep_tune::location::Location) -> Vec<String> {
             Vec::new()
         }
         fn pids(&self) -> Vec<u32> {
             Vec::new()
         }
-        fn resolve(&self, _: &sidestep_tune::place::Place) -> Option<sidestep_tune::place::Place> {
+        fn resolve(&self, _: &sidestep_tune::location::Location) -> Option<sidestep_tune::location::Location> {
             None
         }
-        fn write(&self, _: &sidestep_tune::place::Place, _: &str) -> std::io::Result<()> {
+        fn write(&self, _: &sidestep_tune::location::Location, _: &str) -> std::io::Result<()> {
             Err(std::io::ErrorKind::PermissionDenied.into())
         }
         fn identity(&self) -> sidestep_tune::host::Identity {
@@ -112,6 +112,6 @@ fn a_file_that_only_root_may_read_is_told() {
     let scope = Scope::of(&Denied, &Request::default()).unwrap();
     let audit = Audit::of(&scope, &Profile::built_in("latency").unwrap());
     for id in ["mem-swappiness", "busy-read", "cpu-clocksource"] {
-        assert_eq!(audit.finding(id).unwrap().verdict, Verdict::NeedsRoot, "{id}");
+        assert_eq!(audit.finding(id).unwrap().status, Status::NeedsRoot, "{id}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use sidestep_tune::audit::{Audit, Verdict};
+use sidestep_tune::audit::{Audit, Status};
 use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::host::Tree;
 use sidestep_tune::profile::{self, Profile};
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::Path;
 use support::{HOSTS, unpack};
 
-/// The profile that each host is judged by, and its hot CPUs (none: those that are isolated).
+/// The profile that each host is checked by, and its hot CPUs (none: those that are isolated).
 fn subject(host: &str) -> (&'static str, Option<&'static str>) {
     match host {
         "metal-intel-untuned" => ("latency", Some("2-3")),
@@ -43,7 +43,7 @@ fn each_host_gets_the_verdicts_that_stand_beside_it() {
         for check in table::checks() {
             let finding = audit.finding(check.id).unwrap();
             let seen = sidestep_tune::show::text::seen(finding);
-            let _ = writeln!(found, "{:<15} {:<25} {seen}", finding.verdict.words(), check.id);
+            let _ = writeln!(found, "{:<15} {:<25} {seen}", finding.status.words(), check.id);
         }
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/hosts/{name}.verdicts"));
         if std::env::var_os("SIDESTEP_BLESS").is_some() {
@@ -65,10 +65,10 @@ fn every_check_has_a_host_where_it_passes_and_one_where_it_does_not() {
         let folder = unpack(text);
         for profile in profile::names() {
             for finding in look_at(folder.path(), profile, subject(name).1).findings {
-                let kind = match finding.verdict {
-                    Verdict::Fail | Verdict::Warn => "bad",
-                    Verdict::Pass => "good",
-                    Verdict::Info => "told",
+                let kind = match finding.status {
+                    Status::Fail | Status::Warn => "bad",
+                    Status::Pass => "good",
+                    Status::Info => "told",
                     _ => continue,
                 };
                 seen.entry(finding.check.id).or_default().insert(kind);
@@ -93,25 +93,24 @@ fn a_policy_made_from_a_host_is_fulfilled_there_and_not_elsewhere() {
     let (tuned, untuned) = (HOSTS[1].1, HOSTS[0].1);
     let policy = sidestep_tune::policy::of(&look(tuned, "latency", None), "good \"host\"");
     let policy = Profile::parse(&policy, "the policy").unwrap();
-    let judge = |text: &str, hot| {
+    let evaluate = |text: &str, hot| {
         let folder = unpack(text);
         let host = Tree::at(folder.path());
         let scope = Scope::of(&host, &Request { hot, ..Request::default() }).unwrap();
         Audit::of(&scope, &policy)
     };
-    let there = judge(tuned, None);
-    let bad: Vec<_> =
-        there.findings.iter().filter(|one| one.verdict == Verdict::Fail).map(|one| one.check.id).collect();
+    let there = evaluate(tuned, None);
+    let bad: Vec<_> = there.findings.iter().filter(|one| one.status == Status::Fail).map(|one| one.check.id).collect();
     assert!(bad.is_empty(), "{bad:?}");
-    assert!(there.count(Verdict::Pass) > 60, "{}", there.count(Verdict::Pass));
-    let elsewhere = judge(untuned, CpuSet::list("2-3"));
-    assert!(elsewhere.count(Verdict::Fail) > 60, "{}", elsewhere.count(Verdict::Fail));
+    assert!(there.count(Status::Pass) > 60, "{}", there.count(Status::Pass));
+    let elsewhere = evaluate(untuned, CpuSet::list("2-3"));
+    assert!(elsewhere.count(Status::Fail) > 60, "{}", elsewhere.count(Status::Fail));
 }
 
 #[test]
 fn what_a_driver_wants_counts_for_its_interface() {
     let audit = look(HOSTS[3].1, "cloud", None);
-    assert_eq!(audit.finding("busy-read").unwrap().verdict, Verdict::Pass);
+    assert_eq!(audit.finding("busy-read").unwrap().status, Status::Pass);
     let poll = audit.finding("busy-poll").unwrap();
     assert_eq!(poll.want.as_ref().unwrap().to_string(), ">=70", "60 would do without an ENA");
 }

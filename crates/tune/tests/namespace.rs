@@ -6,24 +6,24 @@ use sidestep_sys::process::is_root;
 use sidestep_tune::apply::apply;
 use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host, Live};
-use sidestep_tune::place::Place;
+use sidestep_tune::location::Location;
 use sidestep_tune::plan::{Change, Plan};
-use sidestep_tune::revert::{Fate, revert};
+use sidestep_tune::revert::{RevertState, revert};
 use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
 
-fn place(name: &str) -> Place {
-    Place::parse(name).unwrap()
+fn location(name: &str) -> Location {
+    Location::parse(name).unwrap()
 }
 
 /// From what it is to the other of two values.
 fn flip(host: &dyn Host, name: &str, values: [&str; 2]) -> Change {
-    let before = host.read(&place(name)).unwrap_or_else(|absence| panic!("{name}: {absence:?}"));
+    let before = host.read(&location(name)).unwrap_or_else(|absence| panic!("{name}: {absence:?}"));
     let after = if before == values[0] { values[1] } else { values[0] };
     Change {
         check: "test".into(),
         subject: String::new(),
-        place: place(name),
+        location: location(name),
         form: Form::Text,
         before,
         after: after.into(),
@@ -49,9 +49,9 @@ fn settings_of_a_namespace_are_changed_and_put_back() {
             flip(&host, &format!("ethtool:{link}/features/tx-tcp-segmentation"), ["on", "off"]),
         ];
         let values = |changes: &[Change]| -> Vec<String> {
-            changes.iter().map(|change| host.read(&change.place).unwrap()).collect()
+            changes.iter().map(|change| host.read(&change.location).unwrap()).collect()
         };
-        let too_many = host.write(&place(&format!("ethtool:{link}/channels/rx")), "1000").unwrap_err().to_string();
+        let too_many = host.write(&location(&format!("ethtool:{link}/channels/rx")), "1000").unwrap_err().to_string();
         assert!(too_many.contains("exceeds maximum"), "{too_many}");
         let before = values(&changes);
         let plan = Plan { profile: "test".into(), changes, ..Plan::default() };
@@ -60,8 +60,8 @@ fn settings_of_a_namespace_are_changed_and_put_back() {
         assert_eq!(values(&plan.changes), plan.changes.iter().map(|change| change.after.clone()).collect::<Vec<_>>());
         let snapshot = store.list()?.pop().unwrap();
         assert_eq!(snapshot.identity, host.identity());
-        let fates = revert(&host, &store, &snapshot, &mut |_| ())?;
-        assert!(fates.iter().all(|(_, fate)| *fate == Fate::Back), "{fates:?}");
+        let states = revert(&host, &store, &snapshot, &mut |_| ())?;
+        assert!(states.iter().all(|(_, state)| *state == RevertState::Back), "{states:?}");
         assert_eq!(values(&plan.changes), before);
         Ok(())
     })
@@ -97,11 +97,11 @@ fn what_a_driver_does_not_have_is_missing() {
     for name in
         ["ethtool:lo/coalesce/rx-usecs", "ethtool:lo/rings/rx", "ethtool:none0/features/rx-gro", "napi:lo/1/irq"]
     {
-        assert_eq!(host.read(&place(name)), Err(Absence::Missing), "{name}");
+        assert_eq!(host.read(&location(name)), Err(Absence::Missing), "{name}");
     }
-    assert!(host.read(&place("ethtool:lo/features/rx-gro")).is_ok());
-    assert!(host.write(&place("etc:hostname"), "x").is_err(), "no setting of the kernel");
-    assert!(host.write(&place("ethtool:lo/timestamps/phc-index"), "1").is_err());
+    assert!(host.read(&location("ethtool:lo/features/rx-gro")).is_ok());
+    assert!(host.write(&location("etc:hostname"), "x").is_err(), "no setting of the kernel");
+    assert!(host.write(&location("ethtool:lo/timestamps/phc-index"), "1").is_err());
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn a_trial_does_not_take_back_what_somebody_else_has_set_meanwhile() {
         let plan = Plan { changes: vec![flip(&Live::new(), &queues, ["3", "1"])], ..Plan::default() };
         let mut trial = Trial::all_of(&plan, &store).pop().unwrap();
         trial.turn(true)?;
-        assert_eq!(Live::new().read(&place(&queues)).unwrap(), "1");
-        Live::new().write(&place(&queues), "2").unwrap();
+        assert_eq!(Live::new().read(&location(&queues)).unwrap(), "1");
+        Live::new().write(&location(&queues), "2").unwrap();
         let problem = trial.turn(false).unwrap_err().to_string();
         assert!(problem.contains("somebody else"), "{problem}");
-        assert_eq!(Live::new().read(&place(&queues)).unwrap(), "2");
+        assert_eq!(Live::new().read(&location(&queues)).unwrap(), "2");
         Ok(())
     })
     .unwrap();

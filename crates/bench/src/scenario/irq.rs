@@ -5,7 +5,7 @@ use sidestep_sys::problem::{Problem, say};
 use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host};
 use sidestep_tune::interrupts::{affinity_of, of_interface};
-use sidestep_tune::place::Place;
+use sidestep_tune::location::Location;
 use sidestep_tune::plan::Change;
 use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
@@ -16,7 +16,7 @@ const NAME: &str = "irq-hot-queue";
 
 /// The interrupts of one interface, with the affinity they had.
 pub(crate) struct IrqPins {
-    before: Vec<(u32, Place, String)>,
+    before: Vec<(u32, Location, String)>,
     /// Makes a trial of changes on the host that this was made for.
     trial_of: Box<dyn Fn(Vec<Change>) -> Trial>,
     pinned: Option<(u32, Trial)>,
@@ -36,16 +36,17 @@ impl IrqPins {
         interface: &str,
     ) -> Result<Self, String> {
         let host = look();
-        let interrupts = host.read(&Place::parse("proc:interrupts").map_err(|problem| problem.brief())?);
+        let interrupts = host.read(&Location::parse("proc:interrupts").map_err(|problem| problem.brief())?);
         let irqs = of_interface(&host, interface, &interrupts.unwrap_or_default());
         if irqs.is_empty() {
             return Err(format!("{interface} has no interrupt of its own to pin (a veth or loopback device has none)"));
         }
         let note = |irq: &u32| {
-            let place = affinity_of(*irq);
-            let affinity =
-                host.read(&place).map_err(|absence| format!("cannot read {}: {}", place.words(), why(absence)))?;
-            Ok((*irq, place, affinity))
+            let location = affinity_of(*irq);
+            let affinity = host
+                .read(&location)
+                .map_err(|absence| format!("cannot read {}: {}", location.words(), why(absence)))?;
+            Ok((*irq, location, affinity))
         };
         let before = irqs.iter().map(note).collect::<Result<_, String>>()?;
         let trial_of = move |changes| Trial::one(NAME, changes, store.clone(), look.clone());
@@ -71,10 +72,10 @@ impl IrqPins {
 
     fn changes(&self, cpu: &str) -> Vec<Change> {
         let elsewhere = self.before.iter().filter(|(.., affinity)| affinity != cpu);
-        let change = |(irq, place, affinity): &(u32, Place, String)| Change {
+        let change = |(irq, location, affinity): &(u32, Location, String)| Change {
             check: NAME.into(),
             subject: format!("irq{irq}"),
-            place: place.clone(),
+            location: location.clone(),
             form: Form::List,
             before: affinity.clone(),
             after: cpu.into(),

@@ -4,7 +4,7 @@ use super::step::{Means, Step};
 use crate::run::Where;
 use crate::scenario::Change;
 use sidestep_sys::Problem;
-use sidestep_tune::place::Reach;
+use sidestep_tune::location::Reach;
 use sidestep_tune::run::{Held, awake};
 use sidestep_tune::trial::Trial;
 

@@ -40,7 +40,7 @@ pub(crate) enum Tune {
     Run(super::tune_run::TuneRun),
     /// Give isolated CPUs back when the command of `tune run --isolate` has ended
     #[command(hide = true)]
-    KeepIsolated {
+    RemovePartition {
         folder: PathBuf,
         /// Wait in this process. Otherwise a detached process waits: the command may itself wait for all of its children
         #[arg(long)]

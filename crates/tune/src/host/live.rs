@@ -1,8 +1,8 @@
-//! This host, in the network namespace of the calling thread.
+//! The running host, in the network namespace of the calling thread.
 
 use super::{Absence, Host, Identity, list_folder, pids_below, read_file, resolve_below};
+use crate::location::{Location, Scheme};
 use crate::netlink::{self, Answers};
-use crate::place::{Place, Scheme};
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 /// The running host.
 #[derive(Default)]
 pub struct Live {
-    /// What netlink told, until something is written: forty settings come in eight answers.
+    /// Netlink answers, cached until something is written: eight answers hold forty settings.
     answers: RefCell<Answers>,
 }
 
 impl Live {
-    /// The running host.
+    /// Returns the running host.
     pub fn new() -> Self {
         Self::default()
     }
@@ -28,23 +28,23 @@ impl std::fmt::Debug for Live {
     }
 }
 
-fn path(place: &Place) -> PathBuf {
-    Path::new("/").join(place.scheme().folder()).join(place.path())
+fn path(location: &Location) -> PathBuf {
+    Path::new("/").join(location.scheme().folder()).join(location.path())
 }
 
 impl Host for Live {
-    fn read(&self, place: &Place) -> Result<String, Absence> {
-        match place.scheme() {
-            Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().read(place),
-            Scheme::Dev => read_device(&path(place)),
-            _ => read_file(&path(place)),
+    fn read(&self, location: &Location) -> Result<String, Absence> {
+        match location.scheme() {
+            Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().read(location),
+            Scheme::Dev => read_device(&path(location)),
+            _ => read_file(&path(location)),
         }
     }
 
-    fn list(&self, place: &Place) -> Vec<String> {
-        match place.scheme() {
-            Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().list(place),
-            _ => list_folder(&path(place)),
+    fn list(&self, location: &Location) -> Vec<String> {
+        match location.scheme() {
+            Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().list(location),
+            _ => list_folder(&path(location)),
         }
     }
 
@@ -52,21 +52,21 @@ impl Host for Live {
         pids_below(Path::new("/proc"))
     }
 
-    fn resolve(&self, place: &Place) -> Option<Place> {
-        resolve_below(Path::new("/"), place)
+    fn resolve(&self, location: &Location) -> Option<Location> {
+        resolve_below(Path::new("/"), location)
     }
 
-    fn write(&self, place: &Place, value: &str) -> io::Result<()> {
-        if !place.is_settable() {
+    fn write(&self, location: &Location, value: &str) -> io::Result<()> {
+        if !location.is_settable() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        match place.scheme() {
+        match location.scheme() {
             Scheme::Ethtool | Scheme::Napi => {
                 *self.answers.borrow_mut() = Answers::default();
-                netlink::write(place, value)
+                netlink::write(location, value)
             }
-            // One write: sysfs takes each as a whole value. Nothing is created and nothing cut.
-            _ => OpenOptions::new().write(true).open(path(place))?.write_all(value.as_bytes()),
+            // One write: sysfs takes each write as a whole value. No O_CREAT, no O_TRUNC.
+            _ => OpenOptions::new().write(true).open(path(location))?.write_all(value.as_bytes()),
         }
     }
 
@@ -77,7 +77,7 @@ impl Host for Live {
     }
 }
 
-/// /dev/cpu_dma_latency answers with a number in the machine's order of bytes, not with text. No other device is read.
+/// Reads /dev/cpu_dma_latency, which answers with a number in native byte order, not with text. No other device is read.
 pub(super) fn read_device(path: &Path) -> Result<String, Absence> {
     if path.file_name().is_none_or(|name| name != "cpu_dma_latency") {
         return Err(Absence::Missing);

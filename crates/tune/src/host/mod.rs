@@ -1,4 +1,4 @@
-//! A host that is looked at: this one, or a copy of its files in a folder.
+//! The host to audit: this one, or a copy of a host's files in a folder.
 
 mod live;
 mod tree;
@@ -6,23 +6,23 @@ mod tree;
 pub use live::Live;
 pub use tree::Tree;
 
-use crate::place::Place;
+use crate::location::Location;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// The most that is read of one file. The longest of them, /proc/interrupts of a host with hundreds of CPUs, has about this.
+/// The longest file, bytes. /proc/interrupts of a host with hundreds of CPUs has about this length.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why there is no value.
+/// The reason for a missing value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// There is no such setting on this host.
     Missing,
     /// Only root may read it.
     Denied,
-    /// It is there but cannot be read, and why.
+    /// The setting exists but cannot be read, with the reason.
     Unreadable(String),
 }
 
@@ -31,14 +31,14 @@ impl From<io::Error> for Absence {
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::Unsupported => Self::Missing,
             ErrorKind::PermissionDenied => Self::Denied,
-            // ENODEV, ENXIO, EOPNOTSUPP: the device is gone, or its driver has no such thing.
+            // ENODEV, ENXIO, EOPNOTSUPP: the device is gone, or its driver has no such setting.
             _ if matches!(error.raw_os_error(), Some(6 | 19 | 95)) => Self::Missing,
             _ => Self::Unreadable(error.to_string()),
         }
     }
 }
 
-/// Which running kernel, and which of its network namespaces: what was changed there can only be put back there.
+/// The identity of a boot and a network namespace: a setting can be reverted only where it was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// /proc/sys/kernel/random/boot_id
@@ -47,23 +47,23 @@ pub struct Identity {
     pub network: String,
 }
 
-/// What is asked of a host. Every answer may be garbage: the callers judge it.
+/// Access to a host. Every answer may be garbage; the callers check it.
 pub trait Host {
-    /// The text there, at most 1 MiB, without the blanks around it.
-    fn read(&self, place: &Place) -> Result<String, Absence>;
-    /// The names in a folder, in order; none where there is no such folder.
-    fn list(&self, place: &Place) -> Vec<String>;
-    /// The ids of the processes.
+    /// Reads the text of a location, at most 1 MiB, trimmed.
+    fn read(&self, location: &Location) -> Result<String, Absence>;
+    /// Lists the names in a folder, in order; empty if there is no such folder.
+    fn list(&self, location: &Location) -> Vec<String>;
+    /// Lists the process ids.
     fn pids(&self) -> Vec<u32>;
-    /// The place that a symbolic link leads to.
-    fn resolve(&self, place: &Place) -> Option<Place>;
-    /// Turns a knob.
-    fn write(&self, place: &Place, value: &str) -> io::Result<()>;
-    /// Which host this is.
+    /// Resolves a symbolic link.
+    fn resolve(&self, location: &Location) -> Option<Location>;
+    /// Writes a setting.
+    fn write(&self, location: &Location, value: &str) -> io::Result<()>;
+    /// Returns the identity of the host.
     fn identity(&self) -> Identity;
 }
 
-/// Reads a file, bounded, with whatever is no text replaced.
+/// Reads a file, bounded; bytes that are not UTF-8 are replaced.
 fn read_file(path: &Path) -> Result<String, Absence> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -81,18 +81,18 @@ fn pids_below(proc: &Path) -> Vec<u32> {
     list_folder(proc).iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// So that cpu10 follows cpu9.
+/// Returns a sort key by which cpu10 follows cpu9.
 fn natural(name: &str) -> (String, u64) {
     let digits = name.chars().rev().take_while(char::is_ascii_digit).count();
     let (head, tail) = name.split_at(name.len() - digits);
     (head.to_owned(), tail.parse().unwrap_or_default())
 }
 
-/// Where a link leads, as a place of the host whose files lie below `root`.
-fn resolve_below(root: &Path, place: &Place) -> Option<Place> {
-    let folder = root.join(place.scheme().folder()).canonicalize().ok()?;
-    let path = folder.join(place.path()).canonicalize().ok()?;
+/// Resolves a link to a location of the host whose files are below `root`.
+fn resolve_below(root: &Path, location: &Location) -> Option<Location> {
+    let folder = root.join(location.scheme().folder()).canonicalize().ok()?;
+    let path = folder.join(location.path()).canonicalize().ok()?;
     let below = path.strip_prefix(&folder).ok()?.to_str()?;
-    let scheme = place.to_string().split(':').next()?.to_owned();
-    Place::parse(&format!("{scheme}:{below}")).ok()
+    let scheme = location.to_string().split(':').next()?.to_owned();
+    Location::parse(&format!("{scheme}:{below}")).ok()
 }

@@ -1,10 +1,10 @@
-//! A copy of a host's files in a folder: for looking at another host's, and for tests.
+//! A copy of a host's files in a folder, for audits of other hosts and for tests.
 //!
-//! It has the folders of the host (`proc`, `sys`, `etc` ...), and beside them `ethtool/INTERFACE/GROUP/NAME` and
-//! `napi/INTERFACE/ID/NAME` with one value each, as netlink would tell them.
+//! The folder has those of the host (`proc`, `sys`, `etc` ...), and besides them `ethtool/INTERFACE/GROUP/NAME` and
+//! `napi/INTERFACE/ID/NAME` with one value each, as netlink would answer.
 
 use super::{Absence, Host, Identity, list_folder, pids_below, read_file, resolve_below};
-use crate::place::{Place, Scheme};
+use crate::location::{Location, Scheme};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,40 +16,40 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A host whose files lie below `root`.
+    /// Returns the host whose files are below `root`.
     pub fn at(root: impl AsRef<Path>) -> Self {
         Self { root: root.as_ref().to_owned() }
     }
 
-    fn path(&self, place: &Place) -> PathBuf {
-        self.root.join(place.scheme().folder()).join(place.path())
+    fn path(&self, location: &Location) -> PathBuf {
+        self.root.join(location.scheme().folder()).join(location.path())
     }
 }
 
 impl Host for Tree {
-    fn read(&self, place: &Place) -> Result<String, Absence> {
-        let path = self.path(place);
-        if place.scheme() == Scheme::Dev {
+    fn read(&self, location: &Location) -> Result<String, Absence> {
+        let path = self.path(location);
+        if location.scheme() == Scheme::Dev {
             return super::live::read_device(&path);
         }
         read_file(&path)
     }
 
-    fn list(&self, place: &Place) -> Vec<String> {
-        list_folder(&self.path(place))
+    fn list(&self, location: &Location) -> Vec<String> {
+        list_folder(&self.path(location))
     }
 
     fn pids(&self) -> Vec<u32> {
         pids_below(&self.root.join("proc"))
     }
 
-    fn resolve(&self, place: &Place) -> Option<Place> {
-        resolve_below(&self.root, place)
+    fn resolve(&self, location: &Location) -> Option<Location> {
+        resolve_below(&self.root, location)
     }
 
-    /// As the kernel shows it afterwards: a choice keeps its list, a line its end. Replaced whole, as a write to sysfs is.
-    fn write(&self, place: &Place, value: &str) -> io::Result<()> {
-        let path = self.path(place);
+    /// Writes the value as the kernel shows it afterwards: a choice keeps its list, a line its end. The file is replaced whole.
+    fn write(&self, location: &Location, value: &str) -> io::Result<()> {
+        let path = self.path(location);
         let before = fs::read_to_string(&path)?;
         let after = match before.split_once('[').and_then(|(head, tail)| Some((head, tail.split_once(']')?))) {
             Some((head, (chosen, tail))) => choose(&format!("{head}{chosen}{tail}"), value)?,
@@ -58,19 +58,19 @@ impl Host for Tree {
         if fs::metadata(&path)?.permissions().readonly() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        // Beside the host, not in it: what is left of a killed process is no file of sysfs.
+        // Outside of the copy: a draft that a killed process leaves is not a file of sysfs.
         let draft = self.root.join(".draft");
         fs::write(&draft, after)?;
         fs::rename(&draft, &path)
     }
 
     fn identity(&self) -> Identity {
-        let boot = self.read(&Place::of("proc:sys/kernel/random/boot_id")).unwrap_or_default();
+        let boot = self.read(&Location::of("proc:sys/kernel/random/boot_id")).unwrap_or_default();
         Identity { boot, network: "tree".into() }
     }
 }
 
-/// Puts the brackets around another word of the list.
+/// Moves the brackets to another word of the list.
 fn choose(list: &str, value: &str) -> io::Result<String> {
     let words = list.split_inclusive(char::is_whitespace);
     let is_it = |word: &str| word.trim() == value;
@@ -93,11 +93,11 @@ mod tests {
         let (thp, ksm) = (folder.path().join("sys/kernel/mm/thp"), folder.path().join("sys/kernel/mm/ksm"));
         fs::write(&thp, "always [madvise] never\n").unwrap();
         fs::write(&ksm, "1\n").unwrap();
-        tree.write(&Place::of("sys:kernel/mm/thp"), "never").unwrap();
-        tree.write(&Place::of("sys:kernel/mm/ksm"), "0").unwrap();
+        tree.write(&Location::of("sys:kernel/mm/thp"), "never").unwrap();
+        tree.write(&Location::of("sys:kernel/mm/ksm"), "0").unwrap();
         assert_eq!(fs::read_to_string(&thp).unwrap(), "always madvise [never]\n");
         assert_eq!(fs::read_to_string(&ksm).unwrap(), "0\n");
-        assert!(tree.write(&Place::of("sys:kernel/mm/thp"), "sometimes").is_err());
-        assert!(tree.write(&Place::of("sys:kernel/mm/none"), "1").is_err());
+        assert!(tree.write(&Location::of("sys:kernel/mm/thp"), "sometimes").is_err());
+        assert!(tree.write(&Location::of("sys:kernel/mm/none"), "1").is_err());
     }
 }

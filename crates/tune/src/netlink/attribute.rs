@@ -1,10 +1,10 @@
 //! Netlink attributes: length (16 bits), type (16 bits), bytes, padded to four (linux/netlink.h, struct nlattr).
 
 const HEADER: usize = 4;
-/// NLA_F_NESTED and NLA_F_NET_BYTEORDER are no part of the type.
+/// Mask of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const TYPE_MASK: u16 = 0x3fff;
 const NESTED: u16 = 0x8000;
-/// The most attributes read of one message: a feature set has under a hundred bits, a NIC hundreds of queues.
+/// The most attributes read from one message: a feature set has under a hundred bits, a NIC hundreds of queues.
 const ATTRIBUTES_MAX: usize = 16_384;
 
 /// Attributes to send.
@@ -42,7 +42,7 @@ impl Attributes {
     }
 }
 
-/// One attribute that came.
+/// One received attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribute<'a> {
     pub(crate) kind: u16,
@@ -50,7 +50,7 @@ pub(crate) struct Attribute<'a> {
 }
 
 impl<'a> Attribute<'a> {
-    /// A number of one, two, four or eight bytes.
+    /// Returns a number of one, two, four or eight bytes.
     pub(crate) fn number(&self) -> Option<u64> {
         match *self.value {
             [a] => Some(a.into()),
@@ -71,7 +71,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The attributes in these bytes, up to the first that does not fit.
+/// Parses attributes, up to the first that does not fit.
 pub(crate) fn parse(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -85,7 +85,7 @@ pub(crate) fn parse(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     .take(ATTRIBUTES_MAX)
 }
 
-/// The first attribute of this type.
+/// Returns the first attribute of a type.
 pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<Attribute<'_>> {
     parse(bytes).find(|attribute| attribute.kind == kind)
 }

@@ -1,4 +1,4 @@
-//! What ethtool tells and changes, by netlink (linux/ethtool_netlink.h; Linux 5.6 and later).
+//! ethtool settings over netlink (linux/ethtool_netlink.h; Linux 5.6 and later).
 
 use super::attribute::{Attribute, Attributes, find, parse};
 use super::generic::Family;
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 const HEADER: u16 = 1;
 const DEVICE_NAME: u16 = 2;
 
-/// How an attribute is spelt as a value.
+/// The format of an attribute as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// u32
@@ -20,7 +20,7 @@ enum Form {
     Names,
     /// A bitset with mask: each name is on or off
     Flags,
-    /// An array of u32: how many different ones
+    /// An array of u32: the number of distinct values
     Different,
 }
 
@@ -111,7 +111,7 @@ fn header(interface: &str) -> Attributes {
     Attributes::default().nest(HEADER, Attributes::default().text(DEVICE_NAME, interface))
 }
 
-/// Everything that a group says of an interface.
+/// Reads all settings of a group of an interface.
 pub(super) fn read(interface: &str, name: &str) -> io::Result<Settings> {
     let group = group(name)?;
     let answers = Family::open("ethtool")?.ask(group.read, header(interface))?;
@@ -141,7 +141,7 @@ fn decode(group: &Group, answer: &[u8]) -> Settings {
     if group.name == "features" {
         let can_change = find(answer, 2).map(|hardware| bits(&hardware)).unwrap_or_default();
         let fixed = find(answer, 5).map(|fixed| bits(&fixed)).unwrap_or_default();
-        // A bitset of names tells what is on. What can be switched and is not named is off.
+        // A bitset of names lists what is on. A switchable name that is not listed is off.
         let off = can_change.into_keys().filter(|name| !fixed.contains_key(name));
         off.for_each(|name| _ = settings.entry(name).or_insert_with(|| switch(false)));
     }
@@ -152,7 +152,7 @@ fn switch(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.into()
 }
 
-/// The bits of a bitset that is not compact: name, and on or off. Without a mask only what is on is listed.
+/// Decodes a bitset that is not compact: name, and on or off. Without a mask only the bits that are on are listed.
 fn bits(bitset: &Attribute<'_>) -> Settings {
     let has_mask = !bitset.inner().any(|attribute| attribute.kind == 1);
     let bit = |bit: Attribute<'_>| {
@@ -194,7 +194,7 @@ fn encode(group: &Group, request: Attributes, setting: &str, value: &str) -> Opt
     }
 }
 
-/// The attributes of an answer as they would be read, for whoever feeds it garbage.
+/// Decodes arbitrary bytes as an answer. For fuzzing.
 pub(super) fn decode_any(bytes: &[u8]) -> usize {
     GROUPS.iter().map(|group| decode(group, bytes).len()).sum::<usize>() + parse(bytes).count()
 }

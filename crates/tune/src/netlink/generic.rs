@@ -23,10 +23,10 @@ const MESSAGE: u16 = 1;
 
 const NETLINK_HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
-/// The most packets of one dump: a NIC with thousands of NAPI instances needs some hundred.
+/// The most packets of one dump: a NIC with thousands of NAPI instances needs about a hundred.
 const PACKETS_MAX: usize = 4096;
 
-/// A socket, and the family that it speaks to.
+/// A socket and its generic netlink family.
 pub(crate) struct Family {
     socket: Socket,
     id: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Looks a family up by name. NotFound where the kernel has no such family.
+    /// Looks up a family by name. NotFound if the kernel has no such family.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_GENERIC)?;
         socket.bind_auto()?;
@@ -46,19 +46,19 @@ impl Family {
         Ok(family)
     }
 
-    /// One request; the attributes of each answer.
+    /// Sends one request; returns the attributes of each answer.
     pub(crate) fn ask(&mut self, command: u8, attributes: Attributes) -> io::Result<Vec<Vec<u8>>> {
         self.transact(command, REQUEST | ACK, attributes)
     }
 
-    /// A request to change something; a refusal is told in the kernel's own words, where it has any.
+    /// Sends a request for a change. An error carries the kernel's message, if there is one.
     pub(crate) fn tell(&mut self, command: u8, attributes: Attributes) -> io::Result<()> {
         self.socket.set_cap_ack(true)?;
         self.socket.set_ext_ack(true)?;
         self.transact(command, REQUEST | ACK, attributes).map(|_| ())
     }
 
-    /// A request whose answer is a list.
+    /// Sends a request whose answer is a list.
     pub(crate) fn dump(&mut self, command: u8, attributes: Attributes) -> io::Result<Vec<Vec<u8>>> {
         self.transact(command, REQUEST | DUMP, attributes)
     }
@@ -103,9 +103,9 @@ fn collect(packet: &[u8], sequence: u32, answers: &mut Vec<Vec<u8>>) -> io::Resu
         };
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         match kind {
-            // An answer to an earlier request that was given up.
+            // A late answer to an earlier request.
             _ if word(8) != sequence => {}
-            // The end of a list, or why it ends here.
+            // The end of a list, or the error that ends it.
             NLMSG_DONE => return outcome(0, body).map(|()| true),
             NLMSG_ERROR => return outcome(u16::from_ne_bytes([header[6], header[7]]), body).map(|()| true),
             _ => answers.extend(body.get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
@@ -114,8 +114,8 @@ fn collect(packet: &[u8], sequence: u32, answers: &mut Vec<Vec<u8>>) -> io::Resu
     Ok(false)
 }
 
-/// The negated errno at the start of an error message; zero is an acknowledgement. Behind the header of the request, which follows
-/// it, there may be a sentence.
+/// Decodes an error message: a negated errno, zero for an acknowledgement. After the header of the request, which follows
+/// it, there may be a text.
 fn outcome(flags: u16, body: &[u8]) -> io::Result<()> {
     let code = body.first_chunk().map_or(i32::MIN, |bytes| i32::from_ne_bytes(*bytes));
     if code == 0 {

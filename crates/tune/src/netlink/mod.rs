@@ -1,4 +1,4 @@
-//! What is read and changed over generic netlink: ethtool's settings, NAPI's settings.
+//! Settings read and changed over generic netlink: ethtool's and NAPI's.
 
 mod attribute;
 mod ethtool;
@@ -6,7 +6,7 @@ mod generic;
 mod napi;
 
 use crate::host::Absence;
-use crate::place::{Place, Scheme};
+use crate::location::{Location, Scheme};
 use ethtool::Settings;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -16,19 +16,19 @@ use std::io::{self, ErrorKind};
 pub(crate) struct Answers(BTreeMap<(Scheme, String, String), Result<Settings, Absence>>, Vec<String>);
 
 impl Answers {
-    /// One setting: INTERFACE/GROUP/NAME, or INTERFACE/ID/NAME.
-    pub(crate) fn read(&mut self, place: &Place) -> Result<String, Absence> {
-        let (interface, middle, name) = parts(place).ok_or(Absence::Missing)?;
-        let settings = self.settings(place.scheme(), interface, middle)?;
+    /// Reads one setting: INTERFACE/GROUP/NAME, or INTERFACE/ID/NAME.
+    pub(crate) fn read(&mut self, location: &Location) -> Result<String, Absence> {
+        let (interface, middle, name) = parts(location).ok_or(Absence::Missing)?;
+        let settings = self.settings(location.scheme(), interface, middle)?;
         settings.get(name).cloned().ok_or(Absence::Missing)
     }
 
-    /// The names of a group's settings, or the ids of an interface's NAPI instances.
-    pub(crate) fn list(&mut self, place: &Place) -> Vec<String> {
-        match place.path().split('/').collect::<Vec<_>>()[..] {
-            [interface] if place.scheme() == Scheme::Napi => self.napi(interface),
+    /// Lists the names of a group's settings, or the ids of an interface's NAPI instances.
+    pub(crate) fn list(&mut self, location: &Location) -> Vec<String> {
+        match location.path().split('/').collect::<Vec<_>>()[..] {
+            [interface] if location.scheme() == Scheme::Napi => self.napi(interface),
             [interface, middle] => self
-                .settings(place.scheme(), interface, middle)
+                .settings(location.scheme(), interface, middle)
                 .map(|all| all.keys().cloned().collect())
                 .unwrap_or_default(),
             _ => Vec::new(),
@@ -47,7 +47,7 @@ impl Answers {
         answer.as_ref().map_err(Clone::clone)
     }
 
-    /// Asks for an interface's NAPI instances, once.
+    /// Requests an interface's NAPI instances, once.
     fn napi(&mut self, interface: &str) -> Vec<String> {
         if !self.1.iter().any(|asked| asked == interface) {
             self.1.push(interface.to_owned());
@@ -61,28 +61,28 @@ impl Answers {
     }
 }
 
-/// The number of an interface of the calling thread's namespace, which the /sys that is mounted need not show.
+/// Returns the index of an interface in the calling thread's namespace; the mounted /sys may be of another one.
 fn index(interface: &str) -> io::Result<u32> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)?;
     Ok(rustix::net::netdevice::name_to_index(&socket, interface)?)
 }
 
-fn parts(place: &Place) -> Option<(&str, &str, &str)> {
-    let (interface, rest) = place.path().split_once('/')?;
+fn parts(location: &Location) -> Option<(&str, &str, &str)> {
+    let (interface, rest) = location.path().split_once('/')?;
     let (middle, name) = rest.split_once('/')?;
     Some((interface, middle, name))
 }
 
 /// Changes one setting.
-pub(crate) fn write(place: &Place, value: &str) -> io::Result<()> {
-    let (interface, middle, name) = parts(place).ok_or(ErrorKind::NotFound)?;
-    match place.scheme() {
+pub(crate) fn write(location: &Location, value: &str) -> io::Result<()> {
+    let (interface, middle, name) = parts(location).ok_or(ErrorKind::NotFound)?;
+    match location.scheme() {
         Scheme::Ethtool => ethtool::write(interface, middle, name, value),
         _ => napi::write(middle, name, value),
     }
 }
 
-/// Reads arbitrary bytes as every kind of answer: none may make it panic or grow. For fuzzing.
+/// Decodes arbitrary bytes as every kind of answer. For fuzzing: none may make it panic or grow.
 pub fn decode_any(bytes: &[u8]) -> usize {
     ethtool::decode_any(bytes) + napi::decode_any(bytes)
 }

@@ -11,7 +11,7 @@ const NAPI_SET: u8 = 14;
 const IFINDEX: u16 = 1;
 const ID: u16 = 2;
 
-/// What may be read, by name; from the fifth on it may be set.
+/// Readable settings by name; those from the fifth on can be set.
 const NAMES: &[(&str, u16)] = &[
     ("irq", 3),
     ("pid", 4),
@@ -22,7 +22,7 @@ const NAMES: &[(&str, u16)] = &[
 ];
 const FIRST_SETTABLE: u16 = 5;
 
-/// The NAPI instances of an interface: id to settings.
+/// Reads the NAPI instances of an interface: id to settings.
 pub(super) fn read(ifindex: u32) -> io::Result<BTreeMap<String, Settings>> {
     let answers = Family::open("netdev")?.dump(NAPI_GET, Attributes::default().u32(IFINDEX, ifindex))?;
     Ok(answers.iter().filter_map(|answer| decode(answer)).collect())
@@ -41,7 +41,7 @@ pub(super) fn write(id: &str, name: &str, value: &str) -> io::Result<()> {
     let (_, kind) = known.ok_or(ErrorKind::Unsupported)?;
     let (id, value): (u32, u64) = (id.parse().map_err(invalid)?, value.parse().map_err(invalid)?);
     let request = Attributes::default().u32(ID, id);
-    // gro-flush-timeout and irq-suspend-timeout are uints: the kernel takes either width where the value fits.
+    // gro-flush-timeout and irq-suspend-timeout are uints: the kernel takes either width if the value fits.
     let request = match u32::try_from(value) {
         Ok(value) => request.u32(*kind, value),
         Err(_) => request.bytes(*kind, &value.to_ne_bytes()),
@@ -49,7 +49,7 @@ pub(super) fn write(id: &str, name: &str, value: &str) -> io::Result<()> {
     Family::open("netdev")?.tell(NAPI_SET, request)
 }
 
-/// An answer as it would be read, for whoever feeds it garbage.
+/// Decodes arbitrary bytes as an answer. For fuzzing.
 pub(super) fn decode_any(bytes: &[u8]) -> usize {
     decode(bytes).map_or(0, |(_, settings)| settings.len())
 }

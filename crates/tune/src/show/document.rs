@@ -1,11 +1,11 @@
-//! `docs/checks.md` and the manual page, made from the table.
+//! `docs/checks.md` and the manual page, generated from the table.
 
 use super::text::{reads, wish_words};
 use crate::check::{Check, Group, Set};
 use crate::{driver, profile, table};
 use std::fmt::Write;
 
-/// `docs/checks.md`.
+/// Returns the text of `docs/checks.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Checks of `sidestep tune`\n\n\
@@ -33,16 +33,16 @@ fn section(check: &Check, text: &mut String) {
     let reboot = if check.set.needs_reboot() { " (reboot)" } else { "" };
     let _ = writeln!(text, "* changed {}{reboot}: `{}`", check.set.words(), check.how);
     if check.set != Set::Never {
-        let _ = writeln!(text, "* undone: {}; risk {}: {}", check.set.revert(), check.risk.word(), check.harm);
+        let _ = writeln!(text, "* revert: {}; risk {}: {}", check.set.revert(), check.risk.word(), check.harm);
     }
     if check.dangerous {
         let _ = writeln!(text, "* dangerous: only with `--allow {}`", check.id);
     }
-    let _ = writeln!(text, "* nothing to read: {}", check.absent);
+    let _ = writeln!(text, "* no value: {}", check.absent);
     let _ = writeln!(text, "* source: {}\n", check.source);
 }
 
-/// Markdown would take these for markup.
+/// Escapes characters that are markup in Markdown.
 fn code(text: &str) -> String {
     text.replace('*', "\\*").replace('|', "\\|").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -52,10 +52,10 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `sidestep-tune-checks(7)`.
+/// Returns the page `sidestep-tune-checks(7)`.
 pub fn manual() -> String {
     let mut text = format!(
-        ".TH sidestep-tune-checks 7 \"\" \"sidestep {}\"\n.SH NAME\nsidestep-tune-checks \\- what sidestep tune looks at\n",
+        ".TH sidestep-tune-checks 7 \"\" \"sidestep {}\"\n.SH NAME\nsidestep-tune-checks \\- the checks of sidestep tune\n",
         env!("CARGO_PKG_VERSION")
     );
     for group in Group::ALL {
@@ -75,7 +75,7 @@ pub fn manual() -> String {
     text
 }
 
-/// Backslashes, dashes, and dots at the start of a line mean something to roff.
+/// Escapes backslashes, dashes, and dots at the start of a line for roff.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

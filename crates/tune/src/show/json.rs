@@ -1,6 +1,6 @@
-//! For scripts: `schema` 1, stable.
+//! JSON output: `schema` 1, stable.
 
-use crate::audit::{Audit, Finding, Judged, Verdict};
+use crate::audit::{Audit, CheckedValue, Finding, Status};
 use crate::check::{Effect, Group, Risk};
 use crate::plan::{ByHand, Change, Plan};
 use crate::table;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
 
-/// The number of this format; it changes when a reader would have to.
+/// The version of the format; it changes when readers have to change.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -41,11 +41,12 @@ struct InterfaceLine<'a> {
 struct Line<'a> {
     id: &'static str,
     group: Group,
-    verdict: Verdict,
+    #[serde(rename = "verdict")]
+    status: Status,
     title: &'static str,
     wanted: Option<String>,
     values: Vec<Value<'a>>,
-    /// Why there is no verdict.
+    /// The reason why the check was not evaluated.
     reason: &'a str,
     why: &'static str,
     source: &'static str,
@@ -57,13 +58,15 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Value<'a> {
     subject: &'a str,
-    place: Option<String>,
+    #[serde(rename = "place")]
+    location: Option<String>,
     value: Option<&'a str>,
     shown: Option<&'a str>,
-    verdict: Verdict,
+    #[serde(rename = "verdict")]
+    status: Status,
 }
 
-/// The whole audit.
+/// Returns an audit as JSON.
 pub fn audit(audit: &Audit) -> Result<String, Problem> {
     let document = Document {
         schema: SCHEMA,
@@ -72,7 +75,7 @@ pub fn audit(audit: &Audit) -> Result<String, Problem> {
         interfaces: audit.interfaces.iter().map(|(name, driver)| InterfaceLine { name, driver }).collect(),
         hot_cpus: &audit.hot,
         virtual_machine: audit.is_guest,
-        counts: Verdict::ALL.iter().map(|verdict| (verdict.words(), audit.count(*verdict))).collect(),
+        counts: Status::ALL.iter().map(|status| (status.words(), audit.count(*status))).collect(),
         findings: audit.findings.iter().map(line).collect(),
     };
     pretty(&document)
@@ -101,7 +104,7 @@ struct Step<'a> {
     needs_reboot: bool,
 }
 
-/// A plan, with what each change may cost.
+/// Returns a plan as JSON, with the risk of each change.
 pub fn plan(plan: &Plan) -> Result<String, Problem> {
     pretty(&PlanDocument {
         schema: SCHEMA,
@@ -122,13 +125,13 @@ fn step(change: &Change) -> Step<'_> {
         risk: check.map(|check| check.risk),
         harm: check.map_or("", |check| check.harm),
         source: check.map_or("", |check| check.source),
-        // What is not is no change of a plan: it stands under `boot` and `by_hand`.
+        // Changes that are not made at run time are in `boot` and `by_hand`.
         reversible: true,
         needs_reboot: false,
     }
 }
 
-/// Anything as JSON, with a line's end.
+/// Returns a value as indented JSON with a final newline.
 pub fn pretty(value: &impl Serialize) -> Result<String, Problem> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Problem::failed("cannot write JSON", error))?;
     Ok(text + "\n")
@@ -139,7 +142,7 @@ fn line(finding: &Finding) -> Line<'_> {
     Line {
         id: check.id,
         group: check.group,
-        verdict: finding.verdict,
+        status: finding.status,
         title: check.title,
         wanted: finding.want.as_ref().map(ToString::to_string),
         values: finding.values.iter().map(value).collect(),
@@ -152,13 +155,13 @@ fn line(finding: &Finding) -> Line<'_> {
     }
 }
 
-fn value(judged: &Judged) -> Value<'_> {
-    let reading = &judged.reading;
+fn value(checked: &CheckedValue) -> Value<'_> {
+    let reading = &checked.reading;
     Value {
         subject: &reading.subject,
-        place: reading.place.as_ref().map(|place| place.words()),
+        location: reading.location.as_ref().map(|location| location.words()),
         value: reading.value.as_ref().ok().map(String::as_str),
         shown: reading.shown.as_deref(),
-        verdict: judged.verdict,
+        status: checked.status,
     }
 }

@@ -1,4 +1,4 @@
-//! How results are shown: to people ([`text`]), to scripts ([`json`]), in documents ([`document`]).
+//! Output of results: for people ([`text`]), for scripts ([`json`]), in documents ([`document`]).
 
 pub mod document;
 pub mod json;
@@ -9,19 +9,19 @@ use crate::cpus::CpuSet;
 use crate::host::Absence;
 use sidestep_sys::printable::is_printable;
 
-/// The most letters of a value that are shown: nobody reads on, and a file may hold anything.
+/// The most characters of a value that are shown: a file may hold anything.
 const VALUE_LETTERS: usize = 160;
-/// The most subjects that are named where one value holds for several.
+/// The most subjects that are named for one value.
 const SUBJECTS_SHOWN: usize = 4;
 
-/// A value without what a terminal would obey, and not without end.
+/// Returns a value without control characters, and cut.
 fn clean(text: &str) -> String {
     let letters = text.chars().map(|c| if is_printable(c) { c } else { ' ' });
     let shown: String = letters.clone().take(VALUE_LETTERS).collect();
     if letters.count() > VALUE_LETTERS { format!("{shown}...") } else { shown }
 }
 
-/// What people are shown of one reading.
+/// Returns the text of one reading.
 fn value_words(reading: &Reading) -> String {
     match (&reading.shown, &reading.value) {
         (Some(shown), Ok(_)) => clean(shown),
@@ -33,7 +33,7 @@ fn value_words(reading: &Reading) -> String {
     }
 }
 
-/// Several readings in a line: equal values once, with whom they hold for.
+/// Returns several readings in one line: equal values once, with their subjects.
 pub(crate) fn values_words<'a>(readings: impl Iterator<Item = &'a Reading>) -> String {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for reading in readings {

@@ -1,13 +1,13 @@
-//! For a terminal.
+//! Text output for a terminal.
 
 use super::values_words;
 use crate::apply::Outcome;
-use crate::audit::{Audit, Finding, Verdict};
+use crate::audit::{Audit, Finding, Status};
 use crate::check::{Check, Read, Set};
 use crate::driver;
 use crate::plan::{Change, Plan};
 use crate::profile::{self, Profile};
-use crate::revert::Fate;
+use crate::revert::RevertState;
 use crate::snapshot::Snapshot;
 use crate::table;
 use sidestep_sys::Problem;
@@ -22,15 +22,15 @@ const RESET: &str = "\u{1b}[0m";
 
 /// The narrowest page that lines are wrapped to.
 const NARROWEST: usize = 40;
-/// Where the sentences below a finding begin.
+/// Indentation of the sentences below a finding.
 const INDENT: usize = 6;
 
-/// How wide the page is, and whether it has colour.
+/// The width and colour of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Colours are used.
     pub colour: bool,
-    /// Letters in a line.
+    /// Characters per line.
     pub width: usize,
 }
 
@@ -39,7 +39,7 @@ impl Page {
         if self.colour { format!("{colour}{text}{RESET}") } else { text.to_owned() }
     }
 
-    /// A paragraph, indented.
+    /// Appends an indented paragraph.
     fn wrapped(self, colour: &str, indent: usize, text: &str, out: &mut String) {
         let width = self.width.max(NARROWEST) - indent;
         let mut line = String::new();
@@ -60,21 +60,21 @@ impl Page {
     }
 }
 
-fn colour(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Fail => RED,
-        Verdict::Warn | Verdict::NeedsRoot => YELLOW,
-        Verdict::Pass => GREEN,
-        Verdict::Info | Verdict::NotApplicable => DIM,
+fn colour(status: Status) -> &'static str {
+    match status {
+        Status::Fail => RED,
+        Status::Warn | Status::NeedsRoot => YELLOW,
+        Status::Pass => GREEN,
+        Status::Info | Status::NotApplicable => DIM,
     }
 }
 
-/// What was found; `all` also shows what is well, unknown and of no meaning here.
+/// Returns the findings; `all` adds those that pass, are unknown or do not apply.
 pub fn audit(audit: &Audit, all: bool, page: Page) -> String {
     let mut text = String::new();
     page.wrapped(BOLD, 0, &about(audit), &mut text);
     text.push('\n');
-    let wanted = |finding: &&Finding| all || finding.verdict <= Verdict::Warn;
+    let wanted = |finding: &&Finding| all || finding.status <= Status::Warn;
     audit.findings.iter().filter(wanted).for_each(|finding| finding_lines(finding, page, &mut text));
     notes(audit, page, &mut text);
     page.wrapped(BOLD, 0, &summary(audit), &mut text);
@@ -96,22 +96,22 @@ fn about(audit: &Audit) -> String {
 
 fn finding_lines(finding: &Finding, page: Page, text: &mut String) {
     let check = finding.check;
-    let verdict = page.paint(colour(finding.verdict), &format!("{:<16}", finding.verdict.words()));
-    let _ = writeln!(text, "{verdict}{:<26}{}", check.id, page.paint(DIM, check.effect.words()));
+    let status = page.paint(colour(finding.status), &format!("{:<16}", finding.status.words()));
+    let _ = writeln!(text, "{status}{:<26}{}", check.id, page.paint(DIM, check.effect.words()));
     page.wrapped("", INDENT, &seen(finding), text);
-    if finding.verdict <= Verdict::Warn {
+    if finding.status <= Status::Warn {
         page.wrapped(DIM, INDENT, check.why, text);
     }
 }
 
-/// What was seen against what is wanted.
+/// Returns the values found and the wanted value.
 pub fn seen(finding: &Finding) -> String {
     if !finding.reason.is_empty() {
         return format!("{}: {}", finding.check.title, finding.reason);
     }
     let seen = format!("{}: {}", finding.check.title, values_words(finding.deciding()));
     match &finding.want {
-        Some(want) if finding.verdict <= Verdict::Warn => format!("{seen}; wanted {want}"),
+        Some(want) if finding.status <= Status::Warn => format!("{seen}; wanted {want}"),
         _ => seen,
     }
 }
@@ -126,17 +126,17 @@ fn notes(audit: &Audit, page: Page, text: &mut String) {
 }
 
 fn summary(audit: &Audit) -> String {
-    let counts = Verdict::ALL.map(|verdict| (audit.count(verdict), verdict.words()));
+    let counts = Status::ALL.map(|status| (audit.count(status), status.words()));
     let shown: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
-    let hint = match audit.count(Verdict::Fail) + audit.count(Verdict::Warn) {
+    let hint = match audit.count(Status::Fail) + audit.count(Status::Warn) {
         0 => "",
         _ => ". Next: sidestep tune explain ID, sidestep tune plan",
     };
     format!("{}{hint}", shown.join(", "))
 }
 
-/// One row of the table, whole.
+/// Returns one row of the table in full.
 pub fn explain(check: &Check, page: Page) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", page.paint(BOLD, check.id), check.title);
@@ -161,30 +161,26 @@ pub fn explain(check: &Check, page: Page) -> String {
         field("risk", &format!("{}: {}", check.risk.word(), check.harm));
     }
     if check.dangerous {
-        field("careful", &format!("never applied unless named: --allow {}", check.id));
+        field("dangerous", &format!("applied only with --allow {}", check.id));
     }
-    field("nothing to read means", check.absent);
+    field("no value means", check.absent);
     field("source", check.source);
     text
 }
 
-/// What would be changed.
+/// Returns the changes of a plan.
 pub fn plan(plan: &Plan, page: Page) -> String {
     let mut text = String::new();
     page.wrapped(BOLD, 0, &format!("plan for profile {}: {} settings", plan.profile, plan.changes.len()), &mut text);
     for (change, next) in plan.changes.iter().zip(plan.changes.iter().skip(1).map(Some).chain([None])) {
-        let _ = writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.place.words(), change.before, change.after);
+        let _ =
+            writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.location.words(), change.before, change.after);
         if next.is_none_or(|next| next.check != change.check) {
             cost_lines(change, page, &mut text);
         }
     }
     if !plan.boot.is_empty() {
-        page.wrapped(
-            BOLD,
-            0,
-            "at the next boot, by these parameters (not applied; --grub FILE writes a drop-in):",
-            &mut text,
-        );
+        page.wrapped(BOLD, 0, "boot parameters (not applied; --grub FILE writes a drop-in):", &mut text);
         let _ = writeln!(text, "  {}", plan.boot_line());
     }
     if !plan.by_hand.is_empty() {
@@ -198,18 +194,18 @@ pub fn plan(plan: &Plan, page: Page) -> String {
         page.wrapped(
             YELLOW,
             0,
-            &format!("dangerous, left alone unless named with --allow: {}", plan.withheld.join(", ")),
+            &format!("dangerous, applied only with --allow: {}", plan.withheld.join(", ")),
             &mut text,
         );
     }
     text
 }
 
-/// What a change is worth and what it may cost, once for all changes of a check.
+/// Appends effect and risk, once for all changes of a check.
 fn cost_lines(change: &Change, page: Page, text: &mut String) {
     let Ok(check) = table::named(&change.check) else { return };
     let words = format!(
-        "{}; at once, and can be put back; risk {}: {} [{}]",
+        "{}; takes effect at once, can be reverted; risk {}: {} [{}]",
         check.effect.words(),
         check.risk.word(),
         check.harm,
@@ -218,21 +214,21 @@ fn cost_lines(change: &Change, page: Page, text: &mut String) {
     page.wrapped(DIM, INDENT, &words, text);
 }
 
-/// What came of applying a plan.
+/// Returns the outcome of `apply`.
 pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
     let mut text = String::new();
     page.wrapped(BOLD, 0, &format!("{} of {} settings changed", outcome.applied, plan.changes.len()), &mut text);
     for (change, why) in &outcome.failed {
-        page.wrapped(YELLOW, 2, &format!("{}: {why}", change.place.words()), &mut text);
+        page.wrapped(YELLOW, 2, &format!("{}: {why}", change.location.words()), &mut text);
     }
     for (change, why) in &outcome.immovable {
-        page.wrapped(DIM, 2, &format!("{}: the kernel keeps it there: {why}", change.place.words()), &mut text);
+        page.wrapped(DIM, 2, &format!("{}: the kernel refuses to move it: {why}", change.location.words()), &mut text);
     }
     for (change, why) in &outcome.stuck {
         page.wrapped(
             RED,
             2,
-            &format!("{} could not be put back to {}: {why}", change.place.words(), change.before),
+            &format!("{} could not be reverted to {}: {why}", change.location.words(), change.before),
             &mut text,
         );
     }
@@ -241,27 +237,27 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
         page.wrapped(DIM, 0, &format!("{rest}: sidestep tune plan"), &mut text);
     }
     if outcome.snapshot.is_some() {
-        page.wrapped(DIM, 0, "the way back: sidestep tune revert", &mut text);
+        page.wrapped(DIM, 0, "to revert: sidestep tune revert", &mut text);
     }
     text
 }
 
-/// What has become of the settings of a snapshot.
-pub fn snapshot(snapshot: &Snapshot, fates: &Result<Vec<(Change, Fate)>, Problem>) -> String {
+/// Returns the states of the settings of a snapshot.
+pub fn snapshot(snapshot: &Snapshot, states: &Result<Vec<(Change, RevertState)>, Problem>) -> String {
     let mut text = format!("snapshot {}, profile {}\n", snapshot.number, snapshot.profile);
-    match fates {
+    match states {
         Err(problem) => _ = writeln!(text, "  {}", problem.brief()),
-        Ok(fates) => {
-            for (change, fate) in fates {
+        Ok(states) => {
+            for (change, state) in states {
                 let values = format!("{} -> {}", change.before, change.after);
-                let _ = writeln!(text, "  {}: {values}, {}", change.place.words(), fate.words());
+                let _ = writeln!(text, "  {}: {values}, {}", change.location.words(), state.words());
             }
         }
     }
     text
 }
 
-/// Every check in a line.
+/// Returns every check in one line.
 pub fn list(checks: impl Iterator<Item = &'static Check>) -> String {
     checks.map(|check| format!("{:<26}{}\n", check.id, check.title)).collect()
 }
@@ -269,14 +265,14 @@ pub fn list(checks: impl Iterator<Item = &'static Check>) -> String {
 pub(crate) fn reads(check: &Check) -> String {
     match check.read {
         Read::Setting(template) => {
-            crate::place::Place::parse(template).map_or(template.to_owned(), |place| place.words())
+            crate::location::Location::parse(template).map_or(template.to_owned(), |location| location.words())
         }
         Read::Boot(name) => format!("{name} of /proc/cmdline"),
         Read::Derived(words, _) => words.to_owned(),
     }
 }
 
-/// What a profile that ships wishes of a check.
+/// Returns the wish of a built-in profile for a check.
 pub(crate) fn wish_words(profile: &str, id: &str) -> String {
     let wish = Profile::built_in(profile).ok().and_then(|profile| profile.wish(id).cloned());
     match wish.as_ref().map(|wish| (&wish.want, wish.severity)) {

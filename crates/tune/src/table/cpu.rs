@@ -1,11 +1,11 @@
-//! Frequency, clock, and what the machine is.
+//! Frequency, clock and machine.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Hosts, Read, Reading, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::scope::{Scope, flags};
 
-const NO_CPUFREQ: &str = "no frequency control here: in a virtual machine the hypervisor has it";
+const NO_CPUFREQ: &str = "no frequency control here; in a virtual machine the hypervisor has it";
 const CPU: &str = "sys:devices/system/cpu";
 
 pub(super) const ROWS: &[Check] = &[
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "highest performance of intel_pstate",
         read: Read::Setting("sys:devices/system/cpu/intel_pstate/max_perf_pct"),
         absent: "the frequency is not driven by intel_pstate",
-        why: "Below 100 the CPU never reaches the frequency that was paid for.",
+        why: "Below 100 the CPU never reaches its highest frequency.",
         source: "tuned latency-performance",
         effect: Effect::Units,
         how: "echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct",
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "turbo, by any driver",
         read: Read::Derived("/sys/devices/system/cpu/cpufreq/boost, intel_pstate/no_turbo", turbo),
         absent: NO_CPUFREQ,
-        why: "Turbo is faster and less even: tuned leaves it on, Solarflare's guide of 2014 switches it off. Measure both.",
+        why: "Turbo is faster and has more jitter: tuned leaves it on, Solarflare's guide of 2014 switches it off. Measure both.",
         source: "tuned (boost=1); Solarflare Server Adapter User Guide",
         effect: Effect::Units,
         set: Set::Never,
@@ -95,10 +95,10 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "cpu-smt",
-        title: "a hot CPU has its core for itself",
+        title: "hot CPU without an active sibling thread",
         read: Read::Derived("/sys/devices/system/cpu/cpuN/topology/thread_siblings_list", siblings),
-        absent: "the kernel tells no topology",
-        why: "A sibling thread shares the core's caches and execution units: whatever runs there delays the hot one.",
+        absent: "the kernel reports no topology",
+        why: "A sibling thread shares the core's caches and execution units: its work delays the hot CPU.",
         source: "rigtorp.se/low-latency-guide",
         effect: Effect::Units,
         set: Set::Service,
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Units,
         how: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
         risk: Risk::Medium,
-        harm: "where the kernel has found the TSC unstable, time itself becomes wrong",
+        harm: "if the kernel has found the TSC unstable, its time is wrong",
         ..ROW
     },
     Check {
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "TSC runs at one rate in every state",
         read: Read::Derived("flags of /proc/cpuinfo: constant_tsc, nonstop_tsc", tsc),
         absent: "/proc/cpuinfo has no flags (not an x86 CPU)",
-        why: "Without both, times taken by the TSC are wrong, and so is whatever is measured with it.",
+        why: "Without both, times read from the TSC are wrong, and so are all measurements with it.",
         source: "Intel SDM volume 3, 19.17.1 (invariant TSC)",
         effect: Effect::Indirect,
         set: Set::Never,
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "CPU time taken by the hypervisor",
         read: Read::Derived("steal time of each CPU in /proc/stat, since boot, in tenths of a percent", steal),
         hosts: Hosts::Guest,
-        why: "While the hypervisor runs somebody else, nothing here runs: every such moment is a stall.",
+        why: "While the hypervisor runs another guest, nothing runs here: each time is a stall.",
         source: "Linux filesystems/proc, admin-guide trace/osnoise-tracer",
         effect: Effect::Stalls,
         set: Set::Never,
@@ -148,22 +148,22 @@ pub(super) const ROWS: &[Check] = &[
         title: "thermal throttling since boot",
         read: Read::Setting("sys:devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"),
         absent: "the CPU counts no throttling",
-        why: "A CPU that was too hot ran slower: a figure measured then says nothing of the rest.",
+        why: "A throttled CPU runs slower: measurements during that time are not representative.",
         source: "Linux ABI testing/sysfs-devices-system-cpu",
         effect: Effect::Stalls,
         set: Set::Never,
-        how: "look at cooling and at the firmware's power limits",
+        how: "check the cooling and the firmware's power limits",
         ..ROW
     },
     Check {
         id: "cpu-mitigations",
         title: "mitigations of CPU vulnerabilities",
         read: Read::Boot("mitigations"),
-        why: "They make system calls dearer. Off is faster where every program on the host is trusted, and open where not.",
+        why: "They make system calls more expensive. Switch them off only where every program on the host is trusted.",
         source: "Linux admin-guide/kernel-parameters (mitigations=)",
         effect: Effect::Fractions,
         set: Set::Boot("mitigations=off"),
-        how: "boot with mitigations=off, if all that runs there is trusted",
+        how: "boot with mitigations=off, if all programs there are trusted",
         risk: Risk::High,
         harm: "any program on the host may read any other's memory",
         dangerous: true,
@@ -174,12 +174,12 @@ pub(super) const ROWS: &[Check] = &[
         title: "split locks",
         read: Read::Boot("split_lock_detect"),
         hosts: Hosts::Metal,
-        why: "By default a program that locks across cache lines is slowed down on purpose; the right cure is to fix it.",
+        why: "By default a program that locks across cache lines is slowed down on purpose; the right remedy is to fix it.",
         source: "Linux admin-guide/kernel-parameters (split_lock_detect=)",
         effect: Effect::Stalls,
         set: Set::Boot("split_lock_detect=off"),
         how: "look for split lock messages in dmesg, and repair the program",
-        harm: "a split lock then stalls every CPU, unseen",
+        harm: "a split lock then stalls every CPU, and nothing reports it",
         ..ROW
     },
     Check {
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "platform profile of the firmware",
         read: Read::Setting("sys:firmware/acpi/platform_profile"),
         absent: "the firmware offers no profiles",
-        why: "The firmware has limits of its own for power and fans.",
+        why: "The firmware has its own limits for power and fans.",
         source: "tuned latency-performance; Linux userspace-api/sysfs-platform_profile",
         effect: Effect::Units,
         how: "echo performance > /sys/firmware/acpi/platform_profile",
@@ -223,8 +223,8 @@ fn turbo(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 fn uncore(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let minima = scope.expand("sys:devices/system/cpu/intel_uncore_frequency/*/min_freq_khz", Form::Text)?;
     let compare = |reading: Reading| {
-        let place = reading.place.as_ref()?.to_string();
-        let highest: u64 = scope.text(&place.replace("min_freq", "max_freq")).parse().ok()?;
+        let location = reading.location.as_ref()?.to_string();
+        let highest: u64 = scope.text(&location.replace("min_freq", "max_freq")).parse().ok()?;
         let lowest: u64 = reading.value.as_ref().ok()?.parse().ok()?;
         let word = if lowest == highest { "held" } else { "varies" };
         Some(Reading::of(reading.subject, word).shown(format!("{lowest} to {highest} kHz")))
@@ -233,9 +233,9 @@ fn uncore(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn siblings(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let place = |cpu| format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
+    let location = |cpu| format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
     let reading = |cpu: u32| {
-        let core = CpuSet::list(&scope.text(&place(cpu))).filter(|core| !core.is_empty())?;
+        let core = CpuSet::list(&scope.text(&location(cpu))).filter(|core| !core.is_empty())?;
         let others = core.without(&[cpu].into_iter().collect());
         let used = others.touches(&scope.cpus.online);
         let (word, shown) = match used {

@@ -1,13 +1,13 @@
-//! Idle states: what a CPU that waits has to wake from.
+//! Idle states, from which a waiting CPU has to wake.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Hosts, Read, Reading, Risk, Set};
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 
-const NO_CPUIDLE: &str = "no idle states here: in a virtual machine the hypervisor has them";
+const NO_CPUIDLE: &str = "no idle states here; in a virtual machine the hypervisor has them";
 
-/// What a hot CPU may take to wake: that of C1 on all CPUs of the last decade (tuned's force_latency is between 1 and 3 us).
+/// The longest wake-up of a hot CPU: C1 on all CPUs of the last decade (tuned's force_latency is between 1 and 3 us).
 const WAKE_US_MAX: u64 = 2;
 
 pub(super) const ROWS: &[Check] = &[
@@ -59,17 +59,17 @@ pub(super) const ROWS: &[Check] = &[
         title: "idle governor of a guest",
         read: Read::Setting("sys:devices/system/cpu/cpuidle/current_governor_ro"),
         hosts: Hosts::Guest,
-        why: "haltpoll spins a little before the virtual CPU goes back to the hypervisor, from where waking is dear.",
+        why: "haltpoll spins for a while before the virtual CPU returns to the hypervisor, from where a wake-up is expensive.",
         source: "Linux virt/guest-halt-polling",
         effect: Effect::Tens,
         set: Set::Boot("cpuidle_haltpoll.force=1"),
         how: "modprobe cpuidle-haltpoll force=1, or build it in and boot with cpuidle_haltpoll.force=1",
-        harm: "an idle guest burns some of the host's time",
+        harm: "an idle guest uses some of the host's CPU time",
         ..ROW
     },
     Check {
         id: "cpu-halt-poll",
-        title: "how long a guest polls before it halts",
+        title: "polling time of a guest before it halts",
         read: Read::Setting("sys:module/haltpoll/parameters/guest_halt_poll_ns"),
         hosts: Hosts::Guest,
         absent: "the kernel has no haltpoll governor",
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux virt/guest-halt-polling (default 200000)",
         effect: Effect::Tens,
         how: "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
-        harm: "an idle guest burns some of the host's time",
+        harm: "an idle guest uses some of the host's CPU time",
         ..ROW
     },
     Check {
@@ -91,14 +91,14 @@ pub(super) const ROWS: &[Check] = &[
         set: Set::Boot("intel_idle.max_cstate=1 processor.max_cstate=1"),
         how: "prefer cpu-idle-states; else boot with intel_idle.max_cstate=1 processor.max_cstate=1",
         risk: Risk::Medium,
-        harm: "every CPU is held awake until the next boot",
+        harm: "every CPU is kept awake until the next boot",
         ..ROW
     },
     Check {
         id: "cpu-idle-poll",
         title: "idle loop that never sleeps",
         read: Read::Boot("idle"),
-        why: "idle=poll burns every CPU, takes away turbo and slows sibling threads; the kernel's documents advise against it.",
+        why: "idle=poll keeps every CPU busy, prevents turbo and slows sibling threads; the kernel's documentation advises against it.",
         source: "Linux admin-guide/kernel-parameters (idle=)",
         effect: Effect::Units,
         set: Set::Boot("remove idle=poll"),
@@ -118,15 +118,15 @@ fn deep_states(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     })
 }
 
-/// The switch of a state that takes too long to leave.
+/// Returns the `disable` switch of a state that takes too long to leave.
 fn deep(scope: &Scope<'_>, reading: Reading) -> Option<Reading> {
-    let place = reading.place.as_ref()?.to_string();
-    let folder = place.strip_suffix("/disable")?;
+    let location = reading.location.as_ref()?.to_string();
+    let folder = location.strip_suffix("/disable")?;
     let latency_us: u64 = scope.text(&format!("{folder}/latency")).parse().ok()?;
     let name = scope.text(&format!("{folder}/name"));
     let shown = reading.value.as_ref().ok().map(|value| {
         let state = if value == "0" { "enabled" } else { "disabled" };
         format!("{name} ({latency_us} us) {state}")
     });
-    (latency_us > WAKE_US_MAX).then(|| Reading { shown, place: Some(Place::of(&place)), ..reading })
+    (latency_us > WAKE_US_MAX).then(|| Reading { shown, location: Some(Location::of(&location)), ..reading })
 }

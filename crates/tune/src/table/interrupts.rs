@@ -1,4 +1,4 @@
-//! Interrupts: which CPU hears that a packet has come.
+//! Interrupts, and the CPUs that they are delivered to.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
@@ -16,12 +16,12 @@ pub(super) const ROWS: &[Check] = &[
         read: Read::Derived("/proc/irq/N/smp_affinity_list of the interface's vectors", hot_queue),
         form: Form::List,
         absent: "the interface has no interrupt of its own",
-        why: "On the CPU of the thread that waits, the packet is in its cache and nobody else is woken: 45.4 instead of \
+        why: "On the CPU of the waiting thread, the packet is in its cache and no other CPU is woken: 45.4 instead of \
               50.1 us in the best case measured. A polling thread may do better with it on a neighbour: measure.",
         source: "Waskiewicz, Anatomy of Networking in HFT, benchmark 3",
         effect: Effect::Tens,
         how: "echo CPU > /proc/irq/N/smp_affinity_list",
-        harm: "the other queues' packets may have further to go; an interrupt that the kernel manages cannot be moved",
+        harm: "packets of other queues may be handled further away; an interrupt that the kernel manages cannot be moved",
         ..ROW_HERE
     },
     Check {
@@ -38,10 +38,10 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "irq-default",
-        title: "where new interrupts go",
+        title: "CPUs of new interrupts",
         read: Read::Setting("proc:irq/default_smp_affinity"),
         form: Form::Mask,
-        why: "A device that is set up later starts there.",
+        why: "Interrupts of a device that is set up later start on these CPUs.",
         source: "Linux core-api/irq/irq-affinity",
         effect: Effect::Stalls,
         how: "echo MASK > /proc/irq/default_smp_affinity",
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "ticks and calls between CPUs on hot CPUs, per second since boot",
         read: Read::Derived("rows LOC, RES, CAL, TLB of /proc/interrupts, over /proc/uptime", local),
         absent: "the kernel does not count them (not x86), or not since when",
-        why: "What isolation has really kept away: timer ticks, reschedules, function calls, TLB shootdowns. An average since \
+        why: "The remaining disturbance after isolation: timer ticks, reschedules, function calls, TLB shootdowns. An average since \
               boot, which holds what came before the CPUs were isolated, too.",
         source: "Linux filesystems/proc (interrupts)",
         effect: Effect::Stalls,
@@ -67,11 +67,11 @@ pub(super) const ROWS: &[Check] = &[
         read: Read::Setting("sys:class/net/{interface}/queues/rx-*/rps_cpus"),
         form: Form::Mask,
         absent: "the kernel is built without RPS",
-        why: "The CPU that took the interrupt hands the packet to another one: an interrupt between CPUs more.",
+        why: "The CPU that took the interrupt passes the packet to another one: one more interrupt between CPUs.",
         source: "Linux networking/scaling",
         effect: Effect::Units,
         how: "echo 0 > /sys/class/net/IF/queues/rx-N/rps_cpus",
-        harm: "one CPU does the work of a queue alone",
+        harm: "one CPU does all the work of a queue",
         ..ROW_HERE
     },
     Check {
@@ -79,11 +79,11 @@ pub(super) const ROWS: &[Check] = &[
         title: "flows that follow their thread by software",
         read: Read::Setting("proc:sys/net/core/rps_sock_flow_entries"),
         absent: "the kernel is built without RPS, or this is a network namespace of its own",
-        why: "As nic-rps, with a table that every receive call writes to.",
+        why: "Like nic-rps, with a table that every receive call writes to.",
         source: "Linux networking/scaling",
         effect: Effect::Units,
         how: "sysctl net.core.rps_sock_flow_entries=0",
-        harm: "one CPU does the work of a queue alone",
+        harm: "one CPU does all the work of a queue",
         ..ROW_HERE
     },
     Check {
@@ -155,7 +155,7 @@ fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-/// The kinds of interrupts that CPUs send each other, or themselves.
+/// Interrupts that CPUs send to each other, or to themselves.
 const LOCAL: [&str; 4] = ["LOC", "RES", "CAL", "TLB"];
 
 fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
@@ -178,7 +178,7 @@ fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(seconds.map(|seconds| hot.filter_map(|cpu| rate(cpu, seconds)).collect()).unwrap_or_default())
 }
 
-/// Of each interface the vector that is on hot CPUs already; where none is, the busiest one.
+/// Returns for each interface the vector that is on hot CPUs already; if none is, the busiest one.
 fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
     let interrupts = scope.text("proc:interrupts");
@@ -196,7 +196,7 @@ fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(scope.interfaces.iter().filter_map(of).collect())
 }
 
-/// Interrupt 0 of a PC: the timer's, which no user may move (IRQF_NOBALANCING).
+/// Interrupt 0 of a PC: the timer's, which cannot be moved (IRQF_NOBALANCING).
 const TIMER: u32 = 0;
 
 fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {

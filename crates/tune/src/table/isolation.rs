@@ -1,15 +1,15 @@
-//! Who else runs on the hot CPUs, as far as it can be changed while the host runs.
+//! Other work on the hot CPUs, as far as it can be moved at run time.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
 use crate::cpus::CpuSet;
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::{self, Scope, Task};
 
-/// Readings of tasks; a host where more stray is told enough.
+/// The most tasks that are reported.
 const TASKS_MAX: usize = 256;
 
-/// Threads of one program that are looked at: of those that have more, most do the same.
+/// The most threads of one program that are read; the others usually do the same.
 const THREADS_MAX: usize = 256;
 
 const ROW_HERE: Check = Check { group: Group::Isolation, ..ROW };
@@ -17,7 +17,7 @@ const ROW_HERE: Check = Check { group: Group::Isolation, ..ROW };
 pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-domain",
-        title: "hot CPUs out of the scheduler's reach",
+        title: "hot CPUs isolated from the scheduler",
         read: Read::Derived(
             "/sys/devices/system/cpu/isolated, /sys/fs/cgroup/cpuset.cpus.isolated or (before 6.7) */cpuset.cpus.partition",
             isolated,
@@ -28,10 +28,10 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/cgroup-v2 (cpuset.cpus.partition); Waskiewicz, Anatomy of Networking in HFT, benchmark 4",
         effect: Effect::Stalls,
         set: Set::Program,
-        how: "sidestep tune run --cpu HOT --isolate -- PROGRAM makes a cpuset partition for PROGRAM, and removes it after it; \
+        how: "sidestep tune run --cpu HOT --isolate -- PROGRAM creates a cpuset partition for PROGRAM, and removes it afterwards; \
               isolcpus= does it from the boot on, and is deprecated",
         risk: Risk::Medium,
-        harm: "tasks that nobody pins crowd on the other CPUs",
+        harm: "unpinned tasks share the other CPUs",
         ..ROW_HERE
     },
     Check {
@@ -40,11 +40,11 @@ pub(super) const ROWS: &[Check] = &[
         read: Read::Derived("Cpus_allowed_list of the children of kthreadd that could be moved", kernel_threads),
         form: Form::List,
         absent: "no kernel thread can be seen (another process namespace?)",
-        why: "A kernel thread without a CPU of its own may wake up anywhere, also there.",
+        why: "A kernel thread that is not bound to a CPU may wake up on a hot one.",
         source: "rigtorp.se/low-latency-guide; Linux admin-guide/kernel-per-CPU-kthreads",
         effect: Effect::Stalls,
         set: Set::Service,
-        how: "taskset -pc HOUSEKEEPING PID for each; isolated CPUs (iso-domain) are spared by themselves",
+        how: "taskset -pc HOUSEKEEPING PID for each; they avoid isolated CPUs (iso-domain) by themselves",
         harm: "kernel work is slower on the other CPUs",
         ..ROW_HERE
     },
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "programs that may run on hot CPUs",
         read: Read::Derived("Cpus_allowed_list of threads of programs that are not pinned to hot CPUs alone", programs),
         form: Form::List,
-        why: "Whatever is allowed there will one day run there, and cost a context switch and its cache.",
+        why: "A program that may run on a hot CPU will sometimes do so: a context switch, and a cold cache.",
         source: "tuned cpu-partitioning (systemd plugin)",
         effect: Effect::Stalls,
         set: Set::Service,
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "unbound kernel work",
         read: Read::Setting("sys:devices/virtual/workqueue/cpumask"),
         form: Form::Mask,
-        why: "Work that no CPU has asked for in particular is done by kworkers wherever this mask allows.",
+        why: "kworkers run unbound work on any CPU of this mask.",
         source: "tuned cpu-partitioning; Linux core-api/workqueue",
         effect: Effect::Stalls,
         how: "echo MASK > /sys/devices/virtual/workqueue/cpumask",
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "write-back of dirty pages",
         read: Read::Setting("sys:devices/virtual/workqueue/writeback/cpumask"),
         form: Form::Mask,
-        why: "Writing dirty pages back takes milliseconds of a CPU at a time.",
+        why: "Write-back of dirty pages takes milliseconds of CPU time at once.",
         source: "tuned cpu-partitioning; Linux core-api/workqueue",
         effect: Effect::Stalls,
         how: "echo MASK > /sys/devices/virtual/workqueue/writeback/cpumask",
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "iso-timer-migration",
         title: "timers that move to busy CPUs",
         read: Read::Setting("proc:sys/kernel/timer_migration"),
-        why: "With 1, timers of idle CPUs go to one that is awake: the one that polls is always awake.",
+        why: "With 1, timers of idle CPUs move to one that is awake: a polling CPU is always awake.",
         source: "tuned network-latency; Linux admin-guide/sysctl/kernel",
         effect: Effect::Units,
         how: "sysctl kernel.timer_migration=0",
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "search for hung tasks",
         read: Read::Setting("proc:sys/kernel/hung_task_timeout_secs"),
         absent: "the kernel does not look for hung tasks",
-        why: "A kernel thread walks over all tasks every so many seconds.",
+        why: "A kernel thread scans all tasks at this interval.",
         source: "tuned network-latency",
         effect: Effect::Fractions,
         how: "sysctl kernel.hung_task_timeout_secs=600",
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "iso-stat-interval",
         title: "interval of virtual memory statistics",
         read: Read::Setting("proc:sys/vm/stat_interval"),
-        why: "A deferred work item on every CPU folds its counters each so many seconds.",
+        why: "A deferred work item folds the counters of every CPU at this interval.",
         source: "tuned network-latency; Linux admin-guide/sysctl/vm",
         effect: Effect::Units,
         how: "sysctl vm.stat_interval=10",
@@ -165,12 +165,12 @@ pub(super) const ROWS: &[Check] = &[
         title: "polling for corrected memory errors",
         read: Read::Setting("sys:devices/system/machinecheck/machinecheck{cpu}/ignore_ce"),
         absent: "the machine reports no machine checks",
-        why: "A timer on every CPU reads the error banks. 1 ends that, and the knowledge of memory that begins to fail.",
+        why: "A timer on every CPU reads the error banks. 1 ends that; failing memory is then not reported.",
         source: "tuned cpu-partitioning; Linux arch/x86/x86_64/machinecheck",
         effect: Effect::Units,
         how: "echo 1 > /sys/devices/system/machinecheck/machinecheckN/ignore_ce",
         risk: Risk::High,
-        harm: "memory errors that were corrected go unseen until one cannot be",
+        harm: "corrected memory errors go unseen until one cannot be corrected",
         dangerous: true,
         ..ROW_HERE
     },
@@ -179,7 +179,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "tracing left switched on",
         read: Read::Setting("sys:kernel/tracing/current_tracer"),
         absent: "tracefs is not mounted",
-        why: "A tracer makes every function or switch that it follows dearer.",
+        why: "A tracer adds a cost to every function or context switch that it traces.",
         source: "Linux trace/ftrace",
         effect: Effect::Units,
         how: "echo nop > /sys/kernel/tracing/current_tracer",
@@ -213,14 +213,14 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "iso-kernel-config",
-        title: "what the kernel is built with",
+        title: "kernel configuration",
         read: Read::Derived("HZ, NO_HZ_FULL, NET_RX_BUSY_POLL, CPU_ISOLATION of /boot/config-RELEASE", kernel_config),
         absent: "the kernel's configuration is not in /boot",
         why: "Ticks per second, and whether nohz_full, busy polling and isolation can work at all. A fact for comparing hosts.",
         source: "Linux timers/no_hz, Kconfig",
         effect: Effect::Indirect,
         set: Set::Never,
-        how: "choose a kernel of the distribution that has them (most server kernels do)",
+        how: "choose a distribution kernel that has them (most server kernels do)",
         ..ROW_HERE
     },
 ];
@@ -238,11 +238,7 @@ fn kernel_config(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
-    if scope.cpus.hot.is_empty() {
-        Err("nobody has said which CPUs are hot: name them with --cpus".into())
-    } else {
-        Ok(())
-    }
+    if scope.cpus.hot.is_empty() { Err("the hot CPUs are unknown: name them with --cpus".into()) } else { Ok(()) }
 }
 
 fn isolated(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
@@ -250,12 +246,12 @@ fn isolated(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(vec![Reading::of("", scope::isolated(scope.host).to_string())])
 }
 
-/// A field of /proc/PID/status.
+/// Returns a field of /proc/PID/status.
 fn status<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }
 
-/// PF_NO_SETAFFINITY of include/linux/sched.h: the kernel does not let go of it (field 9 of /proc/PID/stat).
+/// PF_NO_SETAFFINITY of include/linux/sched.h: the affinity cannot be changed (field 9 of /proc/PID/stat).
 const NO_SETAFFINITY: u64 = 0x0400_0000;
 
 fn is_fixed(stat: &str) -> bool {
@@ -264,7 +260,7 @@ fn is_fixed(stat: &str) -> bool {
     flags.is_some_and(|flags| flags & NO_SETAFFINITY != 0)
 }
 
-/// Where a task, if it is of this kind, may run beside the hot CPUs.
+/// Returns the CPUs that tasks of a kind may run on, hot ones among them.
 fn stray(scope: &Scope<'_>, task: &Task, kernel: bool) -> Vec<Reading> {
     let text = scope.text(&format!("proc:{}/status", task.pid));
     let is_kernel = task.pid == 2 || status(&text, "PPid") == Some("2");
@@ -272,23 +268,23 @@ fn stray(scope: &Scope<'_>, task: &Task, kernel: bool) -> Vec<Reading> {
     if is_kernel != kernel || (kernel && is_fixed()) {
         return Vec::new();
     }
-    let mut places = allowed(scope, task, &text);
-    places.retain(|(_, cpus)| !scope.cpus.hot.covers(cpus));
+    let mut locations = allowed(scope, task, &text);
+    locations.retain(|(_, cpus)| !scope.cpus.hot.covers(cpus));
     let reading = |(id, cpus): (u32, CpuSet)| Reading::of(format!("{} ({id})", task.name), cpus.to_string());
-    places.into_iter().map(reading).collect()
+    locations.into_iter().map(reading).collect()
 }
 
 fn strays(scope: &Scope<'_>, kernel: bool) -> Result<Vec<Reading>, String> {
     needs_hot(scope)?;
     let readings = scope.tasks.iter().flat_map(|task| stray(scope, task, kernel));
-    // Those that may run there first, so that the limit hides none of them.
+    // Tasks that may run on hot CPUs come first, so that the limit hides none of them.
     let (mut on, off): (Vec<_>, Vec<_>) = readings.partition(|reading| touches(reading, &scope.cpus.hot));
     on.extend(off);
     on.truncate(TASKS_MAX);
     Ok(on)
 }
 
-/// Where the threads of a task may run, each place once, with the id of the first that may: the task's own, or that of another
+/// Returns the CPU sets of a task's threads, each once, with the id of the first thread: the task's own, or that of another
 /// thread, as a program pins its threads one by one. `text` is the task's /proc/PID/status.
 fn allowed(scope: &Scope<'_>, task: &Task, text: &str) -> Vec<(u32, CpuSet)> {
     let mut found: Vec<(u32, CpuSet)> = Vec::new();
@@ -299,7 +295,7 @@ fn allowed(scope: &Scope<'_>, task: &Task, text: &str) -> Vec<(u32, CpuSet)> {
         }
     };
     add(task.pid, text);
-    let threads = scope.host.list(&Place::of(&format!("proc:{}/task", task.pid)));
+    let threads = scope.host.list(&Location::of(&format!("proc:{}/task", task.pid)));
     let others = threads.iter().filter_map(|name| name.parse().ok()).filter(|id| *id != task.pid);
     for id in others.take(THREADS_MAX) {
         add(id, &scope.text(&format!("proc:{}/task/{id}/status", task.pid)));

@@ -1,9 +1,9 @@
-//! Isolation by boot parameters: printed or written to a drop-in, never to the boot loader.
+//! Isolation by boot parameters: printed, or written to a drop-in; the boot loader itself is never changed.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Hosts, Read, Reading, Risk, Set};
 use crate::cpus::CpuSet;
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check { group: Group::Isolation, risk: Risk::Low, ..ROW };
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Check] = &[
         set: Set::Boot("nohz_full={hot}"),
         how: "boot with nohz_full=HOT (it also moves RCU callbacks away)",
         risk: Risk::Medium,
-        harm: "each system call and interrupt of those CPUs costs a little more",
+        harm: "each system call and interrupt on those CPUs costs a little more",
         ..ROW_HERE
     },
     Check {
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "RCU callbacks off hot CPUs",
         read: Read::Derived("rcu_nocbs= and nohz_full= of the command line", callbacks),
         form: Form::List,
-        why: "Callbacks run after interrupts, in batches; off the CPU they run in threads that can be elsewhere.",
+        why: "Callbacks run after interrupts, in batches; offloaded, they run in threads that can be placed on other CPUs.",
         source: "Linux admin-guide/kernel-parameters (rcu_nocbs=)",
         effect: Effect::Units,
         set: Set::Boot("rcu_nocbs={hot}"),
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "patience of nohz_full with RCU",
         read: Read::Boot("rcutree.nohz_full_patience_delay"),
         hosts: Hosts::Metal,
-        why: "RCU disturbs a CPU without tick only after so many milliseconds.",
+        why: "RCU interrupts a CPU without a tick only after this many milliseconds.",
         source: "tuned network-latency; Linux admin-guide/kernel-parameters",
         effect: Effect::Units,
         set: Set::Boot("rcutree.nohz_full_patience_delay=1000"),
@@ -77,9 +77,9 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "iso-skew-tick",
-        title: "ticks that do not come together",
+        title: "ticks of the CPUs spread over time",
         read: Read::Boot("skew_tick"),
-        why: "Without it the ticks of all CPUs come at one moment and wait for the same locks.",
+        why: "Without it the ticks of all CPUs occur at the same moment and wait for the same locks.",
         source: "tuned network-latency; Linux admin-guide/kernel-parameters",
         effect: Effect::Units,
         set: Set::Boot("skew_tick=1"),
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "tuned network-latency; Linux admin-guide/kernel-parameters (tsc=)",
         effect: Effect::Fractions,
         set: Set::Boot("tsc=nowatchdog"),
-        how: "boot with tsc=nowatchdog or tsc=reliable, where the TSC has proved good",
+        how: "boot with tsc=nowatchdog or tsc=reliable, if the TSC has proved stable",
         risk: Risk::Medium,
         harm: "a TSC that goes wrong is not noticed",
         ..ROW_HERE
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/kernel-parameters (threadirqs)",
         effect: Effect::Units,
         set: Set::Boot("remove threadirqs"),
-        how: "remove threadirqs, unless it was measured to help",
+        how: "remove threadirqs, unless a measurement shows that it helps",
         harm: "interrupts cannot be put below real-time threads",
         ..ROW_HERE
     },
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "iso-audit",
         title: "audit of system calls",
         read: Read::Derived("audit= of the command line; a process kauditd or auditd", audit),
-        why: "While a rule is loaded, every system call of every program takes the slow way in and out.",
+        why: "While a rule is loaded, every system call of every program takes the slow entry path.",
         source: "Linux admin-guide/kernel-parameters (audit=)",
         effect: Effect::Fractions,
         set: Set::Service,
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Check] = &[
 ];
 
 fn tick(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let reading = scope.reading("", Place::of("sys:devices/system/cpu/nohz_full"), Form::Text);
+    let reading = scope.reading("", Location::of("sys:devices/system/cpu/nohz_full"), Form::Text);
     // The kernel writes (null) where the parameter was not given.
     let value = reading.value.clone().map(|text| CpuSet::list(&text).unwrap_or_default().to_string());
     Ok(vec![Reading { value, ..reading }])
@@ -188,11 +188,11 @@ fn service_affinity(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     if scope.task("systemd").is_none() {
         return Ok(Vec::new());
     }
-    let drop_ins = scope.host.list(&Place::of("etc:systemd/system.conf.d"));
+    let drop_ins = scope.host.list(&Location::of("etc:systemd/system.conf.d"));
     let files = drop_ins.iter().map(|name| format!("etc:systemd/system.conf.d/{name}"));
     let mut set = None;
     for file in std::iter::once("etc:systemd/system.conf".to_owned()).chain(files) {
-        let Ok(text) = scope.host.read(&Place::of(&file)) else { continue };
+        let Ok(text) = scope.host.read(&Location::of(&file)) else { continue };
         let value = text.lines().find_map(|line| line.trim().strip_prefix("CPUAffinity="));
         set = Some(match value {
             Some(list) => CpuSet::list(&list.trim().replace(' ', ",")).unwrap_or_default(),

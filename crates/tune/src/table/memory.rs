@@ -1,8 +1,8 @@
-//! Pages: what makes a memory access slow once in a while.
+//! Pages: settings that make single memory accesses slow.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check { group: Group::Memory, effect: Effect::Stalls, ..ROW };
@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Check] = &[
 ];
 
 fn swaps(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let Ok(text) = scope.host.read(&Place::of("proc:swaps")) else { return Ok(vec![Reading::of("", "none")]) };
+    let Ok(text) = scope.host.read(&Location::of("proc:swaps")) else { return Ok(vec![Reading::of("", "none")]) };
     let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).take(8).collect();
     Ok(vec![Reading::of("", if names.is_empty() { "none".to_owned() } else { names.join(", ") })])
 }

@@ -1,7 +1,7 @@
-//! The table of checks: the one place that says what is read, why, and how it is changed.
+//! The table of checks: for each the value to read, the reason, and the change.
 //!
-//! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are made from it. What is wished of each value
-//! stands in `profiles/tune/*.toml`.
+//! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are generated from it. The wishes are in
+//! `profiles/tune/*.toml`.
 
 mod cpu;
 mod idle;
@@ -19,7 +19,7 @@ use crate::check::Effect;
 use crate::check::{Check, Form, Group, Hosts, Read, Risk, Set};
 use sidestep_sys::Problem;
 
-/// What most rows have in common.
+/// The defaults of a row.
 const ROW: Check = Check {
     id: "",
     group: Group::Cpu,
@@ -52,12 +52,12 @@ const PARTS: [&[Check]; 11] = [
     owners::ROWS,
 ];
 
-/// Every check, in the order of the documents, which is also the order in which settings are changed.
+/// Returns every check, in the order of the documents, in which settings are also changed.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     PARTS.iter().flat_map(|part| part.iter())
 }
 
-/// The check of this name.
+/// Returns the check of a name.
 pub fn named(id: &str) -> Result<&'static Check, Problem> {
     checks().find(|check| check.id == id).ok_or_else(|| unknown(id))
 }
@@ -71,7 +71,7 @@ fn unknown(id: &str) -> Problem {
     Problem::usage(format!("cannot find the check {id:?}"), "there is none of this name").next(next)
 }
 
-/// Whether they share a word.
+/// Returns whether two names share a word.
 fn is_like(known: &str, typed: &str) -> bool {
     typed.split(['-', '.', '_']).any(|word| word.len() > 2 && known.contains(word))
 }

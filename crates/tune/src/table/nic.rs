@@ -1,4 +1,4 @@
-//! The network interface: what can be set by ethtool.
+//! The network interface: settings that ethtool can change.
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Risk, Set};
@@ -223,7 +223,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "completions compressed (mlx5)",
         read: Read::Setting("ethtool:{interface}/private/rx_cqe_compress"),
         absent: "the driver has no such flag",
-        why: "Compression saves PCIe bandwidth and hands completions over in batches.",
+        why: "Compression saves PCIe bandwidth and delivers completions in batches.",
         source: "NVIDIA mlx5 in Linux device_drivers; our reading",
         effect: Effect::Fractions,
         how: "ethtool --set-priv-flags IF rx_cqe_compress off",

@@ -1,9 +1,9 @@
-//! The network interface: what is as it is, and what it counts.
+//! The network interface: facts and counters.
 
 use super::ROW;
 use crate::check::{Check, Effect, Form, Group, Hosts, Read, Reading, Set};
 use crate::cpus::CpuSet;
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::{Interface, Scope};
 
 const ROW_HERE: Check = Check { group: Group::Nic, set: Set::Never, effect: Effect::Indirect, ..ROW };
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Check] = &[
         read: Read::Derived("current_link_width and max_link_width of the device", width),
         hosts: Hosts::Metal,
         absent: "no PCIe device",
-        why: "Fewer lanes than the card has: it is in the wrong slot, or not seated well.",
+        why: "With fewer lanes than the card has, it is in the wrong slot, or not seated well.",
         source: "Linux ABI testing/sysfs-bus-pci",
         effect: Effect::Units,
         set: Set::Firmware,
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux ABI testing/sysfs-bus-pci",
         effect: Effect::Units,
         set: Set::Firmware,
-        how: "look at the slot and at the firmware's setting of its speed",
+        how: "check the slot, and its speed in the firmware",
         harm: "none known",
         ..ROW_HERE
     },
@@ -65,8 +65,8 @@ pub(super) const ROWS: &[Check] = &[
         id: "nic-timestamps",
         title: "hardware timestamps",
         read: Read::Derived("ethtool -T: hardware-transmit, hardware-receive", timestamps),
-        absent: "the driver does not tell",
-        why: "Only with them can time on the wire be told from time in the host.",
+        absent: "the driver does not report it",
+        why: "Only they separate time on the wire from time in the host.",
         source: "Linux networking/timestamping",
         how: "choose a NIC that has them",
         ..ROW_HERE
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "queues that the RSS table spreads over",
         read: Read::Setting("ethtool:{interface}/rss/queues"),
         absent: "one queue, or a driver without RSS table",
-        why: "A flow lands on a queue by its hash: which CPU handles it is chance, unless the table or a filter decides.",
+        why: "The hash of a flow chooses its queue, and so its CPU, unless the table or a filter decides.",
         source: "Linux networking/scaling",
         effect: Effect::Units,
         how: "ethtool -X IF equal N, or ethtool -N IF flow-type udp4 dst-port P action QUEUE",
@@ -95,9 +95,9 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-drops",
-        title: "packets dropped for want of room, since boot",
+        title: "packets dropped because the ring was full, since boot",
         read: Read::Derived("rx_missed_errors and rx_fifo_errors of /sys/class/net/IF/statistics", drops),
-        why: "A lossy run is no latency run: the ring was full, or nobody took packets out.",
+        why: "Latency of a run with loss means little: the ring was full, or nothing took packets out.",
         source: "Linux networking/statistics",
         effect: Effect::Stalls,
         how: "a larger ring (ethtool -G IF rx N), or a CPU that polls it",
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "nic-backlog-drops",
         title: "packets dropped by the kernel's backlog, since boot",
         read: Read::Derived("second column of /proc/net/softnet_stat", backlog_drops),
-        why: "Somebody else held the CPU, or packets were steered to one that is busy.",
+        why: "Other work held the CPU, or packets were steered to a busy one.",
         source: "Linux networking/scaling; net/core/net-procfs.c",
         effect: Effect::Stalls,
         how: "sysctl net.core.netdev_max_backlog, and see nic-rps",
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "nic-squeezed",
         title: "polls that used up their budget, per million packets",
         read: Read::Derived("third column of /proc/net/softnet_stat against the first", squeezed),
-        why: "The budget was used up: the rest waited for ksoftirqd, that is for the scheduler.",
+        why: "The rest of the packets waited for ksoftirqd, that is, for the scheduler.",
         source: "Linux admin-guide/sysctl/net (netdev_budget)",
         effect: Effect::Stalls,
         how: "sysctl net.core.netdev_budget and netdev_budget_usecs, or fewer queues on that CPU",
@@ -127,8 +127,8 @@ pub(super) const ROWS: &[Check] = &[
         id: "nic-driver",
         title: "driver",
         read: Read::Derived("DRIVER of /sys/class/net/IF/device/uevent", driver),
-        absent: "the interface has no driver of hardware",
-        why: "What a driver does with its settings differs: see the notes for it.",
+        absent: "the interface has no hardware driver",
+        why: "Drivers treat the same settings differently: see the notes.",
         source: "profiles/tune/drivers.toml",
         how: "sidestep tune check prints the notes for this driver",
         ..ROW_HERE
@@ -146,7 +146,7 @@ fn device(interface: &Interface, file: &str) -> String {
     format!("sys:class/net/{}/device/{file}", interface.name)
 }
 
-/// The node of the interface's device; -1 stands for none.
+/// Returns the node of the interface's device; -1 stands for none.
 fn node(scope: &Scope<'_>, interface: &Interface) -> Option<u32> {
     scope.text(&device(interface, "numa_node")).parse().ok()
 }
@@ -170,7 +170,7 @@ fn near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     })
 }
 
-/// The greatest distance from a node to the nodes of these CPUs; 10 is local.
+/// Returns the greatest distance from a node to the nodes of these CPUs; 10 is local.
 fn distance(scope: &Scope<'_>, node: u32, cpus: &CpuSet) -> String {
     let row = scope.text(&format!("sys:devices/system/node/node{node}/distance"));
     let distances: Vec<u32> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -218,7 +218,7 @@ fn speed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 
 fn timestamps(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     each(scope, |interface| {
-        let kinds = scope.host.list(&Place::of(&format!("ethtool:{}/timestamps", interface.name)));
+        let kinds = scope.host.list(&Location::of(&format!("ethtool:{}/timestamps", interface.name)));
         let has = |kind: &str| kinds.iter().any(|known| known == kind);
         let word = match (has("hardware-transmit"), has("hardware-receive")) {
             (true, true) => "both ways",
@@ -240,7 +240,7 @@ fn drops(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     })
 }
 
-/// Columns of softnet_stat, summed over all CPUs.
+/// Returns columns of softnet_stat, summed over all CPUs.
 fn softnet(scope: &Scope<'_>, column: usize) -> Option<u64> {
     let table = scope.text("proc:thread-self/net/softnet_stat");
     let table = if table.is_empty() { scope.text("proc:net/softnet_stat") } else { table };

@@ -1,15 +1,15 @@
-//! Programs and files that change settings, too: what is set today they may set back tomorrow.
+//! Programs and files that change settings, and may overwrite ours later.
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Reading, Set};
 use crate::cpus::CpuSet;
-use crate::place::Place;
+use crate::location::Location;
 use crate::scope::Scope;
 use std::collections::BTreeMap;
 
 const ROW_HERE: Check = Check { group: Group::Owners, set: Set::Service, effect: Effect::Indirect, ..ROW };
 
-/// Files of one sysctl folder that are read; a distribution has about ten.
+/// The most files of a sysctl folder that are read; a distribution has about ten.
 const FILES_MAX: usize = 256;
 
 pub(super) const ROWS: &[Check] = &[
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Check] = &[
         why: "It sets governor, sysctls and huge pages by its profile, and sets them back when it stops.",
         source: "tuned.conf(5)",
         how: "choose its profile network-latency or cpu-partitioning, or stop it: systemctl disable --now tuned",
-        harm: "what its profile has set is set back",
+        harm: "the settings of its profile are reverted",
         ..ROW_HERE
     },
     Check {
@@ -50,9 +50,9 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "owner-sysctl-files",
-        title: "sysctl files that set what matters here",
+        title: "sysctl files that set checked values",
         read: Read::Derived("/etc/sysctl.conf, /etc/sysctl.d, /run/sysctl.d, /usr/lib/sysctl.d", sysctl_files),
-        why: "At boot, and when a package is installed, their values are written again.",
+        why: "Their values are written again at boot, and when a package is installed.",
         source: "sysctl.d(5)",
         how: "put the wanted values into a file of /etc/sysctl.d that sorts last",
         harm: "none known",
@@ -60,24 +60,24 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "owner-power-daemon",
-        title: "daemons that drive frequencies",
+        title: "daemons that change frequencies",
         read: Read::Derived("processes power-profiles-daemon, thermald, cpufreqd, tlp", power),
-        why: "They change the governor and its hints as power and heat demand.",
+        why: "They change the governor and its hints with power and heat.",
         source: "power-profiles-daemon(1), thermald(8)",
         effect: Effect::Units,
         how: "stop them: systemctl disable --now power-profiles-daemon",
-        harm: "heat is then the firmware's affair alone",
+        harm: "only the firmware then limits heat",
         ..ROW_HERE
     },
     Check {
         id: "owner-numa-daemon",
         title: "daemons that move memory",
         read: Read::Derived("processes numad, ksmtuned", numa),
-        why: "They move processes between nodes, or switch page merging on, by their own judgement.",
+        why: "They move processes between nodes, or switch page merging on.",
         source: "numad(8)",
         effect: Effect::Stalls,
         how: "stop them: systemctl disable --now numad ksmtuned",
-        harm: "programs that nobody binds may use remote memory",
+        harm: "unbound programs may use remote memory",
         ..ROW_HERE
     },
 ];
@@ -104,7 +104,7 @@ fn irqbalance(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(vec![Reading::of("", word).shown(shown)])
 }
 
-/// The CPUs that irqbalance's configuration bans, as a list or as the older mask.
+/// Returns the CPUs that irqbalance's configuration bans, as a list or as the older mask.
 fn banned(text: &str) -> CpuSet {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
@@ -128,7 +128,7 @@ fn network_manager(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn power(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    // comm is cut at 15 letters.
+    // comm is cut at 15 characters.
     Ok(running(scope, &["power-profiles-", "thermald", "cpufreqd", "tlp"]))
 }
 
@@ -136,7 +136,7 @@ fn numa(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(running(scope, &["numad", "ksmtuned"]))
 }
 
-/// The sysctls that some check of the table reads, as sysctl names them.
+/// Returns the sysctls that the table reads, by their sysctl names.
 fn watched() -> impl Iterator<Item = String> {
     super::checks().filter_map(|check| match check.read {
         Read::Setting(template) => Some(template.strip_prefix("proc:sys/")?.replace('/', ".")),
@@ -144,7 +144,7 @@ fn watched() -> impl Iterator<Item = String> {
     })
 }
 
-/// Assignments of a file: name with dots, value.
+/// Parses the assignments of a file: name with dots, value.
 fn assignments(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     lines.filter_map(|line| {
@@ -154,21 +154,21 @@ fn assignments(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-/// What the files would set that is different now: the same file name in a folder before hides that of a later one, and of all
+/// Returns the settings that the files would change. A file hides those of the same name in later folders, and of all
 /// files the last by name wins (sysctl.d(5)).
 fn sysctl_files(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let mut files: BTreeMap<String, Place> = BTreeMap::new();
+    let mut files: BTreeMap<String, Location> = BTreeMap::new();
     for folder in ["etc:sysctl.d", "run:sysctl.d", "lib:sysctl.d"] {
-        let folder = Place::of(folder);
+        let folder = Location::of(folder);
         for name in scope.host.list(&folder).into_iter().filter(|name| name.ends_with(".conf")).take(FILES_MAX) {
             files.entry(name.clone()).or_insert_with(|| folder.join(&name));
         }
     }
-    let ordered = files.into_values().chain([Place::of("etc:sysctl.conf")]);
+    let ordered = files.into_values().chain([Location::of("etc:sysctl.conf")]);
     let mut last: BTreeMap<String, (String, String)> = BTreeMap::new();
-    for place in ordered {
-        let text = scope.host.read(&place).unwrap_or_default();
-        last.extend(assignments(&text).map(|(name, value)| (name, (value, place.words()))));
+    for location in ordered {
+        let text = scope.host.read(&location).unwrap_or_default();
+        last.extend(assignments(&text).map(|(name, value)| (name, (value, location.words()))));
     }
     let differing = watched().filter_map(|name| {
         let (value, file) = last.get(&name)?;

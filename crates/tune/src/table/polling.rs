@@ -1,4 +1,4 @@
-//! Busy polling: looking for packets instead of waiting for an interrupt.
+//! Busy polling: a receive polls for packets instead of waiting for an interrupt.
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Reading, Risk, Set};
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "busy-read",
         title: "polling by a blocking read, in us",
         read: Read::Setting("proc:sys/net/core/busy_read"),
-        why: "The default of SO_BUSY_POLL for new sockets: recv looks into the NIC's queue so long before it sleeps. \
+        why: "The default of SO_BUSY_POLL for new sockets: recv polls the NIC's queue for this time before it sleeps. \
               Programs can set it for themselves, which spares the rest of the host.",
         source: "Linux admin-guide/sysctl/net; tuned network-latency (50); AWS ENA best practices (70)",
         effect: Effect::Tens,
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "busy-poll",
         title: "polling by poll and select, in us",
         read: Read::Setting("proc:sys/net/core/busy_poll"),
-        why: "poll, select and epoll look into the queues of sockets that have SO_BUSY_POLL, so long before they sleep.",
+        why: "poll, select and epoll poll the queues of sockets with SO_BUSY_POLL for this time before they sleep.",
         source: "Linux admin-guide/sysctl/net; tuned network-latency (50)",
         effect: Effect::Tens,
         how: "sysctl net.core.busy_poll=50",
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "busy-pair",
         title: "busy_poll has sockets to poll",
         read: Read::Derived("net.core.busy_poll and net.core.busy_read together", pair),
-        why: "busy_poll looks only at sockets with SO_BUSY_POLL: with busy_read 0 that is none, unless programs set it.",
+        why: "busy_poll polls only sockets with SO_BUSY_POLL: with busy_read 0 there are none, unless programs set it.",
         source: "Linux admin-guide/sysctl/net",
         effect: Effect::Indirect,
         set: Set::Service,
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "receive timestamps before queueing",
         read: Read::Setting("proc:sys/net/core/netdev_tstamp_prequeue"),
         absent: "this is a network namespace of its own",
-        why: "With 0 a software timestamp is taken after the packet was steered to another CPU: it hides that time.",
+        why: "With 0 a software timestamp is taken after the packet was steered to another CPU, and hides that time.",
         source: "Linux admin-guide/sysctl/net",
         effect: Effect::Indirect,
         how: "sysctl net.core.netdev_tstamp_prequeue=1",
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Check] = &[
         title: "BPF programs compiled",
         read: Read::Setting("proc:sys/net/core/bpf_jit_enable"),
         absent: "the kernel has no BPF compiler, or this is a network namespace of its own",
-        why: "Interpreted, an XDP program takes many times as long for each packet.",
+        why: "An interpreted XDP program takes many times as long for each packet.",
         source: "Linux admin-guide/sysctl/net",
         effect: Effect::Units,
         how: "sysctl net.core.bpf_jit_enable=1",

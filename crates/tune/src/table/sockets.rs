@@ -1,4 +1,4 @@
-//! TCP and UDP: what the kernel's defaults hold back.
+//! TCP and UDP: kernel defaults that delay packets.
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Reading, Set};
@@ -34,30 +34,30 @@ pub(super) const ROWS: &[Check] = &[
         title: "a setting without effect",
         read: Read::Setting("proc:sys/net/ipv4/tcp_low_latency"),
         absent: "the kernel no longer has it",
-        why: "Old guides set it; since Linux 4.14 it does nothing. Where it is 1, somebody has followed such a guide.",
+        why: "Old guides set it; since Linux 4.14 it has no effect. A value of 1 shows that such a guide was followed.",
         source: "Linux networking/ip-sysctl",
         effect: Effect::Indirect,
         set: Set::Never,
-        how: "remove it from sysctl.d, and look at what else came with it",
+        how: "remove it from sysctl.d, and check the other settings of that guide",
         ..ROW_HERE
     },
     Check {
         id: "tcp-fast-open",
         title: "data in the first packet",
         read: Read::Setting("proc:sys/net/ipv4/tcp_fastopen"),
-        why: "Spares a round trip at each new connection, where both ends ask for it.",
+        why: "Saves a round trip at each new connection, if both ends ask for it.",
         source: "tuned network-latency (3); RFC 7413",
         effect: Effect::Indirect,
         how: "sysctl net.ipv4.tcp_fastopen=3",
-        harm: "some middleboxes drop such packets; the kernel then tries again without",
+        harm: "some middleboxes drop such packets; the kernel then retries without data",
         ..ROW_HERE
     },
     Check {
         id: "udp-receive-buffer-max",
-        title: "the most that a receive buffer may be, in bytes",
+        title: "largest receive buffer, in bytes",
         read: Read::Setting("proc:sys/net/core/rmem_max"),
         absent: "this is a network namespace of its own",
-        why: "A burst of market data that does not fit is lost, however large the program asks for.",
+        why: "A burst of market data that does not fit is lost. A program cannot ask for more than this.",
         source: "Linux admin-guide/sysctl/net; socket(7)",
         effect: Effect::Stalls,
         how: "sysctl net.core.rmem_max=16777216",
@@ -68,11 +68,11 @@ pub(super) const ROWS: &[Check] = &[
         id: "udp-buffer-errors",
         title: "datagrams lost in full buffers, since boot",
         read: Read::Derived("RcvbufErrors of Udp in /proc/net/snmp", buffer_errors),
-        why: "The program was late, or its buffer small: a gap in the feed.",
+        why: "The program was late, or its buffer was small: the feed has a gap.",
         source: "udp(7), net/ipv4/proc.c",
         effect: Effect::Stalls,
         set: Set::Never,
-        how: "a larger SO_RCVBUF, and udp-receive-buffer-max; find out who was late",
+        how: "a larger SO_RCVBUF, and udp-receive-buffer-max; find the program that was late",
         ..ROW_HERE
     },
     Check {
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "udp-early-demux",
         title: "the same for connected UDP sockets",
         read: Read::Setting("proc:sys/net/ipv4/udp_early_demux"),
-        why: "Only sockets that were connected, and multicast: connect() your UDP sockets.",
+        why: "It applies to connected sockets and multicast: connect() your UDP sockets.",
         source: "Linux networking/ip-sysctl (default 1)",
         effect: Effect::Fractions,
         how: "sysctl net.ipv4.udp_early_demux=1",
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "ip-reverse-path",
         title: "packets dropped by their source",
         read: Read::Setting("proc:sys/net/ipv4/conf/all/rp_filter"),
-        why: "In strict mode (1) multicast from a source that is routed another way is dropped without a word.",
+        why: "In strict mode (1) multicast from a source that is routed another way is dropped silently.",
         source: "Linux networking/ip-sysctl (rp_filter)",
         effect: Effect::Indirect,
         how: "sysctl net.ipv4.conf.all.rp_filter=2",
@@ -147,9 +147,9 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "clock-sync",
-        title: "who disciplines the clock",
+        title: "clock synchronisation",
         read: Read::Derived("processes chronyd, ntpd, ptp4l, phc2sys, systemd-timesyncd", clock),
-        why: "Needed for times that are compared between hosts, not for round trips. A fact for comparing hosts.",
+        why: "Times that are compared between hosts need it; round trips do not. A fact for comparing hosts.",
         source: "Linux ptp/ptp",
         effect: Effect::Indirect,
         set: Set::Never,
@@ -169,7 +169,7 @@ fn buffer_errors(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn clock(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    // comm is cut at 15 letters.
+    // comm is cut at 15 characters.
     let known = ["chronyd", "ntpd", "ptp4l", "phc2sys", "systemd-timesyn"];
     let running: Vec<&str> = known.into_iter().filter(|name| scope.task(name).is_some()).collect();
     Ok(vec![Reading::of("", if running.is_empty() { "nobody".to_owned() } else { running.join(", ") })])

@@ -1,7 +1,7 @@
 //! A host in memory: whatever it is asked for, it has something to say.
 
 use sidestep_tune::host::{Absence, Host, Identity};
-use sidestep_tune::place::Place;
+use sidestep_tune::location::Location;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -14,16 +14,16 @@ const NAMES: [&str; 12] =
 pub(crate) struct Babble<'a>(pub(crate) &'a [u8]);
 
 impl Babble<'_> {
-    fn pick(&self, place: &Place) -> u64 {
+    fn pick(&self, location: &Location) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (place, self.0.len()).hash(&mut hasher);
+        (location, self.0.len()).hash(&mut hasher);
         hasher.finish()
     }
 }
 
 impl Host for Babble<'_> {
-    fn read(&self, place: &Place) -> Result<String, Absence> {
-        let pick = self.pick(place);
+    fn read(&self, location: &Location) -> Result<String, Absence> {
+        let pick = self.pick(location);
         match pick % 16 {
             0 => Err(Absence::Missing),
             1 => Err(Absence::Denied),
@@ -37,8 +37,8 @@ impl Host for Babble<'_> {
         }
     }
 
-    fn list(&self, place: &Place) -> Vec<String> {
-        let pick = self.pick(place);
+    fn list(&self, location: &Location) -> Vec<String> {
+        let pick = self.pick(location);
         NAMES
             .iter()
             .enumerate()
@@ -51,11 +51,11 @@ impl Host for Babble<'_> {
         vec![1, 2, 41]
     }
 
-    fn resolve(&self, place: &Place) -> Option<Place> {
-        (!self.pick(place).is_multiple_of(3)).then(|| place.clone())
+    fn resolve(&self, location: &Location) -> Option<Location> {
+        (!self.pick(location).is_multiple_of(3)).then(|| location.clone())
     }
 
-    fn write(&self, _place: &Place, _value: &str) -> io::Result<()> {
+    fn write(&self, _place: &Location, _value: &str) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

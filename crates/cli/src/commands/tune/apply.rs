@@ -21,12 +21,14 @@ pub(super) fn run(args: &Apply) -> Result<u8, Problem> {
 
 fn tell(event: Event<'_>) {
     match event {
-        Event::Applied(change) => say(format!("{}: {} -> {}", change.place.words(), change.before, change.after)),
+        Event::Applied(change) => say(format!("{}: {} -> {}", change.location.words(), change.before, change.after)),
         Event::Failed(change, why) => {
-            say(format!("{}: cannot be set to {}: {why}", change.place.words(), change.after));
+            say(format!("{}: cannot be set to {}: {why}", change.location.words(), change.after));
         }
-        Event::Immovable(change, why) => say(format!("{}: the kernel refuses to move it: {why}", change.place.words())),
-        Event::Reverted(change, fate) => say(format!("{}: {}", change.place.words(), fate.words())),
+        Event::Immovable(change, why) => {
+            say(format!("{}: the kernel refuses to move it: {why}", change.location.words()));
+        }
+        Event::Reverted(change, state) => say(format!("{}: {}", change.location.words(), state.words())),
         Event::Saved(snapshot) => say(format!("the old values are saved: snapshot {}", snapshot.number)),
         Event::Saving(_) | Event::Writing(_) | Event::Written(_) => {}
     }
@@ -38,7 +40,7 @@ fn code(outcome: &Outcome) -> Result<u8, Problem> {
     }
     match outcome.failed.first() {
         None => Ok(exit::GOOD),
-        Some((change, why)) => Err(Problem::failed(format!("cannot change {}", change.place.words()), why)
+        Some((change, why)) => Err(Problem::failed(format!("cannot change {}", change.location.words()), why)
             .next(format!("everything is reverted; leave it out with --skip {}, or use --keep-going", change.check))),
     }
 }

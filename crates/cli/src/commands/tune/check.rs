@@ -3,7 +3,7 @@
 use crate::args::tune::{Check, FailOn};
 use crate::{exit, output};
 use sidestep_sys::Problem;
-use sidestep_tune::audit::{Audit, Verdict};
+use sidestep_tune::audit::{Audit, Status};
 use sidestep_tune::scope::Scope;
 use sidestep_tune::show::{json, text};
 
@@ -18,9 +18,9 @@ pub(super) fn run(args: &Check) -> Result<u8, Problem> {
     }
     let worst = match args.fail_on {
         None => return Ok(exit::GOOD),
-        Some(FailOn::Fail) => Verdict::Fail,
-        Some(FailOn::Warn) => Verdict::Warn,
+        Some(FailOn::Fail) => Status::Fail,
+        Some(FailOn::Warn) => Status::Warn,
     };
-    let is_found = audit.findings.iter().any(|finding| finding.verdict <= worst);
+    let is_found = audit.findings.iter().any(|finding| finding.status <= worst);
     Ok(if is_found { exit::FINDINGS } else { exit::GOOD })
 }

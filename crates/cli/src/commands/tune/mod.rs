@@ -29,7 +29,7 @@ pub(super) fn run(command: Tune) -> Result<u8, Problem> {
         Tune::Policy(args) => policy::run(&args),
         Tune::Verify(args) => verify::run(&args),
         Tune::Run(args) => run::run(&args),
-        Tune::KeepIsolated { folder, here } => run::keep_isolated(&folder, here),
+        Tune::RemovePartition { folder, here } => run::remove_partition(&folder, here),
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
 }
 
 fn put_back(store: &Store, snapshot: &Snapshot) -> Result<u8, Problem> {
-    let fates = revert(&Live::new(), store, snapshot, &mut |_| ())?;
-    let is_stuck = fates.iter().any(|(_, fate)| fate.is_left_to_do());
-    output::print(&text::snapshot(snapshot, &Ok(fates)))?;
+    let states = revert(&Live::new(), store, snapshot, &mut |_| ())?;
+    let is_stuck = states.iter().any(|(_, state)| state.is_left_to_do());
+    output::print(&text::snapshot(snapshot, &Ok(states)))?;
     Ok(if is_stuck { exit::PARTLY_APPLIED } else { exit::GOOD })
 }

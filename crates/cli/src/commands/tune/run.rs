@@ -42,16 +42,16 @@ fn isolate(cpus: &CpuSet) -> Result<(), Problem> {
 /// Starts this program again, to remove the partition. The terminal's signals are for the command and do not reach it.
 fn partition_remover(folder: &Path, more: &[&str]) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["tune", "keep-isolated"]).arg(folder).args(more).process_group(0);
+    command.args(["tune", "remove-partition"]).arg(folder).args(more).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn()
 }
 
 /// Removes the partition after the command has ended; without `here`, a detached process does.
-pub(super) fn keep_isolated(folder: &Path, here: bool) -> Result<u8, Problem> {
+pub(super) fn remove_partition(folder: &Path, here: bool) -> Result<u8, Problem> {
     let partition = Partition::named(folder)?;
     match here {
-        true => partition.keep()?,
+        true => partition.remove_when_empty()?,
         false => drop(partition_remover(folder, &["--here"]).map_err(|error| {
             Problem::failed("cannot start the process that gives the CPUs back", error)
                 .next("raise the limit of processes: ulimit -u")

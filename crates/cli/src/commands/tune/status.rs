@@ -5,7 +5,7 @@ use serde::Serialize;
 use sidestep_sys::Problem;
 use sidestep_tune::host::Live;
 use sidestep_tune::plan::Change;
-use sidestep_tune::revert::{Fate, fates};
+use sidestep_tune::revert::{RevertState, states};
 use sidestep_tune::show::{json, text};
 use sidestep_tune::snapshot::Store;
 use std::path::Path;
@@ -30,7 +30,7 @@ struct SnapshotLine {
 struct SettingLine {
     #[serde(flatten)]
     change: Change,
-    state: Fate,
+    state: RevertState,
 }
 
 pub(super) fn run(path: Option<&Path>) -> Result<u8, Problem> {
@@ -38,7 +38,7 @@ pub(super) fn run(path: Option<&Path>) -> Result<u8, Problem> {
     let mut listing = Listing { schema: 1, snapshots: Vec::new() };
     let mut words = String::new();
     for snapshot in Store::usual().list()? {
-        let found = fates(&host, &snapshot);
+        let found = states(&host, &snapshot);
         words.push_str(&text::snapshot(&snapshot, &found));
         let problem = found.as_ref().err().map(Problem::brief);
         let settings =

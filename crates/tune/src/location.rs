@@ -1,13 +1,13 @@
-//! Where a setting stands: one name for files below /proc and /sys, for what ethtool and the netdev family tell.
+//! Locations of settings: files below /proc and /sys, values of ethtool netlink and of the netdev family.
 
 use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
 use std::fmt;
 
-/// The most bytes of a place's name; a path of sysfs has about a hundred.
+/// The longest name of a location, bytes; a path of sysfs has about a hundred.
 const BYTES_MAX: usize = 512;
 
-/// A kind of place.
+/// The kind of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// `/proc`
@@ -48,7 +48,7 @@ impl Scheme {
         }
     }
 
-    /// The folder below the root of a host; also that of a host's copy on disk.
+    /// Returns the folder below the root of a host, or of a copy of it.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Lib => "usr/lib",
@@ -57,66 +57,66 @@ impl Scheme {
     }
 }
 
-/// How far a setting reaches.
+/// The scope of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The whole host.
     Host,
-    /// One network namespace: others have their own.
+    /// One network namespace; each has its own.
     Namespace,
     /// One interface.
     Interface,
 }
 
-/// What of `net.core` each network namespace has for itself (net/core/sysctl_net_core.c, `netns_core_table`).
+/// The settings of `net.core` that each network namespace has of its own (net/core/sysctl_net_core.c, `netns_core_table`).
 const CORE_OF_NAMESPACE: [&str; 4] = ["optmem_max", "rps_default_mask", "somaxconn", "txrehash"];
 
-/// One place: `proc:sys/net/core/busy_read`, `ethtool:eth0/coalesce/rx-usecs`.
+/// The location of a setting: `proc:sys/net/core/busy_read`, `ethtool:eth0/coalesce/rx-usecs`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Place {
+pub struct Location {
     scheme: Scheme,
     path: String,
 }
 
-impl Place {
-    /// Reads a name. A path that leaves its folder is refused: names also come from files.
+impl Location {
+    /// Parses a name. A path that leaves its folder is refused, because names also come from files.
     pub fn parse(name: &str) -> Result<Self, Problem> {
         let refused = |why: &str| {
-            Problem::usage(format!("cannot use the place {:?}", shorten(name)), why)
-                .next("places are as `sidestep tune explain` shows them, such as sys:kernel/mm/ksm/run")
+            Problem::usage(format!("cannot use the location {:?}", shorten(name)), why)
+                .next("use a location as `sidestep tune explain` shows it, such as sys:kernel/mm/ksm/run")
         };
-        let (scheme, path) = name.split_once(':').ok_or_else(|| refused("it names no kind, such as proc: or sys:"))?;
+        let (scheme, path) = name.split_once(':').ok_or_else(|| refused("it has no kind, such as proc: or sys:"))?;
         let known = Scheme::ALL.into_iter().find(|known| known.name() == scheme);
-        let scheme = known.ok_or_else(|| refused("its kind is not known"))?;
+        let scheme = known.ok_or_else(|| refused("its kind is unknown"))?;
         let is_step = |step: &str| !matches!(step, "" | "." | "..") && !step.contains('\0');
         if name.len() > BYTES_MAX || !path.split('/').all(is_step) {
-            return Err(refused("its path is not one below its folder"));
+            return Err(refused("its path leaves its folder or is too long"));
         }
         Ok(Self { scheme, path: path.to_owned() })
     }
 
-    /// A place that the code knows; what stands in the way of a path (`..`) becomes a place that does not exist.
+    /// Returns a location that the code knows; a malformed path (`..`) becomes a location that does not exist.
     pub(crate) fn of(name: &str) -> Self {
-        Self::parse(name).unwrap_or(Self { scheme: Scheme::Run, path: "sidestep/no-such-place".into() })
+        Self::parse(name).unwrap_or(Self { scheme: Scheme::Run, path: "sidestep/no-such-location".into() })
     }
 
-    /// What kind of place it is.
+    /// Returns the kind.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The path below the kind's folder.
+    /// Returns the path below the kind's folder.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// A place below this one.
+    /// Returns a location below this one.
     pub(crate) fn join(&self, step: &str) -> Self {
         Self::of(&format!("{self}/{step}"))
     }
 
-    /// How far a setting in this place reaches.
+    /// Returns the scope of the setting.
     pub fn reach(&self) -> Reach {
         let of_namespace = |name: &str| match name.split_once('/') {
             Some(("core", name)) => CORE_OF_NAMESPACE.contains(&name),
@@ -130,12 +130,12 @@ impl Place {
         }
     }
 
-    /// Whether it is the set of CPUs that an interrupt may come to.
+    /// Returns whether it is the CPU affinity of an interrupt.
     pub(crate) fn is_interrupt(&self) -> bool {
         self.scheme == Scheme::Proc && self.path.starts_with("irq/")
     }
 
-    /// Whether it is a knob of the running kernel that this program may turn.
+    /// Returns whether it is a setting of the running kernel that this program may change.
     pub fn is_settable(&self) -> bool {
         match self.scheme {
             Scheme::Proc => self.path.starts_with("sys/") || self.path.starts_with("irq/"),
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// As a person names it: a path, or the words of ethtool.
+    /// Returns the name for people: a path, or the words of ethtool.
     pub fn words(&self) -> String {
         match self.scheme {
             Scheme::Ethtool => format!("ethtool {}", self.path.replace('/', " ")),
@@ -154,19 +154,19 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.scheme.name(), self.path)
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
-        place.to_string()
+impl From<Location> for String {
+    fn from(location: Location) -> Self {
+        location.to_string()
     }
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for Location {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
@@ -185,15 +185,15 @@ mod tests {
     #[test]
     fn a_name_is_read_back() {
         for name in ["proc:sys/net/core/busy_read", "ethtool:eth0/coalesce/rx-usecs", "lib:sysctl.d"] {
-            assert_eq!(Place::parse(name).unwrap().to_string(), name);
+            assert_eq!(Location::parse(name).unwrap().to_string(), name);
         }
-        assert_eq!(Place::of("lib:sysctl.d/50-x.conf").words(), "/usr/lib/sysctl.d/50-x.conf");
-        assert_eq!(Place::of("ethtool:eth0/rings/rx").words(), "ethtool eth0 rings rx");
+        assert_eq!(Location::of("lib:sysctl.d/50-x.conf").words(), "/usr/lib/sysctl.d/50-x.conf");
+        assert_eq!(Location::of("ethtool:eth0/rings/rx").words(), "ethtool eth0 rings rx");
     }
 
     #[test]
     fn settings_of_a_namespace_are_told_from_those_of_the_host() {
-        let reach = |name| Place::of(name).reach();
+        let reach = |name| Location::of(name).reach();
         assert_eq!(reach("proc:sys/net/core/busy_read"), Reach::Host);
         assert_eq!(reach("proc:sys/vm/swappiness"), Reach::Host);
         assert_eq!(reach("proc:sys/net/core/somaxconn"), Reach::Namespace);
@@ -206,9 +206,9 @@ mod tests {
     fn nothing_leaves_its_folder() {
         let long = format!("proc:{}", "a/".repeat(300));
         for name in ["proc:../etc/shadow", "sys:/etc", "etc:a/../b", "home:x", "proc", "proc:a\0b", &long] {
-            assert!(Place::parse(name).is_err(), "{name}");
+            assert!(Location::parse(name).is_err(), "{name}");
         }
-        assert!(!Place::of("etc:passwd").is_settable() && !Place::of("proc:1/mem").is_settable());
-        assert!(Place::of("proc:sys/vm/swappiness").is_settable());
+        assert!(!Location::of("etc:passwd").is_settable() && !Location::of("proc:1/mem").is_settable());
+        assert!(Location::of("proc:sys/vm/swappiness").is_settable());
     }
 }
