@@ -199,7 +199,7 @@ fn interfaces(host: &dyn Host, named: &[String]) -> Result<Vec<Interface>, Probl
         return Ok(present.iter().filter(is_hardware).map(interface).collect());
     }
     if let Some(missing) = named.iter().find(|name| !present.contains(name)) {
-        return Err(Problem::usage(format!("cannot audit interface {missing}"), "there is no interface of this name")
+        return Err(Problem::usage(format!("cannot audit interface {missing}"), "there is none of this name")
             .next(format!("choose from: {}", present.join(", "))));
     }
     Ok(named.iter().map(interface).collect())
