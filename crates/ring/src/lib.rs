@@ -29,12 +29,17 @@ mod memory;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
+mod options;
+#[cfg(not(loom))]
 mod prefetch;
+#[cfg(not(loom))]
+mod private;
 mod record;
 mod ring;
 mod role;
 #[cfg(not(loom))]
 mod segment;
+mod sleeper;
 pub mod spsc;
 mod sync;
 mod wait;
@@ -49,10 +54,12 @@ mod models;
 pub use fault::{ClaimError, Fault, Loss, ReadError};
 #[cfg(not(loom))]
 pub use observe::{Flow, Holder, Stat};
+#[cfg(not(loom))]
+pub use options::Options;
 pub use ring::{Cell, Kind};
 pub use role::{Peer, Side};
 #[cfg(not(loom))]
-pub use segment::{Backing, Options, Segment};
+pub use segment::{Backing, Segment};
 #[cfg(not(loom))]
 pub use sidestep_sys::memory::Access;
 pub use wait::{Deadline, WaitError};

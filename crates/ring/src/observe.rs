@@ -9,8 +9,8 @@ use crate::layout::{
 use crate::record::{self, Record};
 use crate::ring::{Kind, Ring};
 use crate::role::{now_ns, process_of};
+use crate::sleeper::says_asleep;
 use crate::sync::{Acquire, Relaxed};
-use crate::waking::says_asleep;
 use crate::writer::find_tail;
 use sidestep_sys::process::Process;
 use std::time::Duration;

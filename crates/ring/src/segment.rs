@@ -6,7 +6,9 @@ use crate::fault::Fault;
 use crate::layout::{FAULT_AT, HEADER_BYTES};
 use crate::memory::Memory;
 use crate::observe::Stat;
-use crate::ring::{Cell, Kind, Ring};
+use crate::options::Options;
+use crate::private::{available, cannot_make};
+use crate::ring::{Kind, Ring};
 use crate::role::{Side, TakeError};
 use crate::spsc::{Consumer, Producer, Resume};
 use crate::sync::{Arc, Relaxed};
@@ -23,19 +25,6 @@ use std::path::Path;
 /// Unfinished files of one process beside one name; each but the few that are being made is left by a process of the same
 /// pid that was killed.
 const UNFINISHED_MAX: u32 = 1000;
-
-/// What a new ring is to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// What happens when the reader is slow.
-    pub kind: Kind,
-    /// How finely the room is given out.
-    pub cell: Cell,
-    /// Room for messages, bytes; rounded up to a power of two of cells.
-    pub bytes: usize,
-    /// How sleepers are noticed. [`Waking::Barrier`] becomes [`Waking::Fence`] where membarrier(2) is refused.
-    pub waking: Waking,
-}
 
 /// What memory a ring got, and why not better.
 #[derive(Clone, Debug)]
@@ -232,16 +221,6 @@ impl Segment {
     }
 }
 
-/// A ring's memory inside this process.
-pub(crate) fn private(options: &Options) -> Result<Ring, Problem> {
-    let &Options { kind, cell, bytes, waking } = options;
-    let cells = cells_for(cell, bytes)?;
-    let mapping = Mapping::private(ring_bytes(cell, cells)).map_err(|error| cannot_make("in memory", error))?;
-    // Pages that are not there yet come at the first touch instead.
-    let _ = mapping.prefault();
-    Ok(Ring::new(Memory::new(mapping), kind, cell, cells, available(waking, Scope::Private), false))
-}
-
 /// A new file beside what is to be `name`. One that a killed process has left, or that another one is at, is passed over.
 fn unfinished(name: &str) -> io::Result<(String, File)> {
     for attempt in 0..UNFINISHED_MAX {
@@ -252,13 +231,6 @@ fn unfinished(name: &str) -> io::Result<(String, File)> {
         }
     }
     Err(io::Error::other(format!("{UNFINISHED_MAX} unfinished ones are left beside it")))
-}
-
-fn available(waking: Waking, scope: Scope) -> Waking {
-    match waking {
-        Waking::Barrier if futex::register_barrier(scope).is_err() => Waking::Fence,
-        other => other,
-    }
 }
 
 /// Makes every page present and keeps it so; says why not.
@@ -290,10 +262,6 @@ fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
         _ if !is_trusted => Err("somebody else owns it, and could truncate it under the mapping"),
         _ => Ok(()),
     }
-}
-
-fn cannot_make(name: &str, why: impl std::fmt::Display) -> Problem {
-    Problem::failed(format!("cannot make a ring ({name})"), why)
 }
 
 fn cannot_attach(name: &str, why: impl std::fmt::Display) -> Problem {

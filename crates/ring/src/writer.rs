@@ -5,8 +5,9 @@ use crate::fault::Fault;
 use crate::layout::{ABANDONED_AT, HORIZON_AT, INTENT_AT, MARK_AT, READER_SLEEPS_AT, WRITTEN_AT};
 use crate::record::{self, Record};
 use crate::ring::{Ring, Step};
+use crate::sleeper;
 use crate::sync::{Acquire, Arc, Relaxed, Release, fence};
-use crate::waking::{self, Waking};
+use crate::waking::Waking;
 
 /// The horizon moves on by this part of the ring at a time, so that readers keep its line in their cache.
 const HORIZON_PART: u64 = 16;
@@ -206,7 +207,7 @@ impl Writer {
     /// To be called after what a sleeper waits for is stored.
     #[inline(always)]
     pub(crate) fn wake_reader(&self) {
-        if waking::wake(&self.ring, READER_SLEEPS_AT) {
+        if sleeper::wake(&self.ring, READER_SLEEPS_AT) {
             self.bell.iter().for_each(|bell| bell());
         }
     }
@@ -214,7 +215,7 @@ impl Writer {
     /// Rings, whether somebody is seen to have asked for it or not.
     pub(crate) fn ring_bell(&self) {
         if self.ring.waking != Waking::Never {
-            waking::wake(&self.ring, READER_SLEEPS_AT);
+            sleeper::wake(&self.ring, READER_SLEEPS_AT);
             self.bell.iter().for_each(|bell| bell());
         }
     }

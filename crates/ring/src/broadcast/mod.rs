@@ -33,7 +33,7 @@ pub fn pair_of(
     bytes: usize,
     waking: crate::Waking,
 ) -> Result<(Publisher, Subscriber), sidestep_sys::Problem> {
-    Ok(over(crate::segment::private(&crate::Options { kind: crate::Kind::Broadcast, cell, bytes, waking })?))
+    Ok(over(crate::private::private(&crate::Options { kind: crate::Kind::Broadcast, cell, bytes, waking })?))
 }
 
 /// Writer and first reader of a fresh ring.

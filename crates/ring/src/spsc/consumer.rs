@@ -8,9 +8,9 @@ use crate::layout::{
 use crate::record;
 use crate::ring::{Ring, Step};
 use crate::role::{Peer, Side};
+use crate::sleeper;
 use crate::sync::{Acquire, Arc, Relaxed, Release};
 use crate::wait::{Deadline, WaitError, Waiter};
-use crate::waking;
 use crate::writer::find_tail;
 use sidestep_sys::idle::IdleStrategy;
 
@@ -265,7 +265,7 @@ impl Consumer {
 
     #[inline(always)]
     fn writer_sleeps(&self) -> bool {
-        waking::is_asleep(&self.ring, WRITER_SLEEPS_AT)
+        sleeper::is_asleep(&self.ring, WRITER_SLEEPS_AT)
     }
 
     /// Padding is released with the message behind it, so that a successor never begins at cells that are given back.
@@ -283,7 +283,7 @@ impl Consumer {
     #[inline(always)]
     fn wake_writer(&self) {
         // A writer sleeps on the flag or not at all: it has no bell to ask for.
-        let _ = waking::wake(&self.ring, WRITER_SLEEPS_AT);
+        let _ = sleeper::wake(&self.ring, WRITER_SLEEPS_AT);
     }
 }
 

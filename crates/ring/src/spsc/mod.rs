@@ -34,7 +34,7 @@ pub fn pair_of(
     bytes: usize,
     waking: crate::Waking,
 ) -> Result<(Producer, Consumer), sidestep_sys::Problem> {
-    Ok(over(crate::segment::private(&crate::Options { kind: crate::Kind::Spsc, cell, bytes, waking })?))
+    Ok(over(crate::private::private(&crate::Options { kind: crate::Kind::Spsc, cell, bytes, waking })?))
 }
 
 /// Both sides of a fresh ring.
