@@ -29,6 +29,7 @@ mod program;
 mod reason;
 mod rehearsal;
 mod stack;
+mod stack_id;
 mod steering;
 mod tables;
 
@@ -38,6 +39,7 @@ pub use entry::{Entry, Flow, Group, Listener, Protocol, Vlan, VlanMatch};
 pub use layout::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX, STACKS_MAX};
 pub use reason::{Reason, Verdict};
 pub use rehearsal::{Outcome, Rehearsal};
-pub use stack::{StackFacts, StackId, StackOptions, Swept};
+pub use stack::{StackFacts, StackOptions, Swept};
+pub use stack_id::StackId;
 pub use steering::{Attach, Facts, Mode, Steering};
 pub use tables::{DEADLINE_DEFAULT, DEADLINE_MAX, Tables};

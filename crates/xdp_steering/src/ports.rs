@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sidestep_sys::Problem;
 
 use crate::layout::{PORTS, port_owner, put, take};
-use crate::stack::StackId;
+use crate::stack_id::StackId;
 use crate::tables::Tables;
 
 impl Tables {

@@ -9,33 +9,8 @@ use sidestep_sys::Problem;
 
 use crate::entry::Table;
 use crate::layout::{LABEL_BYTES, QUEUES_MAX, STACKS_MAX, heartbeat, put, stack_row, take};
+use crate::stack_id::StackId;
 use crate::tables::Tables;
-
-/// The number of a stack, 0..[`STACKS_MAX`]. Numbers are given out again after a stack is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StackId(u32);
-
-impl StackId {
-    /// `None` for a number that no stack can have.
-    pub fn from_number(number: u32) -> Option<Self> {
-        (number < STACKS_MAX).then_some(Self(number))
-    }
-
-    /// The number.
-    pub fn number(self) -> u32 {
-        self.0
-    }
-
-    fn key(self) -> [u8; 4] {
-        self.0.to_ne_bytes()
-    }
-}
-
-impl fmt::Display for StackId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stack {}", self.0)
-    }
-}
 
 /// What a stack is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]

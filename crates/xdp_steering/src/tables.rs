@@ -12,7 +12,7 @@ use crate::layout::{
     take,
 };
 use crate::maps::Maps;
-use crate::stack::StackId;
+use crate::stack_id::StackId;
 
 /// How old a stack's heartbeat may be before its frames go to the kernel again.
 ///

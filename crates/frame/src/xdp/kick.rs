@@ -1,5 +1,6 @@
 //! Kicks: the call, or the thread, that makes the frames of a TX ring leave.
 
+use super::budget::Budget;
 use super::sqpoll::Sqpoll;
 use super::thread::Thread;
 use crate::Sender;
@@ -37,22 +38,6 @@ pub(super) enum Kicker {
     Caller { budget: Budget },
     Thread(Thread, Kick),
     Sqpoll(Box<Sqpoll>),
-}
-
-/// Descriptors that a call sends in copy mode; a frame of several buffers has several.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget(u32);
-
-impl Budget {
-    pub(super) fn new(descriptors: u32) -> Self {
-        Self(descriptors.max(1))
-    }
-
-    /// Calls that send so many.
-    #[inline]
-    pub(super) fn calls(self, descriptors: u32) -> u32 {
-        descriptors.div_ceil(self.0)
-    }
 }
 
 impl Kicker {

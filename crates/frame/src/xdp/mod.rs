@@ -6,6 +6,7 @@
 //! Several queues have one memory and one accounting of its frames. Received is from each in turn; sent is by the lowest, so that
 //! frames leave in the order in which they were handed over, by one system call for all of them.
 
+mod budget;
 mod kick;
 mod long;
 mod queue;
@@ -19,7 +20,8 @@ pub use sending::Sending;
 
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
-use kick::{Budget, Kicker};
+use budget::Budget;
+use kick::Kicker;
 use long::Long;
 use queue::{Queue, Turns};
 use rustix::event::epoll;

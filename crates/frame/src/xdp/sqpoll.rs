@@ -1,7 +1,7 @@
 //! Sending by a thread of the kernel's: an io_uring that it polls (IORING_SETUP_SQPOLL), and a send of nothing put into it
 //! per flush. The caller makes a system call only to wake that thread.
 
-use super::kick::Budget;
+use super::budget::Budget;
 use io_uring::{IoUring, opcode, types};
 use sidestep_sys::Problem;
 use std::io;

@@ -39,5 +39,5 @@ pub use options::{Statistics, is_zero_copy, statistics, take_error};
 pub use ring::{Consumer, Entry, Probe, Producer};
 pub use rings::Rings;
 pub use umem::{PACKET_HEADROOM_BYTES, Umem};
-pub use unbound::Unbound;
-pub use xsk::{Xsk, XskOptions};
+pub use unbound::{Unbound, XskOptions};
+pub use xsk::Xsk;

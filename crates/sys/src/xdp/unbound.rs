@@ -4,17 +4,51 @@ use super::bind::{self, Bound, Sharing, Target};
 use super::busy;
 use super::device::{Device, device};
 use super::errno::explain;
-use super::facts::{Geometry, Mode, Pages, RingSizes, XskFacts};
+use super::facts::{BusyPoll, Geometry, Mode, Pages, RingSizes, XskFacts};
 use super::options::{is_zero_copy, set_busy_poll, set_option, set_tx_budget};
 use super::umem::Umem;
-use super::xsk::XskOptions;
 use crate::Problem;
 use crate::socket::{bind_to_interface, incoming_napi_id};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// TX descriptors per kick in copy mode unless told otherwise (TX_BATCH_SIZE in net/xdp/xsk.c).
 const TX_BUDGET_DEFAULT: u32 = 32;
+
+/// The options that a socket is made and bound with.
+#[derive(Clone, Debug)]
+pub struct XskOptions {
+    /// Entries of the rings; FILL and COMPLETION 0 to share those of the UMEM's first socket on the same queue.
+    pub rings: RingSizes,
+    /// The best mode to try. [`Mode::Generic`] where the XDP program is attached in generic mode.
+    pub best: Mode,
+    /// The worst mode to accept.
+    pub least: Mode,
+    /// TX descriptors that one kick may send in copy mode (Linux 6.17; ignored before).
+    pub tx_budget: Option<u32>,
+    /// Poll the device by our own calls, where it can be polled.
+    pub busy_poll: Option<BusyPoll>,
+    /// Receive and send frames that lie in several buffers (XDP_USE_SG, Linux 6.6), where that can be had. Without it a frame
+    /// longer than a buffer is dropped by the kernel.
+    pub multi_buffer: bool,
+    /// The time for which binding is tried again while another socket holds the queue.
+    pub patience: Duration,
+}
+
+impl Default for XskOptions {
+    fn default() -> Self {
+        Self {
+            rings: RingSizes::default(),
+            best: Mode::ZeroCopy,
+            least: Mode::Generic,
+            tx_budget: None,
+            busy_poll: None,
+            multi_buffer: false,
+            patience: Duration::from_secs(1),
+        }
+    }
+}
 
 /// A socket that has frames and rings and no queue yet. In this state any Linux lets its rings be mapped ([`Rings::map`]);
 /// those of a bound one only since 6.4.

@@ -1,47 +1,12 @@
-//! A bound socket, and what it is made with.
+//! A bound socket with its rings.
 
 use super::bind::Sharing;
-use super::facts::{BusyPoll, Mode, RingSizes, XskFacts};
+use super::facts::XskFacts;
 use super::rings::Rings;
 use super::umem::Umem;
-use super::unbound::Unbound;
+use super::unbound::{Unbound, XskOptions};
 use crate::Problem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
-
-/// What a socket is made with.
-#[derive(Clone, Debug)]
-pub struct XskOptions {
-    /// Entries of the rings; FILL and COMPLETION 0 to share those of the UMEM's first socket on the same queue.
-    pub rings: RingSizes,
-    /// The best mode to try. [`Mode::Generic`] where the XDP program is attached in generic mode.
-    pub best: Mode,
-    /// The worst mode to accept.
-    pub least: Mode,
-    /// TX descriptors that one kick may send in copy mode (Linux 6.17; ignored before).
-    pub tx_budget: Option<u32>,
-    /// Poll the device by our own calls, where it can be polled.
-    pub busy_poll: Option<BusyPoll>,
-    /// Receive and send frames that lie in several buffers (XDP_USE_SG, Linux 6.6), where that can be had. Without it a frame
-    /// longer than a buffer is dropped by the kernel.
-    pub multi_buffer: bool,
-    /// How long a queue that another socket still holds is tried for.
-    pub patience: Duration,
-}
-
-impl Default for XskOptions {
-    fn default() -> Self {
-        Self {
-            rings: RingSizes::default(),
-            best: Mode::ZeroCopy,
-            least: Mode::Generic,
-            tx_budget: None,
-            busy_poll: None,
-            multi_buffer: false,
-            patience: Duration::from_secs(1),
-        }
-    }
-}
 
 /// A bound AF_XDP socket with its rings.
 #[derive(Debug)]
