@@ -15,6 +15,7 @@
 
 use super::core::{Engine, Handle};
 use super::http;
+use super::request::Request;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
@@ -26,7 +27,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long an operator may take to say what is wanted, and to read the answer.
@@ -39,13 +40,6 @@ const REST: Duration = Duration::from_millis(50);
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// The longest answer taken by [`ask`], bytes: metrics of a thousand sessions.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-
-/// A request on its way to the engine.
-#[derive(Debug)]
-pub(super) struct Request {
-    line: String,
-    answer: SyncSender<String>,
-}
 
 /// Where requests come in. Its thread lives as long as the process.
 #[derive(Debug)]

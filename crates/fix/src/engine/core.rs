@@ -1,15 +1,16 @@
 //! The engine itself: what it holds, what it does when polled.
 
-use super::accept::{Acceptor, Pending, Refusals, candidates};
-use super::admin::Request;
+use super::accept::{Acceptor, candidates};
 use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
 use super::endpoint::Endpoint;
+use super::pending::Pending;
 use super::plan::SessionPlan;
-use super::quota::Quota;
+use super::quota::{Quota, store_descriptors_max};
+use super::refusals::Refusals;
+use super::request::Request;
 use super::seldom::Seldom;
 use super::slot::Slot;
-use super::template::store_descriptors_max;
 use super::tls::{Tls, TlsSettings};
 use super::transport::{Listening, SocketOptions};
 use super::wire::Io;

@@ -1,7 +1,8 @@
 //! Connections that have not yet logged on: who they are for is not known, and that they are for anybody neither.
 
-use super::accept::{Fate, LOGON_MAX, Pending, Refusals};
+use super::pending::{Fate, LOGON_MAX, Pending};
 use super::places::Places;
+use super::refusals::Refusals;
 use super::seldom::Seldom;
 use super::source::Source;
 use super::wire::Io;

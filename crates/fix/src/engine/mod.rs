@@ -1,7 +1,7 @@
 //! Sessions with their transports, stores and timers: acceptor and initiator.
 //!
-//! An [`Engine`] is an agent: one thread owns and polls it, and everything happens within [`Engine::poll`]. How that thread
-//! idles is its choice ([`Engine::run`]): spinning, where microseconds count, or asleep until there is something to do.
+//! An [`Engine`] is an agent: one thread owns and polls it, and everything happens within [`Engine::poll`]. The caller
+//! chooses how that thread waits ([`Engine::run`]): it spins, where microseconds count, or parks until there is something to do.
 //!
 //! ```text
 //! poll ─┬ each session:  read ─ Framer ─ Index ─ Session ─ Application
@@ -25,10 +25,13 @@ mod driver;
 mod endpoint;
 mod http;
 mod key_file;
+mod pending;
 mod places;
 mod plan;
 mod quota;
 mod reception;
+mod refusals;
+mod request;
 mod seldom;
 mod slot;
 mod source;
@@ -37,13 +40,13 @@ mod tls;
 mod transport;
 mod wire;
 
-pub use accept::{DYNAMIC_MAX, Refusals};
 pub use admin::{AdminSocket, Asker, ask};
 pub use certificate::CertificateName;
 pub use core::{DoorId, Engine, Handle};
 pub use crowd::PENDING_MAX;
 pub use dial::Destinations;
 pub use endpoint::Endpoint;
-pub use plan::{AllowedAddress, KEPT_MAX_DEFAULT, SessionPlan, StorePlan, session_folder};
+pub use plan::{AllowedAddress, DYNAMIC_MAX, KEPT_MAX_DEFAULT, SessionPlan, StorePlan, session_folder};
+pub use refusals::Refusals;
 pub use tls::{CertificateFiles, TlsSettings};
 pub use transport::SocketOptions;

@@ -1,6 +1,5 @@
 //! What a session is made of: its settings, where it is kept, who may connect to it.
 
-use super::accept::DYNAMIC_MAX;
 use super::certificate::CertificateName;
 use crate::clock::Now;
 use crate::session::{Session, SessionId, SessionSettings, Validate};
@@ -14,6 +13,9 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The number of sessions made from templates that an engine holds at a time: memory and descriptors, against made-up names.
+pub const DYNAMIC_MAX: usize = 1000;
 
 /// Where a session's numbers and messages are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

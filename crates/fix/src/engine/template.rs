@@ -1,19 +1,15 @@
 //! Sessions that templates make when somebody logs on, and that are let go when there are too many.
 
-use super::accept::{DYNAMIC_MAX, Pending};
 use super::core::{Engine, Handle};
-use super::plan::SessionPlan;
+use super::pending::Pending;
+use super::plan::{DYNAMIC_MAX, SessionPlan, StorePlan, session_folder};
 use super::slot::Slot;
 use crate::session::{Application, SessionId};
-use rustix::process::{Resource, getrlimit};
 use sidestep_sys::problem::say;
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::net::IpAddr;
-
-/// Half of the descriptors that the process may have. A quarter is for those that have not yet logged on, the rest for connections.
-pub(super) fn store_descriptors_max() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(descriptors / 2).unwrap_or(usize::MAX)
-}
+use std::path::Path;
 
 impl<A: Application> Engine<A> {
     /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
@@ -23,7 +19,7 @@ impl<A: Application> Engine<A> {
         (!is_known && !plan.is_kept()).then_some(plan)
     }
 
-    /// Somebody new knocks. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
+    /// Takes the Logon of a session that does not exist yet. Only a Logon that is accepted makes a session: until then nothing is written to the disk, and a
     /// refusal leaves nothing behind, however many names are tried.
     pub(super) fn admit(&mut self, pending: Pending, plan: SessionPlan, first: &[u8], mono_ns: u64) {
         if !self.may_keep_one_more(&plan, mono_ns) {
@@ -110,7 +106,38 @@ impl<A: Application> Engine<A> {
         }
     }
 
-    /// Whether a template may make one more session, be it in the place of another.
+    /// Returns whether a template may keep one more session, one that there is nothing of yet.
+    fn may_keep_one_more(&mut self, plan: &SessionPlan, mono_ns: u64) -> bool {
+        let StorePlan::Journal { folder, .. } = &plan.store else { return true };
+        if self.quota.needs_count(folder, plan.kept_max, mono_ns) {
+            let sessions = self.kept_in(folder, plan.kept_max);
+            self.quota.set(folder, plan.kept_max, sessions, mono_ns);
+        }
+        self.quota.has_room(folder, plan.kept_max)
+    }
+
+    /// Counts the session that a template has kept.
+    fn note_kept(&mut self, plan: &SessionPlan) {
+        let StorePlan::Journal { folder, .. } = &plan.store else { return };
+        self.quota.note_kept(folder);
+    }
+
+    /// Counts the sessions kept in a folder, by this process or an earlier one, without those that were not made by templates. It
+    /// stops at `most`: the thread that trades counts, when a stranger connects.
+    fn kept_in(&self, folder: &Path, most: usize) -> usize {
+        let named = self.slots.iter().enumerate().filter(|(place, _)| !self.dynamic.contains(place));
+        let named: HashSet<OsString> = named
+            .filter_map(|(_, slot)| session_folder(folder, slot.session.id()).file_name().map(OsString::from))
+            .collect();
+        // What cannot be read cannot be written either: that is said when the session is to be kept.
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && !named.contains(&entry.file_name()))
+            .take(most)
+            .count()
+    }
+
+    /// Returns whether a template may make one more session, be it in the place of another.
     fn has_room(&self) -> bool {
         self.dynamic.len() < DYNAMIC_MAX || self.longest_gone(0).is_some()
     }

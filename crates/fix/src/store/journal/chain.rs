@@ -4,12 +4,13 @@
 //! A power cut may take any page that was not synced, and any file whose name was not. What neither can do is damage, and is
 //! refused. Which of the two it was is told by the identity of the boot that the manifest was written in.
 
+use super::disk::unusable;
 use super::format::{Header, Kind, NoHeader, Record, claimed_bytes, claims_to_vouch, marked, u64_at};
 use super::helper::segment_path;
 use super::index::Index;
 use super::manifest::{self, Boot, Facts, Manifest, NoManifest};
 use super::reader::{WAY_ON, not_zero, read, refusal, walk};
-use super::recover::{Recovery, unusable};
+use super::recovery::Recovery;
 use sidestep_sys::Problem;
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,8 +1,8 @@
 //! Every change that a journal makes to its folder. Tests record them, and make from them whatever a power cut can leave
 //! (`crash_tests`); the journal does nothing to a file by any other way.
 
-use super::helper::FILE_MODE;
 use rustix::fs::{FallocateFlags, fallocate};
+use sidestep_sys::Problem;
 use sidestep_sys::mapped::MappedFile;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,6 +24,9 @@ macro_rules! recorded {
         record($file, || $operation, || $act)
     };
 }
+
+/// Files of a journal are for their user alone: messages may have passwords (554).
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// A new file, empty.
 pub(super) fn create(path: &Path) -> io::Result<File> {
@@ -82,4 +85,26 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     recorded!(path, Operation::Remove, fs::remove_file(path))
+}
+
+/// Returns the error for a folder that cannot be used.
+pub(super) fn unusable(folder: &Path, error: impl std::fmt::Display) -> Problem {
+    Problem::failed(format!("cannot use {} for a journal", folder.display()), error)
+        .next("choose a folder that this user may write to")
+}
+
+/// Syncs the names of a folder and of its parents, up to that one.
+pub(super) fn sync_parents(folder: &Path, up_to: Option<&Path>) -> io::Result<()> {
+    for parent in folder.ancestors().skip(1) {
+        let place = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match sync_folder(place) {
+            // A folder that this user may not list is not one that was just made.
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
+        if Some(parent) == up_to {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -14,8 +14,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Files of a journal are for their user alone: messages may have passwords (554).
-pub(super) const FILE_MODE: u32 = 0o600;
 /// Zeroes written at a time while a segment is prepared.
 const CHUNK: usize = 256 << 10;
 /// The shortest message that the index makes room for beforehand, bytes with its record: a heartbeat has some 64.

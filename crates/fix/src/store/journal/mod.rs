@@ -24,12 +24,13 @@ mod index;
 mod manifest;
 mod reader;
 mod recover;
+mod recovery;
 mod salvage;
 mod write;
 
 pub use format::Kind;
 pub use reader::{Entry, Segment, read_segment};
-pub use recover::Recovery;
+pub use recovery::Recovery;
 
 /// The files of the segments that the journal in a folder has, as its manifest says: the oldest to the newest. None where no
 /// manifest can be read, as journals of version 1 have none.

@@ -1,14 +1,15 @@
 //! Opening: the lock, what there was, and the segment to go on in.
 
 use super::chain::{Refused, State, read_back};
-use super::helper::{FILE_MODE, Roller, Syncer, prepare, segment_path, sync_all};
+use super::disk::{FILE_MODE, sync_parents, unusable};
+use super::helper::{Roller, Syncer, prepare, segment_path, sync_all};
 use super::manifest::{Boot, Facts, Manifest, this_boot};
+use super::recovery::Recovery;
 use super::{Durability, Journal, Options, disk, salvage};
-use crate::store::Store;
 use rustix::fs::{FlockOperation, flock};
 use sidestep_sys::Problem;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,40 +20,6 @@ const BUFFER_BYTES: usize = 64 << 10;
 const FOLDER_MODE: u32 = 0o700;
 /// What the lock says once there is a manifest, behind the number of the process.
 const SIGNED: &str = "journal";
-
-/// What opening has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// Intact records read back.
-    pub records: u64,
-    /// Bytes of a torn write that were dropped: what was not acknowledged, or what a power cut took from the page cache.
-    pub torn_bytes: u64,
-    /// The machine was restarted while the journal was open: what the disk did not have by then is missing, and numbers may
-    /// have gone back as far as that.
-    pub restarted: bool,
-    /// Damage was accepted ([`Options::accept_loss`]): the files as they were found are in this folder now.
-    pub damaged: Option<PathBuf>,
-}
-
-impl Recovery {
-    /// What its user should read, one line each; nothing where nothing was lost.
-    pub fn words(&self, journal: &Journal) -> Vec<String> {
-        let next = format!("next outbound {}, next inbound {}", journal.next_outbound(), journal.next_inbound());
-        let mut lines = Vec::new();
-        if let Some(folder) = &self.damaged {
-            lines.push(format!("loss accepted: the damaged journal is in {}; {next}", folder.display()));
-        }
-        if self.torn_bytes > 0 {
-            lines.push(format!("{} bytes of a torn write were dropped; {next}", self.torn_bytes));
-        }
-        if self.restarted {
-            lines.push(format!(
-                "the machine was restarted while the journal was open: what the disk did not have is missing; {next}"
-            ));
-        }
-        lines
-    }
-}
 
 pub(super) fn open(
     folder: &Path,
@@ -185,27 +152,6 @@ fn begin(
 /// records: until the next one's header is written, its header is the only place that has the numbers.
 fn next_segment(state: &State) -> (u64, u64) {
     state.newest.map_or((0, 0), |(number, bytes)| (number + 1, bytes))
-}
-
-pub(super) fn unusable(folder: &Path, error: impl std::fmt::Display) -> Problem {
-    Problem::failed(format!("cannot use {} for a journal", folder.display()), error)
-        .next("choose a folder that this user may write to")
-}
-
-/// Has the disk have the names of a folder and of those that it is in, up to that one.
-pub(super) fn sync_parents(folder: &Path, up_to: Option<&Path>) -> io::Result<()> {
-    for parent in folder.ancestors().skip(1) {
-        let place = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        match disk::sync_folder(place) {
-            // A folder that this user may not list is not one that was just made.
-            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
-            _ => {}
-        }
-        if Some(parent) == up_to {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Two processes that write one journal would hand out the same numbers. Says whether a manifest was made here before.

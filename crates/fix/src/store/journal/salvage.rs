@@ -4,9 +4,9 @@
 //! behind it is intact. Messages that are lost are answered by gap fills.
 
 use super::chain::{Found, SEARCH_BYTES, SEARCH_FACTOR, segments};
+use super::disk::{sync_parents, unusable};
 use super::format::{HEADER_BYTES, Header, Kind, Record, claimed_bytes, record_bytes, u64_at};
 use super::reader::read;
-use super::recover::{sync_parents, unusable};
 use super::write::salt;
 use super::{Journal, Options};
 use crate::store::Store;
