@@ -3,6 +3,7 @@
 mod bench;
 pub(crate) mod tune;
 pub(crate) mod tune_run;
+pub(crate) mod tune_subject;
 pub(crate) mod tune_verify;
 
 use crate::values::RunFiles;

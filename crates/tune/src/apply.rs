@@ -1,34 +1,15 @@
 //! Changes settings one by one and reads each again. If one fails, all are reverted.
 
+use crate::event::Event;
 use crate::host::Host;
 use crate::location::Location;
 use crate::plan::{Change, Plan};
-use crate::revert::{self, RevertState};
+use crate::revert;
+use crate::revert_state::RevertState;
 use crate::snapshot::{Snapshot, Store};
 use rustix::io::Errno;
 use sidestep_sys::Problem;
 use std::io;
-
-/// A step of `apply`. The command line prints it; the crash test kills the process there.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// The snapshot is written and synced, but not yet renamed.
-    Saving(&'a Snapshot),
-    /// The snapshot is on disk.
-    Saved(&'a Snapshot),
-    /// A setting is about to be written.
-    Writing(&'a Change),
-    /// A setting was written, and not yet read again.
-    Written(&'a Change),
-    /// A setting has the wanted value.
-    Applied(&'a Change),
-    /// A setting could not be changed, with the reason.
-    Failed(&'a Change, &'a str),
-    /// An interrupt cannot be moved, with the kernel's error.
-    Immovable(&'a Change, &'a str),
-    /// A setting was reverted, or not.
-    Reverted(&'a Change, &'a RevertState),
-}
 
 /// The result of `apply`.
 #[derive(Debug, Default)]
@@ -66,7 +47,8 @@ pub fn apply(
     if plan.changes.is_empty() {
         return Ok(Outcome::default());
     }
-    let snapshot = store.save(&lock, host.identity(), &plan.profile, &plan.changes, observe)?;
+    let snapshot =
+        store.save(&lock, host.identity(), &plan.profile, &plan.changes, |draft| observe(Event::Saving(draft)))?;
     observe(Event::Saved(&snapshot));
     let mut outcome = Outcome { snapshot: Some(snapshot.number), ..Outcome::default() };
     for change in &plan.changes {

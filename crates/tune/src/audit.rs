@@ -1,10 +1,11 @@
 //! The audit: every row of the table is read and compared with a profile.
 
-use crate::check::{Check, Effect, Hosts, Read, Reading};
+use crate::check::{Check, Effect, Hosts, Read};
 use crate::driver;
 use crate::host::Absence;
 use crate::location::Location;
 use crate::profile::{Profile, Severity, Wish};
+use crate::reading::Reading;
 use crate::scope::Scope;
 use crate::table;
 use crate::want::Want;

@@ -1,8 +1,9 @@
 //! The plan: each change with old and new value, and the steps that only an administrator can take.
 
 use crate::audit::{Audit, Finding, Status};
-use crate::check::{Check, Form, Reading, Set};
+use crate::check::{Check, Set};
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 use crate::show::values_words;
 use crate::table;

@@ -1,52 +1,12 @@
 //! Reverts settings by three values: the old one, ours, and the present one. A value that somebody else has set since stays.
 
-use crate::apply::Event;
+use crate::event::Event;
 use crate::host::{Absence, Host};
 use crate::location::Reach;
 use crate::plan::Change;
+use crate::revert_state::RevertState;
 use crate::snapshot::{Snapshot, Store};
-use serde::Serialize;
 use sidestep_sys::Problem;
-
-/// The state of a changed setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RevertState {
-    /// The setting has our value; revert writes the old one.
-    Ours,
-    /// The setting has its old value already.
-    Back,
-    /// Somebody else has changed the setting since: this is its value, and it stays.
-    Foreign(String),
-    /// The setting does not exist any more: its interface was removed.
-    Gone,
-    /// The host has rebooted since: nothing is left to revert.
-    Rebooted,
-    /// The setting belongs to another network namespace, this one.
-    Elsewhere(String),
-    /// The setting cannot be reverted, with the reason.
-    Failed(String),
-}
-
-impl RevertState {
-    /// Returns whether the setting still has to be reverted.
-    pub fn is_left_to_do(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::Elsewhere(_))
-    }
-
-    /// Returns a short description.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Ours => "in force".into(),
-            Self::Back => "at its old value".into(),
-            Self::Foreign(now) => format!("changed since by somebody else to {now:?}, left alone"),
-            Self::Gone => "no longer there".into(),
-            Self::Rebooted => "gone with the reboot".into(),
-            Self::Elsewhere(there) => format!("of the network namespace {there}, to be put back there"),
-            Self::Failed(why) => format!("cannot be put back: {why}"),
-        }
-    }
-}
 
 /// Returns the present value, normalised.
 pub(crate) fn present(host: &dyn Host, change: &Change) -> Result<String, String> {

@@ -1,9 +1,9 @@
 //! The subject of an audit: the host, its CPUs (hot ones among them), its interfaces.
 
-use crate::check::{Form, Reading};
 use crate::cpus::CpuSet;
 use crate::host::Host;
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::want::Cpus;
 use sidestep_sys::Problem;
 

@@ -3,7 +3,6 @@
 //! A snapshot is never changed afterwards. The present value of a setting tells its state: the old value, ours,
 //! or somebody else's. So a process may be killed at any moment.
 
-use crate::apply::Event;
 use crate::host::Identity;
 use crate::plan::Change;
 use serde::{Deserialize, Serialize};
@@ -112,7 +111,7 @@ impl Store {
         identity: Identity,
         profile: &str,
         changes: &[Change],
-        observe: &mut dyn FnMut(Event<'_>),
+        saving: impl FnOnce(&Snapshot),
     ) -> Result<Snapshot, Problem> {
         let known = self.list()?;
         if known.len() >= SNAPSHOTS_MAX {
@@ -139,7 +138,7 @@ impl Store {
         let text = serde_json::to_vec_pretty(&snapshot).map_err(io::Error::from).map_err(failed)?;
         let draft = path.with_extension("draft");
         write_synced(&draft, &text).map_err(failed)?;
-        observe(Event::Saving(&snapshot));
+        saving(&snapshot);
         fs::rename(&draft, &path).and_then(|()| self.sync()).map_err(failed)?;
         Ok(snapshot)
     }
@@ -183,8 +182,8 @@ pub fn parse_any(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Form;
     use crate::location::Location;
+    use crate::reading::Form;
 
     fn change() -> Change {
         let location = Location::parse("proc:sys/vm/swappiness").unwrap();
@@ -204,8 +203,8 @@ mod tests {
         let store = Store::at(folder.path().join("a/b"));
         assert!(store.list().unwrap().is_empty());
         let lock = store.lock().unwrap();
-        let first = store.save(&lock, Identity::default(), "latency", &[change()], &mut |_| ()).unwrap();
-        let second = store.save(&lock, Identity::default(), "latency", &[], &mut |_| ()).unwrap();
+        let first = store.save(&lock, Identity::default(), "latency", &[change()], |_| ()).unwrap();
+        let second = store.save(&lock, Identity::default(), "latency", &[], |_| ()).unwrap();
         assert_eq!(store.list().unwrap(), [first.clone(), second.clone()]);
         store.remove(&first).unwrap();
         assert_eq!((first.number, second.number, store.list().unwrap().len()), (1, 2, 1));

@@ -5,7 +5,8 @@ use crate::apply::apply;
 use crate::host::{Host, Live};
 use crate::location::Reach;
 use crate::plan::{Change, Plan};
-use crate::revert::{RevertState, revert};
+use crate::revert::revert;
+use crate::revert_state::RevertState;
 use crate::snapshot::{Snapshot, Store};
 use sidestep_sys::Problem;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -136,9 +137,9 @@ fn unmake(host: &dyn Host, store: &Store, snapshot: &Snapshot) -> Result<(), Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Form;
     use crate::host::Tree;
     use crate::location::Location;
+    use crate::reading::Form;
     use std::fs;
     use std::path::Path;
 

@@ -2,14 +2,16 @@
 
 mod support;
 
-use sidestep_tune::apply::{Event, Outcome, apply};
+use sidestep_tune::apply::{Outcome, apply};
 use sidestep_tune::audit::Audit;
 use sidestep_tune::cpus::CpuSet;
+use sidestep_tune::event::Event;
 use sidestep_tune::host::{Absence, Host, Identity, Tree};
 use sidestep_tune::location::Location;
 use sidestep_tune::plan::{Choice, Plan};
 use sidestep_tune::profile::Profile;
-use sidestep_tune::revert::{RevertState, revert, states};
+use sidestep_tune::revert::{revert, states};
+use sidestep_tune::revert_state::RevertState;
 use sidestep_tune::scope::{Request, Scope};
 use sidestep_tune::snapshot::Store;
 use std::fs;

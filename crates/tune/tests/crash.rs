@@ -3,9 +3,10 @@
 mod support;
 
 use sidestep_sys::process::Process;
-use sidestep_tune::apply::{Event, apply};
+use sidestep_tune::apply::apply;
 use sidestep_tune::audit::Audit;
 use sidestep_tune::cpus::CpuSet;
+use sidestep_tune::event::Event;
 use sidestep_tune::host::Tree;
 use sidestep_tune::plan::{Choice, Plan};
 use sidestep_tune::profile::Profile;

@@ -4,11 +4,12 @@ use sidestep_lab::{Lab, Options, Side};
 use sidestep_sys::netns;
 use sidestep_sys::process::is_root;
 use sidestep_tune::apply::apply;
-use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host, Live};
 use sidestep_tune::location::Location;
 use sidestep_tune::plan::{Change, Plan};
-use sidestep_tune::revert::{RevertState, revert};
+use sidestep_tune::reading::Form;
+use sidestep_tune::revert::revert;
+use sidestep_tune::revert_state::RevertState;
 use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
 

@@ -2,11 +2,11 @@
 //! is on disk, as with all that `tune` changes: `sidestep tune revert` finds it when this process was killed.
 
 use sidestep_sys::problem::{Problem, say};
-use sidestep_tune::check::Form;
 use sidestep_tune::host::{Absence, Host};
 use sidestep_tune::interrupts::{affinity_of, of_interface};
 use sidestep_tune::location::Location;
 use sidestep_tune::plan::Change;
+use sidestep_tune::reading::Form;
 use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The flags of `sidestep tune run`, and those that `sidestep bench` shares with it.
 
-use super::tune::cpu_list;
+use super::tune_subject::cpu_list;
 use clap::{Args, value_parser};
 use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::run::Conditions;

@@ -1,6 +1,6 @@
 //! The flags of `sidestep tune verify`.
 
-use super::tune::{Choice, Subject};
+use super::tune_subject::{Choice, Subject};
 use super::{Output, PlaceKind, StreamKind};
 use crate::values::Target;
 use clap::Args;

@@ -1,19 +1,15 @@
 //! `sidestep bench`.
 
+use super::measured::{measure, streams};
 use super::{bench_fix, bench_ring};
-use crate::args::{
-    Bench, Bulk, CastKind, ClockKind, Connect, Peer, Place, PlaceKind, Rates, Rr, Serve, Sizes, StreamKind,
-};
+use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes};
 use crate::output::Outputs;
-use crate::progress::Bar;
 use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
 use sidestep_bench::peer::{self, Allowed, Control, Origin};
-use sidestep_bench::place::PeerProgram;
-use sidestep_bench::run::{self, Outcome, RoundTrips, Scenario, Setting, Where, this_program};
+use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario;
 use sidestep_bench::transport::Transport;
-use sidestep_sys::clock::Choice;
 use sidestep_sys::cpu;
 use sidestep_sys::problem::{Problem, say};
 use std::os::fd::AsFd;
@@ -88,74 +84,6 @@ fn rates(args: Rates) -> Result<u8, Problem> {
         group: args.group,
     };
     measure(&args.place, &[Scenario::Rates(sweep)], &outputs)
-}
-
-/// Runs the scenarios and writes the result.
-pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
-    let setting = setting(place)?;
-    // Threads and processes started from here on inherit it.
-    let _held = place.under.on(Vec::new()).enter()?;
-    tell(run::run(&setting, scenarios, &mut Bar::new())?, outputs)
-}
-
-/// Writes the document of a run; then returns the problem that ended it early, if there was one.
-pub(super) fn tell(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
-    outputs.write(&outcome.document)?;
-    match outcome.problem {
-        Some(problem) => Err(problem),
-        None if outcome.document.results.is_empty() => {
-            let reasons = outcome.document.unavailable.iter().map(|row| format!("{}: {}", row.path, row.reason));
-            Err(Problem::failed("nothing was measured", reasons.collect::<Vec<_>>().join("; "))
-                .next("choose other --paths"))
-        }
-        None => Ok(exit::GOOD),
-    }
-}
-
-pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
-    Ok(Setting {
-        place: match (place.to, place.place) {
-            (Some(target), _) => Where::Remote(target.0),
-            (None, PlaceKind::Auto) => Where::Auto,
-            (None, PlaceKind::Lab) => Where::Lab,
-            (None, PlaceKind::Loopback) => Where::Loopback,
-        },
-        ipv6: place.ipv6,
-        queues: place.queues,
-        mtu: place.mtu,
-        program: PeerProgram::Process(this_program()),
-        clock: clock(place.clock),
-        client_cpu: place.cpus.map(|cpus| cpus.client),
-        server_cpu: place.cpus.and_then(|cpus| cpus.peer),
-        service_time: place.service_time,
-        stop: signal::stop_flag()?,
-        command: command_line(),
-    })
-}
-
-/// Returns the choice of the clock.
-pub(super) fn clock(kind: ClockKind) -> Choice {
-    match kind {
-        ClockKind::Auto => Choice::Auto,
-        ClockKind::Monotonic => Choice::Monotonic,
-    }
-}
-
-/// Returns the command line, quoted for a shell.
-pub(super) fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,.:/@%".contains(&byte);
-        if !word.is_empty() && word.bytes().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    });
-    std::iter::once("sidestep".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-pub(super) fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
-    let transport = |kind: &StreamKind| match kind {
-        StreamKind::Tcp => Transport::Tcp,
-        StreamKind::Udp => Transport::Udp,
-    };
-    kinds.iter().map(transport).collect()
 }
 
 fn cast(kind: CastKind) -> Transport {

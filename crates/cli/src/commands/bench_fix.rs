@@ -1,6 +1,6 @@
 //! `sidestep bench fix`.
 
-use super::bench::{clock, command_line, tell};
+use super::measured::{clock, command_line, write_outcome};
 use crate::args::{BenchFix, WaitingKind, WorkloadKind};
 use crate::output::Outputs;
 use crate::progress::Bar;
@@ -20,7 +20,7 @@ pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
         stop: signal::stop_flag()?,
         command: command_line(),
     };
-    tell(fix::run(&setting, &request(args)?, &mut Bar::new())?, &outputs)
+    write_outcome(fix::run(&setting, &request(args)?, &mut Bar::new())?, &outputs)
 }
 
 fn request(args: BenchFix) -> Result<Request, Problem> {

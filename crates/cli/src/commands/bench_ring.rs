@@ -1,6 +1,6 @@
 //! `sidestep bench ring`.
 
-use super::bench::{clock, command_line, tell};
+use super::measured::{clock, command_line, write_outcome};
 use crate::args::BenchRing;
 use crate::output::Outputs;
 use crate::progress::Bar;
@@ -29,7 +29,7 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
         stop: signal::stop_flag()?,
         command: command_line(),
     };
-    tell(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
+    write_outcome(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
 }
 
 /// Returns the contestants of these names; all of them if there is no name.

@@ -1,6 +1,6 @@
 //! `sidestep demo`: everything that can be measured here, in about a minute.
 
-use super::bench::measure;
+use super::measured::measure;
 use crate::args::Demo;
 use crate::exit;
 use crate::output::Outputs;

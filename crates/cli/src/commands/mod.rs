@@ -9,6 +9,7 @@ mod demo;
 mod fix;
 mod lab;
 mod manual;
+mod measured;
 mod ps;
 mod ring;
 mod top;

@@ -4,9 +4,9 @@ pub mod document;
 pub mod json;
 pub mod text;
 
-use crate::check::Reading;
 use crate::cpus::CpuSet;
 use crate::host::Absence;
+use crate::reading::Reading;
 use sidestep_sys::printable::is_printable;
 
 /// The most characters of a value that are shown: a file may hold anything.

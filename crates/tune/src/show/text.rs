@@ -7,7 +7,7 @@ use crate::check::{Check, Read, Set};
 use crate::driver;
 use crate::plan::{Change, Plan};
 use crate::profile::{self, Profile};
-use crate::revert::RevertState;
+use crate::revert_state::RevertState;
 use crate::snapshot::Snapshot;
 use crate::table;
 use sidestep_sys::Problem;

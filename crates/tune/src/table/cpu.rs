@@ -1,8 +1,9 @@
 //! Frequency, clock and machine.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Hosts, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Hosts, Read, Risk, Set};
 use crate::cpus::CpuSet;
+use crate::reading::{Form, Reading};
 use crate::scope::{Scope, flags};
 
 const NO_CPUFREQ: &str = "no frequency control here; in a virtual machine the hypervisor has it";

@@ -1,8 +1,9 @@
 //! Idle states, from which a waiting CPU has to wake.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Hosts, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Hosts, Read, Risk, Set};
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 
 const NO_CPUIDLE: &str = "no idle states here; in a virtual machine the hypervisor has them";

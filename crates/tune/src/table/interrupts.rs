@@ -1,9 +1,10 @@
 //! Interrupts, and the CPUs that they are delivered to.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Group, Read, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::interrupts::{Row, affinity_of, of_interface, rows};
+use crate::reading::{Form, Reading};
 use crate::scope::{Interface, Scope};
 use std::collections::BTreeSet;
 

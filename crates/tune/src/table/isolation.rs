@@ -1,9 +1,10 @@
 //! Other work on the hot CPUs, as far as it can be moved at run time.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Group, Read, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::{self, Scope, Task};
 
 /// The most tasks that are reported.

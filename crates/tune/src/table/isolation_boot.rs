@@ -1,9 +1,10 @@
 //! Isolation by boot parameters: printed, or written to a drop-in; the boot loader itself is never changed.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Group, Hosts, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Group, Hosts, Read, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check { group: Group::Isolation, risk: Risk::Low, ..ROW };

@@ -1,8 +1,9 @@
 //! Pages: settings that make single memory accesses slow.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Group, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Group, Read, Risk, Set};
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check { group: Group::Memory, effect: Effect::Stalls, ..ROW };

@@ -16,7 +16,8 @@ mod polling;
 mod sockets;
 
 use crate::check::Effect;
-use crate::check::{Check, Form, Group, Hosts, Read, Risk, Set};
+use crate::check::{Check, Group, Hosts, Read, Risk, Set};
+use crate::reading::Form;
 use sidestep_sys::Problem;
 
 /// The defaults of a row.

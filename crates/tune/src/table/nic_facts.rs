@@ -1,9 +1,10 @@
 //! The network interface: facts and counters.
 
 use super::ROW;
-use crate::check::{Check, Effect, Form, Group, Hosts, Read, Reading, Set};
+use crate::check::{Check, Effect, Group, Hosts, Read, Set};
 use crate::cpus::CpuSet;
 use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::{Interface, Scope};
 
 const ROW_HERE: Check = Check { group: Group::Nic, set: Set::Never, effect: Effect::Indirect, ..ROW };

@@ -1,9 +1,10 @@
 //! Programs and files that change settings, and may overwrite ours later.
 
 use super::ROW;
-use crate::check::{Check, Effect, Group, Read, Reading, Set};
+use crate::check::{Check, Effect, Group, Read, Set};
 use crate::cpus::CpuSet;
 use crate::location::Location;
+use crate::reading::Reading;
 use crate::scope::Scope;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Busy polling: a receive polls for packets instead of waiting for an interrupt.
 
 use super::ROW;
-use crate::check::{Check, Effect, Group, Read, Reading, Risk, Set};
+use crate::check::{Check, Effect, Group, Read, Risk, Set};
+use crate::reading::Reading;
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check {

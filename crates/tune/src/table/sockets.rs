@@ -1,7 +1,8 @@
 //! TCP and UDP: kernel defaults that delay packets.
 
 use super::ROW;
-use crate::check::{Check, Effect, Group, Read, Reading, Set};
+use crate::check::{Check, Effect, Group, Read, Set};
+use crate::reading::Reading;
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check { group: Group::Sockets, ..ROW };

@@ -4,7 +4,8 @@ use crate::args::tune::Apply;
 use crate::{exit, output};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
-use sidestep_tune::apply::{Event, Outcome, apply};
+use sidestep_tune::apply::{Outcome, apply};
+use sidestep_tune::event::Event;
 use sidestep_tune::show::text;
 use sidestep_tune::snapshot::Store;
 

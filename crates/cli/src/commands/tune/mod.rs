@@ -10,7 +10,8 @@ mod run;
 mod status;
 mod verify;
 
-use crate::args::tune::{Subject, Tune};
+use crate::args::tune::Tune;
+use crate::args::tune_subject::Subject;
 use crate::output;
 use sidestep_sys::Problem;
 use sidestep_tune::host::{Host, Live, Tree};

@@ -1,6 +1,7 @@
 //! `sidestep tune plan`.
 
-use crate::args::tune::{Choice, Plan as Args};
+use crate::args::tune::Plan as Args;
+use crate::args::tune_subject::Choice;
 use crate::{exit, output};
 use sidestep_sys::Problem;
 use sidestep_tune::audit::Audit;
@@ -26,7 +27,11 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
 }
 
 /// Audits a host and returns the plan for it.
-pub(super) fn make(host: &dyn Host, subject: &crate::args::tune::Subject, choice: &Choice) -> Result<Plan, Problem> {
+pub(super) fn make(
+    host: &dyn Host,
+    subject: &crate::args::tune_subject::Subject,
+    choice: &Choice,
+) -> Result<Plan, Problem> {
     let scope = Scope::of(host, &super::request(subject))?;
     let audit = Audit::of(&scope, &super::profile(subject)?);
     let choice = plan::Choice { only: choice.only.clone(), skip: choice.skip.clone(), allow: choice.allow.clone() };

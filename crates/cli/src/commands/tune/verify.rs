@@ -3,7 +3,7 @@
 use crate::args::tune_run::Under;
 use crate::args::tune_verify::Verify;
 use crate::args::{ClockKind, Place};
-use crate::commands::bench;
+use crate::commands::measured;
 use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::values::Cpus;
@@ -20,13 +20,13 @@ pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
         return Err(Problem::usage("cannot measure a copy of a host", "--root is read-only").next("leave --root out"));
     }
     let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone())?;
-    let setting = bench::setting(&place(args))?;
+    let setting = measured::setting(&place(args))?;
     let plan = super::plan::make(&Live::new(), &args.subject, &args.choice)?;
     let consent = if args.change_host { Consent::Given } else { Consent::Withheld };
     let steps = ladder(settings(Trial::all_of(&plan, &Store::usual()), setting.place, consent))?;
-    let transport = bench::streams(&[args.transport])[0];
+    let transport = measured::streams(&[args.transport])[0];
     let load = Load { transport, size: args.size, duration: args.duration, pin_irq: args.pin_irq };
-    bench::tell(verify(&setting, &load, steps, &mut Bar::new())?, &outputs)
+    measured::write_outcome(verify(&setting, &load, steps, &mut Bar::new())?, &outputs)
 }
 
 /// Returns the place: the measuring end runs on the first hot CPU.
