@@ -26,13 +26,15 @@ pub struct Interface {
 /// A table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// How many it holds.
+    /// The things in it.
+    pub things: &'static str,
+    /// The number that it holds.
     pub limit: usize,
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the table is full, it holds {}", self.limit)
+        write!(formatter, "a host has at most {} {}", self.limit, self.things)
     }
 }
 
@@ -53,10 +55,10 @@ impl Host {
     /// The interfaces and the addresses as given. Of two interfaces with the same VLAN the first counts.
     pub fn new(interfaces: &[Interface], addresses: &[IpAddr]) -> Result<Self, Full> {
         if interfaces.len() > INTERFACES_MAX {
-            return Err(Full { limit: INTERFACES_MAX });
+            return Err(Full { things: "interfaces", limit: INTERFACES_MAX });
         }
         if addresses.len() > ADDRESSES_MAX {
-            return Err(Full { limit: ADDRESSES_MAX });
+            return Err(Full { things: "addresses", limit: ADDRESSES_MAX });
         }
         let mut host = Self { interfaces: interfaces.to_vec(), ..Self::default() };
         host.interfaces.sort_by_key(|interface| interface.vlan);

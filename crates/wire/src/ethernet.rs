@@ -5,6 +5,7 @@
 //!  | destination |  source  | tag ... (0-2) | type | payload, perhaps padded to 46 bytes
 //! ```
 
+pub use crate::ether_type::EtherType;
 use crate::vlan::{Kind, TAG_BYTES, Tag, Tags};
 use crate::{BuildError, MacAddress, Refusal};
 
@@ -13,23 +14,6 @@ pub const HEADER_BYTES: usize = 14;
 
 /// Bytes of the header with the most tags.
 pub const HEADER_BYTES_MAX: usize = HEADER_BYTES + crate::vlan::TAGS_MAX * TAG_BYTES;
-
-/// What an Ethernet frame carries (below 0x600 it is a length of IEEE 802.3, and nothing that we read).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EtherType(pub u16);
-
-impl EtherType {
-    /// IPv4.
-    pub const IPV4: Self = Self(0x0800);
-    /// ARP.
-    pub const ARP: Self = Self(0x0806);
-    /// A tag of IEEE 802.1Q.
-    pub(crate) const CUSTOMER_TAG: Self = Self(0x8100);
-    /// IPv6.
-    pub const IPV6: Self = Self(0x86dd);
-    /// A tag of IEEE 802.1ad.
-    pub(crate) const SERVICE_TAG: Self = Self(0x88a8);
-}
 
 /// A frame that has been looked at.
 #[derive(Clone, Copy, Debug)]

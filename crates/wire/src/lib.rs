@@ -25,6 +25,7 @@ pub mod udp;
 pub mod vlan;
 
 mod addresses;
+mod ether_type;
 mod mac;
 
 pub use addresses::Addresses;

@@ -5,7 +5,7 @@
 //!  | 0x8100/0x88a8 |priority|DE|   VLAN id   |   then the type of what follows
 //! ```
 
-use crate::{Refusal, ethernet::EtherType};
+use crate::{Refusal, ether_type::EtherType};
 
 /// Bytes of one tag.
 pub(crate) const TAG_BYTES: usize = 4;

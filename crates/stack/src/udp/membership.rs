@@ -1,13 +1,8 @@
 //! The groups that one socket has joined, and from whom (RFC 3376, RFC 3678).
 
-use super::table::TableError;
+use super::error::TableError;
+use super::limits::{GROUPS_MAX, SOURCES_MAX};
 use std::net::IpAddr;
-
-/// Groups of one socket: more than the channels of any feed, few enough to be searched in a packet's time.
-pub const GROUPS_MAX: usize = 4096;
-
-/// Sources in one filter: what Linux allows by default over IPv6 (mld_max_msf), above what it does over IPv4.
-pub const SOURCES_MAX: usize = 64;
 
 /// From whom datagrams of a group are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,62 +1,16 @@
 //! The table of sockets.
 
 use super::chain::{Chain, Entry};
+use super::error::TableError;
 use super::key::{Bound, Connected};
+use super::limits::SOCKETS_MAX;
 use super::membership::{Change, Memberships};
 use super::socket::{Bind, Socket, SocketId};
 use crate::hash::FlowHash;
 use crate::ip::Packet;
 use sidestep_wire::Addresses;
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-
-/// Sockets of one stack: every port of two addresses.
-pub const SOCKETS_MAX: usize = 1 << 17;
-
-/// Why a call was refused. Each has the errno with which Linux refuses the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableError {
-    /// The socket is not open: EBADF.
-    NotOpen,
-    /// [`SOCKETS_MAX`] sockets are open: ENFILE.
-    TooManySockets,
-    /// Port zero: EINVAL. The kernel twin has chosen one before.
-    NoPort,
-    /// Addresses of both families: EAFNOSUPPORT.
-    OtherFamily,
-    /// The address is not a group: EINVAL.
-    NotAGroup,
-    /// The group or the source is there already: EADDRINUSE.
-    AlreadyJoined,
-    /// The group or the source is not there: EADDRNOTAVAIL.
-    NotJoined,
-    /// Joined for everyone and for one source do not mix: EINVAL.
-    OtherFilter,
-    /// [`super::GROUPS_MAX`] groups: ENOBUFS.
-    TooManyGroups,
-    /// [`super::SOURCES_MAX`] sources: ENOBUFS.
-    TooManySources,
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::NotOpen => "the socket is not open",
-            Self::TooManySockets => "too many sockets are open",
-            Self::NoPort => "the port is zero",
-            Self::OtherFamily => "the addresses are of both families",
-            Self::NotAGroup => "the address is not a multicast group",
-            Self::AlreadyJoined => "the group or the source has been joined already",
-            Self::NotJoined => "the group or the source has not been joined",
-            Self::OtherFilter => "the group has been joined in the other way (everyone, or one source)",
-            Self::TooManyGroups => "the socket has joined too many groups",
-            Self::TooManySources => "the group has too many sources",
-        })
-    }
-}
-
-impl std::error::Error for TableError {}
 
 /// All UDP sockets of a stack.
 #[derive(Debug, Default)]
