@@ -49,7 +49,7 @@ use relay::RelayThread;
 use state::State;
 
 /// A random name in use is drawn anew; more than this many in use at once are no accident.
-const NAME_ATTEMPTS: usize = 100;
+const NAME_ATTEMPTS_MAX: usize = 100;
 
 /// A lab that is up.
 #[derive(Debug)]
@@ -254,7 +254,7 @@ fn claim(directory: &Directory, options: &Options, owner: Process, _lock: &Lock)
     let is_free = |name: &LabName| !directory.has(name) && state::existing_namespaces(name).is_empty();
     let name = match &options.name {
         Some(name) => Some(LabName::new(name)?).filter(is_free),
-        None => (0..NAME_ATTEMPTS).map(|_| LabName::random()).find(is_free),
+        None => (0..NAME_ATTEMPTS_MAX).map(|_| LabName::random()).find(is_free),
     };
     let name = name.ok_or_else(|| {
         let name = options.name.as_deref().unwrap_or("of a random name");

@@ -18,13 +18,13 @@ use sidestep_sys::problem::Problem;
 
 /// Most memory that one decoded histogram may take. Four significant digits over any range need 7 MiB; what asks for
 /// more was not written by sidestep (three digits, under 0.5 MiB), and a file can hold a hundred thousand of them.
-const COUNTERS_LIMIT_BYTES: u64 = 8 << 20;
+const COUNTERS_BYTES_MAX: u64 = 8 << 20;
 
 /// Longest time a histogram may hold: 146 years in nanoseconds. Beyond it the arithmetic of its buckets could overflow.
-const HIGHEST_LIMIT: u64 = 1 << 62;
+const VALUE_MAX: u64 = 1 << 62;
 
 /// Most samples a histogram may hold: counts stay exact as `f64`, on which percentiles are computed.
-const SAMPLES_LIMIT: u64 = 1 << 53;
+const SAMPLES_MAX: u64 = 1 << 53;
 
 /// Size of the V2 header.
 const HEADER_BYTES: usize = 40;
@@ -63,7 +63,7 @@ fn check_length(text: &str) -> Result<(), Problem> {
         return Err(damaged("the field is empty"));
     }
     // One varint for each counter is the most that a writer can need.
-    let limit = (COUNTERS_LIMIT_BYTES / 8 * VARINT_BYTES + HEADER_BYTES as u64).div_ceil(3) * 4;
+    let limit = (COUNTERS_BYTES_MAX / 8 * VARINT_BYTES + HEADER_BYTES as u64).div_ceil(3) * 4;
     if text.len() as u64 > limit {
         return Err(damaged(format!("{} characters of text, the limit is {limit}", text.len())));
     }
@@ -85,12 +85,12 @@ fn check_header(bytes: &[u8]) -> Result<u64, Problem> {
         let has = bytes.len() - HEADER_BYTES;
         return Err(damaged(format!("its header promises {payload} bytes of counts, it has {has}")));
     }
-    if digits > 5 || lowest == 0 || highest > HIGHEST_LIMIT || lowest > highest / 2 {
+    if digits > 5 || lowest == 0 || highest > VALUE_MAX || lowest > highest / 2 {
         return Err(damaged(format!("impossible bounds ({lowest}..{highest}, {digits} digits)")));
     }
     let counters = counters(lowest, highest, digits);
-    if counters * 8 > COUNTERS_LIMIT_BYTES {
-        let (asked, limit) = ((counters * 8) >> 20, COUNTERS_LIMIT_BYTES >> 20);
+    if counters * 8 > COUNTERS_BYTES_MAX {
+        let (asked, limit) = ((counters * 8) >> 20, COUNTERS_BYTES_MAX >> 20);
         return Err(damaged(format!("its header asks for {asked} MiB of counters, the limit is {limit} MiB")));
     }
     Ok(counters)
@@ -119,7 +119,7 @@ fn check_payload(mut payload: &[u8], counters: u64) -> Result<(), Problem> {
         let magnitude = (number >> 1) + u64::from(skip);
         index = index.saturating_add(if skip { magnitude } else { 1 });
         samples = samples.saturating_add(if skip { 0 } else { magnitude });
-        if index > counters || samples > SAMPLES_LIMIT {
+        if index > counters || samples > SAMPLES_MAX {
             return Err(damaged("holds more counts than its bounds allow"));
         }
     }

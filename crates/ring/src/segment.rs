@@ -230,7 +230,7 @@ fn unfinished(name: &str) -> io::Result<(String, File)> {
             opened => return opened.map(|file| (path, file)),
         }
     }
-    Err(io::Error::other(format!("{UNFINISHED_MAX} unfinished ones are left beside it")))
+    Err(io::Error::other(format!("a name has at most {UNFINISHED_MAX} unfinished files beside it; remove some")))
 }
 
 /// Makes every page present and keeps it so; says why not.

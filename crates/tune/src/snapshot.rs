@@ -117,7 +117,7 @@ impl Store {
         if known.len() >= SNAPSHOTS_MAX {
             return Err(Problem::failed(
                 "cannot change settings",
-                format!("{SNAPSHOTS_MAX} snapshots are not reverted yet"),
+                format!("a host has at most {SNAPSHOTS_MAX} snapshots that are not reverted"),
             )
             .next("sidestep tune revert --all"));
         }

@@ -45,7 +45,7 @@ impl Want {
     /// Parses a wish; Err has the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_MAX || !text.chars().all(is_printable) {
-            return Err("a wish is a line of at most 1000 bytes".into());
+            return Err(format!("a wish is a line of at most {BYTES_MAX} bytes"));
         }
         let alternatives = text.split(" | ").map(|one| alternative(one.trim())).collect::<Result<_, _>>()?;
         Ok(Self { text: text.to_owned(), alternatives })

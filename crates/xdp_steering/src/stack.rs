@@ -67,7 +67,7 @@ impl Tables {
     pub fn stack_create(&self, options: &StackOptions) -> Result<(StackId, OwnedFd), Problem> {
         let what = || format!("cannot make a stack for {}", options.label);
         let id = self.free_stack()?.ok_or_else(|| {
-            Problem::failed(what(), format!("all {STACKS_MAX} stacks of the interface are taken"))
+            Problem::failed(what(), format!("an interface has at most {STACKS_MAX} stacks"))
                 .next("end an accelerated program; sidestep ps lists them")
         })?;
         let map =

@@ -30,7 +30,7 @@ pub(crate) const DEADLINE_MIN: Duration = Duration::from_millis(50);
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// Tries of an insertion whose rival has just gone.
-const ADD_TRIES: usize = 3;
+const ADD_TRIES_MAX: usize = 3;
 
 /// The program's maps. One process writes them (control), and one thread of it: nothing here is atomic across calls.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Tables {
         self.look_for(entry)?;
         let key = Key::from(entry);
         let map = self.maps.of(key.table());
-        for _ in 0..ADD_TRIES {
+        for _ in 0..ADD_TRIES_MAX {
             let owner = stack.number().to_ne_bytes();
             match map.update(key.bytes(), &owner, MapFlags::NO_EXIST) {
                 Ok(()) => return Ok(()),

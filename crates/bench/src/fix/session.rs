@@ -21,7 +21,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 /// Answers of each slice whose checksum is verified; the later ones are read, but not summed.
 const SUMMED: u64 = 64;
 /// Attempts to log on: an acceptor may still be busy with the end of the last session of that name.
-const ATTEMPTS: u32 = 40;
+const ATTEMPTS_MAX: u32 = 40;
 /// Pause between them.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -56,7 +56,7 @@ impl Session {
         let mut attempt = 1;
         loop {
             match Self::try_open(reach, identity, workload, waiting) {
-                Err(_) if attempt < ATTEMPTS => std::thread::sleep(ATTEMPT_PAUSE),
+                Err(_) if attempt < ATTEMPTS_MAX => std::thread::sleep(ATTEMPT_PAUSE),
                 done => return done,
             }
             attempt += 1;

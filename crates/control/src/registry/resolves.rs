@@ -1,24 +1,24 @@
-//! How many neighbours a user has asked for: by control's privilege nobody scans a network.
+//! The number of neighbours that a user has asked for: nobody scans a network by control's privilege.
 
 use sidestep_sys::owner::Owner;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Neighbours asked for in a second, by all programs and connections of one user.
-const PER_SECOND: u32 = 64;
+pub(super) const RESOLVES_PER_SECOND_MAX: u32 = 64;
 
 /// Of each user: the second that is counted, from its begin on, and how many. A connection that ends takes no count with it.
 #[derive(Default)]
 pub(super) struct Resolves(BTreeMap<Owner, (Instant, u32)>);
 
 impl Resolves {
-    /// Counts one more; false beyond what a user may have in a second.
+    /// Counts one more; returns false beyond what a user may have in a second.
     pub(super) fn count(&mut self, owner: Owner, now: Instant) -> bool {
         // Who has asked for nothing for a second is forgotten: there are never more than clients in a second.
         self.0.retain(|_, (since, _)| now.duration_since(*since) < Duration::from_secs(1));
         let (_, asked) = self.0.entry(owner).or_insert((now, 0));
         *asked = asked.saturating_add(1);
-        *asked <= PER_SECOND
+        *asked <= RESOLVES_PER_SECOND_MAX
     }
 }
 
@@ -30,7 +30,7 @@ mod tests {
     fn a_user_has_so_many_in_a_second_and_others_have_their_own() {
         let (mut resolves, now) = (Resolves::default(), Instant::now());
         let (seven, eight) = (Owner::User(7), Owner::User(8));
-        assert_eq!((0..1000).filter(|_| resolves.count(seven, now)).count(), PER_SECOND as usize);
+        assert_eq!((0..1000).filter(|_| resolves.count(seven, now)).count(), RESOLVES_PER_SECOND_MAX as usize);
         assert!(resolves.count(eight, now));
         assert!(!resolves.count(seven, now + Duration::from_millis(999)));
         assert!(resolves.count(seven, now + Duration::from_secs(1)));

@@ -64,7 +64,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if self.clients.len() < places && of_user < CLIENTS_PER_USER_MAX {
             return Ok(());
         }
-        let reason = format!("{} are connected, {of_user} of this user", self.clients.len());
+        let reason = format!("there are at most {places} clients, {CLIENTS_PER_USER_MAX} of one user");
         Err(Refusal::new(Code::Limit, "cannot take another client", reason)
             .next("end some accelerated programs; sidestep ps lists them"))
     }
@@ -165,8 +165,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             / 2;
         let reason = match () {
             () if count >= ENTRIES_PER_STACK_MAX => format!("a stack has at most {ENTRIES_PER_STACK_MAX} entries"),
-            () if all >= self.entries_max - kept => format!("all together have at most {}", self.entries_max - kept),
-            () if alike >= share => format!("a user has at most {share} of this kind on an interface"),
+            () if all >= self.entries_max - kept => {
+                format!("all stacks have at most {} entries", self.entries_max - kept)
+            }
+            () if alike >= share => format!("a user has at most {share} entries of this kind on an interface"),
             () => return Ok(()),
         };
         let refusal = Refusal::new(Code::Limit, format!("cannot steer {entry}"), reason);

@@ -1,6 +1,7 @@
 //! Traffic to stacks and back, and neighbours.
 
 use super::others::Claim;
+use super::resolves::RESOLVES_PER_SECOND_MAX;
 use super::{Host, Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
@@ -177,7 +178,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         // To ask again is no scan: every connection to the same peer does.
         let mut own = self.clients.values().filter(|client| client.owner == owner);
         if !own.any(|client| client.wants(interface, address)) && !self.resolves.count(owner, now) {
-            return Err(Refusal::new(Code::Limit, thing, "too many neighbours asked for in one second"));
+            let reason = format!("a user asks for at most {RESOLVES_PER_SECOND_MAX} neighbours in a second");
+            return Err(Refusal::new(Code::Limit, thing, reason).next("ask again in a second"));
         }
         if let Some(client) = self.clients.get_mut(&id).filter(|client| !client.wants(interface, address)) {
             client.want(interface, address);

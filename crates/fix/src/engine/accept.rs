@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 /// Connections taken at a time at each acceptor, before what they have sent is looked at: fewer than the places of one host, so that
 /// nobody is crowded out unheard.
-const ACCEPTS_PER_ROUND: usize = 16;
+const ACCEPTS_PER_ROUND_MAX: usize = 16;
 /// One place where connections come in, with the sessions that are reached there.
 pub(super) struct Acceptor {
     pub(super) listening: Listening,
@@ -71,7 +71,7 @@ pub(super) fn accept(
 ) -> Result<usize, Problem> {
     let mut count = 0;
     for (number, acceptor) in acceptors.iter_mut().enumerate() {
-        for _ in 0..ACCEPTS_PER_ROUND {
+        for _ in 0..ACCEPTS_PER_ROUND_MAX {
             let (mut wire, peer, source) = match acceptor.listening.accept(io) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => break,

@@ -14,7 +14,7 @@ const GUESTS_MAX: usize = 64;
 /// Of one host, which by IPv6 is a network of 64 bits: one that opens more loses its own.
 const GUESTS_PER_HOST_MAX: usize = 8;
 /// Accepted before those who are there are looked after.
-const ACCEPTS_PER_TURN: usize = 16;
+const ACCEPTS_PER_TURN_MAX: usize = 16;
 /// The longest request, bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
 /// How long an answer of the engine is given again: it answers between two polls, on the thread that trades.
@@ -96,7 +96,7 @@ fn wait(listener: &TcpListener, guests: &[Guest]) {
 }
 
 fn accept(listener: &TcpListener, guests: &mut Vec<Guest>) {
-    for _ in 0..ACCEPTS_PER_TURN {
+    for _ in 0..ACCEPTS_PER_TURN_MAX {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,

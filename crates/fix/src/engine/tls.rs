@@ -185,7 +185,7 @@ fn by_name(settings: &TlsSettings) -> Result<ByName, Problem> {
             .next("set ServerCertificateFile and ServerCertificateKeyFile"));
     };
     if settings.further_certificates.len() >= CERTIFICATES_MAX {
-        let why = format!("it may have {CERTIFICATES_MAX} certificates");
+        let why = format!("it has at most {CERTIFICATES_MAX} certificates");
         return Err(Problem::usage(what, why).next("shorten FurtherCertificateFiles"));
     }
     let first = CertificateFiles { certificate: certificate.clone(), key: settings.key.clone() };

@@ -97,7 +97,7 @@ impl XdpLink {
         let refused = |why: &str| {
             Problem::failed("cannot make a link of AF_XDP sockets", why).next("give it a fresh socket for each queue")
         };
-        let count = u8::try_from(sockets.len()).map_err(|_| refused("there are too many"))?;
+        let count = u8::try_from(sockets.len()).map_err(|_| refused("a link has at most 255 sockets"))?;
         let (mut queues, mut facts, mut senders) = (Vec::new(), Vec::new(), Vec::new());
         for (number, socket) in (0..count).zip(sockets) {
             let (queue, sender, of_queue) = Queue::open(socket, (number, count), options)?;

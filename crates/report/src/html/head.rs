@@ -10,7 +10,7 @@ use crate::view::summary::{headline, summary};
 use crate::view::{self, compare, words};
 
 /// Most bars of the main comparison.
-const BARS: usize = 30;
+const BARS_MAX: usize = 30;
 
 pub(super) fn title(document: &Document) -> String {
     match document.host.hostname.as_str() {
@@ -58,7 +58,7 @@ pub(super) fn overview(document: &Document, palette: &Palette) -> String {
 fn head_rows<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     let mut shown = Vec::new();
     for group in view::by_circumstance(rows) {
-        if !shown.is_empty() && shown.len() + group.rows.len() > BARS {
+        if !shown.is_empty() && shown.len() + group.rows.len() > BARS_MAX {
             break;
         }
         shown.extend(group.rows);

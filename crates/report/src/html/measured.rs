@@ -10,10 +10,10 @@ use crate::tables::{cycles, intervals, latency, rates, sizes, streams, unavailab
 use crate::view::{self, Group, LatencySection, words};
 
 /// Most curves in one chart: more cannot be told apart.
-const CURVES: usize = 10;
+const CURVES_MAX: usize = 10;
 
 /// Most distributions that are drawn per section; the table holds them all.
-const DRAWN: usize = 40;
+const DRAWN_MAX: usize = 40;
 
 const CDF: &str = "Read it upwards from a percentile: that share of the samples was at most so slow. Each nine of the \
                    tail takes the same room; a curve ends where fewer than 10 samples lie beyond.";
@@ -61,7 +61,7 @@ pub(super) fn distributions(document: &Document, one: &LatencySection<'_>, palet
 /// The rows whose histogram can be drawn, and a note for each that cannot.
 fn decoded<'a>(rows: &[&'a Row], palette: &Palette) -> (Vec<Series<'a>>, Vec<String>) {
     let (mut series, mut broken) = (Vec::new(), Vec::new());
-    for row in rows.iter().take(DRAWN) {
+    for row in rows.iter().take(DRAWN_MAX) {
         let name = view::label(row);
         match decode(&row.distribution.histogram) {
             Ok(histogram) if histogram.max() > 0 => {
@@ -71,8 +71,8 @@ fn decoded<'a>(rows: &[&'a Row], palette: &Palette) -> (Vec<Series<'a>>, Vec<Str
             Err(problem) => broken.push(format!("{name} is not drawn: {}", problem.brief())),
         }
     }
-    if rows.len() > DRAWN {
-        broken.push(format!("{} more rows are in the table and not drawn", rows.len() - DRAWN));
+    if rows.len() > DRAWN_MAX {
+        broken.push(format!("{} more rows are in the table and not drawn", rows.len() - DRAWN_MAX));
     }
     (series, broken)
 }
@@ -85,7 +85,7 @@ fn charts<'a, 'b>(series: &'b [Series<'a>]) -> Vec<&'b [Series<'a>]> {
         let full = end < series.len() && {
             let (here, next) = (&series[start..end], &series[end]);
             let other = |one: &Series<'_>| one.name == next.name || one.row.measure != next.row.measure;
-            here.len() >= CURVES || here.iter().any(other)
+            here.len() >= CURVES_MAX || here.iter().any(other)
         };
         if full || end == series.len() {
             charts.push(&series[start..end]);

@@ -251,7 +251,7 @@ fn virtual_machine(document: &Document) -> Option<String> {
 
 /// One sentence for all rows that `are` so.
 fn rows_where(document: &Document, what: &str, are: impl Fn(&Row) -> bool) -> Option<String> {
-    const NAMED: usize = 4;
+    const NAMED_MAX: usize = 4;
     let mut names: Vec<String> = Vec::new();
     for row in document.results.iter().filter(|row| are(row)) {
         let name = format!("{} over {}", label(row), words::transport(&row.transport));
@@ -259,8 +259,8 @@ fn rows_where(document: &Document, what: &str, are: impl Fn(&Row) -> bool) -> Op
             names.push(name);
         }
     }
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
     if more > 0 {
         names.push(words::counted(more, "other", "others"));
     }

@@ -8,7 +8,7 @@ use std::io;
 const TABLE_ENTRIES_MAX: u32 = 1 << 16;
 const KEY_BYTES_MAX: u32 = 4096;
 /// The sizes are asked for first; they may change before the rest is.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 
 /// What makes a number of the fields (ETH_RSS_HASH_*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn fields(interface: &str, kind: FlowKind) -> io::Result<u64> {
 
 /// The receive side scaling of a device; EOPNOTSUPP where it has none.
 pub fn rss(interface: &str) -> io::Result<Rss> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..ATTEMPTS_MAX {
         let (entries, key_bytes) = sizes(interface)?;
         match configuration(interface, entries, key_bytes) {
             // The kernel takes sizes other than its own for a mistake: they have changed meanwhile.

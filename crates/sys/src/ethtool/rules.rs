@@ -27,7 +27,7 @@ fn locations(interface: &str) -> io::Result<Vec<u32>> {
     if count > RULES_MAX {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{count} flow rules, which are too many to look at"),
+            format!("it has {count} flow rules, at most {RULES_MAX} are read"),
         ));
     }
     let mut buffer = Buffer::new(LIST_RULES, rxnfc::BYTES + count as usize * 4);

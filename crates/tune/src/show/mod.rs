@@ -10,15 +10,15 @@ use crate::reading::Reading;
 use sidestep_sys::printable::is_printable;
 
 /// The most characters of a value that are shown: a file may hold anything.
-const VALUE_LETTERS: usize = 160;
+const VALUE_LETTERS_MAX: usize = 160;
 /// The most subjects that are named for one value.
-const SUBJECTS_SHOWN: usize = 4;
+const SUBJECTS_SHOWN_MAX: usize = 4;
 
 /// Returns a value without control characters, and cut.
 fn clean(text: &str) -> String {
     let letters = text.chars().map(|c| if is_printable(c) { c } else { ' ' });
-    let shown: String = letters.clone().take(VALUE_LETTERS).collect();
-    if letters.count() > VALUE_LETTERS { format!("{shown}...") } else { shown }
+    let shown: String = letters.clone().take(VALUE_LETTERS_MAX).collect();
+    if letters.count() > VALUE_LETTERS_MAX { format!("{shown}...") } else { shown }
 }
 
 /// Returns the text of one reading.
@@ -43,8 +43,8 @@ pub(crate) fn values_words<'a>(readings: impl Iterator<Item = &'a Reading>) -> S
             None => groups.push((words, vec![&reading.subject])),
         }
     }
-    let more = groups.len().saturating_sub(SUBJECTS_SHOWN);
-    let mut shown: Vec<String> = groups.iter().take(SUBJECTS_SHOWN).map(group_words).collect();
+    let more = groups.len().saturating_sub(SUBJECTS_SHOWN_MAX);
+    let mut shown: Vec<String> = groups.iter().take(SUBJECTS_SHOWN_MAX).map(group_words).collect();
     if more > 0 {
         shown.push(format!("{more} other values"));
     }
@@ -59,8 +59,8 @@ fn group_words((value, subjects): &(String, Vec<&str>)) -> String {
     let numbers: Option<CpuSet> = named.iter().map(|subject| subject.strip_prefix("cpu")?.parse().ok()).collect();
     let who = match numbers {
         Some(cpus) if named.len() > 1 => format!("cpu{cpus}"),
-        _ if named.len() > SUBJECTS_SHOWN => {
-            format!("{} and {} more", named[..SUBJECTS_SHOWN].join(", "), named.len() - SUBJECTS_SHOWN)
+        _ if named.len() > SUBJECTS_SHOWN_MAX => {
+            format!("{} and {} more", named[..SUBJECTS_SHOWN_MAX].join(", "), named.len() - SUBJECTS_SHOWN_MAX)
         }
         _ => named.join(", "),
     };

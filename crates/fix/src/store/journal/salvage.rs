@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of damaged journals that are kept beside one journal.
-const KEPT_MAX: usize = 1000;
+const DAMAGED_MAX: usize = 1000;
 
 /// Puts a sound journal in the place of the one in `folder`, which the caller has locked; gives the folder that has the
 /// damaged one now.
@@ -47,9 +47,11 @@ fn beside(folder: &Path, ending: &str) -> PathBuf {
 }
 
 fn name_aside(folder: &Path) -> Result<PathBuf, Problem> {
-    let mut names = (1..KEPT_MAX).map(|number| beside(folder, &format!("~damaged{number}")));
+    let mut names = (1..DAMAGED_MAX).map(|number| beside(folder, &format!("~damaged{number}")));
     let free = names.find(|path| !path.exists());
-    free.ok_or_else(|| unusable(folder, "there are too many damaged ones beside it; remove some"))
+    free.ok_or_else(|| {
+        unusable(folder, format!("a journal has at most {DAMAGED_MAX} damaged ones beside it; remove some"))
+    })
 }
 
 fn exchange(folder: &Path, new: &Path) -> Result<PathBuf, Problem> {
