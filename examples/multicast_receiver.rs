@@ -5,7 +5,8 @@
 //! cargo run --release --example multicast_receiver -- eth1 239.1.1.1:7000 [SOURCE]
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, Path, Queues, Reason, UdpOptions};
+use sidestep::engine::{Engine, EngineOptions, Path, Queues, Reason};
+use sidestep::udp::UdpOptions;
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};

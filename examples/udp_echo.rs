@@ -5,7 +5,8 @@
 //! cargo run --release --example udp_echo -- eth1 0.0.0.0:7000
 //! ```
 
-use sidestep::socket::{Engine, EngineOptions, Handle, Path, Queues, Reason, UdpOptions};
+use sidestep::engine::{Engine, EngineOptions, Path, Queues, Reason};
+use sidestep::udp::{Handle, UdpOptions};
 use std::error::Error;
 use std::net::SocketAddr;
 

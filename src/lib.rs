@@ -1,12 +1,329 @@
-//! Low-latency networking for trading on stock Linux.
+//! Low-latency networking for trading on stock Linux: UDP and TCP past the kernel, messages through shared memory, FIX.
 //!
-//! This is the one crate a program depends on; it re-exports the public part of the workspace. So far that is [`stream`],
-//! connected transports, [`ring`], messages through memory, [`socket`], UDP past the kernel with the kernel
-//! beside it, [`fix`], the FIX engine, and [`idle`], how a thread waits when it has no work.
+//! This is the one crate that a program depends on. The command `sidestep`, of the same package, measures a host, tunes it, and
+//! runs the control plane (`sidestep control`) that lends AF_XDP sockets to programs without privileges.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`engine`] | the event loop: one interface, its queues, all sockets on them, owned and polled by one thread |
+//! | [`udp`] | datagram sockets and multicast groups of an engine |
+//! | [`tcp`] | streams and listeners of an engine |
+//! | [`stream`] | connected transports behind one trait: kernel sockets, io_uring, shared memory |
+//! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes |
+//! | [`fix`] | FIX 4.0 to 5.0 SP2: codec, sessions, journal, engine |
+//! | [`idle`] | idle strategies: spin, yield, park |
+//! | [`error`] | the error type of set-up calls |
+//!
+//! Every socket of an engine has a kernel socket beside it, which carries the traffic where it cannot go past the kernel. The path
+//! and the reason are part of the API ([`engine::Path`], [`engine::Reason`]). The examples below run on any machine: without
+//! `sidestep control` the kernel carries them.
+//!
+//! # UDP
+//!
+//! A datagram is lent, not copied: [`Engine::payload`](engine::Engine::payload) is the packet buffer, and the answer leaves from it.
+//!
+//! ```
+//! use sidestep::engine::{Engine, EngineOptions};
+//! use sidestep::udp::UdpOptions;
+//!
+//! let mut engine = Engine::open(&EngineOptions::on("lo"))?;
+//! let server = engine.bind("127.0.0.1:0".parse()?, &UdpOptions::default())?;
+//! let client = engine.bind("127.0.0.1:0".parse()?, &UdpOptions::default())?;
+//! println!("{}", engine.path(server)?); // "kernel" and why, or "accelerated"
+//!
+//! let to = engine.local(server)?;
+//! engine.send_to(client, b"ping", to)?;
+//! let answered = loop {
+//!     if let Some(datagram) = engine.receive(server)? {
+//!         engine.reply(server, datagram)?;
+//!     }
+//!     if let Some(datagram) = engine.receive(client)? {
+//!         break datagram;
+//!     }
+//! };
+//! assert_eq!(engine.payload(&answered), b"ping");
+//! engine.release(answered);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # TCP
+//!
+//! A program polls the engine and then reads and writes its streams. No call blocks: an error says when to try again.
+//!
+//! ```
+//! use sidestep::engine::{Engine, EngineOptions};
+//! use sidestep::tcp::Readiness;
+//!
+//! let mut engine = Engine::open(&EngineOptions::on("lo"))?;
+//! let options = engine.tcp().defaults();
+//! let listener = engine.tcp().listen("127.0.0.1:0".parse()?, 16, options)?;
+//! let to = engine.tcp().local(listener)?;
+//! let client = engine.tcp().connect(to, None, options)?;
+//! let server = loop {
+//!     engine.poll()?;
+//!     if let Some(stream) = engine.tcp().accept(listener)? {
+//!         break stream;
+//!     }
+//! };
+//! while !engine.tcp().readiness(client)?.has(Readiness::WRITABLE) {
+//!     engine.poll()?;
+//! }
+//! assert_eq!(engine.tcp().send(client, b"ping")?, 4);
+//! let mut buffer = [0; 64];
+//! let count = loop {
+//!     engine.poll()?;
+//!     match engine.tcp().read(server, &mut buffer) {
+//!         Err(error) if error.is_would_block() => {}
+//!         read => break read?,
+//!     }
+//! };
+//! assert_eq!(&buffer[..count], b"ping");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Rings
+//!
+//! A message of up to 56 bytes travels in one cache line. [`ring::Segment`] is the same between processes.
+//!
+//! ```
+//! use sidestep::ring::{Waking, spsc};
+//!
+//! let (mut producer, mut consumer) = spsc::pair(64 << 10, Waking::Barrier)?;
+//! let mut claim = producer.try_claim(4)?;
+//! claim.copy_from_slice(b"tick");
+//! claim.commit();
+//! assert_eq!(&*consumer.try_read()?, b"tick");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # FIX
+//!
+//! A program implements [`fix::session::Application`], as with QuickFIX, and polls a [`fix::engine::Engine`]. The transport is
+//! part of the address: TCP by the kernel or past it, TLS, a Unix socket, shared memory.
+//!
+//! ```
+//! use sidestep::fix::decode::Message;
+//! use sidestep::fix::engine::{Destinations, Endpoint, Engine, SessionPlan, SocketOptions};
+//! use sidestep::fix::session::{Application, Outbox, Refusal, Role, SessionId, SessionSettings};
+//!
+//! struct Silent;
+//! impl Application for Silent {
+//!     fn from_app(&mut self, _: &Message<'_, '_>, _: &mut dyn Outbox) -> Result<(), Refusal> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut venue = Engine::new(Silent);
+//! let acceptor = venue.listen(&Endpoint::parse("127.0.0.1:0")?, None, &SocketOptions::default())?;
+//! let to = venue.endpoint(acceptor).clone();
+//! let settings = SessionSettings::new(Role::Acceptor, SessionId::new("FIX.4.4", "VENUE", "CLIENT"));
+//! venue.add_acceptor(acceptor, SessionPlan::new(settings))?;
+//!
+//! let mut client = Engine::new(Silent);
+//! let settings = SessionSettings::new(Role::Initiator, SessionId::new("FIX.4.4", "CLIENT", "VENUE"));
+//! let session = client.add_initiator(&SessionPlan::new(settings), Destinations::one(to))?;
+//! while !client.session(session).is_logged_on() {
+//!     client.poll();
+//!     venue.poll();
+//! }
+//! let sent = client.send(session, b"D", |order| {
+//!     order.unsigned(11, 1).str(55, "TEST").char(54, b'1').unsigned(38, 100).char(40, b'1');
+//! });
+//! assert!(matches!(sent, Ok(2))); // MsgSeqNum (34)
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where to go on
+//!
+//! `examples/` has whole programs: echo servers, a multicast receiver, rings between processes, a FIX acceptor and initiator.
+//! `README.md` shows the command, `ARCHITECTURE.md` the layers, `SPEC.md` the measured latencies and their limits.
 #![forbid(unsafe_code)]
 
-pub use sidestep_fix as fix;
-pub use sidestep_ring as ring;
-pub use sidestep_socket as socket;
-pub use sidestep_socket::stream;
-pub use sidestep_sys::idle;
+/// The error type of set-up calls: what failed, why, and the next step.
+///
+/// Calls on a hot path have small errors of their own: [`engine::Error`], [`udp::SendError`], [`tcp::TcpError`],
+/// [`ring::ClaimError`], [`fix::session::SendError`].
+pub mod error {
+    #[doc(inline)]
+    pub use sidestep_sys::{Kind, Problem};
+}
+
+/// The event loop of sockets past the kernel: one interface, its queues, one thread.
+pub mod engine {
+    #[doc(inline)]
+    pub use sidestep_control_api::message::{BusyPoll, Missing, Mode, Queues};
+    #[doc(inline)]
+    pub use sidestep_frame::{FrameFacts, Sender, xdp::Kick};
+    #[doc(inline)]
+    pub use sidestep_socket::{Checksums, Engine, EngineOptions, Error, Path, Reason};
+
+    /// Facts about the AF_XDP sockets beneath an engine, as the kernel granted them.
+    pub mod xdp {
+        #[doc(inline)]
+        pub use sidestep_sys::xdp::{BusyPoll, Downgrade, Geometry, Mode, Pages, RingSizes, XskFacts};
+    }
+}
+
+/// Datagram sockets and multicast groups of an [`engine`].
+pub mod udp {
+    #[doc(inline)]
+    pub use sidestep_socket::{
+        Datagram, Handle, MulticastOut, Reserved, SendError, Statistics, UdpOptions, Undelivered,
+    };
+}
+
+/// Streams and listeners of an [`engine`].
+pub mod tcp {
+    #[doc(inline)]
+    pub use sidestep_socket::tcp::{
+        Config, Counter, Lost, Options, Readiness, Shutdown, Tcp, TcpError, TcpEvent, TcpListener, TcpStream, profile,
+    };
+    #[doc(inline)]
+    pub use sidestep_stack::tcp::{
+        Congestion, Error, Facts, Flow, Instant, KeepAlive, Setting, SettingError, State, Value,
+    };
+    #[doc(inline)]
+    pub use sidestep_wire::{Addresses, checksum::Sum};
+}
+
+/// Connected transports behind one trait: kernel sockets, io_uring, shared memory.
+pub mod stream {
+    #[doc(inline)]
+    pub use sidestep_socket::stream::{
+        Accepted, Address, Backend, Credentials, Link, Listener, Options, Refusals, Waiting, connect, is_retry,
+        send_all,
+    };
+
+    /// Streams and datagrams through memory that two processes of one host share.
+    pub mod shm {
+        #[doc(inline)]
+        pub use sidestep_socket::stream::shm::{
+            Acceptor, Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users, connect,
+        };
+    }
+}
+
+/// Rings at the speed of one cache line, in a process and in memory that processes share.
+pub mod ring {
+    #[doc(inline)]
+    pub use sidestep_ring::layout;
+    #[doc(inline)]
+    pub use sidestep_ring::{
+        Access, Backing, Cell, ClaimError, Deadline, Fault, Flow, Holder, Kind, Loss, Options, Peer, ReadError,
+        Segment, Side, Stat, WaitError, Waking,
+    };
+    #[doc(inline)]
+    pub use sidestep_sys::process::Process;
+
+    /// One writer, one reader, messages of any size.
+    pub mod spsc {
+        #[doc(inline)]
+        pub use sidestep_ring::spsc::{Batch, Claim, Consumer, Message, Producer, Resume, pair, pair_of};
+    }
+
+    /// One writer that never waits, any number of readers, each of which knows exactly what it lost.
+    pub mod broadcast {
+        #[doc(inline)]
+        pub use sidestep_ring::broadcast::{Publisher, Start, Subscriber, pair, pair_of};
+    }
+}
+
+/// Idle strategies of a thread that has no work: spin, yield, park.
+pub mod idle {
+    #[doc(inline)]
+    pub use sidestep_sys::idle::{FOREVER_NS, Idle, IdleStrategy, Pause};
+}
+
+/// FIX 4.0 to 4.4 and FIXT.1.1 with 5.0, 5.0 SP1 and 5.0 SP2.
+///
+/// The [`engine`](fix::engine) carries [sessions](fix::session) over any transport. [`decode`](fix::decode), [`encode`](fix::encode)
+/// and [`frame`](fix::frame) are its codec, for use without sessions: bytes in, bytes out, no allocation per message.
+pub mod fix {
+    #[doc(inline)]
+    pub use sidestep_fix::{Now, SOH, tag};
+
+    /// Settings files, in QuickFIX's format and in TOML.
+    pub mod config {
+        #[doc(inline)]
+        pub use sidestep_fix::config::{Config, Dictionaries, DictionaryConfig, Place, SessionConfig, read_dictionary};
+    }
+
+    /// One message, indexed in place.
+    pub mod decode {
+        #[doc(inline)]
+        pub use sidestep_fix::decode::{DataFields, Entries, Entry, FIELDS_MAX, FieldError, Index, Message};
+    }
+
+    /// The fields, messages and groups of a version of FIX.
+    pub mod dictionary {
+        #[doc(inline)]
+        pub use sidestep_fix::dictionary::{
+            Dictionary, FieldDefinition, Kind, Member, MessageDefinition, Section, Version,
+        };
+    }
+
+    /// Messages written behind each other into one buffer.
+    pub mod encode {
+        #[doc(inline)]
+        pub use sidestep_fix::encode::{Builder, Encoder, MESSAGE_BYTES_MAX, Parties, Rejected};
+    }
+
+    /// Acceptors and initiators, their sessions and transports, on one thread.
+    pub mod engine {
+        #[doc(inline)]
+        pub use sidestep_fix::engine::{
+            AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, DoorId, Endpoint,
+            Engine, Handle, Refusals, SessionPlan, SocketOptions, StorePlan, TlsSettings, ask, session_folder,
+        };
+    }
+
+    /// A stream of bytes, cut into messages by BodyLength.
+    pub mod frame {
+        #[doc(inline)]
+        pub use sidestep_fix::frame::{Counters, Fault, Framer, Garbled, MESSAGE_BYTES_LIMIT, MESSAGE_BYTES_MAX};
+    }
+
+    /// The days and times at which a session is open.
+    pub mod schedule {
+        #[doc(inline)]
+        pub use sidestep_fix::schedule::{Schedule, ScheduleText, Time, TimeZone, Weekday, Window};
+    }
+
+    /// The rules of a session, without input or output.
+    pub mod session {
+        #[doc(inline)]
+        pub use sidestep_fix::session::{
+            Application, BusinessReason, CancelOn, Counters, End, Outbox, Phase, Refusal, RejectReason, Role, Rules,
+            SendError, Session, SessionId, SessionSettings, Throttle, Validate,
+        };
+    }
+
+    /// Sent messages, kept for resending.
+    pub mod store {
+        #[doc(inline)]
+        pub use sidestep_fix::store::{AnyStore, MEMORY_BYTES_DEFAULT, MemoryStore, Store, Visit};
+
+        /// A store on disk that survives crashes.
+        pub mod journal {
+            #[doc(inline)]
+            pub use sidestep_fix::store::journal::{
+                Durability, Entry, Journal, Kind, Options, Recovery, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX,
+                SEGMENT_BYTES_MIN, Segment, Writing, needed_segments, read_segment,
+            };
+        }
+    }
+
+    /// A message, held against a dictionary.
+    pub mod validate {
+        #[doc(inline)]
+        pub use sidestep_fix::validate::{Reason, Rejection, USER_DEFINED_MIN, ValidationOptions, Validator, validate};
+    }
+
+    /// The data types of FIX.
+    pub mod value {
+        #[doc(inline)]
+        pub use sidestep_fix::value::{
+            Decimal, Precision, UtcDate, UtcTime, UtcTimestamp, boolean, character, integer, unsigned,
+        };
+    }
+}

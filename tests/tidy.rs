@@ -169,7 +169,13 @@ fn every_dependency_has_its_reason() {
 #[test]
 fn the_other_lock_files_know_what_our_crates_need() {
     let metadata = metadata();
-    for file in ["peers/ring/Cargo.lock", "peers/smoltcp/Cargo.lock", "peers/codec/Cargo.lock", "fuzz/Cargo.lock"] {
+    for file in [
+        "peers/ring/Cargo.lock",
+        "peers/smoltcp/Cargo.lock",
+        "peers/codec/Cargo.lock",
+        "fuzz/Cargo.lock",
+        "tests/outside/Cargo.lock",
+    ] {
         let locked = read(&root().join(file));
         let entries = locked.split("[[package]]").filter_map(locked_names);
         for (name, has) in entries {
@@ -304,6 +310,34 @@ fn every_crate_stands_in_the_architecture() {
     let architecture = read(&root().join("ARCHITECTURE.md"));
     for (name, _) in LAYERS {
         assert!(architecture.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name {name}");
+    }
+}
+
+/// The modules of the public face (`src/lib.rs`), in its order.
+const FACE: &[&str] = &["error", "engine", "udp", "tcp", "stream", "ring", "idle", "fix"];
+
+#[test]
+fn the_face_is_an_explicit_list() {
+    let face = read(&root().join("src/lib.rs"));
+    let modules = face.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(" {"));
+    assert_eq!(modules.collect::<Vec<_>>(), FACE);
+    assert!(!face.contains("::*"), "the face names what it has");
+    let exports = face.matches("pub use ").count();
+    assert_eq!(exports, face.matches("#[doc(inline)]\n").count(), "the documentation of one crate reads as one");
+}
+
+/// `tests/face.rs` builds and runs it.
+#[test]
+fn the_program_outside_the_workspace_names_the_whole_face() {
+    let program: String = files(&root().join("tests/outside/src"), &["rs"]).iter().map(|path| read(path)).collect();
+    let words: Vec<&str> = program.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+    let face = read(&root().join("src/lib.rs"));
+    for export in face.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+        let (_, list) = export.split_once("::").expect("no crate is re-exported as a module");
+        let names = list.split(['{', '}', ',']).filter_map(|item| item.trim().rsplit("::").next());
+        for name in names.filter(|name| !name.is_empty()) {
+            assert!(words.contains(&name), "tests/outside does not use {name} of {export}");
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The control plane and our stack on the kernels people run: function alone, for an emulated CPU tells nothing of time.
 
 use crate::support::{Finished, WATCHDOG, finish, send_signal, sidestep};
-use sidestep::socket::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStream};
-use sidestep::socket::{Engine, EngineOptions, Handle, Kick, Path, Queues, Reason, UdpOptions};
+use sidestep::engine::{Engine, EngineOptions, Kick, Path, Queues, Reason};
+use sidestep::tcp::{Readiness, Shutdown, TcpError, TcpListener, TcpStream};
+use sidestep::udp::{Handle, UdpOptions};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_lab::{Host, Lab, Options, Side};

@@ -1,7 +1,8 @@
 //! VLANs, which take a kernel with 802.1Q: those of ours past the kernel, all others and what has no tag by the kernel.
 
 use crate::bypass::{Control, PORT, assert_clean, bind, connects, engine, listens, settled, wait};
-use sidestep::socket::{Engine, Path, Reason, UdpOptions};
+use sidestep::engine::{Engine, Path, Reason};
+use sidestep::udp::UdpOptions;
 use sidestep_lab::{Checksums, Host, Lab, Options, Side};
 use sidestep_sys::offload;
 use sidestep_sys::socket::bind_to_interface;

@@ -15,13 +15,13 @@ const UDP_HEADER: u32 = 8;
 
 /// The longest IP packets that the interfaces of the two ends take; none where that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mtus {
+pub(crate) struct Mtus {
     /// Of the measuring end.
-    pub here: Option<u32>,
+    pub(crate) here: Option<u32>,
     /// Of the peer.
-    pub peer: Option<u32>,
+    pub(crate) peer: Option<u32>,
     /// Whether the ends talk IPv6.
-    pub is_ipv6: bool,
+    pub(crate) is_ipv6: bool,
 }
 
 /// IP and UDP headers in front of a message.

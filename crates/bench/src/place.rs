@@ -52,7 +52,7 @@ pub struct Ends {
     /// The measuring end's interface.
     pub interface: String,
     /// What the interfaces of both ends carry in one frame.
-    pub mtus: Mtus,
+    pub(crate) mtus: Mtus,
     /// Facts about the peer's host.
     pub(crate) peer_host: Host,
     /// The peer's version.

@@ -3,8 +3,8 @@
 use super::{INTERFACE, LISTENING, QUEUES, command, is_linux_6_1, plug};
 use crate::bypass::wait;
 use crate::support::{finish, send_signal, sidestep};
-use sidestep::socket::tcp::{Readiness, TcpStream};
-use sidestep::socket::{Engine, EngineOptions, Path, Queues, Reason};
+use sidestep::engine::{Engine, EngineOptions, Path, Queues, Reason};
+use sidestep::tcp::{Readiness, TcpStream};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::message::Protocol;
 use sidestep_control_api::place;

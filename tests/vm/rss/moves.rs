@@ -3,8 +3,9 @@
 use super::connects::{Control, open};
 use super::{INTERFACE, LISTENING, PORTS, QUEUES, command, is_linux_6_1, plug};
 use crate::bypass::wait;
-use sidestep::socket::tcp::{Readiness, TcpError, TcpListener, TcpStream};
-use sidestep::socket::{Engine, Handle, Path, Queues, Reason, UdpOptions};
+use sidestep::engine::{Engine, Path, Queues, Reason};
+use sidestep::tcp::{Readiness, TcpError, TcpListener, TcpStream};
+use sidestep::udp::{Handle, UdpOptions};
 use sidestep_testkit::vm::{MACHINE, PEER};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -15,7 +15,8 @@ pub(crate) use irq::IrqPins;
 pub(crate) use ladder::{Means, first_isolated, ladder};
 pub use rates::Rates;
 pub(crate) use rates::sweep;
-pub(crate) use switch::{Change, Switch};
+pub use switch::Change;
+pub(crate) use switch::Switch;
 
 use crate::transport::Transport;
 use sidestep_report::schema::{PathInfo, Ratio, Row, Step, Unavailable};

@@ -10,7 +10,7 @@ mod tests;
 
 use jiff::civil::{Date, DateTime};
 pub use jiff::civil::{Time, Weekday};
-use jiff::tz::TimeZone;
+pub use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 pub use parse::ScheduleText;
 use std::fmt;

@@ -24,7 +24,7 @@ impl Flow {
 
     /// The flow that an arriving segment belongs to.
     #[inline]
-    pub fn of_arrival(addresses: &Addresses, segment: &tcp::View<'_>) -> Self {
+    pub(crate) fn of_arrival(addresses: &Addresses, segment: &tcp::View<'_>) -> Self {
         let (local_port, remote_port) = (segment.destination_port(), segment.source_port());
         Self { addresses: addresses.reversed(), local_port, remote_port }
     }

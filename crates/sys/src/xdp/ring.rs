@@ -23,6 +23,7 @@ impl Entry for Descriptor {}
 
 mod sealed {
     /// Any bits are a value of these types, which is what makes a ring of them safe to read.
+    #[expect(unnameable_types, reason = "nobody else may implement it")]
     pub trait Sealed {}
     impl Sealed for u64 {}
     impl Sealed for super::Descriptor {}
