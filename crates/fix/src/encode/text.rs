@@ -105,7 +105,8 @@ pub(super) fn has_control(value: &[u8]) -> bool {
     // The last word may overlap the one before it.
     let Some(last) = value.last_chunk::<8>() else { return value.iter().any(|byte| is_control(*byte)) };
     let (words, _) = value.as_chunks::<8>();
-    let found = words.iter().chain([last]).fold(0, |found, word| found | controls(u64::from_le_bytes(*word)));
+    let in_last = controls(u64::from_le_bytes(*last));
+    let found = words.iter().fold(in_last, |found, word| found | controls(u64::from_le_bytes(*word)));
     found != 0
 }
 

@@ -4,7 +4,7 @@ use super::wire::{Io, Wire, is_retry};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use sidestep_socket::Path;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 
 /// Plain bytes encrypted at a time: one TLS record.
@@ -39,7 +39,17 @@ impl Channel {
     pub(super) fn read(&mut self, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => self.wire.read(io, buffer),
-            Some(tls) => read_tls(tls, &mut self.wire, io, buffer),
+            Some(tls) => receive_tls(tls, &mut self.wire, io, &mut |tls| tls.reader().read(buffer)),
+        }
+    }
+
+    /// Shows plain bytes to `deliver`, where they stand; it takes all of them. Returns how many there were, 0 when the peer has
+    /// finished.
+    #[inline]
+    pub(super) fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.wire.receive_with(io, deliver),
+            Some(tls) => receive_tls(tls, &mut self.wire, io, &mut |tls| show_plain(tls, deliver)),
         }
     }
 
@@ -118,8 +128,14 @@ impl Write for Adapter<'_> {
     }
 }
 
-fn read_tls(tls: &mut Connection, wire: &mut Wire, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
-    match tls.reader().read(buffer) {
+/// Takes plain bytes, those that are there or those of the next records, by `take`.
+fn receive_tls(
+    tls: &mut Connection,
+    wire: &mut Wire,
+    io: &mut Io,
+    take: &mut dyn FnMut(&mut Connection) -> io::Result<usize>,
+) -> io::Result<usize> {
+    match take(tls) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
         // The peer left without its alert: for FIX, which has a Logout of its own, an end like any other.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
@@ -134,10 +150,19 @@ fn read_tls(tls: &mut Connection, wire: &mut Wire, io: &mut Io, buffer: &mut [u8
     if tls.wants_write() {
         flush_tls(tls, wire, io)?;
     }
-    match tls.reader().read(buffer) {
+    match take(tls) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
         other => other,
     }
+}
+
+/// Shows the plain bytes of one record.
+fn show_plain(tls: &mut Connection, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+    let mut reader = tls.reader();
+    let plain = reader.fill_buf()?;
+    let count = if plain.is_empty() { 0 } else { deliver(plain) };
+    reader.consume(count);
+    Ok(count)
 }
 
 fn flush_tls(tls: &mut Connection, wire: &mut Wire, io: &mut Io) -> io::Result<bool> {

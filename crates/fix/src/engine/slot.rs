@@ -8,6 +8,7 @@ use crate::frame::Framer;
 use crate::metrics::Metrics;
 use crate::session::{Application, Phase, Session};
 use crate::store::AnyStore;
+use intake::Intake;
 use sidestep_socket::Path;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
@@ -213,24 +214,13 @@ impl Slot {
         if self.line.as_ref().is_some_and(|line| line.stalled) {
             work += self.process(io, index, Now::system(), app);
         }
-        if let Some(line) = self.line.as_mut().filter(|line| !line.stalled) {
-            let buffer = line.framer.spare();
-            if buffer.is_empty() {
-                // The session has stopped reading: it is about to end.
-                return work + self.attend(io, mono_ns, app);
-            }
-            match line.channel.read(io, buffer) {
+        if self.line.as_mut().is_some_and(|line| !line.stalled && !line.framer.spare().is_empty()) {
+            match self.receive(io, index, app) {
                 Ok(0) => {
                     self.hang_up(io, app);
                     return 1;
                 }
-                Ok(count) => {
-                    let now = Now::system();
-                    line.framer.filled(count);
-                    self.metrics.bytes_in += count as u64;
-                    self.answering.get_or_insert(now.mono_ns);
-                    work += self.process(io, index, now, app) + 1;
-                }
+                Ok(count) => work += count,
                 Err(error) if is_retry(&error) => {}
                 Err(error) => {
                     self.cut(&error, io, app);
@@ -241,31 +231,51 @@ impl Slot {
         work + self.attend(io, mono_ns, app)
     }
 
-    /// Hands over every whole message that the session takes, and has the answers leave: when there is one write of them, and
-    /// at the end.
+    /// Reads what is there and hands it over where it stands; the rest waits in the framer. Returns how much was done, 0 when the
+    /// peer has finished.
+    #[inline]
+    fn receive<A: Application + ?Sized>(&mut self, io: &mut Io, index: &mut Index, app: &mut A) -> io::Result<usize> {
+        let Self { session, line: Some(Line { channel, framer, .. }), .. } = self else { return Ok(0) };
+        let (mut work, mut is_all, mut read_at) = (0, true, None);
+        let count = channel.receive_with(io, &mut |mut bytes| {
+            let (now, length) = (*read_at.get_or_insert_with(Now::system), bytes.len());
+            let mut intake = Intake { session, framer, index, app, now };
+            let (handed, all) = intake.hand_over(&mut bytes, BATCH_BYTES);
+            (work, is_all) = (work + handed, all);
+            if !all {
+                framer.keep(&mut bytes);
+            }
+            length - bytes.len()
+        })?;
+        let Some(now) = read_at else { return Ok(0) };
+        self.metrics.bytes_in += count as u64;
+        self.answering.get_or_insert(now.mono_ns);
+        if is_all {
+            self.settle(io, now, app);
+        } else {
+            work += self.process(io, index, now, app);
+        }
+        Ok(work + 1)
+    }
+
+    /// Hands over every whole message that waits and that the session takes, and has the answers leave: when there is one write
+    /// of them, and at the end.
     #[inline]
     fn process<A: Application + ?Sized>(&mut self, io: &mut Io, index: &mut Index, now: Now, app: &mut A) -> usize {
         let (mut count, mut write_at) = (0, BATCH_BYTES);
-        while self.session.ending().is_none() {
+        loop {
             if self.session.output().len() >= write_at || !self.session.takes_input() {
                 self.settle(io, now, app);
                 write_at = self.session.output().len() + BATCH_BYTES;
             }
-            let takes_input = self.session.takes_input();
-            let Some(line) = &mut self.line else { return count };
-            line.stalled = !takes_input;
-            if line.stalled {
+            let Self { session, line: Some(Line { framer, stalled, .. }), .. } = self else { return count };
+            *stalled = !session.takes_input();
+            let is_stalled = *stalled;
+            let (handed, is_all) = Intake { session, framer, index, app, now }.hand_over(&mut &[][..], write_at);
+            count += handed;
+            if is_all || is_stalled {
                 break;
             }
-            match line.framer.next() {
-                Ok(None) => break,
-                Ok(Some(frame)) => match self.session.decode(index, frame) {
-                    Ok(message) => self.session.on_message(&message, now, app),
-                    Err(garbled) => self.session.on_garbled(garbled, now, app),
-                },
-                Err(garbled) => self.session.on_garbled(garbled, now, app),
-            }
-            count += 1;
         }
         self.settle(io, now, app);
         count
@@ -459,6 +469,7 @@ impl Slot {
 mod away;
 #[cfg(test)]
 mod flow_tests;
+mod intake;
 #[cfg(test)]
 mod script;
 #[cfg(test)]

@@ -7,10 +7,14 @@ use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What connections share: the engine past the kernel, where one is used.
+/// Bytes that one call brings of a stream that is read into a buffer.
+const READ_BYTES: usize = 64 << 10;
+
+/// Everything that connections share: the engine past the kernel, where one is used, and the buffer that is read into.
 #[derive(Debug, Default)]
 pub(super) struct Io {
     pub(super) xdp: Option<sidestep_socket::Engine>,
+    buffer: Vec<u8>,
 }
 
 impl Io {
@@ -20,6 +24,13 @@ impl Io {
             Some(engine) => engine.poll().map(drop).map_err(io::Error::other),
             None => Ok(()),
         }
+    }
+
+    /// The buffer, while a stream is read into it; to be given back.
+    fn take_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(READ_BYTES, 0);
+        buffer
     }
 
     fn engine(&mut self) -> io::Result<&mut sidestep_socket::Engine> {
@@ -46,6 +57,24 @@ impl Wire {
             Self::Shm(link) => link.recv(buffer),
             Self::Xdp(stream) => io.engine()?.tcp().read(*stream, buffer).map_err(of_tcp),
         }
+    }
+
+    /// Shows what is there to `deliver`, where it stands; it takes all of it. Returns the bytes, 0 when the peer has finished.
+    #[inline]
+    pub(super) fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        if let Self::Xdp(stream) = self {
+            return match io.engine()?.tcp().read_with(*stream, deliver).map_err(of_tcp)? {
+                (0, false) => Err(ErrorKind::WouldBlock.into()),
+                (count, _) => Ok(count),
+            };
+        }
+        let mut buffer = io.take_buffer();
+        let read = self.read(io, &mut buffer);
+        if let Ok(count @ 1..) = read {
+            deliver(&buffer[..count]);
+        }
+        io.buffer = buffer;
+        read
     }
 
     /// Hands over what is taken now.
