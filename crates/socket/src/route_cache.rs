@@ -81,7 +81,7 @@ impl RouteCache {
     }
 
     /// Looks whether control has fallen silent or speaks again; `now_ns` is CLOCK_MONOTONIC.
-    pub(crate) fn judge(&mut self, now_ns: u64) {
+    pub(crate) fn update_trust(&mut self, now_ns: u64) {
         let is_trusted = now_ns.saturating_sub(self.routes.reader().alive_ns()) < SILENCE_MAX_NS;
         if is_trusted != self.is_trusted {
             self.is_trusted = is_trusted;
@@ -116,12 +116,12 @@ impl RouteCache {
         // Tables that cannot be had whole are tried again with the next datagram.
         let (generation, found) = found.unwrap_or((u64::MAX, Err(Unreachable::AskKernel)));
         let stamp = Stamp { generation, epoch: self.epoch };
-        let way =
+        let route =
             match found {
                 _ if !self.is_trusted => Err(Reason::ControlSilent.into()),
-                Ok(way) if way.device == device => {
+                Ok(route) if route.device == device => {
                     let lowered = self.lowered.iter().find(|(address, ..)| *address == query.destination);
-                    Ok(Resolved { mtu: lowered.map_or(way.mtu, |(_, mtu, _)| way.mtu.min(*mtu)), ..way })
+                    Ok(Resolved { mtu: lowered.map_or(route.mtu, |(_, mtu, _)| route.mtu.min(*mtu)), ..route })
                 }
                 Ok(_) => Err(Reason::RouteNotOnInterface.into()),
                 // Whether its neighbour answers is nothing to us.
@@ -133,11 +133,11 @@ impl RouteCache {
                 }
                 Err(other) => Err(Reason::from(other).into()),
             };
-        (stamp, way)
+        (stamp, route)
     }
 
     /// Whether the tables can tell every way, or why not.
-    pub(crate) fn certain(&self) -> Result<(), Reason> {
+    pub(crate) fn check_complete(&self) -> Result<(), Reason> {
         match self.look(|tables| tables.are_complete) {
             _ if !self.is_trusted => Err(Reason::ControlSilent),
             Some(true) => Ok(()),
@@ -146,7 +146,7 @@ impl RouteCache {
     }
 
     /// Whoever asks next is told who the stack is, whether that has changed or not.
-    pub(crate) fn tell_anew(&mut self) {
+    pub(crate) fn forget_host(&mut self) {
         self.told = Stamp::default();
     }
 

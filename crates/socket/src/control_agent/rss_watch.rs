@@ -37,7 +37,7 @@ impl RssWatch {
     }
 
     /// Control sees it otherwise, or has seen it so for a moment: the owner is told at the next look, changed or not.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         self.told = None;
     }
 
@@ -93,7 +93,7 @@ mod tests {
         }
         assert_eq!((watch.find(after.clone()), watch.find(after.clone())), (None, Some(after.clone())));
         assert_eq!(watch.find(after.clone()), None, "told once");
-        watch.doubt();
+        watch.invalidate();
         assert_eq!((watch.find(after.clone()), watch.find(after.clone())), (None, Some(after)));
     }
 }

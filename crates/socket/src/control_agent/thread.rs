@@ -40,7 +40,7 @@ pub(super) struct AgentThread<'a> {
     /// What is steered, with the proof, to be told to a control that was restarted.
     entries: BTreeMap<Entry, OwnedFd>,
     /// What was given back while no control was there to be told: the program's maps still have it.
-    owed: BTreeSet<Entry>,
+    to_unsteer: BTreeSet<Entry>,
     /// What control was asked for when the connection broke: it may have been done. Asked once more when it is back, if its
     /// asker still waits.
     unanswered: Vec<(Entry, OwnedFd, Question)>,
@@ -57,13 +57,13 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         let _ = cpu::restrict(&[cpu]);
     }
     let mut agent = AgentThread::new(start, shared);
-    while agent.serve(inbox) {
+    while agent.take_commands(inbox) {
         for _ in 0..NOTICES_PER_TURN {
             if !agent.hear() {
                 break;
             }
         }
-        agent.come_back();
+        agent.reconnect();
         agent.reopen();
         agent.rss_watch.iter_mut().for_each(|rss_watch| rss_watch.look(shared));
         agent.wait();
@@ -78,23 +78,23 @@ impl<'a> AgentThread<'a> {
     pub(super) fn new(start: Start, shared: &'a Shared) -> Self {
         let Start { client, mut held, path, name, .. } = start;
         let rss_watch = held.as_mut().and_then(rss_watch);
-        let (entries, owed, unanswered) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let (entries, to_unsteer, unanswered) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         let (client, retry_at, wanted) = (Some(client), Instant::now(), None);
-        Self { client, retry_at, held, wanted, entries, owed, unanswered, path, name, shared, rss_watch }
+        Self { client, retry_at, held, wanted, entries, to_unsteer, unanswered, path, name, shared, rss_watch }
     }
 
     /// Does what the owner asked for; false at the end.
-    fn serve(&mut self, inbox: &Receiver<Command>) -> bool {
+    fn take_commands(&mut self, inbox: &Receiver<Command>) -> bool {
         loop {
             match inbox.try_recv() {
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
-                Ok(command) => self.obey(command),
+                Ok(command) => self.execute(command),
                 Err(TryRecvError::Empty) => return true,
             }
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             // Given up before its turn came; if it was asked for before, it may stand.
             Command::Steer(entry, _, question) if !question.is_wanted() => {
@@ -107,7 +107,7 @@ impl<'a> AgentThread<'a> {
                 match self.steer(entry, &twin) {
                     Ok(()) => {
                         self.entries.insert(entry, twin);
-                        self.owed.remove(&entry);
+                        self.to_unsteer.remove(&entry);
                         if !question.answer(Ok(())) {
                             // The owner has gone on without it, and answers nothing that it would bring.
                             let _ = self.unsteer(entry);
@@ -150,7 +150,7 @@ impl<'a> AgentThread<'a> {
     fn steer(&mut self, entry: Entry, twin: &OwnedFd) -> Result<(), Reason> {
         let steered = self.with_stack(|client, stack| client.steer(stack, entry, twin.as_fd()));
         if steered == Err(Reason::QueueElsewhere) {
-            self.rss_watch.iter_mut().for_each(RssWatch::doubt);
+            self.rss_watch.iter_mut().for_each(RssWatch::invalidate);
         }
         steered
     }
@@ -167,7 +167,7 @@ impl<'a> AgentThread<'a> {
         self.entries.remove(&entry);
         let done = self.with_stack(|client, stack| client.unsteer(stack, entry));
         if self.client.is_none() {
-            self.owed.insert(entry);
+            self.to_unsteer.insert(entry);
         }
         done
     }
@@ -194,14 +194,14 @@ impl<'a> AgentThread<'a> {
     }
 
     /// Connects again, takes the stack up, and proves once more what is steered to it.
-    fn come_back(&mut self) {
+    fn reconnect(&mut self) {
         if self.client.is_some() || Instant::now() < self.retry_at {
             return;
         }
         self.retry_at = Instant::now() + RETRY;
         // What nobody waits for any more goes, whether it was done or not.
         let given_up = self.unanswered.extract_if(.., |(.., question)| !question.is_wanted());
-        self.owed.extend(given_up.map(|(entry, ..)| entry));
+        self.to_unsteer.extend(given_up.map(|(entry, ..)| entry));
         let Ok(mut client) = Client::connect_to(&self.path, &self.name) else { return self.look_after_device() };
         if let Some(held) = &self.held
             && let Err(error) = client.resume_stack(held.stack, held.counters_page.as_fd())
@@ -214,7 +214,7 @@ impl<'a> AgentThread<'a> {
                 // One that is refused now was given to somebody else, or stands already: traffic follows the program's maps.
                 let _ = client.steer(held.stack, *entry, twin.as_fd());
             }
-            for entry in std::mem::take(&mut self.owed) {
+            for entry in std::mem::take(&mut self.to_unsteer) {
                 // One that control does not know is where it should be.
                 let _ = client.unsteer(held.stack, entry);
             }
@@ -224,7 +224,7 @@ impl<'a> AgentThread<'a> {
         }
         self.client = Some(client);
         for (entry, twin, question) in std::mem::take(&mut self.unanswered) {
-            self.obey(Command::Steer(entry, twin, question));
+            self.execute(Command::Steer(entry, twin, question));
         }
     }
 
@@ -250,7 +250,7 @@ impl<'a> AgentThread<'a> {
 
     fn forget_entries(&mut self) {
         self.entries.clear();
-        self.owed.clear();
+        self.to_unsteer.clear();
         self.unanswered.drain(..).for_each(|(.., question)| _ = question.answer(Err(Reason::Revoked)));
     }
 

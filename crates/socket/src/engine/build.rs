@@ -50,7 +50,7 @@ pub(crate) fn build(
     let queues = OurQueues::new(&facts, spread);
     let heartbeat = HeartbeatWriter::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
-    routes.tell_anew();
+    routes.forget_host();
     let checksums = checksums(options.checksums, &facts.interface, before);
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);

@@ -27,7 +27,7 @@ impl Engine {
         }
         let has_time = self.turn();
         // Before anything is received: what the program has answered to the last burst has taken its ACKs along.
-        self.drive_streams(has_time);
+        self.poll_stack(has_time);
         let mut frames = 0;
         while frames < FRAMES_PER_CALL {
             let Some(datagram) = self.next_frame(deliver) else { break };
@@ -36,7 +36,7 @@ impl Engine {
         }
         // What has come is answered first.
         if frames == 0 || has_time {
-            self.idle();
+            self.poll_link();
         }
         Ok(self.sockets.queued)
     }

@@ -17,21 +17,21 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> bool {
         let has_time = self.heartbeat.turn();
         if has_time {
-            self.look_around();
+            self.housekeep();
         }
         has_time
     }
 
     /// What could not leave before, and, when the clock has just been read, TCP's timers.
     #[inline]
-    pub(crate) fn drive_streams(&mut self, has_time: bool) {
+    pub(crate) fn poll_stack(&mut self, has_time: bool) {
         let Self { bypass: Some(bypass @ Bypass { lost: None, .. }), counters, .. } = self else { return };
         bypass.poll(has_time, counters);
     }
 
     /// When nothing has come: frames that were sent come back, free ones are lent.
     #[inline]
-    pub(crate) fn idle(&mut self) {
+    pub(crate) fn poll_link(&mut self) {
         if let Some(Bypass { link, lost: None, .. }) = &mut self.bypass {
             // An interface that is down or gone is told by control's tables; here it only fails.
             if link.poll().is_err() {
@@ -42,13 +42,13 @@ impl Engine {
 
     /// With the clock just read: some twenty times a millisecond in a loop that spins, each turn in one that does not.
     #[cold]
-    fn look_around(&mut self) {
+    fn housekeep(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heartbeat.stride()));
         let (now_ns, mut has_moved, mut has_events) = (self.heartbeat.now_ns(), false, false);
         let mut is_up_again = false;
         if let Some(bypass) = &mut self.bypass {
-            bypass.routes.judge(now_ns);
+            bypass.routes.update_trust(now_ns);
             if let Some(host) = bypass.routes.changed_host(bypass.device) {
                 has_events = bypass.lost.is_none();
                 is_up_again = bypass.routes.has_come_up(bypass.device);
@@ -63,66 +63,66 @@ impl Engine {
             bypass.publish_counters(&self.counters);
         }
         if has_moved {
-            self.try_again(|reason| reason == Reason::LoopbackOrLocal);
+            self.retry_acceleration(|reason| reason == Reason::LoopbackOrLocal);
         }
         if has_events {
-            self.try_again(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
+            self.retry_acceleration(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
         }
         if let Some(bypass) = self.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) {
-            bypass.fit_paths(&self.counters);
+            bypass.update_path_mtus(&self.counters);
             if is_up_again {
                 bypass.with_tcp(&self.counters, |tcp, now, output| tcp.hasten(now, output));
             }
             self.agent.iter().for_each(|agent| bypass.resolve_neighbours(agent, now_ns));
         }
-        self.tidy_rules();
-        self.tidy_streams();
-        self.tidy_listeners(now_ns);
-        self.tidy_openings(now_ns);
+        self.poll_rules();
+        self.reap_closed();
+        self.poll_listeners(now_ns);
+        self.advance_opens(now_ns);
         if self.agent.as_ref().is_some_and(crate::control_agent::ControlAgent::has_events) {
-            self.hear();
+            self.take_agent_events();
         }
         if self.bypass.as_ref().is_some_and(|bypass| bypass.lost.is_some()) {
-            self.retire();
+            self.release_lost_stack();
         }
     }
 
-    fn hear(&mut self) {
+    fn take_agent_events(&mut self) {
         let events = self.agent.as_ref().map(crate::control_agent::ControlAgent::take_events).unwrap_or_default();
         for event in events {
             match event {
-                Event::Twin(number) if is_token(number) => self.streams.twin_is_ready(number),
+                Event::Twin(number) if is_token(number) => self.streams.note_twin_ready(number),
                 Event::Twin(number) => {
                     if let Ok(place) = self.sockets.place(Handle::of_number(number)) {
                         self.sockets.at(place).into_iter().for_each(|socket| socket.is_twin_ready = true);
                     }
                 }
-                Event::Revoked(reason, text) => self.lose(reason, text),
+                Event::Revoked(reason, text) => self.lose_stack(reason, text),
                 Event::Tables(reader) => {
-                    self.settle_all();
+                    self.apply_all_answers();
                     let routes = self.bypass.as_mut().map(|bypass| &mut bypass.routes);
                     let routes = routes.or(self.lost_stack.as_mut().map(|remains| &mut remains.routes));
                     if let Some(routes) = routes {
                         routes.replace(reader);
                     }
                 }
-                Event::Opened(parts) => self.revive(*parts),
-                Event::IcmpError(error) => self.hear_of_icmp_error(&error),
-                Event::GivenBack(entry, reason) => self.go_without(entry, reason),
+                Event::Opened(parts) => self.resume_with(*parts),
+                Event::IcmpError(error) => self.receive_icmp_error(&error),
+                Event::GivenBack(entry, reason) => self.fall_back(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heartbeat.now_ns()),
                 Event::Spread(spread) => {
-                    self.settle_all();
-                    self.respread(spread);
+                    self.apply_all_answers();
+                    self.apply_rss_change(spread);
                 }
             }
         }
     }
 
     /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
-    fn hear_of_icmp_error(&mut self, error: &IcmpError) {
+    fn receive_icmp_error(&mut self, error: &IcmpError) {
         let Self { sockets, bypass: Some(bypass), counters, .. } = self else { return };
         match (error.protocol, error.kind) {
-            (Protocol::Tcp, _) if bypass.lost.is_none() => bypass.tell_of_icmp_error(error, counters),
+            (Protocol::Tcp, _) if bypass.lost.is_none() => bypass.apply_icmp_error(error, counters),
             (Protocol::Udp, IcmpErrorKind::TooBig { mtu }) => {
                 // Anybody can say so; it is believed of whom we have sent something to.
                 let mut sockets = sockets.iter_mut().map(|(_, socket)| socket);
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// The stack is no more: every socket goes on by the kernel.
-    fn lose(&mut self, reason: Reason, text: String) {
+    fn lose_stack(&mut self, reason: Reason, text: String) {
         let Some(bypass) = &mut self.bypass else { return };
         bypass.lost = Some(reason);
         bypass.rules.clear();

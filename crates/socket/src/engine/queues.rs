@@ -25,12 +25,12 @@ impl OurQueues {
             spread: None,
             may_miss: !facts.elsewhere.is_empty(),
         };
-        spread.into_iter().for_each(|spread| queues.learn(Box::new(spread)));
+        spread.into_iter().for_each(|spread| queues.set_spread(Box::new(spread)));
         queues
     }
 
     /// How the device spreads, as it was just read.
-    pub(crate) fn learn(&mut self, spread: Box<Spread>) {
+    pub(crate) fn set_spread(&mut self, spread: Box<Spread>) {
         let is_ours = |receiving: Vec<u32>| receiving.into_iter().all(|queue| self.has(queue));
         self.may_miss = !spread.receiving().is_ok_and(is_ours);
         self.spread = Some(spread);
@@ -73,7 +73,7 @@ impl OurQueues {
 
     /// Whether what comes to a connection that is open is lost to it by now: it comes by a queue that is not ours, or by one
     /// that cannot be told any more. That a flow rule may be about it is not enough to end it.
-    pub(crate) fn lose(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
+    pub(crate) fn misses(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
         let Some(spread) = self.spread.as_ref().filter(|_| self.may_miss) else { return false };
         match spread.queue_of(protocol, remote, local) {
             Ok(queue) => !self.has(queue),
@@ -125,7 +125,7 @@ mod tests {
         };
         (
             count(&|remote, local| queues.receives(Protocol::Tcp, remote, local)),
-            count(&|remote, local| queues.lose(Protocol::Tcp, remote, local)),
+            count(&|remote, local| queues.misses(Protocol::Tcp, remote, local)),
         )
     }
 
@@ -133,12 +133,12 @@ mod tests {
     fn what_the_table_leads_to_our_queues_is_ours() {
         let mut queues = queues(Some(spread_over(&[0, 1])));
         assert!(!queues.may_miss() && count(&queues) == (1000, 0));
-        queues.learn(Box::new(spread_over(&[0, 1, 2, 3])));
+        queues.set_spread(Box::new(spread_over(&[0, 1, 2, 3])));
         let (ours, lost) = count(&queues);
         assert!(queues.may_miss() && ours + lost == 1000 && (300..700).contains(&ours), "{ours} {lost}");
-        queues.learn(Box::new(spread_over(&[2])));
+        queues.set_spread(Box::new(spread_over(&[2])));
         assert!(queues.may_miss() && count(&queues) == (0, 1000));
-        queues.learn(Box::new(spread_over(&[1])));
+        queues.set_spread(Box::new(spread_over(&[1])));
         assert!(!queues.may_miss() && count(&queues) == (1000, 0));
     }
 

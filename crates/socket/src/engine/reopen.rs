@@ -9,15 +9,15 @@ use crate::engine::bypass::{Bypass, LostStack};
 use crate::options::MulticastOut;
 use crate::reason::Reason;
 use crate::udp::buffers::COPIES_MAX;
-use crate::udp::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Storage};
 use sidestep_control_api::counters::Counter;
 use sidestep_frame::FrameLink;
 
 impl Engine {
     /// Lets go of a lost stack, which frees its queue, and asks for another one: as soon as the program holds no frame of it,
     /// whose bytes would go with it.
-    pub(crate) fn retire(&mut self) {
-        self.rescue_unread();
+    pub(crate) fn release_lost_stack(&mut self) {
+        self.copy_unread();
         let is_unused = |bypass: &mut Bypass| {
             let tally = bypass.link.counters().tally;
             bypass.lost.is_some() && tally.lent + tally.held == 0
@@ -32,12 +32,12 @@ impl Engine {
     }
 
     /// Goes on with the stack that control has opened.
-    pub(crate) fn revive(&mut self, parts: Reopened) {
+    pub(crate) fn resume_with(&mut self, parts: Reopened) {
         let Some(LostStack { routes, device, checksums }) = self.lost_stack.take() else { return };
         match build(parts, routes, &self.options, checksums) {
             Ok((bypass, heartbeat, counters)) => {
                 (self.bypass, self.heartbeat, self.counters, self.refusal) = (Some(bypass), heartbeat, counters, None);
-                self.enter_all(device);
+                self.accelerate_all(device);
             }
             Err(problem) => {
                 self.refusal = Some((Reason::Refused, problem.brief()));
@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// What is with the kernel for a reason that `is_over` is tried again: addresses have come or gone, or control is back.
-    pub(crate) fn try_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+    pub(crate) fn retry_acceleration(&mut self, is_over: impl Fn(Reason) -> bool) {
         let (mut whole, mut groups) = (Vec::new(), Vec::new());
         for (place, socket) in self.sockets.iter_mut() {
             if socket.detour.is_some_and(&is_over) {
@@ -59,18 +59,18 @@ impl Engine {
         }
         whole.into_iter().for_each(|place| self.accelerate(place));
         groups.into_iter().for_each(|place| self.steer_groups(place));
-        self.tcp().listen_again(is_over);
+        self.tcp().reaccelerate_listeners(is_over);
         self.count_sockets();
     }
 
     /// Unread datagrams leave the frames of the lost link, as far as there is room for them.
-    fn rescue_unread(&mut self) {
+    fn copy_unread(&mut self) {
         let Self { sockets, bypass: Some(bypass), buffers, counters, .. } = self else { return };
         let mut dropped = 0;
         for (_, socket) in sockets.iter_mut() {
             for _ in 0..socket.queue.len() {
                 let Some(datagram) = socket.queue.pop_front() else { break };
-                let Place::Frame(frame) = datagram.place else {
+                let Storage::Frame(frame) = datagram.storage else {
                     socket.queue.push_back(datagram);
                     continue;
                 };
@@ -80,7 +80,7 @@ impl Engine {
                     let payload = bypass.link.bytes(&frame).get(start..end).unwrap_or_default();
                     buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
                     let len = payload.len() as u32;
-                    socket.queue.push_back(Datagram { place: Place::Buffer(number), start: 0, len, ..datagram });
+                    socket.queue.push_back(Datagram { storage: Storage::Buffer(number), start: 0, len, ..datagram });
                 } else {
                     (socket.statistics.dropped, dropped) = (socket.statistics.dropped + 1, dropped + 1);
                 }
@@ -92,14 +92,14 @@ impl Engine {
     }
 
     /// Everything that is open gets its place in the new stack, and its rules. `before` was the number of the interface.
-    fn enter_all(&mut self, before: u32) {
+    fn accelerate_all(&mut self, before: u32) {
         let places: Vec<usize> = self.sockets.iter_mut().map(|(place, _)| place).collect();
         for place in places {
             self.move_groups(place, before);
             self.accelerate(place);
             self.steer_groups(place);
         }
-        self.tcp().listen_again(|_| true);
+        self.tcp().reaccelerate_listeners(|_| true);
         self.count_sockets();
     }
 

@@ -9,19 +9,19 @@ use sidestep_control_api::rss::Spread;
 
 impl Engine {
     /// Learns how the device spreads by now. What control steers to whole ports and groups it takes back itself.
-    pub(crate) fn respread(&mut self, spread: Box<Spread>) {
+    pub(crate) fn apply_rss_change(&mut self, spread: Box<Spread>) {
         // A stack that was lost is opened again with what is read then.
         let Some(bypass) = self.bypass() else { return };
-        bypass.queues.learn(spread);
-        self.streams.ports.look_anew();
-        self.tcp().leave_elsewhere();
-        self.withdraw_elsewhere();
-        self.return_from_elsewhere();
+        bypass.queues.set_spread(spread);
+        self.streams.ports.invalidate();
+        self.tcp().abort_misdirected();
+        self.withdraw_misdirected();
+        self.retry_misdirected();
         self.count_sockets();
     }
 
     /// Connected sockets whose datagrams come by other queues are the kernel's; nothing is waited for.
-    fn withdraw_elsewhere(&mut self) {
+    fn withdraw_misdirected(&mut self) {
         let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         let mut places = Vec::new();
         for (place, socket) in sockets.iter_mut() {
@@ -40,7 +40,7 @@ impl Engine {
     }
 
     /// What is with the kernel for its queue alone is tried again where that has become ours.
-    fn return_from_elsewhere(&mut self) {
+    fn retry_misdirected(&mut self) {
         let Self { sockets, bypass: Some(bypass), .. } = self else { return };
         let (elsewhere, is_all_ours) = (Reason::QueueElsewhere, !bypass.queues.may_miss());
         let (mut whole, mut groups) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ impl Engine {
         whole.into_iter().for_each(|place| self.accelerate(place));
         groups.into_iter().for_each(|place| self.steer_groups(place));
         if is_all_ours {
-            self.tcp().listen_again(|reason| reason == elsewhere);
+            self.tcp().reaccelerate_listeners(|reason| reason == elsewhere);
         }
     }
 }

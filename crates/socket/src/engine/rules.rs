@@ -54,12 +54,12 @@ impl Rules {
     }
 
     /// Wants no answer any more: a rule that stands is to be taken back.
-    pub(crate) fn give_up(&mut self, entry: Entry) {
+    pub(crate) fn cancel(&mut self, entry: Entry) {
         self.asked.remove(&entry);
     }
 
     /// A socket has no use for this rule any more; whether none has.
-    pub(crate) fn needs_no_more(&mut self, entry: Entry) -> bool {
+    pub(crate) fn release(&mut self, entry: Entry) -> bool {
         let Some(count) = self.users.get_mut(&entry) else { return false };
         *count -= 1;
         let is_last = *count == 0;
@@ -75,7 +75,7 @@ impl Rules {
     }
 
     /// How long the next call waits.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn setup_wait(&self) -> Duration {
         match self.wait_from {
             Some(at) if Instant::now() < at => Duration::ZERO,
             _ => SETUP_WAIT,
@@ -88,7 +88,7 @@ impl Rules {
 
     /// Waits a little for the answers to these.
     pub(crate) fn wait_for(&mut self, entries: &[Entry]) -> Vec<Answered> {
-        let deadline = Instant::now() + self.patience();
+        let deadline = Instant::now() + self.setup_wait();
         let mut all = Vec::new();
         for entry in entries {
             let Some(answer) = self.asked.get(entry) else { continue };
@@ -104,7 +104,7 @@ impl Rules {
 
     /// Waits a little until control has taken rules back, so that their ports are free.
     pub(crate) fn wait_for_end(&mut self, answers: &[Answer]) {
-        let deadline = Instant::now() + self.patience();
+        let deadline = Instant::now() + self.setup_wait();
         for answer in answers {
             let answered = answer.wait(deadline.saturating_duration_since(Instant::now()));
             self.note_wait(answered.is_some());
@@ -136,7 +136,7 @@ impl Rules {
 /// Gives back what is sent to a socket's own address; waits for nothing.
 pub(crate) fn give_back(rules: &mut Rules, agent: Option<&ControlAgent>, socket: &mut Socket) -> Vec<Answer> {
     let mut entries = std::mem::take(&mut socket.entries);
-    entries.retain(|entry| rules.needs_no_more(*entry));
+    entries.retain(|entry| rules.release(*entry));
     // What control has lost it no longer holds.
     entries.into_iter().filter_map(|entry| Some(agent?.begin_to_unsteer(entry))).collect()
 }
@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn who_has_waited_in_vain_waits_no_more_until_control_has_answered() {
         let mut rules = Rules::default();
-        assert_eq!(rules.patience(), SETUP_WAIT);
+        assert_eq!(rules.setup_wait(), SETUP_WAIT);
         let question = ask(&mut rules, 1);
-        assert_eq!((rules.wait_for(&[entry(1)]), rules.patience()), (vec![], Duration::ZERO));
+        assert_eq!((rules.wait_for(&[entry(1)]), rules.setup_wait()), (vec![], Duration::ZERO));
         assert!(question.answer(Err(Reason::Taken)));
         assert_eq!(rules.answered(1), [(entry(1), Err(Reason::Taken))]);
-        assert_eq!(rules.patience(), SETUP_WAIT);
+        assert_eq!(rules.setup_wait(), SETUP_WAIT);
     }
 
     #[test]
@@ -186,8 +186,8 @@ mod tests {
         let mut rules = Rules::default();
         let question = ask(&mut rules, 1);
         rules.users.insert(entry(1), 2);
-        assert!(!rules.needs_no_more(entry(1)) && rules.is_asked(entry(1)));
-        assert!(rules.needs_no_more(entry(1)) && !rules.is_asked(entry(1)));
+        assert!(!rules.release(entry(1)) && rules.is_asked(entry(1)));
+        assert!(rules.release(entry(1)) && !rules.is_asked(entry(1)));
         assert!(!question.answer(Ok(())), "control's thread takes it back");
     }
 }

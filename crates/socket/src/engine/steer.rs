@@ -28,13 +28,13 @@ impl Engine {
         let Some(socket) = sockets.at(place) else { return };
         let entries: Vec<Entry> = socket.rules().collect();
         let answered = bypass.rules.wait_for(&entries);
-        self.settle(answered);
+        self.apply_answers(answered);
     }
 
     /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
     pub(crate) fn unsteer(&mut self, entry: Entry) {
         let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return };
-        if bypass.rules.needs_no_more(entry) {
+        if bypass.rules.release(entry) {
             bypass.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
         }
     }
@@ -48,29 +48,29 @@ impl Engine {
     }
 
     /// Goes on with what control was asked for.
-    pub(crate) fn tidy_rules(&mut self) {
+    pub(crate) fn poll_rules(&mut self) {
         if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.rules.asked.is_empty()) {
             let answered = bypass.rules.answered(LOOKS_PER_TURN);
-            self.settle(answered);
+            self.apply_answers(answered);
         }
     }
 
     /// Takes note of all answers that came before some news: what was refused for what the news change is tried again.
-    pub(crate) fn settle_all(&mut self) {
+    pub(crate) fn apply_all_answers(&mut self) {
         let Some(bypass) = &mut self.bypass else { return };
         bypass.rules.looked_at = None;
         let answered = bypass.rules.answered(usize::MAX);
-        self.settle(answered);
+        self.apply_answers(answered);
     }
 
     /// Takes note of what control has answered.
-    fn settle(&mut self, answered: Vec<Answered>) {
+    fn apply_answers(&mut self, answered: Vec<Answered>) {
         if answered.is_empty() {
             return;
         }
         for (entry, answer) in answered {
             if let Err(reason) = answer {
-                self.go_without(entry, reason);
+                self.fall_back(entry, reason);
             }
         }
         let unwatched =
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// What this rule brought, or was to bring, comes by the kernel from now on.
-    pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
+    pub(crate) fn fall_back(&mut self, entry: Entry, reason: Reason) {
         let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         bypass.rules.forget(entry);
         let (mut whole, mut in_part) = (Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ impl Engine {
                 agent.iter().for_each(|agent| agent.report(format!("udp {}:{port}", joined.group), reason.code()));
             }
         }
-        self.tcp().go_without(entry, reason);
+        self.tcp().fall_back(entry, reason);
         for place in in_part {
             self.watch(place);
         }

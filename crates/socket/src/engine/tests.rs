@@ -81,7 +81,7 @@ fn with_first_queue_of(queues: u32, test: impl FnOnce(&Host, &Host, &mut Engine)
 }
 
 fn spread(engine: &mut Engine, queues: &[u32]) {
-    engine.respread(Box::new(spread_over(queues)));
+    engine.apply_rss_change(Box::new(spread_over(queues)));
 }
 
 fn connect(a: &Host, engine: &mut Engine, to: SocketAddr, local: Option<SocketAddr>) -> TcpStream {
@@ -238,7 +238,7 @@ fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
         peer.set_nonblocking(true).unwrap();
         let flow = Entry::Flow { protocol: Protocol::Tcp, local: at, remote: peer.local_addr().unwrap(), vlan: None };
         let is_asked = |engine: &Engine| engine.bypass.as_ref().unwrap().rules.is_asked(flow);
-        engine.go_without(Entry::Listener { protocol: Protocol::Tcp, local: at, vlan: None }, Reason::Refused);
+        engine.fall_back(Entry::Listener { protocol: Protocol::Tcp, local: at, vlan: None }, Reason::Refused);
         assert!(is_asked(engine));
         assert_eq!(engine.tcp().listener_path(listener).unwrap(), Path::Kernel(Reason::Refused));
         wait("control's answer", || {
@@ -252,7 +252,7 @@ fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
             peer.read(&mut [0; 8]).ok()
         });
         // As where it is refused.
-        engine.go_without(flow, Reason::Taken);
+        engine.fall_back(flow, Reason::Taken);
         assert_eq!(engine.tcp().read(stream, &mut [0; 8]), Err(TcpError::Lost(Reason::Taken)));
     });
 }

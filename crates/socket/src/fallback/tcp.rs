@@ -60,14 +60,14 @@ impl Twin {
 
     /// The same, but as if no SYN came: its sender tries again a second later. A socket must listen to prove its port, and a
     /// connection that the kernel took up meanwhile would keep the port from being steered.
-    pub(crate) fn listen_deaf(&self, backlog: usize) -> io::Result<KernelListener> {
+    pub(crate) fn listen_dropping_syns(&self, backlog: usize) -> io::Result<KernelListener> {
         // Without it those are served that come.
         let _ = deafen(self.0.as_fd());
         self.listen(backlog)
     }
 
     /// SYNs that come by the kernel are heard from now on.
-    pub(crate) fn hear(&self) {
+    pub(crate) fn accept_syns(&self) {
         // There may be none.
         let _ = undeafen(self.0.as_fd());
     }

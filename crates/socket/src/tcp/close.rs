@@ -4,13 +4,13 @@ use crate::engine::Engine;
 use crate::tcp::Tcp;
 use crate::tcp::data::Found;
 use crate::tcp::error::TcpError;
-use crate::tcp::streams::{Lingering, Steered, StreamState};
+use crate::tcp::streams::{ClosedConnection, Steered, StreamState};
 use crate::tcp::table::TcpStream;
 use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
 use std::time::Duration;
 
 /// Closed connections looked at in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
-const LINGERING_PER_TURN: usize = 8;
+const CLOSED_PER_TURN: usize = 8;
 
 impl Tcp<'_> {
     /// Ends one direction or both; the handle stays.
@@ -31,15 +31,15 @@ impl Tcp<'_> {
     /// Lets go of a stream. What was handed over is still sent as long as the engine is polled, then a FIN; data that waits
     /// unread makes it a RST, as with the kernel's. A rule of steering stays until TIME-WAIT is over.
     pub fn close(&mut self, stream: TcpStream) -> Result<(), TcpError> {
-        self.finish(stream, false)
+        self.end(stream, false)
     }
 
     /// Ends a stream at once: the peer gets a RST, what was not acknowledged is lost.
     pub fn abort(&mut self, stream: TcpStream) -> Result<(), TcpError> {
-        self.finish(stream, true)
+        self.end(stream, true)
     }
 
-    fn finish(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
+    fn end(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
         self.check()?;
         match self.engine.streams.streams.remove(stream.0)?.state {
             StreamState::Kernel(socket, _) => {
@@ -51,12 +51,12 @@ impl Tcp<'_> {
             // Control may have answered already: then nobody else takes the rule back.
             StreamState::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
             StreamState::Lost(_) | StreamState::Failed(..) => {}
-            StreamState::Accelerated { id, steered } => self.let_go(id, steered, is_abort),
+            StreamState::Accelerated { id, steered } => self.close_accelerated(id, steered, is_abort),
         }
         Ok(())
     }
 
-    fn let_go(&mut self, id: ConnectionId, steered: Option<Steered>, is_abort: bool) {
+    fn close_accelerated(&mut self, id: ConnectionId, steered: Option<Steered>, is_abort: bool) {
         let counters = &self.engine.counters;
         let Some(bypass) = self.engine.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) else { return };
         bypass.handles.remove_stream(id);
@@ -68,27 +68,28 @@ impl Tcp<'_> {
                     if is_abort { tcp.abort(now, id, output) } else { tcp.close(now, id, output) }
                 },
             );
-        self.linger_if(id, steered);
+        self.await_end(id, steered);
     }
 
     pub(crate) fn linger(&mut self, id: ConnectionId, steered: Steered) {
-        self.engine.streams.lingering.push(Lingering { id, steered });
+        self.engine.streams.closed.push(ClosedConnection { id, steered });
     }
 }
 
 impl Engine {
     /// Gives back what belonged to connections that are over.
-    pub(crate) fn tidy_streams(&mut self) {
+    pub(crate) fn reap_closed(&mut self) {
         let Self { streams, bypass: Some(bypass), agent, .. } = self else { return };
-        for _ in 0..LINGERING_PER_TURN.min(streams.lingering.len()) {
-            streams.looked_at = if streams.looked_at + 1 < streams.lingering.len() { streams.looked_at + 1 } else { 0 };
-            if !bypass.stack.tcp().is_over(streams.lingering[streams.looked_at].id) {
+        for _ in 0..CLOSED_PER_TURN.min(streams.closed.len()) {
+            streams.next_closed =
+                if streams.next_closed + 1 < streams.closed.len() { streams.next_closed + 1 } else { 0 };
+            if !bypass.stack.tcp().is_over(streams.closed[streams.next_closed].id) {
                 continue;
             }
-            let over = streams.lingering.swap_remove(streams.looked_at);
+            let over = streams.closed.swap_remove(streams.next_closed);
             streams.released.note(over.steered.flow.local().port());
             if let (Some(entry), Some(agent)) = (over.steered.entry, agent.as_ref()) {
-                bypass.rules.give_up(entry);
+                bypass.rules.cancel(entry);
                 agent.unsteer_later(entry);
             }
         }

@@ -8,7 +8,7 @@ use sidestep_wire::tcp::SequenceNumber;
 
 impl Bypass {
     /// Tells the connection. What does not fit a segment that is under way is nobody's, and counted so.
-    pub(crate) fn tell_of_icmp_error(&mut self, error: &IcmpError, counters: &Counters) {
+    pub(crate) fn apply_icmp_error(&mut self, error: &IcmpError, counters: &Counters) {
         let (Some(flow), Some(sequence)) = (Flow::new(error.local, error.remote), error.sequence) else { return };
         let sequence = SequenceNumber(sequence);
         match error.kind {
@@ -29,7 +29,7 @@ impl Bypass {
     }
 
     /// Connections whose way has another MTU than before learn of it.
-    pub(crate) fn fit_paths(&mut self, counters: &Counters) {
+    pub(crate) fn update_path_mtus(&mut self, counters: &Counters) {
         for id in std::mem::take(&mut self.headers.changed_mtu) {
             let Some(mtu) = self.headers.mtu(id) else { continue };
             let mtu = mtu.min(self.stack.tcp().config().mtu_bytes) as u16;

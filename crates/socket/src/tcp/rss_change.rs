@@ -16,17 +16,17 @@ use std::sync::Arc;
 
 impl Tcp<'_> {
     /// Whether what comes from there to a local end is not ours any more.
-    pub(crate) fn is_lost_to_us(&self, remote: SocketAddr, local: SocketAddr) -> bool {
-        self.engine.bypass.as_ref().is_some_and(|bypass| bypass.queues.lose(Protocol::Tcp, remote, local))
+    pub(crate) fn comes_by_other_queue(&self, remote: SocketAddr, local: SocketAddr) -> bool {
+        self.engine.bypass.as_ref().is_some_and(|bypass| bypass.queues.misses(Protocol::Tcp, remote, local))
     }
 
     /// Ends the connections that are lost to us; those that only ask for one begin again.
-    pub(crate) fn leave_elsewhere(&mut self) {
+    pub(crate) fn abort_misdirected(&mut self) {
         let Engine { streams, bypass: Some(bypass), counters, agent, .. } = &mut *self.engine else { return };
         let now_ns = now_ns();
         for (key, stream) in streams.streams.iter_mut() {
             let StreamState::Accelerated { id, .. } = stream.state else { continue };
-            if !bypass.queues.lose(Protocol::Tcp, stream.remote, stream.local) {
+            if !bypass.queues.misses(Protocol::Tcp, stream.remote, stream.local) {
                 continue;
             }
             let is_asking = match bypass.stack.tcp().facts(id).map(|facts| facts.state) {
@@ -41,7 +41,7 @@ impl Tcp<'_> {
             let before = std::mem::replace(&mut stream.state, StreamState::Lost(Reason::QueueElsewhere));
             let steered = if let StreamState::Accelerated { steered, .. } = before { steered } else { None };
             let rule = steered.as_ref().and_then(|steered| steered.entry);
-            rule.into_iter().for_each(|entry| bypass.rules.give_up(entry));
+            rule.into_iter().for_each(|entry| bypass.rules.cancel(entry));
             if let Some(agent) = &*agent {
                 rule.into_iter().for_each(|entry| agent.unsteer_later(entry));
                 agent.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());

@@ -64,7 +64,7 @@ pub(crate) struct Listener {
     /// Control has been asked for the rule.
     pub(crate) pending: Option<Pending>,
     /// Control took its rule back, and its connections have none of their own yet.
-    pub(crate) is_deaf: bool,
+    pub(crate) drops_syns: bool,
     /// Whether the kernel may have a connection.
     pub(crate) is_twin_ready: bool,
     /// Whether the thread beside us tells when it has; else every accept looks.
@@ -73,7 +73,7 @@ pub(crate) struct Listener {
 
 /// A connection that was closed and is not over yet.
 #[derive(Debug)]
-pub(crate) struct Lingering {
+pub(crate) struct ClosedConnection {
     pub(crate) id: ConnectionId,
     pub(crate) steered: Steered,
 }
@@ -83,9 +83,9 @@ pub(crate) struct Lingering {
 pub(crate) struct Streams {
     pub(crate) streams: Table<Stream>,
     pub(crate) listeners: Table<Listener>,
-    pub(crate) lingering: Vec<Lingering>,
+    pub(crate) closed: Vec<ClosedConnection>,
     /// Where the look at those goes on.
-    pub(crate) looked_at: usize,
+    pub(crate) next_closed: usize,
     /// Told by the thread beside us.
     pub(crate) ready: VecDeque<TcpEvent>,
     /// Ports that were given back a moment ago.
@@ -101,7 +101,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// The kernel's socket of a listener has something.
-    pub(crate) fn twin_is_ready(&mut self, token: u64) {
+    pub(crate) fn note_twin_ready(&mut self, token: u64) {
         let found = self.listeners.iter_mut().find(|(key, _)| TcpListener(*key).token() == token);
         if let Some((key, listener)) = found {
             listener.is_twin_ready = true;
@@ -110,27 +110,27 @@ impl Streams {
     }
 
     /// The connections that the rule of a listener brings, those that were closed, too.
-    pub(crate) fn brought_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
+    pub(crate) fn steered_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
         let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.state {
             StreamState::Accelerated { steered, .. } => steered.as_mut(),
             StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
         });
-        let closed = self.lingering.iter_mut().map(|Lingering { steered, .. }| steered);
+        let closed = self.closed.iter_mut().map(|ClosedConnection { steered, .. }| steered);
         accepted.chain(closed).filter(|steered| steered.listener == Some(listener)).collect()
     }
 
     /// The fast path is no more: listeners go on by the kernel, connections past it have ended. Their ports are the kernel's
     /// again, which tells peers that still send.
     pub(crate) fn lose(&mut self, reason: Reason) {
-        self.lingering.clear();
-        self.looked_at = 0;
+        self.closed.clear();
+        self.next_closed = 0;
         self.reacceleration.forget();
         self.ports = Ports::default();
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
             listener.pending = None;
-            if std::mem::take(&mut listener.is_deaf) {
-                listener.twin.hear();
+            if std::mem::take(&mut listener.drops_syns) {
+                listener.twin.accept_syns();
             }
             (listener.is_twin_watched, listener.is_twin_ready) = (false, true);
         }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::bypass::Bypass;
 use crate::engine::rules::give_back;
 use crate::reason::{Path, Reason};
-use crate::udp::datagram::Place;
+use crate::udp::datagram::Storage;
 use crate::udp::socket::Socket;
 use sidestep_control_api::counters::Counter;
 use sidestep_control_api::message::{Entry, Protocol};
@@ -78,11 +78,11 @@ impl Engine {
         self.counters.set(Counter::SocketsAccelerated, bypass as u64);
     }
 
-    pub(crate) fn give_back(&mut self, place: Place) {
-        match (place, &mut self.bypass) {
-            (Place::Frame(frame), Some(bypass)) => bypass.link.release(frame),
-            (Place::Frame(_), None) => {}
-            (Place::Buffer(number), _) => self.buffers.give(number),
+    pub(crate) fn give_back(&mut self, storage: Storage) {
+        match (storage, &mut self.bypass) {
+            (Storage::Frame(frame), Some(bypass)) => bypass.link.release(frame),
+            (Storage::Frame(_), None) => {}
+            (Storage::Buffer(number), _) => self.buffers.give(number),
         }
     }
 }

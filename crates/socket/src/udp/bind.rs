@@ -52,7 +52,7 @@ impl Engine {
             let Some((bypass, Ok(Some(toward)))) = toward else { return true };
             bypass.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
         };
-        // Kept until the end: a port that was let go would be given again.
+        // Memory until the end: a port that was let go would be given again.
         let mut others = Vec::new();
         let twin = loop {
             let (twin, local) = open().map_err(|error| {
@@ -139,7 +139,7 @@ impl Engine {
             }
             self.released.note(socket.local.port());
             self.sockets.queued -= socket.queue.len();
-            socket.queue.into_iter().for_each(|datagram| self.give_back(datagram.place));
+            socket.queue.into_iter().for_each(|datagram| self.give_back(datagram.storage));
         }
         self.count_sockets();
         Ok(())

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// Where the bytes are.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Storage {
     /// In a frame of the link.
     Frame(Received),
     /// In a buffer, as the kernel's socket delivered them or because several sockets get them.
@@ -16,7 +16,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 #[must_use = "a datagram that is not released keeps its frame for ever"]
 pub struct Datagram {
-    pub(crate) place: Place,
+    pub(crate) storage: Storage,
     pub(crate) start: u32,
     pub(crate) len: u32,
     pub(crate) source: SocketAddr,

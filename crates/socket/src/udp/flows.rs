@@ -16,7 +16,7 @@ pub(crate) struct Flow {
     /// For what tables the way was found.
     pub(crate) stamp: Stamp,
     /// The header in front of each datagram, or why the kernel sends them.
-    pub(crate) way: Result<FlowHeader, Reason>,
+    pub(crate) header: Result<FlowHeader, Reason>,
 }
 
 /// Destinations, the last one used first.
@@ -67,7 +67,7 @@ impl Flows {
     /// Lowers the MTU of one destination, as ICMP told the kernel.
     pub(crate) fn lower_mtu(&mut self, to: &SocketAddr, mtu: u32) {
         for flow in self.flows.iter_mut().filter(|flow| flow.to == *to) {
-            if let Ok(header) = &mut flow.way
+            if let Ok(header) = &mut flow.header
                 && header.mtu() > mtu
             {
                 header.set_mtu(mtu);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn flow(port: u16) -> Flow {
-        Flow { to: ([198, 18, 0, 1], port).into(), stamp: Stamp::default(), way: Err(Reason::NoRoute) }
+        Flow { to: ([198, 18, 0, 1], port).into(), stamp: Stamp::default(), header: Err(Reason::NoRoute) }
     }
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(flows.flows.len(), FLOWS_MAX);
         assert!(flows.find(&([198, 18, 0, 1], 100).into(), Stamp::default()).is_some());
         assert!(flows.find(&([198, 18, 0, 1], 1).into(), Stamp::default()).is_none());
-        let again = flows.insert(Flow { way: Err(Reason::Broadcast), ..flow(100) });
-        assert_eq!(again.way.as_ref().unwrap_err(), &Reason::Broadcast);
+        let again = flows.insert(Flow { header: Err(Reason::Broadcast), ..flow(100) });
+        assert_eq!(again.header.as_ref().unwrap_err(), &Reason::Broadcast);
         assert_eq!(flows.flows.iter().filter(|flow| flow.to.port() == 100).count(), 1);
     }
 }

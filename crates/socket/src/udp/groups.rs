@@ -105,12 +105,12 @@ impl Engine {
             let Self { sockets, bypass: Some(bypass), .. } = self else { return };
             let Some(socket) = sockets.at(place) else { return };
             let Joined { group, interface, source, steered } = socket.groups[number];
-            let way = match (steered, socket.id) {
+            let vlan = match (steered, socket.id) {
                 (Ok(_), _) => continue,
                 (_, None) => Err(socket.detour.unwrap_or(Reason::Refused)),
                 _ => bypass.routes.vlan_of_interface(interface, bypass.device).ok_or(Reason::GroupElsewhere),
             };
-            let steered = way.and_then(|vlan| self.steer_group(place, group, source, vlan));
+            let steered = vlan.and_then(|vlan| self.steer_group(place, group, source, vlan));
             self.sockets.at(place).into_iter().for_each(|socket| socket.groups[number].steered = steered);
         }
         self.watch(place);

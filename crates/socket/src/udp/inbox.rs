@@ -2,7 +2,7 @@
 
 use crate::engine::bypass::{Bypass, Deliver};
 use crate::udp::buffers::{Buffers, COPIES_MAX};
-use crate::udp::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Storage};
 use crate::udp::room::Room;
 use crate::udp::socket::{Socket, Sockets};
 use sidestep_control_api::counters::{Counter, Counters};
@@ -58,7 +58,7 @@ impl Inbox<'_> {
         if let Some(socket) = self.sockets.at(socket) {
             socket.statistics.received += 1;
         }
-        self.datagram(parsed, Place::Frame(frame), parsed.payload.start, hardware_ns)
+        self.datagram(parsed, Storage::Frame(frame), parsed.payload.start, hardware_ns)
     }
 
     #[cold]
@@ -70,7 +70,7 @@ impl Inbox<'_> {
         };
         let payload = &bytes[parsed.payload.clone()];
         self.buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
-        let datagram = self.datagram(parsed, Place::Buffer(number), 0, None);
+        let datagram = self.datagram(parsed, Storage::Buffer(number), 0, None);
         self.counters.add(Counter::Delivered, 1);
         match self.sockets.at(socket) {
             Some(socket) => {
@@ -83,9 +83,9 @@ impl Inbox<'_> {
     }
 
     #[inline]
-    fn datagram(&self, parsed: &Parsed<'_>, place: Place, start: usize, hardware_ns: Option<u64>) -> Datagram {
+    fn datagram(&self, parsed: &Parsed<'_>, storage: Storage, start: usize, hardware_ns: Option<u64>) -> Datagram {
         Datagram {
-            place,
+            storage,
             start: start as u32,
             len: parsed.payload.len() as u32,
             source: parsed.source(),

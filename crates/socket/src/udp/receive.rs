@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::event_loop::FRAMES_PER_CALL;
 use crate::error::Error;
 use crate::heartbeat_writer::realtime_ns;
-use crate::udp::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Storage};
 use crate::udp::inbox::drop_unread;
 use crate::udp::socket::Handle;
 use sidestep_control_api::counters::Counter;
@@ -20,8 +20,8 @@ impl Engine {
         let has_time = self.turn();
         if has_time {
             // A feed that never pauses must not keep connections from their timers and ACKs, nor other queues from frames.
-            self.drive_streams(true);
-            self.idle();
+            self.poll_stack(true);
+            self.poll_link();
         }
         if self.sockets.queued != 0
             && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
@@ -36,7 +36,7 @@ impl Engine {
                 Some(datagram) => datagram.into_iter().for_each(|(owner, datagram)| self.queue(owner, datagram)),
             }
         }
-        Ok(self.receive_seldom(place))
+        Ok(self.receive_fallback(place))
     }
 
     /// Copies the next datagram of a socket to `buffer` (as much as fits) and says how long it is and who sent it.
@@ -54,10 +54,10 @@ impl Engine {
     #[inline]
     pub fn payload(&self, datagram: &Datagram) -> &[u8] {
         let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
-        let bytes = match (&datagram.place, &self.bypass) {
-            (Place::Frame(frame), Some(bypass)) => bypass.link.bytes(frame),
-            (Place::Frame(_), None) => &[],
-            (Place::Buffer(number), _) => self.buffers.bytes(*number),
+        let bytes = match (&datagram.storage, &self.bypass) {
+            (Storage::Frame(frame), Some(bypass)) => bypass.link.bytes(frame),
+            (Storage::Frame(_), None) => &[],
+            (Storage::Buffer(number), _) => self.buffers.bytes(*number),
         };
         bytes.get(start..end).unwrap_or_default()
     }
@@ -73,7 +73,7 @@ impl Engine {
     /// Gives a datagram back.
     #[inline]
     pub fn release(&mut self, datagram: Datagram) {
-        self.give_back(datagram.place);
+        self.give_back(datagram.storage);
     }
 
     /// Keeps a datagram for its socket, unless that has its share of unread ones.
@@ -94,9 +94,9 @@ impl Engine {
 
     /// When nothing has come past the kernel.
     #[inline]
-    fn receive_seldom(&mut self, place: usize) -> Option<Datagram> {
-        self.drive_streams(false);
-        self.idle();
+    fn receive_fallback(&mut self, place: usize) -> Option<Datagram> {
+        self.poll_stack(false);
+        self.poll_link();
         let socket = self.sockets.at(place)?;
         if !socket.is_twin_ready && socket.is_twin_watched {
             return None;
@@ -116,7 +116,7 @@ impl Engine {
             Err(error) => {
                 self.buffers.give(number);
                 match error.kind() {
-                    std::io::ErrorKind::WouldBlock => self.rest_twin(place, handle),
+                    std::io::ErrorKind::WouldBlock => self.rearm_twin(place, handle),
                     std::io::ErrorKind::Interrupted => {}
                     _ => socket.error = error.raw_os_error(),
                 }
@@ -126,7 +126,7 @@ impl Engine {
         socket.statistics.received_by_kernel += 1;
         self.counters.add(Counter::KernelReceives, 1);
         Some(Datagram {
-            place: Place::Buffer(number),
+            storage: Storage::Buffer(number),
             start: 0,
             len: len as u32,
             source,
@@ -140,7 +140,7 @@ impl Engine {
     }
 
     /// The kernel's socket is empty: the thread beside us looks after it again.
-    fn rest_twin(&mut self, place: usize, handle: Handle) {
+    fn rearm_twin(&mut self, place: usize, handle: Handle) {
         let Some(socket) = self.sockets.at(place) else { return };
         if socket.is_twin_watched && socket.is_twin_ready {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);

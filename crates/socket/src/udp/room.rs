@@ -5,7 +5,7 @@
 //! of it, four get a fifth each, and there is always some for one that is read. SO_RCVBUF says for each socket of the kernel
 //! what these rules say for all of ours together.
 
-use crate::udp::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Storage};
 use sidestep_frame::Received;
 use sidestep_frame::xdp::XdpLink;
 
@@ -81,8 +81,8 @@ impl Rooms {
     /// As [`Room::has_place`], for a datagram of a socket that has so many unread ones.
     #[inline]
     pub(crate) fn has_place(&self, link: &XdpLink, datagram: &Datagram, unread: usize) -> bool {
-        match &datagram.place {
-            Place::Frame(frame) if link.is_long(frame) => self.long.has_place(link.lent_long(), unread),
+        match &datagram.storage {
+            Storage::Frame(frame) if link.is_long(frame) => self.long.has_place(link.lent_long(), unread),
             _ => self.short.has_place(link.lent(), unread),
         }
     }

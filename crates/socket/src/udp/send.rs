@@ -6,7 +6,7 @@ use crate::error::{Error, SendError};
 use crate::options::MulticastOut;
 use crate::reason::Reason;
 use crate::route_cache::{Detour, Stamp};
-use crate::udp::datagram::{Datagram, Place};
+use crate::udp::datagram::{Datagram, Storage};
 use crate::udp::flows::Flow;
 use crate::udp::socket::{Handle, Socket};
 use sidestep_control_api::counters::{Counter, Counters};
@@ -22,14 +22,14 @@ const FRAME_BYTES_MIN: usize = 60;
 #[derive(Debug)]
 #[must_use = "what is reserved must be sent or discarded"]
 pub struct Reserved {
-    place: Kept,
+    memory: Memory,
     start: usize,
     len: usize,
     to: Option<SocketAddr>,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum Memory {
     Frame(Outgoing),
     Buffer(u16),
 }
@@ -57,14 +57,16 @@ impl Engine {
         let destination = self.destination(place, to)?;
         let Self { sockets, bypass, counters, .. } = self;
         if let (Some(socket), Some(bypass @ Bypass { lost: None, .. })) = (sockets.at(place), bypass.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
+            && let Some(Flow { header: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && payload.len() <= header.payload_max()
         {
             let frame = allocate(bypass, header.bytes() + payload.len(), counters)?;
-            let Some(len) = fill(header, bypass.link.buffer(&frame), payload) else { return Err(self.misfit(frame)) };
+            let Some(len) = fill(header, bypass.link.buffer(&frame), payload) else {
+                return Err(self.refuse_too_long(frame));
+            };
             return self.hand_over(place, frame, len);
         }
-        self.put_slowly(place, payload, to, destination)
+        self.put_slow_path(place, payload, to, destination)
     }
 
     /// Makes what was handed over leave.
@@ -82,15 +84,15 @@ impl Engine {
         let place = self.place(handle)?;
         let destination = self.destination(place, to)?;
         // What it is good for: the flow is in the socket's list afterwards.
-        let way = self.way(place, destination);
+        let checked = self.check_route(place, destination);
         let Self { sockets, bypass, buffers, counters, .. } = self;
-        if let (Ok(()), Some(socket), Some(bypass)) = (way, sockets.at(place), bypass.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
+        if let (Ok(()), Some(socket), Some(bypass)) = (checked, sockets.at(place), bypass.as_mut())
+            && let Some(Flow { header: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && len <= header.payload_max()
         {
             let start = header.bytes();
             let frame = allocate(bypass, start + len, counters)?;
-            return Ok(Reserved { place: Kept::Frame(frame), start, len, to });
+            return Ok(Reserved { memory: Memory::Frame(frame), start, len, to });
         }
         let number = buffers.take().ok_or(SendError::Full)?;
         let room = buffers.bytes(number).len();
@@ -98,16 +100,16 @@ impl Engine {
             buffers.give(number);
             return Err(SendError::TooLong { payload_max: room });
         }
-        Ok(Reserved { place: Kept::Buffer(number), start: 0, len, to })
+        Ok(Reserved { memory: Memory::Buffer(number), start: 0, len, to })
     }
 
     /// The bytes of what was reserved.
     pub fn reserved(&mut self, reserved: &Reserved) -> &mut [u8] {
         let end = reserved.start + reserved.len;
-        let bytes = match (&reserved.place, &mut self.bypass) {
-            (Kept::Frame(frame), Some(bypass)) => bypass.link.buffer(frame),
-            (Kept::Frame(_), None) => &mut [],
-            (Kept::Buffer(number), _) => self.buffers.bytes_mut(*number),
+        let bytes = match (&reserved.memory, &mut self.bypass) {
+            (Memory::Frame(frame), Some(bypass)) => bypass.link.buffer(frame),
+            (Memory::Frame(_), None) => &mut [],
+            (Memory::Buffer(number), _) => self.buffers.bytes_mut(*number),
         };
         bytes.get_mut(reserved.start..end).unwrap_or_default()
     }
@@ -119,17 +121,17 @@ impl Engine {
             Ok((place, destination))
         });
         let len = len.min(reserved.len);
-        match (result, reserved.place) {
-            (Ok((place, destination)), Kept::Frame(frame)) => {
+        match (result, reserved.memory) {
+            (Ok((place, destination)), Memory::Frame(frame)) => {
                 self.send_frame(place, frame, (reserved.start, len), reserved.to, destination)
             }
-            (Ok((place, destination)), Kept::Buffer(number)) => {
+            (Ok((place, destination)), Memory::Buffer(number)) => {
                 let sent = self.send_by_kernel(place, (number, len), reserved.to, destination);
                 self.buffers.give(number);
                 sent
             }
             (Err(error), kept) => {
-                self.drop_kept(kept);
+                self.free(kept);
                 Err(error)
             }
         }
@@ -137,7 +139,7 @@ impl Engine {
 
     /// Gives back what was reserved.
     pub fn discard(&mut self, reserved: Reserved) {
-        self.drop_kept(reserved.place);
+        self.free(reserved.memory);
     }
 
     /// Sends a datagram back to where it came from, in the very memory that it came in.
@@ -152,16 +154,16 @@ impl Engine {
         };
         let (start, len, source) = (datagram.start as usize, datagram.len as usize, datagram.source);
         let to = Some(source);
-        match datagram.place {
-            Place::Frame(frame) => {
+        match datagram.storage {
+            Storage::Frame(frame) => {
                 let Some(bypass) = self.bypass() else {
-                    self.give_back(Place::Frame(frame));
+                    self.give_back(Storage::Frame(frame));
                     return Err(SendError::Full);
                 };
                 let answer = bypass.link.answer(frame);
                 self.send_frame(place, answer, (start, len), to, source)
             }
-            Place::Buffer(number) => {
+            Storage::Buffer(number) => {
                 let sent = self.send_by_kernel(place, (number, len), to, source);
                 self.buffers.give(number);
                 sent
@@ -170,13 +172,13 @@ impl Engine {
     }
 
     /// Whether datagrams to `to` go past the kernel; else the reason.
-    pub(crate) fn way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
+    pub(crate) fn check_route(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
         let Some(stamp) = self.bypass().map(|bypass| bypass.routes.stamp()) else { return Err(Reason::Revoked) };
         let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
         if let Some(flow) = socket.flows.find(&to, stamp) {
-            return flow.way.as_ref().map(|_| ()).map_err(|reason| *reason);
+            return flow.header.as_ref().map(|_| ()).map_err(|reason| *reason);
         }
-        self.find_way(place, to)
+        self.look_up_route(place, to)
     }
 
     fn destination(&mut self, place: usize, to: Option<SocketAddr>) -> Result<SocketAddr, SendError> {
@@ -196,15 +198,17 @@ impl Engine {
         to: Option<SocketAddr>,
         destination: SocketAddr,
     ) -> Result<(), SendError> {
-        let _ = self.way(place, destination);
+        let _ = self.check_route(place, destination);
         let Self { sockets, bypass, .. } = self;
         let Some(bypass) = bypass.as_mut() else { return Err(SendError::Full) };
         if let (Some(socket), None) = (sockets.at(place), bypass.lost)
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
+            && let Some(Flow { header: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
             && header.bytes() == start
             && len <= header.payload_max()
         {
-            let Some(bytes) = finish(header, bypass.link.buffer(&frame), len) else { return Err(self.misfit(frame)) };
+            let Some(bytes) = finish(header, bypass.link.buffer(&frame), len) else {
+                return Err(self.refuse_too_long(frame));
+            };
             self.hand_over(place, frame, bytes)?;
             return self.flush();
         }
@@ -234,23 +238,23 @@ impl Engine {
 
     /// Finds the way anew, and takes the kernel's where there is none.
     #[cold]
-    fn put_slowly(
+    fn put_slow_path(
         &mut self,
         place: usize,
         payload: &[u8],
         to: Option<SocketAddr>,
         destination: SocketAddr,
     ) -> Result<(), SendError> {
-        let is_accelerated = self.bypass().is_some() && self.way(place, destination).is_ok();
+        let is_accelerated = self.bypass().is_some() && self.check_route(place, destination).is_ok();
         let Self { sockets, bypass, counters, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
         if let (true, Some(bypass)) = (is_accelerated, bypass.as_mut())
-            && let Some(Flow { way: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
+            && let Some(Flow { header: Ok(header), .. }) = socket.flows.find(&destination, bypass.routes.stamp())
         {
             if payload.len() <= header.payload_max() {
                 let frame = allocate(bypass, header.bytes() + payload.len(), counters)?;
                 let Some(len) = fill(header, bypass.link.buffer(&frame), payload) else {
-                    return Err(self.misfit(frame));
+                    return Err(self.refuse_too_long(frame));
                 };
                 return self.hand_over(place, frame, len);
             }
@@ -267,8 +271,8 @@ impl Engine {
 
     /// A frame that is shorter than its header and payload: the limits of the flow's header leave it none.
     #[cold]
-    fn misfit(&mut self, frame: Outgoing) -> SendError {
-        self.drop_kept(Kept::Frame(frame));
+    fn refuse_too_long(&mut self, frame: Outgoing) -> SendError {
+        self.free(Memory::Frame(frame));
         self.counters.add(Counter::SendTooLong, 1);
         SendError::TooLong { payload_max: 0 }
     }
@@ -293,17 +297,17 @@ impl Engine {
         Ok(())
     }
 
-    fn drop_kept(&mut self, kept: Kept) {
+    fn free(&mut self, kept: Memory) {
         match (kept, &mut self.bypass) {
-            (Kept::Frame(frame), Some(bypass)) => bypass.link.discard(frame),
-            (Kept::Frame(_), None) => {}
-            (Kept::Buffer(number), _) => self.buffers.give(number),
+            (Memory::Frame(frame), Some(bypass)) => bypass.link.discard(frame),
+            (Memory::Frame(_), None) => {}
+            (Memory::Buffer(number), _) => self.buffers.give(number),
         }
     }
 
     /// Asks the tables, and control for the neighbour.
     #[cold]
-    fn find_way(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
+    fn look_up_route(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
         let Self { sockets, bypass, counters, agent, .. } = self;
         let (Some(bypass), Some(socket)) = (bypass.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
         counters.add(Counter::RouteLookups, 1);
@@ -316,20 +320,20 @@ impl Engine {
         if let (Some((address, interface)), Some(agent)) = (ask_for, agent) {
             agent.resolve(address, interface);
         }
-        let way = found.map(|(header, _)| header).map_err(|detour| detour.reason);
-        match &way {
+        let header = found.map(|(header, _)| header).map_err(|detour| detour.reason);
+        match &header {
             Err(Reason::NeighbourPending | Reason::NeighbourFailed) => counters.add(Counter::NeighbourMisses, 1),
             Err(Reason::RouteUnknown | Reason::ControlSilent) => counters.add(Counter::RouteUnknown, 1),
             _ => {}
         }
-        let flow = socket.flows.insert(Flow { to, stamp, way });
-        flow.way.as_ref().map(|_| ()).map_err(|reason| *reason)
+        let flow = socket.flows.insert(Flow { to, stamp, header });
+        flow.header.as_ref().map(|_| ()).map_err(|reason| *reason)
     }
 }
 
-type Way = (FlowHeader, Option<(std::net::IpAddr, u32)>);
+type HeaderAndNeighbour = (FlowHeader, Option<(std::net::IpAddr, u32)>);
 
-fn resolve(bypass: &Bypass, socket: &Socket, to: SocketAddr) -> (Stamp, Result<Way, Detour>) {
+fn resolve(bypass: &Bypass, socket: &Socket, to: SocketAddr) -> (Stamp, Result<HeaderAndNeighbour, Detour>) {
     let is_group = to.ip().is_multicast();
     if is_group && socket.options.multicast_loop {
         return (bypass.routes.stamp(), Err(Reason::MulticastLoop.into()));
@@ -343,19 +347,24 @@ fn resolve(bypass: &Bypass, socket: &Socket, to: SocketAddr) -> (Stamp, Result<W
     };
     let tos = socket.options.type_of_service;
     let query = Query { destination: to.ip(), source, interface: interface.or(scope), tos };
-    let (stamp, way) = bypass.routes.resolve(&query, bypass.device);
+    let (stamp, route) = bypass.routes.resolve(&query, bypass.device);
     let frame_bytes_max = bypass.link.facts().send_bytes_max as usize;
-    (stamp, way.and_then(|way| header(socket, &way, to, frame_bytes_max)))
+    (stamp, route.and_then(|route| header(socket, &route, to, frame_bytes_max)))
 }
 
-fn header(socket: &Socket, way: &Resolved, to: SocketAddr, frame_bytes_max: usize) -> Result<Way, Detour> {
+fn header(
+    socket: &Socket,
+    route: &Resolved,
+    to: SocketAddr,
+    frame_bytes_max: usize,
+) -> Result<HeaderAndNeighbour, Detour> {
     let is_group = to.ip().is_multicast();
-    let facts = Facts::along(way, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
+    let facts = Facts::along(route, socket.local.port(), to).ok_or(Reason::RouteUnknown)?;
     let hop_limit = if is_group { socket.options.multicast_hop_limit } else { socket.options.hop_limit };
     let facts = Facts { hop_limit, type_of_service: socket.options.type_of_service, ..facts };
     let mut header = FlowHeader::new(&facts).map_err(|_| Reason::RouteUnknown)?;
     header.set_frame_bytes_max(frame_bytes_max);
-    let neighbour = (!is_group).then_some((way.next_hop, way.interface));
+    let neighbour = (!is_group).then_some((route.next_hop, route.interface));
     Ok((header, neighbour))
 }
 

@@ -26,7 +26,7 @@ impl Engine {
         let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
         match (best, detour, socket.peer) {
             (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
-            (best, None, Some(peer)) => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+            (best, None, Some(peer)) => Ok(self.check_route(place, peer).map_or_else(Path::Kernel, |()| best)),
             (best, None, None) => Ok(best),
         }
     }
@@ -36,7 +36,7 @@ impl Engine {
         let place = self.place(handle)?;
         match self.best_path() {
             Path::Kernel(reason) => Ok(Path::Kernel(reason)),
-            best => Ok(self.way(place, peer).map_or_else(Path::Kernel, |()| best)),
+            best => Ok(self.check_route(place, peer).map_or_else(Path::Kernel, |()| best)),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::reason::{Path, Reason};
 use crate::route_cache::{Detour, query};
 use crate::tcp::Tcp;
 use crate::tcp::active_open::opening::{Opening, Rule};
-use crate::tcp::active_open::ports::{BARREN_NS, Choice};
+use crate::tcp::active_open::ports::{Choice, NO_PORT_NS};
 use crate::tcp::error::TcpError;
 use crate::tcp::streams::{Steered, StreamState};
 use crate::tcp::table::{TcpEvent, TcpStream};
@@ -50,18 +50,23 @@ pub(crate) enum Progress {
 
 impl Tcp<'_> {
     /// Goes on with a connection that has not begun; an error is the kernel's, which was to do it.
-    pub(crate) fn go_on(&mut self, mut opening: Box<Opening>, remote: SocketAddr, now_ns: u64) -> io::Result<Progress> {
+    pub(crate) fn advance(
+        &mut self,
+        mut opening: Box<Opening>,
+        remote: SocketAddr,
+        now_ns: u64,
+    ) -> io::Result<Progress> {
         if let Some(reason) = opening.stopped {
-            return self.by_kernel(opening, remote, reason);
+            return self.connect_twin(opening, remote, reason);
         }
         if opening.rule.is_some() {
-            return self.settle_rule(opening, remote);
+            return self.take_rule_answer(opening, remote);
         }
         let route = match self.find_route(remote, opening.local) {
             Ok(route) => route,
             Err(Detour { reason, ask_for: Some((address, interface)) }) => {
                 if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
-                    return self.by_kernel(opening, remote, reason);
+                    return self.connect_twin(opening, remote, reason);
                 }
                 if let (false, Some(agent)) = (opening.has_asked, &self.engine.agent) {
                     opening.has_asked = true;
@@ -69,26 +74,26 @@ impl Tcp<'_> {
                 }
                 return Ok(Progress::Waiting(opening));
             }
-            Err(Detour { reason, .. }) => return self.by_kernel(opening, remote, reason),
+            Err(Detour { reason, .. }) => return self.connect_twin(opening, remote, reason),
         };
         // A frame of a VLAN is steered by its flow alone: a tag's device may be in another namespace.
         if opening.port().is_some() || route.vlan.is_some() {
-            return self.ask_for_rule(opening, remote, &route);
+            return self.request_rule(opening, remote, &route);
         }
         let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else {
-            return self.by_kernel(opening, remote, Reason::Revoked);
+            return self.connect_twin(opening, remote, Reason::Revoked);
         };
         let waiting_since_ns = *opening.route_ns.get_or_insert(now_ns);
         let now = Instant::from_nanos(now_ns);
         match streams.ports.choose(bypass, agent, route.source, remote, now) {
-            Choice::Port(port) => self.begin(opening, SocketAddr::new(route.source, port), remote, route.mtu, None),
+            Choice::Port(port) => self.send_syn(opening, SocketAddr::new(route.source, port), remote, route.mtu, None),
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
                 streams.ports.expect(agent, now, streams.opening.len());
-                (opening.look_ns, opening.generation) = (now_ns + BARREN_NS, streams.ports.generation());
+                (opening.look_ns, opening.generation) = (now_ns + NO_PORT_NS, streams.ports.generation());
                 Ok(Progress::Waiting(opening))
             }
-            Choice::ByRule => self.ask_for_rule(opening, remote, &route),
-            Choice::Elsewhere => self.by_kernel(opening, remote, Reason::QueueElsewhere),
+            Choice::ByRule => self.request_rule(opening, remote, &route),
+            Choice::OtherQueue => self.connect_twin(opening, remote, Reason::QueueElsewhere),
             Choice::Exhausted | Choice::Later => Err(Errno::ADDRNOTAVAIL.into()),
         }
     }
@@ -117,7 +122,7 @@ impl Tcp<'_> {
 
     /// Holds a port by a socket of its own, and has control steer its flow: before the SYN, so that the kernel never sees the
     /// answer.
-    fn ask_for_rule(
+    fn request_rule(
         &mut self,
         mut opening: Box<Opening>,
         remote: SocketAddr,
@@ -126,22 +131,22 @@ impl Tcp<'_> {
         let twin = match opening.twin.take() {
             // The port was named: it cannot be chosen by the queue that its answers take.
             Some(twin) if opening.port().is_some() => {
-                if !self.answers_come_here(twin.local()?.port(), route, remote) {
+                if !self.reaches_our_queues(twin.local()?.port(), route, remote) {
                     opening.twin = Some(twin);
-                    return self.by_kernel(opening, remote, Reason::QueueElsewhere);
+                    return self.connect_twin(opening, remote, Reason::QueueElsewhere);
                 }
                 Some(twin)
             }
-            spare => self.bind_for_ours(spare, route, remote)?,
+            spare => self.bind_for_our_queues(spare, route, remote)?,
         };
-        let Some(twin) = twin else { return self.by_kernel(opening, remote, Reason::QueueElsewhere) };
+        let Some(twin) = twin else { return self.connect_twin(opening, remote, Reason::QueueElsewhere) };
         let bound = twin.local()?;
         let vlan = route.vlan.map(|vlan| vlan.number());
         // Without the scope of a link: what frames carry.
         let (local, there) = (SocketAddr::new(bound.ip(), bound.port()), SocketAddr::new(remote.ip(), remote.port()));
         let local = if local.ip().is_unspecified() { SocketAddr::new(route.source, local.port()) } else { local };
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: there, vlan };
-        let Some(agent) = &self.engine.agent else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let Some(agent) = &self.engine.agent else { return self.connect_twin(opening, remote, Reason::Revoked) };
         let answer = agent.begin_to_steer(flow, twin.duplicate()?);
         opening.twin = Some(twin);
         opening.rule = Some(Rule { flow, mtu: route.mtu, answer });
@@ -149,7 +154,7 @@ impl Tcp<'_> {
     }
 
     /// Whether the answers to a local port come by a queue of ours, as far as can be known.
-    fn answers_come_here(&self, port: u16, route: &Resolved, remote: SocketAddr) -> bool {
+    fn reaches_our_queues(&self, port: u16, route: &Resolved, remote: SocketAddr) -> bool {
         let Some(bypass) = &self.engine.bypass else { return false };
         // What is tagged may be hashed otherwise.
         match route.vlan {
@@ -159,7 +164,12 @@ impl Tcp<'_> {
     }
 
     /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.
-    fn bind_for_ours(&self, spare: Option<Twin>, route: &Resolved, remote: SocketAddr) -> io::Result<Option<Twin>> {
+    fn bind_for_our_queues(
+        &self,
+        spare: Option<Twin>,
+        route: &Resolved,
+        remote: SocketAddr,
+    ) -> io::Result<Option<Twin>> {
         let source = SocketAddr::new(route.source, 0);
         let mut spare = spare;
         let mut bind = || match spare.take() {
@@ -194,14 +204,14 @@ impl Tcp<'_> {
     }
 
     /// Control's answer, if it is there.
-    fn settle_rule(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
+    fn take_rule_answer(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
         let Some(Rule { flow, mtu, answer }) = opening.rule.take() else { return Ok(Progress::Waiting(opening)) };
         match answer.take() {
             None => {
                 opening.rule = Some(Rule { flow, mtu, answer });
                 Ok(Progress::Waiting(opening))
             }
-            Some(Ok(())) if self.is_lost_to_us(remote, flow.local()) => {
+            Some(Ok(())) if self.comes_by_other_queue(remote, flow.local()) => {
                 // The device has come to spread otherwise while control was asked.
                 self.unsteer_later(flow);
                 if opening.port().is_none() {
@@ -212,14 +222,14 @@ impl Tcp<'_> {
             Some(Ok(())) => {
                 let twin = opening.twin.take().map(Arc::new);
                 let steered = twin.map(|twin| Steered { entry: Some(flow), flow, twin, listener: None });
-                self.begin(opening, flow.local(), remote, mtu, steered)
+                self.send_syn(opening, flow.local(), remote, mtu, steered)
             }
-            Some(Err(reason)) => self.by_kernel(opening, remote, reason),
+            Some(Err(reason)) => self.connect_twin(opening, remote, reason),
         }
     }
 
     /// Sends the SYN.
-    fn begin(
+    fn send_syn(
         &mut self,
         opening: Box<Opening>,
         local: SocketAddr,
@@ -230,7 +240,7 @@ impl Tcp<'_> {
         let local = SocketAddr::new(local.ip(), local.port());
         let there = SocketAddr::new(remote.ip(), remote.port());
         let (bypass, counters) = (self.engine.bypass.as_mut(), &self.engine.counters);
-        let Some(bypass) = bypass else { return self.by_kernel(opening, remote, Reason::Revoked) };
+        let Some(bypass) = bypass else { return self.connect_twin(opening, remote, Reason::Revoked) };
         let mtu = mtu.min(bypass.stack.tcp().config().mtu_bytes) as u16;
         let options = opening.options;
         let begun =
@@ -247,7 +257,7 @@ impl Tcp<'_> {
     }
 
     /// Begins to connect in the kernel.
-    fn by_kernel(&mut self, mut opening: Box<Opening>, remote: SocketAddr, reason: Reason) -> io::Result<Progress> {
+    fn connect_twin(&mut self, mut opening: Box<Opening>, remote: SocketAddr, reason: Reason) -> io::Result<Progress> {
         let twin = match opening.twin.take() {
             Some(twin) => twin,
             None => Twin::for_connection(opening.local, remote)?,
@@ -261,7 +271,7 @@ impl Tcp<'_> {
     }
 
     /// Looks at one that waits, and tells its program what has become of it.
-    fn look_at(&mut self, handle: TcpStream, now_ns: u64) -> bool {
+    fn advance_one(&mut self, handle: TcpStream, now_ns: u64) -> bool {
         let generation = self.engine.streams.ports.generation();
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
         let remote = stream.remote;
@@ -273,7 +283,7 @@ impl Tcp<'_> {
         else {
             return false;
         };
-        let progress = self.go_on(opening, remote, now_ns);
+        let progress = self.advance(opening, remote, now_ns);
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
         match progress {
             Ok(Progress::Waiting(opening)) => {
@@ -301,14 +311,14 @@ impl Tcp<'_> {
 
 impl Engine {
     /// Goes on with connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
-    pub(crate) fn tidy_openings(&mut self, now_ns: u64) {
+    pub(crate) fn advance_opens(&mut self, now_ns: u64) {
         self.streams.ports.begin_turn();
         for _ in 0..LOOKS_PER_TURN.min(self.streams.opening.len()) {
             if self.streams.ports.is_spent() {
                 break;
             }
             let Some(handle) = self.streams.opening.pop_front() else { break };
-            if self.tcp().look_at(handle, now_ns) {
+            if self.tcp().advance_one(handle, now_ns) {
                 self.streams.opening.push_back(handle);
             }
         }

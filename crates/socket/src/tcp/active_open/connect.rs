@@ -31,7 +31,7 @@ impl Tcp<'_> {
             let bound = self.engine.streams.released.bind(named, || Twin::for_connection(local, remote));
             opening.hold(bound.map_err(|error| failed(&error).errno(error.raw_os_error()))?);
         }
-        let progress = self.go_on(opening, remote, now_ns).map_err(|error| {
+        let progress = self.advance(opening, remote, now_ns).map_err(|error| {
             failed(&error).next(format!("see the way: ip route get {}", remote.ip())).errno(error.raw_os_error())
         })?;
         let any = SocketAddr::new(local.map_or_else(|| unspecified(remote), |local| local.ip()), 0);
@@ -39,7 +39,7 @@ impl Tcp<'_> {
         let stream = |local, state| Stream { local, remote, asked, state };
         let kept = match progress {
             Progress::Accelerated { id, steered, local } => {
-                self.keep(stream(local, StreamState::Accelerated { id, steered }))
+                self.register(stream(local, StreamState::Accelerated { id, steered }))
             }
             Progress::Kernel { socket, reason, local } => {
                 self.insert(stream(local, StreamState::Kernel(socket, reason)))
@@ -65,7 +65,7 @@ impl Tcp<'_> {
     }
 
     /// Remembers a stream past the kernel; one too many is aborted.
-    pub(crate) fn keep(&mut self, stream: Stream) -> Option<TcpStream> {
+    pub(crate) fn register(&mut self, stream: Stream) -> Option<TcpStream> {
         let StreamState::Accelerated { id, ref steered } = stream.state else { return None };
         let steered: Option<Steered> = steered.clone();
         let key = self.insert(stream);
@@ -76,11 +76,11 @@ impl Tcp<'_> {
         }
         // It is open: nobody else knows it.
         let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
-        self.linger_if(id, steered);
+        self.await_end(id, steered);
         None
     }
 
-    pub(crate) fn linger_if(&mut self, id: ConnectionId, steered: Option<Steered>) {
+    pub(crate) fn await_end(&mut self, id: ConnectionId, steered: Option<Steered>) {
         if let Some(steered) = steered {
             self.linger(id, steered);
         }

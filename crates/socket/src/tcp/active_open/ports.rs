@@ -29,11 +29,11 @@ const COUNTERS: usize = 64;
 const LOOKS_PER_TURN: usize = 1024;
 
 /// How long a destination for which there was no port has none, unless there are others: tuples leave TIME-WAIT all the time.
-pub(crate) const BARREN_NS: u64 = 10_000_000;
+pub(crate) const NO_PORT_NS: u64 = 10_000_000;
 
 /// A destination for which there was no port: what was seen, until when that stands (CLOCK_MONOTONIC), and for which ports.
 #[derive(Clone, Copy, Debug)]
-struct Barren {
+struct NoPort {
     ends: (IpAddr, SocketAddr),
     seen: Seen,
     until_ns: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Ports {
     secret: RandomState,
     counters: [u32; COUNTERS],
     /// The last one of the destinations that have its hash.
-    barren: [Option<Barren>; COUNTERS],
+    no_port: [Option<NoPort>; COUNTERS],
     /// Looks that this turn has had.
     looks: usize,
 }
@@ -69,7 +69,7 @@ impl Default for Ports {
             generation: 0,
             secret: RandomState::new(),
             counters: [0; COUNTERS],
-            barren: [None; COUNTERS],
+            no_port: [None; COUNTERS],
             looks: 0,
         }
     }
@@ -86,7 +86,7 @@ pub(crate) enum Choice {
     /// All tuples to this destination are in use: EADDRNOTAVAIL.
     Exhausted,
     /// Answers would not come here.
-    Elsewhere,
+    OtherQueue,
 }
 
 /// What all ports toward one destination have to offer.
@@ -131,7 +131,7 @@ impl Ports {
     }
 
     /// Answers come by other queues than before.
-    pub(crate) fn look_anew(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -146,7 +146,7 @@ impl Ports {
     ) -> Choice {
         match bypass.queues.toward(Protocol::Tcp, remote, source) {
             Ok(toward) => self.choose_of(bypass, agent, toward.as_ref(), (source, remote), now),
-            Err(_) => Choice::Elsewhere,
+            Err(_) => Choice::OtherQueue,
         }
     }
 
@@ -174,7 +174,7 @@ impl Ports {
                 self.ask(agent, now, 1);
                 Choice::ByRule
             }
-            Err(seen) if !self.ports.is_empty() && !seen.is_ours => Choice::Elsewhere,
+            Err(seen) if !self.ports.is_empty() && !seen.is_ours => Choice::OtherQueue,
             Err(seen) => {
                 let is_growing = self.ask(agent, now, 1);
                 if is_growing || seen.is_waiting { Choice::Later } else { Choice::Exhausted }
@@ -191,20 +191,21 @@ impl Ports {
         tuple: impl Fn(u16) -> Tuple,
     ) -> Option<Result<u16, Seen>> {
         let place = self.place(ends);
-        let stands =
-            |barren: &Barren| barren.ends == ends && barren.generation == self.generation && now_ns < barren.until_ns;
-        if let Some(barren) = self.barren[place].filter(stands) {
-            return Some(Err(barren.seen));
+        let stands = |no_port: &NoPort| {
+            no_port.ends == ends && no_port.generation == self.generation && now_ns < no_port.until_ns
+        };
+        if let Some(no_port) = self.no_port[place].filter(stands) {
+            return Some(Err(no_port.seen));
         }
         if self.is_spent() {
             return None;
         }
         let found = self.search(ends, is_ours, tuple);
         if let Err(seen) = found {
-            let until_ns = now_ns.saturating_add(BARREN_NS);
+            let until_ns = now_ns.saturating_add(NO_PORT_NS);
             // What was in use may be free by then: only who has just looked knows that nothing is to be waited for.
             let seen = Seen { is_waiting: true, ..seen };
-            self.barren[place] = Some(Barren { ends, seen, until_ns, generation: self.generation });
+            self.no_port[place] = Some(NoPort { ends, seen, until_ns, generation: self.generation });
         }
         Some(found)
     }
@@ -326,10 +327,10 @@ mod tests {
         assert_eq!(looks.get(), 2 * 4096);
         // Time, and other ports, make it worth another look.
         ports.begin_turn();
-        assert_eq!(ports.find(ENDS, 5 + BARREN_NS, |_| true, used), waiting);
+        assert_eq!(ports.find(ENDS, 5 + NO_PORT_NS, |_| true, used), waiting);
         ports.begin_turn();
         ports.answered(Err(Reason::TooManyEntries), 0);
-        assert_eq!(ports.find(ENDS, 6 + BARREN_NS, |_| true, used), waiting);
+        assert_eq!(ports.find(ENDS, 6 + NO_PORT_NS, |_| true, used), waiting);
         assert_eq!(looks.get(), 4 * 4096);
         // That all are in use is believed of a search alone.
         ports.begin_turn();

@@ -49,7 +49,8 @@ impl Tcp<'_> {
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
         let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
-        let kept = self.keep(Stream { local, remote, asked: None, state: StreamState::Accelerated { id, steered } });
+        let kept =
+            self.register(Stream { local, remote, asked: None, state: StreamState::Accelerated { id, steered } });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
 
@@ -61,7 +62,7 @@ impl Tcp<'_> {
         let (socket, remote) = match listener.kernel.accept(&listener.options) {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                self.rest_twin(handle)?;
+                self.rearm_twin(handle)?;
                 return Ok(None);
             }
             // The peer is gone already: the next one, at the next call (accept(2) names these errors).
@@ -76,7 +77,7 @@ impl Tcp<'_> {
     }
 
     /// The kernel has no more: the thread beside us looks after it again.
-    fn rest_twin(&mut self, handle: TcpListener) -> Result<(), Error> {
+    fn rearm_twin(&mut self, handle: TcpListener) -> Result<(), Error> {
         let listener = self.engine.streams.listeners.at(handle.0)?;
         if let (true, Some(agent)) = (listener.is_twin_watched, &self.engine.agent) {
             listener.is_twin_watched = agent.watch_again(listener.kernel.as_fd(), handle.token()).is_ok();

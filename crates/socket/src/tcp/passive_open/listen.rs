@@ -61,13 +61,13 @@ impl Tcp<'_> {
         let bound = twin.local().map_err(|error| refused(&error))?;
         let begun = self.listen_in_stack(bound, backlog, options);
         // It proves its port by listening.
-        let kernel = if begun.is_ok() { twin.listen_deaf(backlog) } else { twin.listen(backlog) };
+        let kernel = if begun.is_ok() { twin.listen_dropping_syns(backlog) } else { twin.listen(backlog) };
         let kernel = kernel.map_err(|error| {
             begun.iter().for_each(|(id, _)| self.stop_stack(*id));
             refused(&error).errno(error.raw_os_error())
         })?;
         let bypass = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin, longest));
-        twin.hear();
+        twin.accept_syns();
         let (id, entry, pending, detour) = match bypass {
             Ok(Rule::Stands(id, entry)) => (Some(id), Some(entry), None, None),
             Ok(Rule::Pending(pending)) if longest.is_zero() => (None, None, Some(pending), Some(Reason::Opening)),
@@ -89,7 +89,7 @@ impl Tcp<'_> {
             entry,
             detour,
             pending,
-            is_deaf: false,
+            drops_syns: false,
             is_twin_ready,
             is_twin_watched,
         };
@@ -143,7 +143,7 @@ impl Tcp<'_> {
         }
         // SYNs that are steered are answered here or by nobody. Who listens where the tables are not certain would answer
         // some of them by another way than the kernel.
-        bypass.routes.certain()?;
+        bypass.routes.check_complete()?;
         let interface = bypass.routes.interface_of(local.ip());
         let vlan = interface.and_then(|interface| bypass.routes.vlan_of_interface(interface, bypass.device)).flatten();
         let local = SocketAddr::new(local.ip(), local.port());
@@ -177,7 +177,7 @@ impl Tcp<'_> {
         let found = self.engine.streams.listeners.at(handle.0);
         let found = found.map(|listener| (listener.local, listener.id, listener.entry));
         let (local, id, entry) = found.map_err(|error| Problem::failed("cannot stop listening", error))?;
-        self.give_up(handle);
+        self.cancel_pending(handle);
         if id.is_some() {
             self.steer_each(handle).map_err(|reason| {
                 failed("stop listening on", local, &reason).next("close some of the accepted connections first")
@@ -200,7 +200,7 @@ impl Tcp<'_> {
 
     /// Gives each connection of a listener a rule of its own; all of them, or none.
     fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
-        let mut all = self.engine.streams.brought_by(handle);
+        let mut all = self.engine.streams.steered_by(handle);
         let agent = self.engine.agent.as_ref().ok_or(Reason::Revoked)?;
         for done in 0..all.len() {
             let proof = all[done].twin.duplicate().map_err(|_| Reason::Refused);
@@ -217,9 +217,9 @@ impl Tcp<'_> {
 
     /// Asks for a rule for each connection of a listener that has none any more; waits for nothing. One that gets none ends when
     /// control has said so.
-    pub(crate) fn ask_for_each(&mut self, handle: TcpListener) {
+    pub(crate) fn request_rule_for_each(&mut self, handle: TcpListener) {
         let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else { return };
-        for steered in streams.brought_by(handle) {
+        for steered in streams.steered_by(handle) {
             // Without a proof it stays one of the listener's, and ends with those.
             let Ok(proof) = steered.twin.duplicate() else { continue };
             bypass.rules.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));

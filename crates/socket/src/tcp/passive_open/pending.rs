@@ -24,7 +24,7 @@ pub(crate) struct Reacceleration {
     pub(crate) at_ns: u64,
     pub(crate) pause_ns: u64,
     /// Listeners are deaf until rules of their connections stand.
-    pub(crate) are_deaf: bool,
+    pub(crate) drop_syns: bool,
 }
 
 impl Reacceleration {

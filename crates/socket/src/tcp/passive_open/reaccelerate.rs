@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::reason::Reason;
 use crate::tcp::Tcp;
 use crate::tcp::passive_open::pending::Pending;
-use crate::tcp::streams::{Lingering, Steered, StreamState};
+use crate::tcp::streams::{ClosedConnection, Steered, StreamState};
 use crate::tcp::table::{TcpEvent, TcpListener, TcpStream};
 use sidestep_control_api::message::Entry;
 
@@ -20,14 +20,14 @@ const PAUSE_MAX_NS: u64 = 60_000_000_000;
 impl Tcp<'_> {
     /// Listeners that are with the kernel alone, for a reason that `is_over`, begin to get the way past it, where there is
     /// one; [`Engine::tidy_listeners`] goes on with it.
-    pub(crate) fn listen_again(&mut self, is_over: impl Fn(Reason) -> bool) {
+    pub(crate) fn reaccelerate_listeners(&mut self, is_over: impl Fn(Reason) -> bool) {
         let all = self.engine.streams.listeners.iter_mut();
         let waiting = all.filter(|(_, listener)| {
             listener.id.is_none() && listener.pending.is_none() && listener.detour.is_some_and(&is_over)
         });
         let waiting: Vec<_> = waiting.map(|(key, _)| key).collect();
         for key in waiting {
-            if let Err(reason) = self.ask_again(TcpListener(key))
+            if let Err(reason) = self.request_listener_rule(TcpListener(key))
                 && let Ok(listener) = self.engine.streams.listeners.at(key)
             {
                 listener.detour = Some(reason);
@@ -36,7 +36,7 @@ impl Tcp<'_> {
     }
 
     /// The stack listens before steering brings the first SYN.
-    fn ask_again(&mut self, handle: TcpListener) -> Result<(), Reason> {
+    fn request_listener_rule(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return Ok(()) };
         let (local, backlog, options) = (listener.local, listener.backlog, listener.options);
         let proof = listener.twin.duplicate().map_err(|_| Reason::Refused)?;
@@ -54,7 +54,7 @@ impl Tcp<'_> {
     }
 
     /// Takes note of what control has answered.
-    fn settle(&mut self, handle: TcpListener) {
+    fn take_answer(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(answer) = listener.pending.as_ref().and_then(|pending| pending.answer.take()) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
@@ -64,7 +64,7 @@ impl Tcp<'_> {
         };
         // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it deaf.
         listener.is_twin_ready = true;
-        listener.twin.hear();
+        listener.twin.accept_syns();
         let reacceleration = &mut self.engine.streams.reacceleration;
         reacceleration.asked -= 1;
         reacceleration.note(answer.err());
@@ -78,7 +78,7 @@ impl Tcp<'_> {
     }
 
     /// Wants no rule any more for a listener that waits for it.
-    pub(crate) fn give_up(&mut self, handle: TcpListener) {
+    pub(crate) fn cancel_pending(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         self.engine.streams.reacceleration.asked -= 1;
@@ -91,7 +91,7 @@ impl Tcp<'_> {
 impl Tcp<'_> {
     /// A rule of steering is no more. New connections come by the kernel; for those that the rule of a listener has brought
     /// control is asked for rules of their own; those without any have ended, as the kernel resets their peers.
-    pub(crate) fn go_without(&mut self, entry: Entry, reason: Reason) {
+    pub(crate) fn fall_back(&mut self, entry: Entry, reason: Reason) {
         let listeners = self.engine.streams.listeners.iter_mut();
         let found = listeners.filter(|(_, listener)| listener.entry == Some(entry)).map(|(key, listener)| {
             (listener.entry, listener.detour, listener.is_twin_ready) = (None, Some(reason), true);
@@ -99,39 +99,39 @@ impl Tcp<'_> {
         });
         let found: Vec<_> = found.collect();
         for (handle, id) in found {
-            self.ask_for_each(handle);
+            self.request_rule_for_each(handle);
             if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
-                (listener.is_deaf, self.engine.streams.reacceleration.are_deaf) = (true, true);
+                (listener.drops_syns, self.engine.streams.reacceleration.drop_syns) = (true, true);
             }
             if let Some(id) = id {
                 self.stop_stack(id);
                 self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
             }
-            self.lose_streams(reason, |steered| steered.listener == Some(handle));
+            self.abort_steered(reason, |steered| steered.listener == Some(handle));
         }
-        self.lose_streams(reason, |steered| steered.entry == Some(entry));
+        self.abort_steered(reason, |steered| steered.entry == Some(entry));
     }
 
     /// Control has left listeners deaf whose rule it took back: until their connections have rules of their own, or have ended, the
     /// kernel would reset the peers.
-    fn hear_again(&mut self) {
+    fn accept_syns_again(&mut self) {
         let Engine { streams, bypass, .. } = &mut *self.engine;
-        streams.reacceleration.are_deaf = false;
-        for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.is_deaf) {
+        streams.reacceleration.drop_syns = false;
+        for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.drops_syns) {
             let port = listener.local.port();
-            listener.is_deaf = bypass.as_ref().is_some_and(|bypass| bypass.rules.are_asked_of_tcp(port));
-            if !listener.is_deaf {
-                listener.twin.hear();
+            listener.drops_syns = bypass.as_ref().is_some_and(|bypass| bypass.rules.are_asked_of_tcp(port));
+            if !listener.drops_syns {
+                listener.twin.accept_syns();
             }
-            streams.reacceleration.are_deaf |= listener.is_deaf;
+            streams.reacceleration.drop_syns |= listener.drops_syns;
         }
     }
 
     /// Ends streams by their rules.
-    fn lose_streams(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
+    fn abort_steered(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
         let Engine { streams, bypass: Some(bypass), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
-        for Lingering { steered, .. } in streams.lingering.iter_mut().filter(|closed| is_lost(&closed.steered)) {
+        for ClosedConnection { steered, .. } in streams.closed.iter_mut().filter(|closed| is_lost(&closed.steered)) {
             (steered.entry, steered.listener) = (None, None);
         }
         for (key, stream) in streams.streams.iter_mut() {
@@ -150,7 +150,7 @@ impl Tcp<'_> {
 
 impl Engine {
     /// Goes on with listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
-    pub(crate) fn tidy_listeners(&mut self, now_ns: u64) {
+    pub(crate) fn poll_listeners(&mut self, now_ns: u64) {
         let reacceleration = &mut self.streams.reacceleration;
         if reacceleration.are_waiting {
             reacceleration.are_waiting = false;
@@ -159,15 +159,15 @@ impl Engine {
         }
         if reacceleration.at_ns != 0 && now_ns >= reacceleration.at_ns {
             reacceleration.at_ns = 0;
-            self.tcp().listen_again(|reason| reason == Reason::KernelConnections);
+            self.tcp().reaccelerate_listeners(|reason| reason == Reason::KernelConnections);
         }
-        if self.streams.reacceleration.are_deaf {
-            self.tcp().hear_again();
+        if self.streams.reacceleration.drop_syns {
+            self.tcp().accept_syns_again();
         }
         if self.streams.reacceleration.asked != 0 {
             let asked = self.streams.listeners.iter_mut().filter(|(_, listener)| listener.pending.is_some());
             let asked: Vec<_> = asked.map(|(key, _)| TcpListener(key)).collect();
-            asked.into_iter().for_each(|handle| self.tcp().settle(handle));
+            asked.into_iter().for_each(|handle| self.tcp().take_answer(handle));
         }
     }
 }
