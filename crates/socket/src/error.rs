@@ -1,4 +1,4 @@
-//! What goes wrong in the hot path, without a text.
+//! Errors of the hot path: codes without texts.
 
 use std::{fmt, io};
 
@@ -22,7 +22,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a datagram was not sent.
+/// The reason why a datagram was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The socket, or the process, is not one that may.

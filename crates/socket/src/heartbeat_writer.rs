@@ -1,4 +1,4 @@
-//! The owner's sign of life. Without it the steering program gives the packets to the kernel (the dead-man switch).
+//! The heartbeat of the owner thread. Without it the steering program passes the packets to the kernel (dead-man switch).
 
 use rustix::time::{ClockId, clock_gettime};
 use sidestep_control_api::heartbeat::{Heartbeat, monotonic_ns};
@@ -15,27 +15,27 @@ const SLOW_TURN_NS: u64 = 2_000;
 /// another processor: each store costs the next frame a miss.
 const BEAT_NS: u64 = 100_000;
 
-/// Beats when it is time.
+/// Writes the heartbeat when it is due.
 #[derive(Debug)]
 pub(crate) struct HeartbeatWriter {
-    /// What the steering program looks at.
+    /// The page that the steering program reads.
     heartbeat: Option<Heartbeat>,
     left: u32,
     stride: u32,
     now_ns: u64,
-    /// When it was told last.
+    /// The time of the last store.
     told_ns: u64,
 }
 
 impl HeartbeatWriter {
-    /// Of a stack; beats once.
+    /// Starts the heartbeat of a stack, with a first beat.
     pub(crate) fn start(heartbeat: Heartbeat) -> Self {
         let mut heartbeat = Self { heartbeat: Some(heartbeat), ..Self::without() };
         heartbeat.beat();
         heartbeat
     }
 
-    /// A clock without anybody to tell.
+    /// A clock without a heartbeat to write.
     pub(crate) fn without() -> Self {
         Self { heartbeat: None, left: 0, stride: 1, now_ns: monotonic_ns(), told_ns: 0 }
     }

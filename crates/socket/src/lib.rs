@@ -1,13 +1,14 @@
-//! L3: UDP sockets, and streams of TCP ([`tcp`]), whose hot traffic goes past the kernel, each with a kernel socket beside it.
+//! L3: UDP sockets, TCP streams ([`tcp`]) and byte streams over any transport ([`stream`]). Their traffic goes past the kernel
+//! where that is possible, and by the kernel where it is not.
 //!
-//! An [`Engine`] is one queue of one interface, or several ([`Queues`]), with all sockets upon them, owned and polled by one thread. Each socket has a
-//! **kernel twin**, a real socket that holds the port under the kernel's own rules, joins the groups, receives what is not
-//! hot (fragments, IP options, other interfaces), and takes over whenever the fast path cannot be had. Every socket says
-//! which path it is on, and why ([`Path`], [`Reason`]).
+//! An [`Engine`] owns one receive queue of an interface, or several ([`Queues`]), and all sockets upon them. One thread polls
+//! it. Each socket has a **kernel twin**: a real socket that holds the port under the kernel's own rules, joins the groups,
+//! receives what the stack does not take (fragments, IP options, other interfaces), and carries the traffic whenever it cannot
+//! go past the kernel. [`Path`] tells which path a socket is on, and [`Reason`] why it is the kernel's.
 //!
-//! Datagrams are lent, not copied: [`Engine::receive`] gives a token, [`Engine::payload`] its bytes,
-//! [`Engine::release`] takes it back. Receiving makes no system call; sending makes none either with a sending thread
-//! ([`Kick`]). The order between datagrams of both paths is not kept.
+//! Datagrams are lent, not copied: [`Engine::receive`] returns a token, [`Engine::payload`] its bytes, and
+//! [`Engine::release`] takes the token back. Receiving makes no system call; with a sending thread ([`Kick`]) sending makes
+//! none, either. Datagrams of both paths are not kept in order.
 //!
 //! ```no_run
 //! use sidestep_socket::{Engine, EngineOptions, UdpOptions};

@@ -1,4 +1,4 @@
-//! What an engine and a socket are made with. Plain values, as the C interface needs them.
+//! Options of engines and sockets. Plain values, as the C interface needs them.
 
 use sidestep_control_api::message::{BusyPoll, Mode, Queues};
 use sidestep_frame::xdp::Kick;
@@ -12,10 +12,10 @@ const FRAMES_DEFAULT: u32 = 4096;
 /// to spare. The kernel would go on for 100 s, but in the background.
 const LINGER_DEFAULT: Duration = Duration::from_secs(2);
 
-/// Whose word is taken for the checksums of received frames.
+/// The verification of checksums in received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// Verified, except for those that senders of this machine have left unfinished on a veth, where no device finishes them.
+    /// Verified, except for those that senders of this machine left unfinished on a veth, where no device computes them.
     #[default]
     Auto,
     /// Always verified: what senders of this machine have left unfinished on a veth is refused.
@@ -24,7 +24,7 @@ pub enum Checksums {
     Trust,
 }
 
-/// How an engine is opened.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// The interface.
@@ -36,7 +36,7 @@ pub struct EngineOptions {
     pub frames: u32,
     /// Entries of each ring: a power of two.
     pub ring_entries: u32,
-    /// Who makes frames leave.
+    /// The thread that has the device send frames.
     pub kick: Kick,
     /// The best mode that is wanted.
     pub mode: Mode,
@@ -49,20 +49,20 @@ pub struct EngineOptions {
     /// Frames longer than one of ours past the kernel, too, where the interface's MTU has such, and kernel and driver can have them
     /// (Linux 6.6). They are copied once more, and take 4 MiB.
     pub jumbo_frames: bool,
-    /// Where control listens; the place of this network namespace if none is given.
+    /// Control's socket; that of this network namespace if none is given.
     pub control: Option<PathBuf>,
-    /// What the engine calls itself in `sidestep ps`.
+    /// The engine's name in `sidestep ps`.
     pub name: String,
-    /// Whose word is taken for checksums.
+    /// The verification of checksums.
     pub checksums: Checksums,
-    /// Whether datagrams get the time at which they were taken from the ring: a reading of the clock
+    /// True if datagrams get the time at which they were taken from the ring: a reading of the clock
     /// for each, some 25 ns.
     pub timestamps: bool,
-    /// CPU of the thread beside the owner, which sleeps nearly always; that of the opening thread if none is given.
+    /// CPU of the control agent, which sleeps nearly always; that of the opening thread if none is given.
     pub control_agent_cpu: Option<u32>,
     /// The settings of TCP: `sidestep_stack::tcp::Config::latency()` by default ([`crate::tcp::profile`]).
     pub tcp: sidestep_stack::tcp::Config,
-    /// How long an engine that is dropped stays for streams whose data is not all acknowledged; zero: they are reset at once,
+    /// The time for which a dropped engine stays for streams with unacknowledged data; zero: they are reset at once,
     /// as by SO_LINGER with zero seconds. [`crate::Engine::finish`] says what was lost; else it is said on stderr.
     pub linger: Duration,
     /// Past the kernel where possible; false for the kernel's path alone.
@@ -98,17 +98,17 @@ impl EngineOptions {
     }
 }
 
-/// Where datagrams to groups leave.
+/// The interface by which datagrams to groups leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MulticastOut {
     /// The engine's interface.
     #[default]
     Engine,
-    /// Where the routes lead.
+    /// The interface of the route.
     Routes,
 }
 
-/// How a UDP socket is made.
+/// Options of a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
     /// SO_REUSEADDR: several sockets may bind a group's port.
@@ -123,12 +123,12 @@ pub struct UdpOptions {
     pub multicast_hop_limit: u8,
     /// DSCP and ECN.
     pub type_of_service: u8,
-    /// Where datagrams to groups leave.
+    /// The interface by which datagrams to groups leave.
     pub multicast_out: MulticastOut,
-    /// Whether members on this host get the datagrams that this socket sends to groups (IP_MULTICAST_LOOP): then the kernel
+    /// True if members on this host get the datagrams that this socket sends to groups (IP_MULTICAST_LOOP): then the kernel
     /// sends them. Off by default, unlike the kernel's.
     pub multicast_loop: bool,
-    /// Whether the kernel may cut datagrams that exceed the path's MTU; else they are refused.
+    /// True if the kernel may cut datagrams that exceed the path's MTU; else they are refused.
     pub may_fragment: bool,
     /// IP_RECVERR: errors about datagrams to anybody are kept for [`crate::Engine::next_error`]. Without it a socket that has no
     /// peer learns of none, as on Linux.

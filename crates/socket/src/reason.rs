@@ -1,4 +1,4 @@
-//! Why something goes by the kernel: never silent.
+//! The path of a socket, and the reasons for the kernel's.
 
 use sidestep_control_api::client;
 use sidestep_control_api::message::{Code, Mode};
@@ -7,7 +7,7 @@ use std::fmt;
 
 macro_rules! reasons {
     ($($name:ident $text:literal $code:ident $description:literal,)+) => {
-        /// Why a socket, or a destination, is on the kernel's path. New reasons go to the end; their order is their number.
+        /// The reason why a socket, or a destination, is on the kernel's path. New reasons go to the end; their order is their number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum Reason {
@@ -28,7 +28,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $description,)+ }
             }
 
-            /// What `sidestep ps` calls it.
+            /// Its code in `sidestep ps`.
             pub fn code(self) -> Code {
                 match self { $(Self::$name => Code::$code,)+ }
             }
@@ -52,8 +52,8 @@ reasons! {
     GroupTaken "group_taken" Taken "another program already receives this group past the kernel",
     LoopbackOrLocal "loopback_or_local" Loopback "the address is this host itself",
     RouteNotOnInterface "route_not_on_interface" OtherInterface "the route leads out of another interface",
-    NoRoute "no_route" NoRoute "no route leads there, or one refuses it; the kernel gives the error",
-    RouteUnknown "route_unknown" RouteUnknown "only the kernel knows the way (policy rules, or tables too large to mirror)",
+    NoRoute "no_route" NoRoute "no route to the destination, or one that refuses it; the kernel gives the error",
+    RouteUnknown "route_unknown" RouteUnknown "only the kernel knows the route (policy rules, or tables too large to mirror)",
     NeighbourPending "neighbour_pending" NeighbourPending "the neighbour's Ethernet address is being asked for",
     NeighbourFailed "neighbour_failed" NeighbourFailed "the neighbour does not answer",
     Broadcast "broadcast" SocketOption "broadcasts are the kernel's",
@@ -65,11 +65,11 @@ reasons! {
     KernelConnections "kernel_connections" KernelConnections "the kernel has connections of this port, which steering it would end",
     Offload "offload" Offload "the device changes frames before they are seen: tags of VLANs, merged segments",
     QueueElsewhere "queue_elsewhere" QueueElsewhere "its packets may come by a queue of the device that is not this program's",
-    Opening "opening" NeighbourPending "it waits for the neighbour, or for control's answer",
+    Opening "opening" NeighbourPending "the socket waits for the neighbour, or for control's answer",
 }
 
 impl Reason {
-    /// What control's code means here.
+    /// The reason that control's code stands for.
     pub(crate) fn of_code(code: Code) -> Self {
         match code {
             Code::NotAllowed => Self::NotAllowed,
@@ -121,12 +121,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Which way a socket's traffic goes.
+/// The path of a socket's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Past the kernel.
     Accelerated {
-        /// How frames move between device and memory.
+        /// The mode in which frames move between device and memory.
         mode: Mode,
     },
     /// By the kernel's socket.
@@ -134,7 +134,7 @@ pub enum Path {
 }
 
 impl Path {
-    /// Whether it goes past the kernel.
+    /// Returns whether it goes past the kernel.
     pub fn is_accelerated(self) -> bool {
         matches!(self, Self::Accelerated { .. })
     }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// quarter of a second.
 const SILENCE_MAX_NS: u64 = 3_000_000_000;
 
-/// How long a smaller MTU is believed: as in the kernel (net.ipv4.route.mtu_expires).
+/// The time for which a smaller MTU is believed: as in the kernel (net.ipv4.route.mtu_expires).
 const LOWERED_NS: u64 = 600_000_000_000;
 
 /// Destinations with a smaller MTU; the oldest goes, and is told again.
@@ -37,16 +37,16 @@ pub(crate) struct RouteCache {
     /// Changes with whatever the generation does not tell: another table, trust lost or won.
     epoch: u32,
     is_trusted: bool,
-    /// For what the stack was last told who it is.
+    /// The stamp for which the stack's host was last taken.
     told: Stamp,
-    /// Where ICMP has told of a smaller MTU than the route's, and until when that is believed: CLOCK_MONOTONIC.
+    /// Destinations with a smaller MTU than the route's, told by ICMP, and the time until which that is believed: CLOCK_MONOTONIC.
     lowered: Vec<(IpAddr, u32, u64)>,
     now_ns: u64,
-    /// Whether the engine's interface was up when last looked at.
+    /// True if the engine's interface was up when last looked at.
     was_up: bool,
 }
 
-/// Why the kernel takes a datagram, and what to do about it.
+/// The reason why the kernel takes a datagram, and the neighbour to resolve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detour {
     pub(crate) reason: Reason,
@@ -104,13 +104,13 @@ impl RouteCache {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// What answers are good for at present. One load.
+    /// The stamp of the present tables. One load.
     #[inline]
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp { generation: self.routes.reader().generation(), epoch: self.epoch }
     }
 
-    /// The way to a destination by `device`, or why the kernel takes it; with what the answer is good for.
+    /// The route to a destination by `device`, or the reason why the kernel takes it; with the stamp of the answer.
     pub(crate) fn resolve(&self, query: &Query, device: u32) -> (Stamp, Result<Resolved, Detour>) {
         let found = self.routes.with_tables(|tables, generation| (generation, tables.resolve(query)));
         // Tables that cannot be had whole are tried again with the next datagram.
@@ -136,7 +136,7 @@ impl RouteCache {
         (stamp, route)
     }
 
-    /// Whether the tables can tell every way, or why not.
+    /// Returns the reason why the tables leave routes undecided, if they do.
     pub(crate) fn check_complete(&self) -> Result<(), Reason> {
         match self.look(|tables| tables.are_complete) {
             _ if !self.is_trusted => Err(Reason::ControlSilent),
@@ -145,12 +145,12 @@ impl RouteCache {
         }
     }
 
-    /// Whoever asks next is told who the stack is, whether that has changed or not.
+    /// Has the next [`Self::changed_host`] return the host, changed or not.
     pub(crate) fn forget_host(&mut self) {
         self.told = Stamp::default();
     }
 
-    /// Who the stack on `device` is, if that may have changed since it was last asked for.
+    /// The interfaces and addresses of the stack on `device`, if they may have changed since the last call.
     pub(crate) fn changed_host(&mut self, device: u32) -> Option<Host> {
         if self.told == self.stamp() {
             return None;
@@ -163,14 +163,14 @@ impl RouteCache {
         host
     }
 
-    /// Whether the interface is up, and was not when this was last asked.
+    /// Returns whether the interface is up, and was not when this was last asked.
     pub(crate) fn has_come_up(&mut self, device: u32) -> bool {
         let is_up = self.look(|tables| tables.links.iter().any(|link| link.index == device && link.is_up));
         let was_up = std::mem::replace(&mut self.was_up, is_up.unwrap_or(false));
         self.was_up && !was_up
     }
 
-    /// Whether an address is one of this host's.
+    /// Returns whether an address is one of this host's.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         self.look(|tables| tables.addresses.iter().any(|ours| ours.address == address)).unwrap_or(false)
     }

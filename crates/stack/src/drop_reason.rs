@@ -107,7 +107,7 @@ impl From<Refusal> for DropReason {
 pub struct FrameCounters {
     /// Datagrams for at least one socket, and segments.
     pub delivered: u64,
-    /// ICMP errors told to a socket.
+    /// ICMP errors about a datagram of a socket.
     pub errors: u64,
     refused: [u64; DropReason::ALL.len()],
 }

@@ -1,4 +1,4 @@
-//! What ICMP tells about a datagram that was sent.
+//! ICMP errors about datagrams that were sent.
 
 use crate::udp::SocketId;
 use sidestep_wire::icmp;
@@ -15,17 +15,17 @@ pub const MTU_MIN_V6: u32 = 1280;
 pub struct FlowError {
     /// The socket that sent it, as far as addresses and ports tell.
     pub socket: SocketId,
-    /// Whether that socket is connected. Others learn of errors only if they ask for them (IP_RECVERR), as on Linux.
+    /// True if that socket is connected. Others learn of errors only if they ask for them (IP_RECVERR), as on Linux.
     pub is_connected: bool,
-    /// Whom the datagram was for.
+    /// The destination of the datagram.
     pub destination: SocketAddr,
-    /// Who says so.
+    /// The host that reports it.
     pub reporter: IpAddr,
-    /// What went wrong.
+    /// The kind of error.
     pub kind: icmp::Kind,
 }
 
-/// What a program is told, as the errno of a Linux socket.
+/// The error for the program, as the errno of a Linux socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// ECONNREFUSED
@@ -50,7 +50,7 @@ pub enum Told {
 }
 
 impl FlowError {
-    /// What Linux makes of it (net/ipv4/icmp.c, net/ipv6/icmp.c).
+    /// The error that Linux makes of it (net/ipv4/icmp.c, net/ipv6/icmp.c).
     pub fn told(&self) -> Told {
         let is_v4 = self.destination.is_ipv4();
         match self.kind {

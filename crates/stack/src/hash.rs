@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What the tables are built with.
+/// The hasher of the tables.
 pub(crate) type FlowHash = BuildHasherDefault<FlowHasher>;
 
 /// An odd number with about as many ones as zeros (2^64 divided by the golden ratio).

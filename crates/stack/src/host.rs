@@ -1,4 +1,4 @@
-//! Who we are: interfaces and addresses that frames are taken for.
+//! The host: interfaces and addresses that frames are taken for.
 
 use crate::route::{Link, Tables};
 use sidestep_wire::MacAddress;
@@ -74,7 +74,7 @@ impl Host {
         Ok(host)
     }
 
-    /// What the kernel's tables say of `device`: itself, the VLANs upon it, and every address of the host.
+    /// The host as the kernel's tables describe `device`: itself, the VLANs upon it, and every address of the host.
     pub fn of_device(tables: &Tables<'_>, device: u32) -> Result<Self, Full> {
         let is_here = |link: &&Link| match link.vlan {
             Some((below, _)) => below == device,
@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    /// Whether the address is one of ours.
+    /// Returns whether the address is one of ours.
     #[inline]
     pub fn has_v4(&self, address: Ipv4Addr) -> bool {
         match self.v4.as_slice() {
@@ -111,7 +111,7 @@ impl Host {
         }
     }
 
-    /// Whether the address is one of ours.
+    /// Returns whether the address is one of ours.
     #[inline]
     pub fn has_v6(&self, address: Ipv6Addr) -> bool {
         match self.v6.as_slice() {
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    /// Whether the address is one of ours.
+    /// Returns whether the address is one of ours.
     pub fn has(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => self.has_v4(address),

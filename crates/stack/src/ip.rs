@@ -1,4 +1,4 @@
-//! What comes in, from the frame to the transport's first byte.
+//! Received frames, up to the transport's first byte: Ethernet, VLAN, IPv4, IPv6.
 
 use crate::{DropReason, Host};
 use sidestep_wire::ethernet::{self, EtherType};
@@ -6,7 +6,7 @@ use sidestep_wire::vlan::Tags;
 use sidestep_wire::{Addresses, ipv4, ipv6, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Who vouches for the checksums of a frame.
+/// The verification of a frame's checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksums {
     /// Nobody: they are computed and compared.
@@ -20,7 +20,7 @@ pub enum Checksums {
 }
 
 impl Checksums {
-    /// Whether a transport's checksum passes as it is.
+    /// Returns whether a transport's checksum passes as it is.
     #[inline]
     pub(crate) fn pass(self, is_unfinished: impl FnOnce() -> bool) -> bool {
         match self {
@@ -38,19 +38,19 @@ pub(crate) struct Packet<'f> {
     pub(crate) interface: u32,
     /// Its VLAN tags.
     pub(crate) tags: Tags,
-    /// From and to.
+    /// The source and the destination.
     pub(crate) addresses: Addresses,
-    /// Whether it is for a group.
+    /// True if it is for a group.
     pub(crate) is_group: bool,
     /// DSCP and ECN.
     pub(crate) type_of_service: u8,
-    /// Hops it might still have made.
+    /// TTL or hop limit.
     pub(crate) time_to_live: u8,
-    /// What the payload is (`sidestep_wire::protocol`).
+    /// The payload's protocol (`sidestep_wire::protocol`).
     pub(crate) protocol: u8,
     /// The transport's header and what follows.
     pub(crate) payload: &'f [u8],
-    /// Where that begins in the frame.
+    /// Its offset in the frame.
     pub(crate) payload_at: usize,
 }
 
@@ -111,7 +111,7 @@ fn receive_v4<'f>(host: &Host, bytes: &'f [u8], checksums: Checksums) -> Result<
     })
 }
 
-/// Whether options are whole and lead nowhere: TCP ignores those (RFC 9293 MUST-50, RFC 1122 section 3.2.1.8). A source route
+/// Returns whether options are whole and lead nowhere: TCP ignores those (RFC 9293 MUST-50, RFC 1122 section 3.2.1.8). A source route
 /// is not followed, and its sender is not who it says, so its packet is refused, as by Linux.
 #[cold]
 fn can_be_ignored(options: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! One question to control and its answer, between the owner and the thread beside it.
 //!
 //! An owner that has waited long enough goes on without the answer. What was asked for may be done all the same, later: so the
-//! thread learns, in the moment that it answers, whether anybody still waits, and takes back what nobody will use.
+//! thread learns, in the moment that it answers, whether the owner still waits, and takes back what will not be used.
 
 use crate::reason::Reason;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -84,12 +84,12 @@ impl Drop for Answer {
 }
 
 impl Question {
-    /// Whether somebody waits for the answer.
+    /// Returns whether the owner waits for the answer.
     pub(super) fn is_wanted(&self) -> bool {
         self.0.lock().is_wanted()
     }
 
-    /// Has nobody wait: the answer may come much later.
+    /// Ends the owner's wait: the answer may come much later.
     pub(super) fn delay(&self) {
         let mut state = self.0.lock();
         if state.is_wanted() {
@@ -98,7 +98,7 @@ impl Question {
         }
     }
 
-    /// Answers; false when nobody waits any more.
+    /// Answers; false when the owner does not wait any more.
     pub(crate) fn answer(self, answer: Result<(), Reason>) -> bool {
         let mut state = self.0.lock();
         let is_wanted = state.is_wanted();

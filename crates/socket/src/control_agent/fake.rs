@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// What to do about a request.
+/// The reply to a request.
 pub(super) enum Do {
     Answer(Reply),
     /// Answer at the test's leave.
@@ -88,7 +88,7 @@ impl Drop for FakeControl {
     }
 }
 
-/// What a stack of this number on this interface is.
+/// The facts of a stack of this number on this interface.
 pub(crate) fn facts(id: u32, index: u32) -> StackFacts {
     StackFacts {
         id,

@@ -34,22 +34,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the owner waits for control where it asks to: to listen, and to end that. Control's own client waits ten seconds.
+/// The time for which the owner waits for control where it asks to: to listen, and to end that. Control's client waits ten seconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(11);
 
 /// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
 const ICMP_ERRORS_MAX: usize = 64;
 
-/// Something the owner should know.
+/// Events for the owner.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The kernel's socket of this token has something.
+    /// The kernel twin of this token is readable.
     Twin(u64),
-    /// The stack is no more.
+    /// The stack was lost.
     Revoked(Reason, String),
     /// Another control is there, with tables of its own.
     Tables(Reader),
-    /// There is a stack again.
+    /// The stack was opened again.
     Opened(Box<Reopened>),
     /// ICMP has told something of a packet that went past the kernel.
     IcmpError(IcmpError),
@@ -57,35 +57,35 @@ pub(crate) enum Event {
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
     Ports(Result<PortBlock, Reason>),
-    /// How the device spreads what it receives over its queues: it has changed, or control has refused what came of it.
+    /// The device's distribution over its queues has changed, or control has refused a rule for it.
     Spread(Box<Spread>),
 }
 
-/// What the owner asks for.
+/// Commands of the owner.
 pub(crate) enum Command {
-    /// Sends traffic here.
+    /// Steers traffic here.
     Steer(Entry, OwnedFd, Question),
-    /// Gives it back.
+    /// Gives traffic back to the kernel.
     Unsteer(Entry, Question),
     /// Reserves another block of local ports.
     ReservePorts,
     /// Has the kernel find a neighbour, or keep it fresh.
     Resolve(IpAddr, u32),
-    /// Tells people why a socket is with the kernel.
+    /// Reports to `sidestep ps` the reason why a socket is with the kernel.
     Report(String, Code),
     /// Opens a stack again, as soon as control can.
     Reopen(OpenStack),
     /// Closes the stack: what came of it cannot be used.
     Close,
-    /// The end.
+    /// Ends the thread.
     Stop,
 }
 
-/// What a stack is made of, once more. The page of its counters stays with the agent.
+/// The parts of a stack that was opened again. The page of its counters stays with the agent.
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) facts: StackFacts,
-    /// How the device spreads, where it receives by other queues, too.
+    /// The device's distribution, where it receives by other queues, too.
     pub(crate) spread: Option<Spread>,
     pub(crate) sockets: Vec<(OwnedFd, Rings)>,
     pub(crate) frames: Umem,
@@ -93,10 +93,10 @@ pub(crate) struct Reopened {
     pub(crate) counters: Counters,
 }
 
-/// What both threads see.
+/// State shared by both threads.
 #[derive(Debug)]
 struct Shared {
-    /// Whether the mailbox has something.
+    /// True if the mailbox has something.
     has_events: AtomicBool,
     mailbox: Mutex<Vec<Event>>,
     /// An eventfd that wakes the thread.
@@ -112,11 +112,11 @@ pub(crate) struct Held {
     /// Number of its interface.
     pub(crate) interface: u32,
     pub(crate) counters_page: OwnedFd,
-    /// How its device spreads, where it receives by queues that are not the stack's: what the owner knows of it.
+    /// The device's distribution as the owner knows it, where the device receives by queues that are not the stack's.
     pub(crate) spread: Option<Spread>,
 }
 
-/// What the thread is started with.
+/// The arguments of the thread.
 pub(crate) struct Start {
     pub(crate) client: Client,
     pub(crate) held: Option<Held>,
@@ -147,19 +147,19 @@ impl ControlAgent {
         Ok(Self { shared, commands, thread: Some(thread) })
     }
 
-    /// Whether there is something to be taken. One load.
+    /// Returns whether there is something to be taken. One load.
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
         self.shared.has_events.load(Ordering::Acquire)
     }
 
-    /// What has happened since it was last asked.
+    /// Takes the events since the last call.
     pub(crate) fn take_events(&self) -> Vec<Event> {
         self.shared.has_events.store(false, Ordering::Release);
         std::mem::take(&mut *self.shared.mailbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends traffic to the stack; waits for control.
+    /// Steers traffic to the stack; waits for control.
     pub(crate) fn steer(&self, entry: Entry, twin: OwnedFd) -> Result<(), Reason> {
         self.begin_to_steer(entry, twin).wait(ANSWER_WAIT).unwrap_or(Err(Reason::ControlSilent))
     }
@@ -178,7 +178,7 @@ impl ControlAgent {
         answer
     }
 
-    /// Gives traffic back; does not wait.
+    /// Gives traffic back to the kernel; does not wait.
     pub(crate) fn unsteer_later(&self, entry: Entry) {
         drop(self.begin_to_unsteer(entry));
     }
@@ -188,12 +188,12 @@ impl ControlAgent {
         self.tell(Command::ReservePorts);
     }
 
-    /// Asks for a neighbour; does not wait.
+    /// Has the kernel resolve a neighbour; does not wait.
     pub(crate) fn resolve(&self, address: IpAddr, interface: u32) {
         self.tell(Command::Resolve(address, interface));
     }
 
-    /// Tells people; does not wait.
+    /// Reports a socket's path to `sidestep ps`; does not wait.
     pub(crate) fn report(&self, subject: String, code: Code) {
         self.tell(Command::Report(subject, code));
     }
@@ -218,13 +218,13 @@ impl ControlAgent {
         }
     }
 
-    /// The same once more.
+    /// Watches a twin again after it was told.
     pub(crate) fn watch_again(&self, twin: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         Ok(epoll::modify(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags)?)
     }
 
-    /// No more of it.
+    /// Stops watching a twin.
     pub(crate) fn forget(&self, twin: BorrowedFd<'_>) {
         // One that was never watched is not watched afterwards, either.
         let _ = epoll::delete(&self.shared.twins, twin);

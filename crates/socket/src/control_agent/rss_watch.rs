@@ -1,4 +1,4 @@
-//! How the device spreads what it receives over its queues: looked at again and again while some of them are not ours.
+//! Watch over the device's distribution of packets over its queues (RSS), while some of them are not ours.
 //!
 //! The thread beside the owner was started in the interface's network namespace; the owner may poll from elsewhere.
 
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// is to be ended for it does not come back.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What was found, and what the owner was told.
+/// The distribution last read, and that last told to the owner.
 pub(super) struct RssWatch {
     /// Number of the interface, which may get another name.
     interface: u32,
@@ -25,7 +25,7 @@ pub(super) struct RssWatch {
     look_at: Instant,
 }
 
-/// How the device of this number spreads. Of one that is gone nothing can be read, under whatever name.
+/// Reads the distribution of the device with this number. Of one that is gone nothing can be read.
 pub(crate) fn spread_of(interface: u32) -> Spread {
     Spread::read(&name_of_index(interface).unwrap_or_default())
 }
@@ -54,7 +54,7 @@ impl RssWatch {
         }
     }
 
-    /// What a look has found; what to tell of it.
+    /// Takes note of a reading; returns the change to tell.
     fn find(&mut self, spread: Spread) -> Option<Spread> {
         // A device that is being reset answers no question (ENODEV), or not each (EIO): nothing is known to have changed.
         if !spread.is_answer() || self.told.as_ref() == Some(&spread) {
@@ -69,7 +69,7 @@ impl RssWatch {
         Some(spread)
     }
 
-    /// When that is.
+    /// The time of the next reading.
     pub(super) fn due(&self) -> Instant {
         self.look_at
     }

@@ -38,7 +38,7 @@ fn next(control: &FakeControl) -> Request {
     control.asked.recv_timeout(WATCHDOG).expect("it asks for something")
 }
 
-/// What a control does that knows the stack.
+/// The replies of a control that knows the stack.
 fn usual(request: &Request) -> Do {
     match request {
         Request::ResumeStack { stack } => Do::Answer(Reply::Stack(facts(*stack, LOOPBACK))),

@@ -1,4 +1,4 @@
-//! What the thread does: waits, passes on, and comes back to a control that was restarted.
+//! The thread: it waits, passes messages on, and reconnects to a control that was restarted.
 
 use super::rss_watch::{RssWatch, spread_of};
 use super::{Command, Event, Held, Question, Reopened, Shared, Start};
@@ -37,11 +37,11 @@ pub(super) struct AgentThread<'a> {
     held: Option<Held>,
     /// The stack to be opened again, when next, and how long to rest after that.
     wanted: Option<(OpenStack, Instant, Duration)>,
-    /// What is steered, with the proof, to be told to a control that was restarted.
+    /// Rules that stand, with their proofs, to be told to a control that was restarted.
     entries: BTreeMap<Entry, OwnedFd>,
-    /// What was given back while no control was there to be told: the program's maps still have it.
+    /// Rules given back while no control was there: the steering program's maps still have them.
     to_unsteer: BTreeSet<Entry>,
-    /// What control was asked for when the connection broke: it may have been done. Asked once more when it is back, if its
+    /// Requests under way when the connection broke: they may have been done. Sent once more when control is back, if the
     /// asker still waits.
     unanswered: Vec<(Entry, OwnedFd, Question)>,
     path: PathBuf,
@@ -177,7 +177,7 @@ impl<'a> AgentThread<'a> {
         self.with_client(|client| ask(client, stack))
     }
 
-    /// A connection that breaks on the way is given up; it is made anew later.
+    /// A connection that breaks meanwhile is closed, and made anew later.
     fn with_client<T>(&mut self, ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Reason> {
         let client = self.client.as_mut().ok_or(Reason::ControlSilent)?;
         ask(client).map_err(|error| {
@@ -193,13 +193,13 @@ impl<'a> AgentThread<'a> {
         self.retry_at = Instant::now() + RETRY;
     }
 
-    /// Connects again, takes the stack up, and proves once more what is steered to it.
+    /// Connects again, resumes the stack, and proves its steering rules once more.
     fn reconnect(&mut self) {
         if self.client.is_some() || Instant::now() < self.retry_at {
             return;
         }
         self.retry_at = Instant::now() + RETRY;
-        // What nobody waits for any more goes, whether it was done or not.
+        // Requests without a waiting owner are taken back, whether they were done or not.
         let given_up = self.unanswered.extract_if(.., |(.., question)| !question.is_wanted());
         self.to_unsteer.extend(given_up.map(|(entry, ..)| entry));
         let Ok(mut client) = Client::connect_to(&self.path, &self.name) else { return self.look_after_device() };
@@ -228,7 +228,7 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// While no control is there nobody else tells that the interface has gone, or the program from it: what a control that
+    /// While no control is there, this alone finds that the interface has gone, or the program from it: what a control that
     /// was killed has pinned goes with the last process in its mount namespace, and with `sidestep control --cleanup`.
     fn look_after_device(&mut self) {
         let Some(held) = &self.held else { return };
@@ -296,7 +296,7 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// When there is something to do unasked.
+    /// The time of the next work of its own.
     fn due(&self) -> Option<Instant> {
         let of_control = match &self.client {
             None => Some(self.retry_at),
@@ -336,7 +336,7 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// What control says unasked, also what came before an answer; false when there is no more.
+    /// Takes one notice of control; false when there is no more.
     fn hear(&mut self) -> bool {
         let Some(client) = &mut self.client else { return false };
         match client.notice() {
@@ -363,7 +363,7 @@ impl<'a> AgentThread<'a> {
     }
 }
 
-/// What is looked at beside a stack.
+/// The watch over the device's distribution, for a stack that has not all of its queues.
 fn rss_watch(held: &mut Held) -> Option<RssWatch> {
     held.spread.take().map(|spread| RssWatch::after(held.interface, spread))
 }

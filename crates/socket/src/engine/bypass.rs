@@ -124,7 +124,7 @@ impl Bypass {
     }
 }
 
-/// What is left of a stack that was lost: for the next one.
+/// The parts of a lost stack that the next one takes over.
 #[derive(Debug)]
 pub(crate) struct LostStack {
     pub(crate) routes: RouteCache,

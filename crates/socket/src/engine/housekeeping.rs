@@ -1,4 +1,4 @@
-//! What has to be done now and then: the sign of life, news of control and of the kernel's sockets, changed tables.
+//! Housekeeping: heartbeat, events of control and of the kernel twins, changed tables.
 
 use crate::control_agent::Event;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol};
 use sidestep_frame::FrameLink;
 
 impl Engine {
-    /// One turn of the owner: a decrement, and seldom more; true when the clock was read.
+    /// One turn of the event loop: a decrement, and seldom more; true when the clock was read.
     #[inline]
     pub(crate) fn turn(&mut self) -> bool {
         let has_time = self.heartbeat.turn();
@@ -22,18 +22,18 @@ impl Engine {
         has_time
     }
 
-    /// What could not leave before, and, when the clock has just been read, TCP's timers.
+    /// Sends what could not leave before, and, when the clock has just been read, drives TCP's timers.
     #[inline]
     pub(crate) fn poll_stack(&mut self, has_time: bool) {
         let Self { bypass: Some(bypass @ Bypass { lost: None, .. }), counters, .. } = self else { return };
         bypass.poll(has_time, counters);
     }
 
-    /// When nothing has come: frames that were sent come back, free ones are lent.
+    /// Takes back frames that were sent, and lends free ones; called when nothing has come.
     #[inline]
     pub(crate) fn poll_link(&mut self) {
         if let Some(Bypass { link, lost: None, .. }) = &mut self.bypass {
-            // An interface that is down or gone is told by control's tables; here it only fails.
+            // Control's tables tell of an interface that is down or gone; here it only fails.
             if link.poll().is_err() {
                 self.counters.add(Counter::LinkFaults, 1);
             }
@@ -118,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams are told by the kernel's socket.
+    /// ICMP: connections of TCP, and the path's MTU for datagrams. Errors of datagrams come by the kernel twin.
     fn receive_icmp_error(&mut self, error: &IcmpError) {
         let Self { sockets, bypass: Some(bypass), counters, .. } = self else { return };
         match (error.protocol, error.kind) {

@@ -1,4 +1,7 @@
-//! The engine: one link, one stack, the mirror, and the sockets upon them, in the hands of one thread.
+//! The engine: one frame link, one stack, the mirrored routes, and the sockets upon them, driven by one thread.
+//!
+//! [`bypass`] is the path past the kernel, [`event_loop`] one turn of receiving, `housekeeping` everything that is done now
+//! and then. The calls of the program are in `udp` and `tcp`.
 
 pub(crate) mod build;
 pub(crate) mod bypass;
@@ -30,48 +33,48 @@ use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// All sockets of one queue, or of several of an interface, owned and polled by one thread.
+/// All sockets of one queue of an interface, or of several, owned and polled by one thread.
 ///
-/// Poll it at least every few hundred milliseconds, by [`Engine::poll`] or [`Engine::receive`]: an owner that is silent for a
-/// second is taken for stopped, and the kernel gets its datagrams until it polls again. Segments of TCP wait in the ring for
-/// a minute, as the kernel would reset their connections.
+/// Poll it at least every few hundred milliseconds, by [`Engine::poll`] or [`Engine::receive`]. An owner that is silent for a
+/// second counts as stopped: the kernel gets its datagrams until it polls again. Segments of TCP wait in the ring for a minute,
+/// because the kernel would reset their connections.
 ///
-/// A stack that was lost, with its interface or to a control that came back without it, is opened again when it can be:
-/// sockets and listeners go past the kernel again, connections of TCP have ended. Frames that the program still holds of the
-/// old stack delay that.
+/// A stack is lost with its interface, or to a control that came back without it. The engine opens it again as soon as it can:
+/// sockets and listeners go past the kernel again, connections of TCP have ended. Frames of the old stack that the program
+/// still holds delay that.
 ///
-/// A child of fork(2) may not use it: every call is refused, and dropping it there changes nothing for the parent. Like any
-/// kernel socket that a child has inherited, the twins keep their ports taken until the child ends or becomes another program.
+/// A child of fork(2) may not use the engine: every call is refused, and dropping it there changes nothing for the parent. As
+/// with any kernel socket that a child inherits, the twins keep their ports taken until the child ends or calls execve(2).
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) guard: ForkGuard,
     pub(crate) sockets: Sockets,
     pub(crate) streams: Streams,
     pub(crate) buffers: Buffers,
-    /// Ports of UDP that were closed a moment ago.
+    /// UDP ports that were released a moment ago.
     pub(crate) released: Released,
     pub(crate) counters: Counters,
     pub(crate) heartbeat: HeartbeatWriter,
     pub(crate) timestamps: bool,
-    /// Past the kernel; `None` when that could not be had.
+    /// The path past the kernel; `None` where there is none.
     pub(crate) bypass: Option<Bypass>,
-    /// Why not, or not any more; the text is control's.
+    /// The reason why there is none, or none any more; the text is control's.
     pub(crate) refusal: Option<(Reason, String)>,
-    /// For opening again what was lost.
+    /// The options, for opening a lost stack again.
     pub(crate) options: Box<EngineOptions>,
-    /// Of a stack that was lost, until there is another one.
+    /// The parts of a lost stack, until there is another one.
     pub(crate) lost_stack: Option<LostStack>,
-    // Last: it says farewell to control after the link's memory is gone.
+    // Last: it takes leave of control after the link's memory is gone.
     pub(crate) agent: Option<ControlAgent>,
 }
 
 impl Engine {
-    /// Why the kernel does everything, and at length; `None` while traffic can go past it.
+    /// The reason why the kernel carries all traffic, with control's text; `None` while traffic can go past it.
     pub fn refusal(&self) -> Option<(Reason, &str)> {
         self.refusal.as_ref().map(|(reason, text)| (*reason, text.as_str()))
     }
 
-    /// What the frame link is; `None` where there is none.
+    /// Facts of the frame link; `None` where there is none.
     pub fn link(&self) -> Option<&FrameFacts> {
         self.bypass.as_ref().map(|bypass| bypass.link.facts())
     }
@@ -92,12 +95,12 @@ impl Engine {
         self.bypass.as_ref().map_or(lost, |bypass| bypass.device)
     }
 
-    /// The kernel's socket beside a socket of ours, for options and facts.
+    /// The kernel twin of a socket, for options and facts.
     pub fn twin(&self, handle: Handle) -> Result<BorrowedFd<'_>, Error> {
         self.sockets.twin(handle).map(AsFd::as_fd)
     }
 
-    /// The path of what this engine could do at best.
+    /// The best path that this engine has to offer.
     pub(crate) fn best_path(&self) -> Path {
         match (&self.bypass, &self.refusal) {
             (Some(Bypass { lost: None, mode, .. }), _) => Path::Accelerated { mode: *mode },
@@ -106,13 +109,13 @@ impl Engine {
         }
     }
 
-    /// The fast path as long as it is there.
+    /// The path past the kernel, as long as it is there.
     #[inline]
     pub(crate) fn bypass(&mut self) -> Option<&mut Bypass> {
         self.bypass.as_mut().filter(|bypass| bypass.lost.is_none())
     }
 
-    /// The place of a socket; the process must be the one that opened the engine.
+    /// The index of a socket; the process must be the one that opened the engine.
     #[inline]
     pub(crate) fn place(&self, handle: Handle) -> Result<usize, Error> {
         if !self.guard.is_same_process() {
@@ -125,12 +128,12 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if !self.guard.is_same_process() {
-            // The parent's threads, connection and stack are not this process's to end.
+            // Threads, connection and stack are the parent's to end.
             std::mem::forget((self.bypass.take(), self.agent.take()));
             return;
         }
         if std::thread::panicking() {
-            // What has panicked is not driven on: a second panic would end the process.
+            // A second panic would end the process: nothing is polled after the first.
             self.abort_streams();
             return;
         }

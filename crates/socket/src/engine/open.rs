@@ -20,7 +20,7 @@ use sidestep_stack::Checksums;
 use sidestep_sys::Problem;
 use sidestep_sys::fork::ForkGuard;
 
-/// What opening has found.
+/// The outcome of opening.
 struct Found {
     bypass: Option<(Bypass, HeartbeatWriter, Counters)>,
     agent: Option<ControlAgent>,

@@ -1,4 +1,4 @@
-//! Which queues of the device are ours, and what may come by others.
+//! The device's receive queues: those of this engine, and traffic that may come by others.
 
 use crate::engine::Engine;
 use crate::reason::Reason;
@@ -6,12 +6,12 @@ use sidestep_control_api::message::{Missing, Protocol, StackFacts};
 use sidestep_control_api::rss::{Spread, Toward, WhyUnknown};
 use std::net::{IpAddr, SocketAddr};
 
-/// The queues of a stack, as control has told.
+/// The queues of a stack, as control has granted them.
 #[derive(Clone, Debug)]
 pub(crate) struct OurQueues {
     ours: Box<[u32]>,
     missing: Box<[Missing]>,
-    /// How the device spreads what it receives; `None` where all queues that it has in use are ours.
+    /// The device's distribution over its queues (RSS); `None` where all queues that it has in use are ours.
     spread: Option<Box<Spread>>,
     may_miss: bool,
 }
@@ -29,19 +29,19 @@ impl OurQueues {
         queues
     }
 
-    /// How the device spreads, as it was just read.
+    /// Takes over the device's distribution, as it was just read.
     pub(crate) fn set_spread(&mut self, spread: Box<Spread>) {
         let is_ours = |receiving: Vec<u32>| receiving.into_iter().all(|queue| self.has(queue));
         self.may_miss = !spread.receiving().is_ok_and(is_ours);
         self.spread = Some(spread);
     }
 
-    /// Whether a queue is ours.
+    /// Returns whether a queue is ours.
     pub(crate) fn has(&self, queue: u32) -> bool {
         self.ours.contains(&queue)
     }
 
-    /// Whether the device may bring something by a queue that is not ours.
+    /// Returns whether the device may bring something by a queue that is not ours.
     pub(crate) fn may_miss(&self) -> bool {
         self.may_miss
     }
@@ -60,19 +60,19 @@ impl OurQueues {
         spread.toward(protocol, remote, local).map(Some).map_err(|_| Reason::QueueElsewhere)
     }
 
-    /// Whether packets from `remote` to `local` come by a queue of ours, as far as can be known.
+    /// Returns whether packets from `remote` to `local` come by a queue of ours, as far as can be known.
     pub(crate) fn receives(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
         let toward = self.toward(protocol, remote, local.ip());
         toward.is_ok_and(|toward| self.has_port(toward.as_ref(), local.port()))
     }
 
-    /// The same of one of many ports.
+    /// Returns the same for one of many ports.
     pub(crate) fn has_port(&self, toward: Option<&Toward<'_>>, port: u16) -> bool {
         toward.is_none_or(|toward| toward.queue_of(port).is_ok_and(|queue| self.has(queue)))
     }
 
-    /// Whether what comes to a connection that is open is lost to it by now: it comes by a queue that is not ours, or by one
-    /// that cannot be told any more. That a flow rule may be about it is not enough to end it.
+    /// Returns whether what comes to a connection that is open is lost to it by now: it comes by a queue that is not ours, or by one
+    /// that is not known any more. That a flow rule may be about it is not enough to end it.
     pub(crate) fn misses(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> bool {
         let Some(spread) = self.spread.as_ref().filter(|_| self.may_miss) else { return false };
         match spread.queue_of(protocol, remote, local) {
@@ -93,7 +93,7 @@ impl Engine {
         self.bypass.as_ref().map_or(&[], |bypass| &bypass.queues.missing)
     }
 
-    /// Whether all that the interface receives comes by queues of this engine: it has every one that is in use, or every one that
+    /// Returns whether all that the interface receives comes by queues of this engine: it has every one that is in use, or every one that
     /// the device's table (`ethtool -x`) and flow rules name. Else ports and groups stay with the kernel, as their packets may
     /// come by others ([`Reason::QueueElsewhere`]). It changes with the table.
     pub fn has_every_queue(&self) -> bool {
@@ -118,7 +118,7 @@ mod tests {
         (([198, 18, 0, 2], 80).into(), ([198, 18, 0, 1], port).into())
     }
 
-    /// How many of a thousand ports are ours, and how many connections of them are lost.
+    /// The number of a thousand ports that are ours, and the number of their connections that are lost.
     fn count(queues: &OurQueues) -> (usize, usize) {
         let count = |is_it: &dyn Fn(SocketAddr, SocketAddr) -> bool| {
             (1..=1000).map(ends).filter(|(a, b)| is_it(*a, *b)).count()

@@ -1,6 +1,6 @@
 //! A stack in the place of one that was lost: everything that is open goes past the kernel again.
 //!
-//! Connections past the kernel do not come back: their sequence numbers went with the stack, and their peers were told.
+//! Connections past the kernel do not come back: their sequence numbers went with the stack, and their peers were reset.
 
 use crate::control_agent::Reopened;
 use crate::engine::Engine;
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// What is with the kernel for a reason that `is_over` is tried again: addresses have come or gone, or control is back.
+    /// Retries sockets that are with the kernel for a reason that `is_over`: addresses have changed, or control is back.
     pub(crate) fn retry_acceleration(&mut self, is_over: impl Fn(Reason) -> bool) {
         let (mut whole, mut groups) = (Vec::new(), Vec::new());
         for (place, socket) in self.sockets.iter_mut() {
@@ -109,11 +109,11 @@ impl Engine {
         let Some(socket) = sockets.at(place).filter(|_| bypass.device != before) else { return };
         for joined in socket.groups.iter_mut().filter(|joined| joined.interface == before) {
             joined.interface = bypass.device;
-            // Without it the kernel asks nobody for the group: what the program learns from the silence, as elsewhere.
+            // A failure shows as missing datagrams, as with any group whose membership was lost.
             let _ = socket.twin.join(joined.group, bypass.device, joined.source);
         }
         if socket.options.multicast_out == MulticastOut::Engine {
-            // Without an address on the interface the kernel chooses the way for what it sends.
+            // Without an address on the interface the kernel chooses the interface for what it sends.
             let _ = socket.twin.set_multicast_out(bypass.device, bypass.routes.first_v4(bypass.device));
         }
     }

@@ -1,5 +1,5 @@
-//! The device has come to spread what it receives otherwise: what is no longer brought by our queues leaves the fast path by name,
-//! and what is again comes back to it.
+//! RSS changes: the device distributes packets over its queues in another way. Sockets whose packets come by queues of others
+//! leave the path past the kernel with that reason; those whose packets come by ours again return to it.
 
 use crate::engine::Engine;
 use crate::engine::rules::give_back;
@@ -39,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// What is with the kernel for its queue alone is tried again where that has become ours.
+    /// Retries sockets that are with the kernel for their queue alone, where that has become ours.
     fn retry_misdirected(&mut self) {
         let Self { sockets, bypass: Some(bypass), .. } = self else { return };
         let (elsewhere, is_all_ours) = (Reason::QueueElsewhere, !bypass.queues.may_miss());

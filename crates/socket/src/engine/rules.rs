@@ -3,7 +3,7 @@
 //! Control answers in well under a millisecond, but it may be stopped, or be busy. A call that sets a socket up waits a little,
 //! so that as a rule its traffic is steered when it returns; nothing that is done in the owner's turns waits at all. What is not
 //! answered yet is settled in later turns. Until then the stack knows the socket already, and the kernel's socket is looked at in
-//! each receive: whichever way a datagram comes, it comes once.
+//! each receive: by whichever path a datagram comes, it comes once.
 
 use crate::control_agent::{Answer, ControlAgent};
 use crate::reason::Reason;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// How long a call waits for control's answer: below the 50 ms of silence after which an engine's datagrams may be the kernel's.
+/// The time for which a call waits for control's answer: below the 50 ms of silence after which an engine's datagrams may be the kernel's.
 const SETUP_WAIT: Duration = Duration::from_millis(40);
 
 /// After a wait in vain no call waits for so long: sockets are set up one after the other.
@@ -27,9 +27,9 @@ pub(crate) type Answered = (Entry, Result<(), Reason>);
 /// The rules of an engine's datagram sockets, and those of streams that control has not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// What is steered here, or asked for, and for how many sockets.
+    /// Rules that stand or were asked for, with the number of sockets that use each.
     pub(crate) users: BTreeMap<Entry, u32>,
-    /// What control has not answered yet.
+    /// Rules that control has not answered yet.
     pub(crate) asked: BTreeMap<Entry, Answer>,
     /// The last one that was looked at, if the round is not over.
     pub(crate) looked_at: Option<Entry>,
@@ -43,12 +43,12 @@ impl Rules {
         self.asked.insert(entry, answer);
     }
 
-    /// Whether control has not answered yet.
+    /// Returns whether control has not answered yet.
     pub(crate) fn is_asked(&self, entry: Entry) -> bool {
         self.asked.contains_key(&entry)
     }
 
-    /// Whether rules of connections upon a port are not answered yet.
+    /// Returns whether rules of connections upon a port are not answered yet.
     pub(crate) fn are_asked_of_tcp(&self, port: u16) -> bool {
         self.asked.keys().any(|entry| entry.protocol() == Protocol::Tcp && entry.local().port() == port)
     }
@@ -74,7 +74,7 @@ impl Rules {
         self.asked.remove(&entry);
     }
 
-    /// How long the next call waits.
+    /// The time for which the next call waits.
     pub(crate) fn setup_wait(&self) -> Duration {
         match self.wait_from {
             Some(at) if Instant::now() < at => Duration::ZERO,
@@ -127,7 +127,7 @@ impl Rules {
         all
     }
 
-    /// The stack is no more.
+    /// The stack was lost.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -47,7 +47,7 @@ impl Engine {
         bypass.rules.wait_for_end(&answers);
     }
 
-    /// Goes on with what control was asked for.
+    /// Takes control's answers about rules.
     pub(crate) fn poll_rules(&mut self) {
         if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.rules.asked.is_empty()) {
             let answered = bypass.rules.answered(LOOKS_PER_TURN);
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of all answers that came before some news: what was refused for what the news change is tried again.
+    /// Applies all answers that came before an event, so that refusals whose reason it removes are retried.
     pub(crate) fn apply_all_answers(&mut self) {
         let Some(bypass) = &mut self.bypass else { return };
         bypass.rules.looked_at = None;
@@ -80,7 +80,7 @@ impl Engine {
         self.count_sockets();
     }
 
-    /// What this rule brought, or was to bring, comes by the kernel from now on.
+    /// Leaves to the kernel the traffic of a rule that was refused or withdrawn.
     pub(crate) fn fall_back(&mut self, entry: Entry, reason: Reason) {
         let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         bypass.rules.forget(entry);

@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the last descriptor of a port that was given back may take to be closed: a killed control has to be scheduled
+/// The time for the last descriptor of a released port to be closed: a killed control has to be scheduled
 /// to end. Far below the second after which a silent owner loses its packets.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
 /// Between two attempts meanwhile.
 const RETRY: Duration = Duration::from_micros(200);
 
-/// How long a port counts as just given back.
+/// The time for which a port counts as just released.
 const LATELY: Duration = Duration::from_secs(3);
 
 /// Ports remembered, the oldest goes: more than a program closes and binds again at a time.

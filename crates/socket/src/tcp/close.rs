@@ -48,7 +48,7 @@ impl Tcp<'_> {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
-            // Control may have answered already: then nobody else takes the rule back.
+            // Control may have answered already: then the rule is taken back here.
             StreamState::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
             StreamState::Lost(_) | StreamState::Failed(..) => {}
             StreamState::Accelerated { id, steered } => self.close_accelerated(id, steered, is_abort),

@@ -1,4 +1,4 @@
-//! Data in and out, whatever the way.
+//! Data in and out of streams, whatever carries them.
 
 use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
@@ -12,10 +12,10 @@ use sidestep_control_api::counters::Counters;
 use sidestep_stack::tcp::{ConnectionId, Error};
 use std::io::Read;
 
-/// What the kernel's socket shows at a time to who reads by reference.
+/// Bytes of a kernel socket that one read by reference shows.
 const SHOWN_BYTES: usize = 65_536;
 
-/// A stream, sorted by its way.
+/// A stream with what carries it.
 pub(crate) enum Found<'a> {
     Accelerated(&'a mut Bypass, &'a Counters, ConnectionId),
     Kernel(&'a mut socket2::Socket, &'a mut Vec<u8>),

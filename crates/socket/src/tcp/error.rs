@@ -1,4 +1,4 @@
-//! What a call on a stream can answer besides success.
+//! Errors of streams and listeners.
 
 use crate::error::Error;
 use crate::reason::Reason;
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use sidestep_stack::tcp;
 use std::{fmt, io};
 
-/// Why a call on a stream or listener did nothing, or why a connection has ended.
+/// The reason why a call on a stream or listener did nothing, or a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpError {
     /// The handle, or the process, is not one that may.

@@ -1,4 +1,4 @@
-//! What routers say of segments, and paths whose MTU has changed.
+//! ICMP errors about segments, and changes of a path's MTU.
 
 use crate::engine::bypass::Bypass;
 use sidestep_control_api::counters::Counters;
@@ -7,7 +7,7 @@ use sidestep_stack::tcp::{Flow, Undelivered};
 use sidestep_wire::tcp::SequenceNumber;
 
 impl Bypass {
-    /// Tells the connection. What does not fit a segment that is under way is nobody's, and counted so.
+    /// Applies an error to its connection. An error that fits no segment in flight is ignored and counted.
     pub(crate) fn apply_icmp_error(&mut self, error: &IcmpError, counters: &Counters) {
         let (Some(flow), Some(sequence)) = (Flow::new(error.local, error.remote), error.sequence) else { return };
         let sequence = SequenceNumber(sequence);
@@ -28,7 +28,7 @@ impl Bypass {
         }
     }
 
-    /// Connections whose way has another MTU than before learn of it.
+    /// Applies changes of the path's MTU to connections.
     pub(crate) fn update_path_mtus(&mut self, counters: &Counters) {
         for id in std::mem::take(&mut self.headers.changed_mtu) {
             let Some(mtu) = self.headers.mtu(id) else { continue };

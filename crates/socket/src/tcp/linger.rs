@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// What is in the ring: whether something is unread decides how a stream ends.
+    /// Receives what is in the ring: unread data decides how a stream ends.
     fn take_what_has_come(&mut self) {
         if self.held_streams().is_empty() {
             return;
@@ -62,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// What the stack has counted of streams that were closed.
+    /// The stack's counters of data lost after a close.
     pub(crate) fn lost_after_close(&self) -> Lost {
         let Some(bypass) = &self.bypass else { return Lost::default() };
         let counters = bypass.stack.tcp().counters();
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Tells the peers of all open streams past the kernel that there is nobody any more.
+    /// Resets all open streams past the kernel.
     pub(crate) fn abort_streams(&mut self) -> Lost {
         let held = self.held_streams();
         let mut lost = Lost::default();
@@ -101,7 +101,7 @@ impl Engine {
         for id in held {
             let left = bypass.stack.tcp().facts(id).map_or(0, |facts| facts.unacknowledged) as u64;
             lost = Lost { streams: lost.streams + u64::from(left > 0), bytes: lost.bytes + left };
-            // One that has ended already has nobody to tell.
+            // One that has ended already has no peer to reset.
             let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
         }
         lost

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What was handed over to streams past the kernel and never acknowledged by their peers.
+/// Data handed over to streams past the kernel and never acknowledged by their peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Streams that lost something.

@@ -1,29 +1,36 @@
-//! TCP: streams and listeners of an engine, past the kernel where that can be.
+//! TCP: streams and listeners of an engine, past the kernel where that is possible.
 //!
-//! [`Engine::tcp`] lends the calls. A connection past the kernel is the stack's ([`sidestep_stack::tcp`]). One from here takes its
-//! local port from those that control has reserved for the engine and sends here whole; where a port is named, in a VLAN, and on
-//! a host that forwards, a kernel twin, bound and never connected, keeps the port, and a rule of steering brings its packets
-//! here from before the first SYN until its TIME-WAIT is over. A listener's twin listens in the kernel as well: connections that come by another interface are
-//! accepted like the others, and say so ([`Tcp::path`]). Where the fast path cannot be had, the same handles work over the
-//! kernel's sockets.
+//! [`Engine::tcp`] lends the calls. A connection past the kernel belongs to the stack ([`sidestep_stack::tcp`]).
 //!
-//! A segment that is steered is answered here or by nobody. So nothing is steered that could not be answered: a port of which
-//! the kernel has connections ([`crate::Reason::KernelConnections`]), one that listens while the tables leave routes open
-//! ([`crate::Reason::RouteUnknown`]). What is open when that comes to pass keeps its way; a connection that has none yet is
-//! answered along the frame that it came in, as is one whose way back leads out of another interface. Where the device comes to
-//! bring its packets by a queue that is not the engine's (`ethtool -X`), a connection ends at once
-//! ([`crate::Reason::QueueElsewhere`]), and its peer is reset: nothing of it could be received.
+//! * Active open: the local port is one of those that control has reserved for the engine, so no rule has to be asked for. Where
+//!   the program names a port, in a VLAN, and on a host that forwards, a kernel twin, bound and never connected, holds the port,
+//!   and a steering rule brings the packets here from before the first SYN until TIME-WAIT is over.
+//! * Passive open: a listener's twin listens in the kernel as well. Connections that come by another interface are accepted like
+//!   the others, and [`Tcp::path`] tells them apart.
+//! * Where traffic cannot go past the kernel, the same handles work over the kernel's sockets.
 //!
-//! Nothing waits but [`Tcp::listen`], for control's answer ([`Tcp::begin_listening`] does not), and [`Tcp::close_listener`], where
-//! connections that it has accepted are open: each gets a rule of its own.
-//! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. ACKs that ride on the
-//! answer do so if the program polls, answers, and polls again.
+//! # Steering
 //!
-//! An engine that is dropped closes what is open, and stays for at most [`crate::EngineOptions::linger`] until the peers have
-//! acknowledged what was handed over: nobody else would send it again. What is left then is reset, counted and said
-//! ([`Engine::finish`]). A process that is killed, or ends without dropping the engine (exit(3), abort(3)), cannot do so: the
-//! kernel, which gets its packets from then on, answers the next one of each peer with a reset. A peer that only waits learns
-//! it by its keep-alive, as from a host that has lost its power.
+//! A steered segment is answered here or by nobody. So a port is not steered while it could not be answered: while the kernel has
+//! connections of it ([`crate::Reason::KernelConnections`]), or, for a listener, while the tables leave routes undecided
+//! ([`crate::Reason::RouteUnknown`]). An open connection keeps its last route when the tables no longer decide it; one without a
+//! route is answered to the Ethernet address that its frame came from, and so is one whose route leads out of another interface.
+//! When the device begins to bring a connection's packets by a queue of others (`ethtool -X`), the connection ends at once with
+//! [`crate::Reason::QueueElsewhere`] and its peer is reset: nothing of it could be received.
+//!
+//! # Polling
+//!
+//! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. An ACK rides on the answer
+//! if the program polls, answers, and polls again. Two calls wait: [`Tcp::listen`] for control's answer ([`Tcp::begin_listening`]
+//! does not), and [`Tcp::close_listener`] where connections that it has accepted are open, because each gets a rule of its own.
+//!
+//! # The end
+//!
+//! A dropped engine closes what is open. It stays until the peers have acknowledged all data, for at most
+//! [`crate::EngineOptions::linger`]; nobody else would retransmit. Streams that are left then are reset, counted and reported
+//! ([`Engine::finish`]). A process that is killed, or ends by exit(3) or abort(3), cannot do so: the kernel gets its packets from
+//! then on, and answers the next one of each peer with a reset. A peer that only waits learns it by its keep-alive, as from a
+//! host that has lost its power.
 //!
 //! ```no_run
 //! use sidestep_socket::{Engine, EngineOptions};

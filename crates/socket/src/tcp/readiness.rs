@@ -1,4 +1,4 @@
-//! What can be done, what went wrong, what a stream is.
+//! Events, readiness, errors, options and facts of streams and listeners.
 
 use crate::error::Error;
 use crate::fallback::tcp::apply;
@@ -13,8 +13,8 @@ use sidestep_stack::tcp::{Counter, Event, Facts, Options, Readiness};
 use std::net::SocketAddr;
 
 impl Tcp<'_> {
-    /// What has changed, each once: streams past the kernel, and listeners. Of a stream by the kernel nothing is told but that
-    /// its connection has begun that way: ask [`Tcp::readiness`] from then on, or try.
+    /// Returns the next stream past the kernel, or listener, that has changed; each once. Of a stream by
+    /// the kernel there is one event, when its connection begins there: ask [`Tcp::readiness`] from then on, or try.
     pub fn next_event(&mut self) -> Option<TcpEvent> {
         if let Some(event) = self.engine.streams.ready.pop_front() {
             return Some(event);
@@ -31,7 +31,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// What a stream can do without waiting. A system call where the kernel carries it.
+    /// Returns the calls that would not block. A system call where the kernel carries the stream.
     pub fn readiness(&mut self, stream: TcpStream) -> Result<Readiness, TcpError> {
         match self.find(stream) {
             Ok(Found::Accelerated(bypass, _, id)) => Ok(bypass.stack.tcp().readiness(id)),
@@ -43,7 +43,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// The error that has ended a stream, or what is known of one that cannot be reached; told once.
+    /// The error that has ended a stream, or the ICMP error of a peer that cannot be reached; told once.
     pub fn take_error(&mut self, stream: TcpStream) -> Result<Option<TcpError>, TcpError> {
         if let StreamState::Failed(error, is_told) = &mut self.engine.streams.streams.at(stream.0)?.state {
             return Ok((!std::mem::replace(is_told, true)).then_some(*error));
@@ -81,7 +81,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// What the stack can tell of a stream; `None` of the kernel's.
+    /// The stack's facts about a stream; `None` of the kernel's.
     pub fn facts(&mut self, stream: TcpStream) -> Result<Option<Facts>, TcpError> {
         match self.find(stream)? {
             Found::Accelerated(bypass, _, id) => Ok(Some(bypass.stack.tcp().facts(id)?)),
@@ -89,7 +89,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// Which way a stream's bytes travel, and why. It does not change while the stream is open, once the connection is made:
+    /// The path of a stream's bytes, with the reason. It does not change while the stream is open, once the connection is made:
     /// before it begins, or begins again, it is [`Reason::Opening`].
     pub fn path(&mut self, stream: TcpStream) -> Result<Path, TcpError> {
         self.check()?;
@@ -102,7 +102,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// Which way a listener's connections come at best, and why.
+    /// The best path of a listener's connections, with the reason.
     pub fn listener_path(&mut self, listener: TcpListener) -> Result<Path, Error> {
         self.check()?;
         let best = self.engine.best_path();
@@ -110,14 +110,14 @@ impl Tcp<'_> {
         Ok(detour.map_or(best, Path::Kernel))
     }
 
-    /// What a listener is bound to.
+    /// The address and port that a listener is bound to.
     pub fn local(&mut self, listener: TcpListener) -> Result<SocketAddr, Error> {
         self.check()?;
         Ok(self.engine.streams.listeners.at(listener.0)?.local)
     }
 
-    /// How often something has happened to connections past the kernel, since the present stack was opened. A stream that was
-    /// closed tells nobody how it has ended: [`Counter::LostStreams`] and [`Counter::LostBytes`] do, for all of them.
+    /// The value of a counter of connections past the kernel, since the present stack was opened. A stream that was
+    /// closed has no error any more: [`Counter::LostStreams`] and [`Counter::LostBytes`] count for all of them.
     pub fn count(&self, counter: Counter) -> u64 {
         self.engine.bypass.as_ref().map_or(0, |bypass| bypass.stack.tcp().counters().value(counter))
     }

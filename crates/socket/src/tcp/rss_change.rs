@@ -1,7 +1,7 @@
-//! Connections whose packets have come to be brought by queues that are not ours.
+//! RSS changes: connections whose packets come by queues of others now.
 //!
-//! They would be dropped and counted (`drop-queue`), and both ends would wait for minutes. So they end at once, by name, and the
-//! peer is told; one that has not been answered yet begins again.
+//! Their packets are dropped and counted (`drop-queue`), and both ends would wait for minutes. So such a connection ends at once
+//! with that reason, and its peer is reset. A connection whose SYN has not been answered begins again.
 
 use crate::engine::Engine;
 use crate::reason::Reason;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl Tcp<'_> {
-    /// Whether what comes from there to a local end is not ours any more.
+    /// Returns whether what comes from there to a local end is not ours any more.
     pub(crate) fn comes_by_other_queue(&self, remote: SocketAddr, local: SocketAddr) -> bool {
         self.engine.bypass.as_ref().is_some_and(|bypass| bypass.queues.misses(Protocol::Tcp, remote, local))
     }

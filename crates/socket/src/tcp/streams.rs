@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How a stream's bytes travel.
+/// The state of a stream: not begun, carried past the kernel or by it, or ended.
 #[derive(Debug)]
 pub(crate) enum StreamState {
     /// Not yet known.
@@ -23,13 +23,13 @@ pub(crate) enum StreamState {
     Accelerated { id: ConnectionId, steered: Option<Steered> },
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
-    /// No longer: it went past the kernel, and that way is no more.
+    /// Ended with the path past the kernel that carried it.
     Lost(Reason),
-    /// It could not begin; whether the program was told why.
+    /// Failed to begin, with the error; true once the program was told.
     Failed(TcpError, bool),
 }
 
-/// What keeps a connection's packets coming here: until its TIME-WAIT is over.
+/// The steering of a connection's packets, kept until its TIME-WAIT is over.
 #[derive(Clone, Debug)]
 pub(crate) struct Steered {
     /// The rule for its flow; `None` as long as its listener's rule covers it.
@@ -59,15 +59,15 @@ pub(crate) struct Listener {
     /// Past the kernel.
     pub(crate) id: Option<ListenerId>,
     pub(crate) entry: Option<Entry>,
-    /// Why not.
+    /// The reason why it is with the kernel.
     pub(crate) detour: Option<Reason>,
     /// Control has been asked for the rule.
     pub(crate) pending: Option<Pending>,
     /// Control took its rule back, and its connections have none of their own yet.
     pub(crate) drops_syns: bool,
-    /// Whether the kernel may have a connection.
+    /// True if the kernel may have a connection.
     pub(crate) is_twin_ready: bool,
-    /// Whether the thread beside us tells when it has; else every accept looks.
+    /// True if the control agent tells when it has; else every accept looks.
     pub(crate) is_twin_watched: bool,
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Streams {
     pub(crate) streams: Table<Stream>,
     pub(crate) listeners: Table<Listener>,
     pub(crate) closed: Vec<ClosedConnection>,
-    /// Where the look at those goes on.
+    /// The place in `closed` where the next look begins.
     pub(crate) next_closed: usize,
-    /// Told by the thread beside us.
+    /// Told by the control agent.
     pub(crate) ready: VecDeque<TcpEvent>,
     /// Ports that were given back a moment ago.
     pub(crate) released: Released,
-    /// What the kernel's socket shows to who reads by reference.
+    /// The bytes of a kernel socket that a read by reference shows.
     pub(crate) shown: Vec<u8>,
     pub(crate) reacceleration: Reacceleration,
     /// Connections that have not begun, in the order of the next look.

@@ -24,7 +24,7 @@ pub struct TcpStream(pub(crate) Key);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpListener(pub(crate) Key);
 
-/// A stream or a listener has news: what, [`super::Tcp::readiness`] and [`super::Tcp::accept`] tell.
+/// A stream or a listener has changed: ask [`super::Tcp::readiness`] or [`super::Tcp::accept`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpEvent {
     /// A stream past the kernel can do more than before, or more data has come.
@@ -33,7 +33,7 @@ pub enum TcpEvent {
     Listener(TcpListener),
 }
 
-/// Whether a number that the agent tells of is a listener's.
+/// Returns whether a number that the agent tells of is a listener's.
 pub(crate) fn is_token(number: u64) -> bool {
     number & TOKEN_BIT != 0
 }
@@ -44,7 +44,7 @@ impl TcpListener {
     }
 }
 
-/// Things by key.
+/// A table by key.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     places: Vec<(u32, Option<T>)>,
@@ -59,7 +59,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Adds one; `None` when there is no place.
+    /// Adds one; `None` if the table is full.
     pub(crate) fn insert(&mut self, value: T) -> Option<Key> {
         let place = match self.free.pop() {
             Some(place) => place,

@@ -43,7 +43,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the thread beside us look after the kernel's socket, where most does not come by it.
+    /// Has the control agent watch the kernel twin, where most traffic does not come by it.
     pub(crate) fn watch(&mut self, place: usize) {
         let handle = self.sockets.handle(place);
         let Self { sockets, bypass, agent: Some(agent), .. } = self else { return };

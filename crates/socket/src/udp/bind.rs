@@ -18,7 +18,7 @@ const PORT_TRIES: usize = 256;
 impl Engine {
     /// Binds a UDP socket. The kernel decides whether it may, and gives the port where `address` has none; a group's address
     /// is allowed, too. Control is waited for a little (40 ms); if it has not answered by then, datagrams come by the kernel
-    /// ([`Reason::Opening`]), and past it as soon as it has, while the engine is polled.
+    /// ([`crate::Reason::Opening`]), and past it as soon as it has, while the engine is polled.
     pub fn bind(&mut self, address: SocketAddr, options: &UdpOptions) -> Result<Handle, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot bind UDP {address}"), why);
         if !self.guard.is_same_process() {
@@ -33,7 +33,7 @@ impl Engine {
 
     /// Binds a UDP socket and fixes its peer at once ([`Engine::connect`]). Where the device receives by queues that are not
     /// this engine's, its port is one for which datagrams of the peer come by one that is, if that can be known; else its
-    /// path is [`Reason::QueueElsewhere`].
+    /// path is [`crate::Reason::QueueElsewhere`].
     pub fn bind_toward(&mut self, peer: SocketAddr, options: &UdpOptions) -> Result<Handle, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
         if !self.guard.is_same_process() {
@@ -56,7 +56,7 @@ impl Engine {
         let mut others = Vec::new();
         let twin = loop {
             let (twin, local) = open().map_err(|error| {
-                failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
+                failed(&error).next(format!("see the route: ip route get {}", peer.ip())).errno(error.raw_os_error())
             })?;
             if others.len() == PORT_TRIES || is_good(local) {
                 break twin;
@@ -73,7 +73,7 @@ impl Engine {
         if options.multicast_out == MulticastOut::Engine
             && let Some(bypass) = &self.bypass
         {
-            // Without an address on the interface the kernel chooses the way for what it sends.
+            // Without an address on the interface the kernel chooses the interface for what it sends.
             let _ = twin.set_multicast_out(bypass.device, bypass.routes.first_v4(bypass.device));
         }
         let socket = Socket {
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Fixes the peer: from now on only its datagrams are received, and [`Engine::send`] sends to it. ICMP errors about it
-    /// are told by [`Engine::take_error`]. Control is waited for as in [`Engine::bind`].
+    /// are returned by [`Engine::take_error`]. Control is waited for as in [`Engine::bind`].
     pub fn connect(&mut self, handle: Handle, peer: SocketAddr) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect UDP to {peer}"), why);
         let place = self.place(handle).map_err(|error| failed(&error))?;
@@ -117,7 +117,7 @@ impl Engine {
         self.accelerate(place);
         self.await_control(place);
         connected.map_err(|error| {
-            failed(&error).next(format!("see the way: ip route get {}", peer.ip())).errno(error.raw_os_error())
+            failed(&error).next(format!("see the route: ip route get {}", peer.ip())).errno(error.raw_os_error())
         })?;
         self.count_sockets();
         Ok(())

@@ -34,7 +34,7 @@ impl Buffers {
         Some(self.buffers.len() as u16 - 1)
     }
 
-    /// How many are held.
+    /// The number of buffers held.
     pub(crate) fn held(&self) -> u32 {
         (self.buffers.len() - self.free.len()) as u32
     }

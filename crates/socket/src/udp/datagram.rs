@@ -3,7 +3,7 @@
 use sidestep_frame::Received;
 use std::net::SocketAddr;
 
-/// Where the bytes are.
+/// The memory of a datagram's bytes.
 #[derive(Debug)]
 pub(crate) enum Storage {
     /// In a frame of the link.
@@ -29,13 +29,13 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Who sent it.
+    /// The sender's address and port.
     #[inline]
     pub fn source(&self) -> SocketAddr {
         self.source
     }
 
-    /// What it was sent to. Of one that came by the kernel: what the socket is bound to.
+    /// The address and port that it was sent to; of a datagram by the kernel, those that the socket is bound to.
     #[inline]
     pub fn destination(&self) -> SocketAddr {
         self.destination
@@ -53,7 +53,7 @@ impl Datagram {
         self.interface
     }
 
-    /// Hops it might still have made; 0 where the kernel delivered it.
+    /// TTL or hop limit; 0 where the kernel delivered it.
     pub fn time_to_live(&self) -> u8 {
         self.time_to_live
     }
@@ -63,17 +63,17 @@ impl Datagram {
         self.type_of_service
     }
 
-    /// When it was taken from the ring or from the kernel: CLOCK_REALTIME, ns; 0 if timestamps are off.
+    /// The time at which it was taken from the ring or from the kernel: CLOCK_REALTIME, ns; 0 if timestamps are off.
     pub fn software_ns(&self) -> u64 {
         self.software_ns
     }
 
-    /// When the device received it, ns on the device's clock; `None` where it does not say.
+    /// The time at which the device received it, ns on the device's clock; `None` where the device does not tell.
     pub fn hardware_ns(&self) -> Option<u64> {
         self.hardware_ns
     }
 
-    /// Whether it came by the kernel.
+    /// Returns whether it came by the kernel.
     pub fn by_kernel(&self) -> bool {
         self.interface == 0
     }

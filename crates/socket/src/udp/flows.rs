@@ -13,7 +13,7 @@ const FLOWS_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) to: SocketAddr,
-    /// For what tables the way was found.
+    /// The stamp of the tables that the route was found in.
     pub(crate) stamp: Stamp,
     /// The header in front of each datagram, or why the kernel sends them.
     pub(crate) header: Result<FlowHeader, Reason>,
@@ -29,7 +29,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// A destination whose way still stands.
+    /// The entry of a destination, if its route still stands.
     #[inline]
     pub(crate) fn find(&mut self, to: &SocketAddr, stamp: Stamp) -> Option<&mut Flow> {
         let fits = |flow: &Flow| flow.to == *to;
@@ -39,7 +39,7 @@ impl Flows {
         self.flows.get_mut(self.last).filter(|flow| flow.stamp == stamp)
     }
 
-    /// Whether anything was sent there of late.
+    /// Returns whether anything was sent there of late.
     pub(crate) fn has(&self, to: &SocketAddr) -> bool {
         self.flows.iter().any(|flow| flow.to == *to)
     }
@@ -75,7 +75,7 @@ impl Flows {
         }
     }
 
-    /// Forgets all of them.
+    /// Removes all of them.
     pub(crate) fn clear(&mut self) {
         self.flows.clear();
     }

@@ -10,7 +10,7 @@ use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 
 impl Engine {
-    /// Joins a group on an interface (0: the engine's), from everyone or from one `source`; says which way its datagrams
+    /// Joins a group on an interface (0: the engine's), from everyone or from one `source`; returns the path by which its datagrams
     /// come. Each packet goes to one program: others on this host no longer see a group that is steered here. Control is
     /// waited for as in [`Engine::bind`].
     pub fn join(

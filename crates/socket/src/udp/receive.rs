@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 impl Engine {
     /// The next datagram of a socket. No system call while its traffic goes past the kernel; one that the kernel's socket has
-    /// is fetched, too, once the thread beside us has seen it. The datagram must be given back.
+    /// is fetched, too, once the control agent has seen it. The datagram must be given back.
     #[inline]
     pub fn receive(&mut self, handle: Handle) -> Result<Option<Datagram>, Error> {
         let place = self.place(handle)?;
@@ -62,7 +62,7 @@ impl Engine {
         bytes.get(start..end).unwrap_or_default()
     }
 
-    /// Throws away what nobody will read.
+    /// Drops all unread datagrams.
     pub(crate) fn drop_unread(&mut self) {
         let unread: Vec<Datagram> =
             self.sockets.iter_mut().flat_map(|(_, socket)| std::mem::take(&mut socket.queue)).collect();
@@ -70,7 +70,7 @@ impl Engine {
         unread.into_iter().for_each(|datagram| self.release(datagram));
     }
 
-    /// Gives a datagram back.
+    /// Releases a datagram: its frame or buffer is used again.
     #[inline]
     pub fn release(&mut self, datagram: Datagram) {
         self.give_back(datagram.storage);
@@ -92,7 +92,7 @@ impl Engine {
         self.release(refused);
     }
 
-    /// When nothing has come past the kernel.
+    /// Takes a datagram of the kernel twin, when none has come past the kernel.
     #[inline]
     fn receive_fallback(&mut self, place: usize) -> Option<Datagram> {
         self.poll_stack(false);
@@ -139,7 +139,7 @@ impl Engine {
         })
     }
 
-    /// The kernel's socket is empty: the thread beside us looks after it again.
+    /// The kernel twin is empty: the control agent watches it again.
     fn rearm_twin(&mut self, place: usize, handle: Handle) {
         let Some(socket) = self.sockets.at(place) else { return };
         if socket.is_twin_watched && socket.is_twin_ready {

@@ -1,6 +1,6 @@
-//! How many datagrams may be unread: of one socket, and of all.
+//! Limits on unread datagrams: of one socket, and of all.
 //!
-//! What is unread lies in frames of the link, which the device and TCP need, too. A socket's share is as long as what is left of
+//! Unread datagrams lie in frames of the link, which the device and TCP need, too. A socket's share is as long as what is left of
 //! the room for all (the dynamic threshold of switch buffers, Choudhury and Hahne 1998): one socket that is never read gets half
 //! of it, four get a fifth each, and there is always some for one that is read. SO_RCVBUF says for each socket of the kernel
 //! what these rules say for all of ours together.
@@ -45,13 +45,13 @@ impl Room {
         Self { all, further: all - all / PART_FOR_FIRST, asked_for: all }
     }
 
-    /// Whether a datagram can be given to a program that asks for it, when `used` are in use by all, that one included.
+    /// Returns whether a datagram can be given to a program that asks for it, when `used` are in use by all, that one included.
     #[inline]
     pub(crate) fn can_be_asked_for(self, used: u32) -> bool {
         used <= self.asked_for
     }
 
-    /// Whether a socket with `unread` datagrams may have another one, when `used` are in use by all, that one included.
+    /// Returns whether a socket with `unread` datagrams may have another one, when `used` are in use by all, that one included.
     #[inline]
     pub(crate) fn has_place(self, used: u32, unread: usize) -> bool {
         if unread == 0 {

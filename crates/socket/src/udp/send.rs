@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 /// The shortest Ethernet frame without its check sequence (IEEE 802.3).
 const FRAME_BYTES_MIN: usize = 60;
 
-/// Where a payload is written before it is sent.
+/// The memory where a payload is written before it is sent.
 #[derive(Debug)]
 #[must_use = "what is reserved must be sent or discarded"]
 pub struct Reserved {
@@ -42,7 +42,7 @@ impl Engine {
         self.flush()
     }
 
-    /// Sends to anybody.
+    /// Sends to the given address.
     #[inline]
     pub fn send_to(&mut self, handle: Handle, payload: &[u8], to: SocketAddr) -> Result<(), SendError> {
         self.put(handle, payload, Some(to))?;
@@ -69,7 +69,7 @@ impl Engine {
         self.put_slow_path(place, payload, to, destination)
     }
 
-    /// Makes what was handed over leave.
+    /// Has the device send what was handed over ([`Engine::put`]).
     #[inline]
     pub fn flush(&mut self) -> Result<(), SendError> {
         match self.bypass() {
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Whether datagrams to `to` go past the kernel; else the reason.
+    /// Returns whether datagrams to `to` go past the kernel; else the reason.
     pub(crate) fn check_route(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
         let Some(stamp) = self.bypass().map(|bypass| bypass.routes.stamp()) else { return Err(Reason::Revoked) };
         let socket = self.sockets.at(place).ok_or(Reason::Revoked)?;
@@ -236,7 +236,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Finds the way anew, and takes the kernel's where there is none.
+    /// Sends over a route that has to be looked up, or by the kernel twin where there is none.
     #[cold]
     fn put_slow_path(
         &mut self,
@@ -305,7 +305,7 @@ impl Engine {
         }
     }
 
-    /// Asks the tables, and control for the neighbour.
+    /// Looks the route up in the tables, and has control resolve the neighbour.
     #[cold]
     fn look_up_route(&mut self, place: usize, to: SocketAddr) -> Result<(), Reason> {
         let Self { sockets, bypass, counters, agent, .. } = self;
@@ -379,7 +379,7 @@ fn allocate(bypass: &mut Bypass, bytes: usize, counters: &Counters) -> Result<Ou
 
 #[cold]
 fn allocate_after_flush(bypass: &mut Bypass, bytes: usize, counters: &Counters) -> Result<Outgoing, SendError> {
-    // What fails here fails at the next flush, too, and is told there.
+    // What fails here fails at the next flush, too, and is returned there.
     let _ = bypass.link.flush();
     let _ = bypass.link.poll();
     bypass.link.allocate_for(bytes).ok_or_else(|| {

@@ -11,7 +11,7 @@ use sidestep_stack::udp::SocketId;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Sockets of one engine: more than one thread can look after.
+/// Sockets of one engine: more than one thread can serve.
 pub(crate) const SOCKETS_MAX: usize = 4096;
 
 /// Names a socket of an engine; one that was closed is never confused with a later one.
@@ -33,7 +33,7 @@ impl Handle {
     }
 }
 
-/// What a socket has done.
+/// Counters of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Datagrams received past the kernel.
@@ -66,15 +66,15 @@ pub(crate) struct Socket {
     pub(crate) options: UdpOptions,
     /// Its number in the stack, while something of its traffic is to go past the kernel.
     pub(crate) id: Option<SocketId>,
-    /// Why what is sent to its address goes by the kernel; `None` where it is steered, or control was asked to.
+    /// The reason why datagrams to its address come by the kernel; `None` where they are steered, or control was asked to.
     pub(crate) detour: Option<Reason>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) groups: Vec<Joined>,
     pub(crate) flows: Flows,
     pub(crate) queue: VecDeque<Datagram>,
-    /// Whether the kernel's socket may have something.
+    /// True if the kernel's socket may have something.
     pub(crate) is_twin_ready: bool,
-    /// Whether the thread beside us tells when it has; else every receive looks.
+    /// True if the control agent tells when it has; else every receive looks.
     pub(crate) is_twin_watched: bool,
     pub(crate) error: Option<i32>,
     pub(crate) statistics: Statistics,
@@ -87,7 +87,7 @@ impl Socket {
     }
 }
 
-/// All of them.
+/// The table of UDP sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     places: Vec<(u32, Option<Socket>)>,

@@ -8,13 +8,13 @@ use sidestep_sys::error_queue::Undelivered;
 use std::net::SocketAddr;
 
 impl Engine {
-    /// What the socket is bound to.
+    /// The address and port that the socket is bound to.
     pub fn local(&mut self, handle: Handle) -> Result<SocketAddr, Error> {
         let place = self.place(handle)?;
         self.sockets.at(place).map(|socket| socket.local).ok_or(Error::NotOpen)
     }
 
-    /// Which way the socket's traffic goes: both directions, where it is connected; what it receives, where it is not. Until
+    /// The path of the socket's traffic: in both directions if it is connected, else of received datagrams. Until
     /// control has answered it is [`Reason::Opening`].
     pub fn path(&mut self, handle: Handle) -> Result<Path, Error> {
         let place = self.place(handle)?;
@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Which way datagrams to `peer` go at present.
+    /// The present path of datagrams to `peer`.
     pub fn path_to(&mut self, handle: Handle, peer: SocketAddr) -> Result<Path, Error> {
         let place = self.place(handle)?;
         match self.best_path() {
@@ -40,20 +40,20 @@ impl Engine {
         }
     }
 
-    /// What the socket has done.
+    /// The socket's counters.
     pub fn statistics(&mut self, handle: Handle) -> Result<Statistics, Error> {
         let place = self.place(handle)?;
         self.sockets.at(place).map(|socket| socket.statistics).ok_or(Error::NotOpen)
     }
 
-    /// What went wrong with a datagram sent earlier, as the kernel's socket learnt it by ICMP; an errno, once.
+    /// The error of a datagram sent earlier, as the kernel twin learnt it by ICMP; an errno, told once.
     pub fn take_error(&mut self, handle: Handle) -> Result<Option<i32>, Error> {
         let place = self.place(handle)?;
         Ok(self.sockets.at(place).ok_or(Error::NotOpen)?.error.take())
     }
 
-    /// What became of a datagram that did not arrive, the oldest first: of sockets with [`UdpOptions::keep_errors`], whatever
-    /// way it was sent. A system call.
+    /// Returns the oldest error about a datagram that did not arrive: of sockets with [`crate::UdpOptions::keep_errors`], whatever
+    /// path it took. A system call.
     pub fn next_error(&mut self, handle: Handle) -> Result<Option<Undelivered>, Error> {
         let place = self.place(handle)?;
         let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;

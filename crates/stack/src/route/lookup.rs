@@ -39,7 +39,7 @@ fn fits(route: &Route, query: &Query) -> bool {
     has_prefix(query.destination, route.destination, route.prefix_len) && (route.tos == 0 || route.tos == query.tos)
 }
 
-/// Whether `address` is in the prefix. Addresses of different families never are.
+/// Returns whether `address` is in the prefix. Addresses of different families never are.
 pub(super) fn has_prefix(address: IpAddr, prefix: IpAddr, prefix_len: u8) -> bool {
     common_bits(address, prefix).is_some_and(|common| common >= u32::from(prefix_len))
 }

@@ -1,4 +1,4 @@
-//! Which way a packet goes: the kernel's decision, made again from a copy of the kernel's tables.
+//! Route lookup: the kernel's decision, made again from a copy of the kernel's tables.
 //!
 //! The functions here are pure: tables in, answer out. Where the tables come from, and how fresh they are, is the business
 //! of whoever implements [`Routes`]. Whatever only the kernel can know gives [`Unreachable::AskKernel`], never a guess.
@@ -16,7 +16,7 @@ use sidestep_wire::vlan::VlanId;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The way to a destination, as far as a sender needs it.
+/// The route to a destination, as far as a sender needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The interface of the route (a VLAN device counts as one).
@@ -37,7 +37,7 @@ pub struct Resolved {
     pub mtu: u32,
 }
 
-/// Why there is no way past the kernel.
+/// The reason why there is no route past the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route leads there: ENETUNREACH.
@@ -52,21 +52,21 @@ pub enum Unreachable {
     NeighbourPending {
         /// The neighbour.
         next_hop: IpAddr,
-        /// Where it is looked for.
+        /// The interface where it is looked for.
         interface: u32,
     },
     /// The neighbour does not answer: EHOSTUNREACH.
     NeighbourFailed {
         /// The neighbour.
         next_hop: IpAddr,
-        /// Where it was looked for.
+        /// The interface where it was looked for.
         interface: u32,
     },
-    /// There is a way, by another interface than the one asked for.
+    /// There is a route, by another interface than the one asked for.
     NotOnThisInterface,
     /// The interface is down, or not one that frames can be built for.
     LinkUnusable {
-        /// Which.
+        /// The interface.
         interface: u32,
     },
     /// This host itself, or an interface that leads back to it.
@@ -84,7 +84,7 @@ pub enum Unreachable {
 impl fmt::Display for Unreachable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRoute => formatter.write_str("no route leads there"),
+            Self::NoRoute => formatter.write_str("there is no route"),
             Self::Refused => formatter.write_str("a route refuses it (unreachable)"),
             Self::Prohibited => formatter.write_str("a route refuses it (prohibit)"),
             Self::Blackhole => formatter.write_str("a route swallows it (blackhole)"),
@@ -102,16 +102,16 @@ impl fmt::Display for Unreachable {
             Self::Broadcast => formatter.write_str("it is a broadcast"),
             Self::SourceNotOurs => formatter.write_str("the source address is not one of this host"),
             Self::NoSource => formatter.write_str("no address of this host can be the source"),
-            Self::AskKernel => formatter.write_str("only the kernel knows the way"),
+            Self::AskKernel => formatter.write_str("only the kernel knows the route"),
         }
     }
 }
 
 impl std::error::Error for Unreachable {}
 
-/// Somebody who knows the ways.
+/// A source of routes.
 pub trait Routes {
-    /// The way to `destination`, from `source` if it is given, out of `interface` if it is given (SO_BINDTODEVICE, or for a
+    /// The route to `destination`, from `source` if it is given, out of `interface` if it is given (SO_BINDTODEVICE, or for a
     /// group IP_MULTICAST_IF).
     fn resolve(
         &self,
@@ -135,14 +135,14 @@ pub struct Tables<'a> {
     pub routes: &'a [Route],
     /// Neighbours, in any order.
     pub neighbours: &'a [Neighbour],
-    /// Whether links, addresses and routes are all there. If not, neither a match nor a miss proves anything.
+    /// True if links, addresses and routes are all there. If not, neither a match nor a miss proves anything.
     pub are_complete: bool,
 }
 
 /// A destination and what is fixed beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Where to. An IPv4 address inside of IPv6 is to be unpacked before.
+    /// The destination. An IPv4 address inside of IPv6 is to be unpacked before.
     pub destination: IpAddr,
     /// The source address, if it is fixed.
     pub source: Option<IpAddr>,
@@ -153,7 +153,7 @@ pub struct Query {
 }
 
 impl Tables<'_> {
-    /// The way to a destination. Looks through all routes and addresses: for when the generation has changed, not for every
+    /// The route to a destination. Looks through all routes and addresses: for when the generation has changed, not for every
     /// packet.
     ///
     /// Linux sends over IPv4 out of a fixed interface even without a route, as if everybody were on the link. This
@@ -179,7 +179,7 @@ impl Tables<'_> {
         })
     }
 
-    /// What cannot be decided here, whatever the routes say.
+    /// Returns the reason for destinations that the routes cannot decide.
     fn check(&self, query: &Query) -> Result<(), Unreachable> {
         let needs_interface = match query.destination {
             // An address that is only unique on its link (RFC 4007 section 6).

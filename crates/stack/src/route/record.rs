@@ -1,4 +1,4 @@
-//! What has to be known of the kernel's tables to send without asking it. Plain values of fixed size: whoever mirrors the
+//! Records of the kernel's tables: all that is needed to send without asking the kernel. Plain values of fixed size: whoever mirrors the
 //! kernel stores them as it likes.
 
 use sidestep_wire::MacAddress;
@@ -56,7 +56,7 @@ pub struct Address {
     pub is_secondary: bool,
 }
 
-/// What a route does with a packet (RTN_*).
+/// The type of a route (RTN_*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteKind {
     /// On to a gateway or a neighbour.
@@ -90,7 +90,7 @@ pub struct Route {
     pub prefix_len: u8,
     /// Type of service that it is for; 0 for any.
     pub tos: u8,
-    /// What it does.
+    /// Its type.
     pub kind: RouteKind,
     /// [`scope`].
     pub scope: u8,
@@ -112,7 +112,7 @@ pub struct Route {
     pub is_continuation: bool,
 }
 
-/// What the kernel knows of a neighbour, as far as a sender cares.
+/// The state of a neighbour, as far as a sender cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
     /// Its Ethernet address may be used (reachable, stale, delay, probe, permanent, noarp).
@@ -132,6 +132,6 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its Ethernet address; meaningful when usable.
     pub mac: MacAddress,
-    /// What a sender may do.
+    /// Its state.
     pub state: NeighbourState,
 }

@@ -1,4 +1,4 @@
-//! Which of its addresses a host sends from.
+//! Selection of the source address.
 
 use super::lookup::{common_bits, has_prefix};
 use super::{Address, Query, Route, Tables, Unreachable, scope};

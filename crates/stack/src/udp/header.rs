@@ -20,7 +20,7 @@ pub const HOP_LIMIT_DEFAULT: u8 = 64;
 /// Everything that the datagrams of a flow have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// From and to.
+    /// The source and the destination.
     pub addresses: Addresses,
     /// Our port.
     pub source_port: u16,
@@ -38,14 +38,14 @@ pub struct Flow {
     pub hop_limit: u8,
     /// DSCP and ECN.
     pub type_of_service: u8,
-    /// Whether datagrams get a checksum; over IPv6 they must.
+    /// True if datagrams get a checksum; over IPv6 they must.
     pub checksum: Checksum,
-    /// Whether routers must not cut the datagrams (over IPv6 none does).
+    /// True if routers must not cut the datagrams (over IPv6 none does).
     pub do_not_fragment: bool,
 }
 
 impl Flow {
-    /// A flow along a resolved way, with the defaults of Linux. `None` if the destination is of another family than the way.
+    /// A flow along a resolved route, with the defaults of Linux. `None` if the destination is of another family than the route.
     pub fn along(way: &Resolved, source_port: u16, destination: std::net::SocketAddr) -> Option<Self> {
         Some(Self {
             addresses: Addresses::new(way.source, destination.ip())?,
@@ -63,7 +63,7 @@ impl Flow {
     }
 }
 
-/// Why a datagram was not written.
+/// The reason why a datagram was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The payload does not fit the path: EMSGSIZE.
@@ -108,7 +108,7 @@ pub struct FlowHeader {
     udp_sum: Sum,
     mtu: u32,
     payload_max: usize,
-    /// What a frame of the sender holds.
+    /// The bytes that a frame of the sender holds.
     frame_bytes_max: usize,
 }
 

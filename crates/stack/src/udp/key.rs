@@ -1,4 +1,4 @@
-//! What the tables are searched by: numbers, so that a key is made and compared in registers (bytes that have just been
+//! Keys of the tables: numbers, so that a key is made and compared in registers (bytes that have just been
 //! put together one by one are slow to be read as a whole).
 
 use super::socket::Bind;

@@ -24,7 +24,7 @@ struct Membership {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memberships(Vec<Membership>);
 
-/// What to do with a source.
+/// The change for a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Add,
@@ -37,7 +37,7 @@ impl Memberships {
         self.0.binary_search_by(|member| (member.group, member.interface).cmp(&(group, interface)))
     }
 
-    /// Whether a datagram is taken; `None` if the group has not been joined on the interface.
+    /// Returns whether a datagram is taken; `None` if the group has not been joined on the interface.
     #[inline]
     pub(super) fn takes(&self, group: IpAddr, interface: u32, source: IpAddr) -> Option<bool> {
         let place = self.place(group, interface).ok()?;

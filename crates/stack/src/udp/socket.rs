@@ -15,7 +15,7 @@ impl SocketId {
     }
 }
 
-/// What a socket is bound to. Whether it may be is the kernel's decision, made on the kernel twin before.
+/// The binding of a socket. The kernel has permitted it before, on the kernel twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// One of our addresses, a group, or the unspecified address for any.

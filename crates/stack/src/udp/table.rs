@@ -19,17 +19,17 @@ pub struct Udp {
     free: Vec<u32>,
     connected: HashMap<Connected, Chain, FlowHash>,
     bound: HashMap<Bound, Chain, FlowHash>,
-    /// Whom the present datagram is for; room for all sockets, so that a datagram never makes it grow.
+    /// The sockets of the present datagram; room for all, so that a datagram never makes it grow.
     receivers: Vec<SocketId>,
 }
 
 impl Udp {
-    /// How many sockets are open.
+    /// The number of open sockets.
     pub fn len(&self) -> usize {
         self.sockets.len() - self.free.len()
     }
 
-    /// Whether no socket is open.
+    /// Returns whether no socket is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -212,7 +212,7 @@ impl Udp {
         if self.connected.is_empty() { None } else { self.connected.get(key) }
     }
 
-    /// Everyone who gets a datagram; nobody is an empty slice.
+    /// The sockets that get a datagram, if any.
     #[inline]
     pub(crate) fn receivers(&mut self, packet: &Packet<'_>, source_port: u16, destination_port: u16) -> &[SocketId] {
         let key = Connected::new(&packet.addresses, source_port, destination_port);

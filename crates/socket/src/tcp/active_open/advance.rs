@@ -1,4 +1,4 @@
-//! Connections that have not begun: what they wait for. Each look goes on as far as it can and waits for nothing.
+//! Active open: the steps of a connection that has not begun. Each step goes as far as it can and waits for nothing.
 
 use crate::engine::Engine;
 use crate::fallback::tcp::Twin;
@@ -18,11 +18,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How long a neighbour may take to tell its Ethernet address before the kernel goes on alone: the kernel asks once a second,
+/// The time for a neighbour to tell its Ethernet address before the kernel goes on alone: the kernel asks once a second,
 /// three times.
 const NEIGHBOUR_WAIT_NS: u64 = 200_000_000;
 
-/// How long a port may take: control's answer, or the second after which a tuple leaves TIME-WAIT.
+/// The time for a port to come: control's answer, or the second after which a tuple leaves TIME-WAIT.
 const PORT_WAIT_NS: u64 = 3_000_000_000;
 
 /// Looks in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
@@ -32,7 +32,7 @@ const LOOKS_PER_TURN: usize = 32;
 /// with near certainty.
 const PORT_TRIES: usize = 256;
 
-/// How far it is.
+/// The state of an active open after a step.
 pub(crate) enum Progress {
     Waiting(Box<Opening>),
     /// The SYN has left, or will as soon as it can.
@@ -49,7 +49,7 @@ pub(crate) enum Progress {
 }
 
 impl Tcp<'_> {
-    /// Goes on with a connection that has not begun; an error is the kernel's, which was to do it.
+    /// Advances a connection that has not begun; an error is the kernel's, which was to connect.
     pub(crate) fn advance(
         &mut self,
         mut opening: Box<Opening>,
@@ -98,7 +98,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// The way past the kernel, or why there is none.
+    /// The route past the kernel, or the reason why there is none.
     fn find_route(&self, remote: SocketAddr, local: Option<SocketAddr>) -> Result<Resolved, Detour> {
         if let Path::Kernel(reason) = self.engine.best_path() {
             return Err(reason.into());
@@ -153,7 +153,7 @@ impl Tcp<'_> {
         Ok(Progress::Waiting(opening))
     }
 
-    /// Whether the answers to a local port come by a queue of ours, as far as can be known.
+    /// Returns whether the answers to a local port come by a queue of ours, as far as can be known.
     fn reaches_our_queues(&self, port: u16, route: &Resolved, remote: SocketAddr) -> bool {
         let Some(bypass) = &self.engine.bypass else { return false };
         // What is tagged may be hashed otherwise.
@@ -270,7 +270,7 @@ impl Tcp<'_> {
         Ok(Progress::Kernel { socket, reason, local })
     }
 
-    /// Looks at one that waits, and tells its program what has become of it.
+    /// Advances one that waits, and tells its program the outcome.
     fn advance_one(&mut self, handle: TcpStream, now_ns: u64) -> bool {
         let generation = self.engine.streams.ports.generation();
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
@@ -310,7 +310,7 @@ impl Tcp<'_> {
 }
 
 impl Engine {
-    /// Goes on with connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
+    /// Advances connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn advance_opens(&mut self, now_ns: u64) {
         self.streams.ports.begin_turn();
         for _ in 0..LOOKS_PER_TURN.min(self.streams.opening.len()) {

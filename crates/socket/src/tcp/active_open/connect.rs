@@ -1,4 +1,4 @@
-//! Connections from here.
+//! Active open: the call.
 
 use crate::fallback::tcp::Twin;
 use crate::tcp::active_open::advance::Progress;
@@ -14,7 +14,7 @@ impl Tcp<'_> {
     /// Begins a connection, from `local` if it is given (port 0: any), and returns at once. It is made when
     /// [`Tcp::readiness`] says that it is writable, and has failed when that says error; [`Tcp::take_error`] tells which.
     ///
-    /// What it has to wait for is looked after by [`Engine::poll`](crate::Engine::poll): the neighbour's Ethernet address, 0.2 s
+    /// [`Engine::poll`](crate::Engine::poll) goes on with it once its prerequisites are there: the neighbour's Ethernet address, 0.2 s
     /// at most; control, for a local port that is named, and for more ports. Until then [`Tcp::path`] says
     /// [`crate::Reason::Opening`].
     pub fn connect(
@@ -32,7 +32,7 @@ impl Tcp<'_> {
             opening.hold(bound.map_err(|error| failed(&error).errno(error.raw_os_error()))?);
         }
         let progress = self.advance(opening, remote, now_ns).map_err(|error| {
-            failed(&error).next(format!("see the way: ip route get {}", remote.ip())).errno(error.raw_os_error())
+            failed(&error).next(format!("see the route: ip route get {}", remote.ip())).errno(error.raw_os_error())
         })?;
         let any = SocketAddr::new(local.map_or_else(|| unspecified(remote), |local| local.ip()), 0);
         let asked = local;
@@ -46,7 +46,7 @@ impl Tcp<'_> {
             }
             Progress::Waiting(mut opening) => {
                 // In the network namespace of this call, wherever the program polls. Without a descriptor for it there will
-                // be none for the kernel's way, either.
+                // be none for the kernel's path, either.
                 if opening.may_need_twin(&self.engine.streams.ports)
                     && let Ok(twin) = Twin::for_connection(local, remote)
                 {

@@ -13,13 +13,13 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) options: Options,
-    /// What the program asked for.
+    /// The local end that the program asked for.
     pub(crate) local: Option<SocketAddr>,
-    /// A socket of the kernel's: holds the port that was named, and connects where there is no way past the kernel.
+    /// A socket of the kernel's: holds the port that was named, and connects where there is no path past the kernel.
     pub(crate) twin: Option<Twin>,
     pub(crate) rule: Option<Rule>,
     pub(crate) has_asked: bool,
-    /// When the program asked, and when a way was found: CLOCK_MONOTONIC.
+    /// The times of the program's call and of the first route found: CLOCK_MONOTONIC.
     pub(crate) begun_ns: u64,
     pub(crate) route_ns: Option<u64>,
     /// Not looked at before, unless the ports have changed since.
@@ -67,7 +67,7 @@ impl Opening {
         self.twin = Some(twin);
     }
 
-    /// Whether it may come to need a socket of the kernel's, as far as can be told.
+    /// Returns whether it may come to need a socket of the kernel's, as far as is known.
     pub(crate) fn may_need_twin(&self, ports: &Ports) -> bool {
         self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
     }
@@ -77,7 +77,7 @@ impl Opening {
     }
 }
 
-/// The clock of everything here.
+/// The clock of active opens: CLOCK_MONOTONIC.
 pub(crate) fn now_ns() -> u64 {
     monotonic_ns()
 }

@@ -28,7 +28,7 @@ const COUNTERS: usize = 64;
 /// to serve. A search has at most as many as there are ports.
 const LOOKS_PER_TURN: usize = 1024;
 
-/// How long a destination for which there was no port has none, unless there are others: tuples leave TIME-WAIT all the time.
+/// The time for which a search without a free port stands, unless ports are added: tuples leave TIME-WAIT all the time.
 pub(crate) const NO_PORT_NS: u64 = 10_000_000;
 
 /// A destination for which there was no port: what was seen, until when that stands (CLOCK_MONOTONIC), and for which ports.
@@ -75,11 +75,11 @@ impl Default for Ports {
     }
 }
 
-/// Where a connection may begin.
+/// The outcome of a search for a local port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Port(u16),
-    /// None at the moment: ports are on their way, or a tuple leaves TIME-WAIT within a second.
+    /// None at the moment: ports have been asked for, or a tuple leaves TIME-WAIT within a second.
     Later,
     /// Control gives no ports: a connection has to show a socket of its own.
     ByRule,
@@ -89,7 +89,7 @@ pub(crate) enum Choice {
     OtherQueue,
 }
 
-/// What all ports toward one destination have to offer.
+/// The findings of a search over all ports toward one destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     is_ours: bool,
@@ -102,7 +102,7 @@ impl Ports {
         self.looks = 0;
     }
 
-    /// Whether no other search begins in this turn.
+    /// Returns whether no other search begins in this turn.
     pub(crate) fn is_spent(&self) -> bool {
         self.looks >= LOOKS_PER_TURN
     }
@@ -111,7 +111,7 @@ impl Ports {
         self.generation
     }
 
-    /// Whether control has not said anything yet.
+    /// Returns whether control has not said anything yet.
     pub(crate) fn are_unknown(&self) -> bool {
         self.ports.is_empty() && self.refused.is_none()
     }
@@ -250,7 +250,7 @@ impl Ports {
         Err(seen)
     }
 
-    /// Has control reserve more, unless that is of no use; whether more are on their way.
+    /// Has control reserve more, unless that is of no use; returns whether any are still to come.
     fn ask(&mut self, agent: &ControlAgent, now: Instant, blocks: usize) -> bool {
         let now_ns = now.as_nanos();
         let is_refused = self.refused.is_some_and(|(_, until_ns)| now_ns < until_ns);

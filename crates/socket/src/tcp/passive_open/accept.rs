@@ -76,7 +76,7 @@ impl Tcp<'_> {
         key.map(|key| Some(TcpStream(key))).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
 
-    /// The kernel has no more: the thread beside us looks after it again.
+    /// The kernel twin is empty: the control agent watches it again.
     fn rearm_twin(&mut self, handle: TcpListener) -> Result<(), Error> {
         let listener = self.engine.streams.listeners.at(handle.0)?;
         if let (true, Some(agent)) = (listener.is_twin_watched, &self.engine.agent) {

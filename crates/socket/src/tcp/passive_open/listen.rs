@@ -1,4 +1,4 @@
-//! Connections from elsewhere.
+//! Passive open: listening.
 
 use crate::control_agent::ANSWER_WAIT;
 use crate::engine::Engine;
@@ -141,8 +141,8 @@ impl Tcp<'_> {
         if local.ip().is_loopback() {
             return Err(Reason::LoopbackOrLocal);
         }
-        // SYNs that are steered are answered here or by nobody. Who listens where the tables are not certain would answer
-        // some of them by another way than the kernel.
+        // SYNs that are steered are answered here or by nobody. Where the tables leave routes undecided, some of
+        // them would be answered by another route than the kernel's.
         bypass.routes.check_complete()?;
         let interface = bypass.routes.interface_of(local.ip());
         let vlan = interface.and_then(|interface| bypass.routes.vlan_of_interface(interface, bypass.device)).flatten();
@@ -170,7 +170,7 @@ impl Tcp<'_> {
         listener.is_twin_watched = agent.watch(listener.kernel.as_fd(), handle.token()).is_ok();
     }
 
-    /// Stops listening. Connections that nobody has accepted are aborted; those accepted go on, each with a rule of its own
+    /// Stops listening. Connections that wait to be accepted are aborted; those accepted go on, each with a rule of its own
     /// from now on. Where control refuses those rules nothing changes: close connections first.
     pub fn close_listener(&mut self, handle: TcpListener) -> Result<(), Problem> {
         self.check().map_err(|error| Problem::failed("cannot stop listening", error))?;
@@ -184,7 +184,7 @@ impl Tcp<'_> {
             })?;
         }
         if let (Some(id), Some(entry)) = (id, entry) {
-            // What comes until control has done it finds nobody, and is reset.
+            // Segments that come until control has done it are reset.
             self.stop(id, entry);
             self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
         }

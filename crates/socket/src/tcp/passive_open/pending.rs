@@ -13,17 +13,17 @@ pub(crate) struct Pending {
     pub(crate) answer: Answer,
 }
 
-/// Whether listeners wait for something, and until when.
+/// True if listeners wait for something, and until when.
 #[derive(Debug, Default)]
 pub(crate) struct Reacceleration {
     /// Control has been asked for so many rules.
     pub(crate) asked: usize,
     /// Listeners wait for the end of the kernel's connections.
     pub(crate) are_waiting: bool,
-    /// When they are tried again: CLOCK_MONOTONIC.
+    /// The time of the next attempt: CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) pause_ns: u64,
-    /// Listeners are deaf until rules of their connections stand.
+    /// Listeners drop SYNs until rules of their connections stand.
     pub(crate) drop_syns: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Listeners that were with the kernel alone get the way past it.
+//! Reacceleration: listeners that were with the kernel alone get the path past it.
 //!
 //! Control steers a port only while the kernel has no connections of it: their segments would come to a stack that does not
 //! know them, and resets them. So a listener whose connections came by the kernel for a while waits until they are over.
@@ -18,7 +18,7 @@ const PAUSE_FIRST_NS: u64 = 1_000_000_000;
 const PAUSE_MAX_NS: u64 = 60_000_000_000;
 
 impl Tcp<'_> {
-    /// Listeners that are with the kernel alone, for a reason that `is_over`, begin to get the way past it, where there is
+    /// Listeners that are with the kernel alone, for a reason that `is_over`, ask for the path past it, where there is
     /// one; [`Engine::tidy_listeners`] goes on with it.
     pub(crate) fn reaccelerate_listeners(&mut self, is_over: impl Fn(Reason) -> bool) {
         let all = self.engine.streams.listeners.iter_mut();
@@ -62,7 +62,7 @@ impl Tcp<'_> {
             Ok(()) => (Some(id), Some(entry), None),
             Err(reason) => (None, None, Some(reason)),
         };
-        // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it deaf.
+        // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it dropping SYNs.
         listener.is_twin_ready = true;
         listener.twin.accept_syns();
         let reacceleration = &mut self.engine.streams.reacceleration;
@@ -77,7 +77,7 @@ impl Tcp<'_> {
         self.engine.streams.ready.push_back(TcpEvent::Listener(handle));
     }
 
-    /// Wants no rule any more for a listener that waits for it.
+    /// Cancels the rule that a listener waits for.
     pub(crate) fn cancel_pending(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
@@ -112,7 +112,7 @@ impl Tcp<'_> {
         self.abort_steered(reason, |steered| steered.entry == Some(entry));
     }
 
-    /// Control has left listeners deaf whose rule it took back: until their connections have rules of their own, or have ended, the
+    /// Accepts SYNs again on listeners whose rule control took back: until their connections have rules of their own, or have ended, the
     /// kernel would reset the peers.
     fn accept_syns_again(&mut self) {
         let Engine { streams, bypass, .. } = &mut *self.engine;
@@ -127,7 +127,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// Ends streams by their rules.
+    /// Aborts streams by their rules.
     fn abort_steered(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
         let Engine { streams, bypass: Some(bypass), counters, .. } = &mut *self.engine else { return };
         // What was closed ends by itself, unanswered.
@@ -149,7 +149,7 @@ impl Tcp<'_> {
 }
 
 impl Engine {
-    /// Goes on with listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
+    /// Advances listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn poll_listeners(&mut self, now_ns: u64) {
         let reacceleration = &mut self.streams.reacceleration;
         if reacceleration.are_waiting {
