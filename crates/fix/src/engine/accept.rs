@@ -27,12 +27,12 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    fn lets_in(&self, peer: Option<IpAddr>) -> bool {
+    fn allows(&self, peer: Option<IpAddr>) -> bool {
         let mut plans = self.plans.iter().chain(&self.templates).peekable();
         plans.peek().is_none() || plans.any(|plan| plan.allows(peer))
     }
 
-    /// The session that a template of this acceptor has made, if it is the one that `plan` would make.
+    /// Returns the session that a template of this acceptor has made, if it is the one that `plan` would make.
     pub(super) fn made_as(&self, plan: &SessionPlan) -> Option<usize> {
         let slot = *self.sessions.get(&plan.settings.id)?;
         let made = self.plans.iter().find(|made| made.settings.id == plan.settings.id)?;
@@ -40,7 +40,7 @@ impl Acceptor {
         (by_template && made.store == plan.store).then_some(slot)
     }
 
-    /// The first template that the session fits and the host may use, with the session's name in it. `*` stands for any name.
+    /// Returns the first template that the session fits and the host may use, with the session's name in it. `*` stands for any name.
     pub(super) fn template_for(&self, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         let found = self.templates.iter().find(|plan| {
@@ -61,7 +61,7 @@ pub(super) fn candidates(id: &SessionId) -> [SessionId; 2] {
     [id.clone(), SessionId::new(&id.begin_string, &id.sender_comp_id, &id.target_comp_id)]
 }
 
-/// Takes connections in at every acceptor.
+/// Accepts connections at every acceptor.
 pub(super) fn accept(
     io: &mut Io,
     acceptors: &mut [Acceptor],
@@ -81,7 +81,7 @@ pub(super) fn accept(
                     if !is_out_of_descriptors(&error) {
                         break;
                     }
-                    crowd.say_full(mono_ns);
+                    crowd.report_no_descriptors(mono_ns);
                     if crowd.make_room(io, refusals) {
                         continue;
                     }
@@ -89,7 +89,7 @@ pub(super) fn accept(
                 }
             };
             count += 1;
-            if !acceptor.lets_in(peer) {
+            if !acceptor.allows(peer) {
                 refusals.address += 1;
                 wire.close(io);
                 continue;
@@ -101,7 +101,7 @@ pub(super) fn accept(
             let bytes = acceptor.plans.iter().chain(&acceptor.templates).map(|plan| plan.message_bytes_max).max();
             let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);
             let pending = Pending::new(number, channel, (peer, source), mono_ns, message_bytes_max);
-            crowd.take_in(io, pending, refusals);
+            crowd.insert(io, pending, refusals);
         }
     }
     Ok(count)

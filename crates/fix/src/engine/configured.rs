@@ -1,6 +1,6 @@
 //! Sessions from settings.
 
-use super::core::{DoorId, Engine};
+use super::core::{AcceptorId, Engine};
 use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
 use super::tls::TlsSettings;
@@ -13,15 +13,15 @@ use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::say;
 
 /// The acceptors that settings have asked for so far.
-type Doors = Vec<(Endpoint, Option<TlsSettings>, SocketOptions, DoorId)>;
+type Acceptors = Vec<(Endpoint, Option<TlsSettings>, SocketOptions, AcceptorId)>;
 
 impl<A: Application> Engine<A> {
-    /// Adds every session of the settings; those of one address share a acceptor. `idle` is how the engine will be run.
+    /// Adds every session of the settings; those of one address share an acceptor. `idle` is how the engine will be run.
     ///
     /// # Errors
     /// An address, a certificate, a dictionary, a store or a name cannot be had.
     pub fn configure(&mut self, config: &Config, idle: IdleStrategy) -> Result<(), Problem> {
-        let (mut acceptors, mut dictionaries) = (Doors::new(), Dictionaries::default());
+        let (mut acceptors, mut dictionaries) = (Acceptors::new(), Dictionaries::default());
         for session in &config.sessions {
             self.add_configured(session, idle, &mut dictionaries, &mut acceptors)?;
         }
@@ -33,13 +33,13 @@ impl<A: Application> Engine<A> {
         session: &SessionConfig,
         idle: IdleStrategy,
         dictionaries: &mut Dictionaries,
-        acceptors: &mut Doors,
+        acceptors: &mut Acceptors,
     ) -> Result<(), Problem> {
         let plan = &session.plan;
         plan.check_store("FileStorePath")?;
         match &session.place {
             Place::Listen { endpoint, tls, options } => {
-                let acceptor = self.door_for(endpoint, tls.as_ref(), &options.for_idle(idle), acceptors)?;
+                let acceptor = self.acceptor_for(endpoint, tls.as_ref(), &options.for_idle(idle), acceptors)?;
                 if session.is_template {
                     let templates = templates(plan, &session.dictionary, dictionaries)?;
                     templates.into_iter().for_each(|template| self.add_template(acceptor, template));
@@ -56,13 +56,13 @@ impl<A: Application> Engine<A> {
         Ok(())
     }
 
-    fn door_for(
+    fn acceptor_for(
         &mut self,
         endpoint: &Endpoint,
         tls: Option<&TlsSettings>,
         options: &SocketOptions,
-        acceptors: &mut Doors,
-    ) -> Result<DoorId, Problem> {
+        acceptors: &mut Acceptors,
+    ) -> Result<AcceptorId, Problem> {
         if let Some((_, there, taken, acceptor)) = acceptors.iter().find(|(known, ..)| known == endpoint) {
             if there.as_ref() != tls {
                 let why = "its sessions have different certificates";

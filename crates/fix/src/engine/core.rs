@@ -48,9 +48,9 @@ impl Handle {
     }
 }
 
-/// A place where an engine listens.
+/// An acceptor of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DoorId(usize);
+pub struct AcceptorId(usize);
 
 /// Sessions, acceptors' and initiators', in the hands of one thread.
 pub struct Engine<A> {
@@ -121,7 +121,7 @@ impl<A: Application> Engine<A> {
         endpoint: &Endpoint,
         tls: Option<&TlsSettings>,
         options: &SocketOptions,
-    ) -> Result<DoorId, Problem> {
+    ) -> Result<AcceptorId, Problem> {
         let tls = tls.map(Tls::server).transpose()?;
         let listening = Listening::bind(&mut self.io, endpoint, options)?;
         if let Some(path) = listening.path(&mut self.io) {
@@ -129,11 +129,11 @@ impl<A: Application> Engine<A> {
         }
         let acceptor = Acceptor { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
         self.acceptors.push(acceptor);
-        Ok(DoorId(self.acceptors.len() - 1))
+        Ok(AcceptorId(self.acceptors.len() - 1))
     }
 
-    /// Where a acceptor is, with the port that the kernel chose.
-    pub fn endpoint(&self, acceptor: DoorId) -> &Endpoint {
+    /// Returns the address of an acceptor, with the port that the kernel chose.
+    pub fn endpoint(&self, acceptor: AcceptorId) -> &Endpoint {
         self.acceptors[acceptor.0].listening.endpoint()
     }
 
@@ -141,7 +141,7 @@ impl<A: Application> Engine<A> {
     ///
     /// # Errors
     /// Its settings are wrong, its store cannot be opened, or there is one of that name.
-    pub fn add_acceptor(&mut self, acceptor: DoorId, plan: SessionPlan) -> Result<Handle, Problem> {
+    pub fn add_acceptor(&mut self, acceptor: AcceptorId, plan: SessionPlan) -> Result<Handle, Problem> {
         let id = plan.settings.id.clone();
         if self.acceptors[acceptor.0].sessions.contains_key(&id) {
             return Err(Problem::usage(format!("session {id}"), "there are two of that name").next("remove one"));
@@ -158,7 +158,7 @@ impl<A: Application> Engine<A> {
     /// most [`DYNAMIC_MAX`](super::DYNAMIC_MAX) are there at a time, and journals take half of the process's descriptors at
     /// most: then the one that has been disconnected for longest is let go. A journal stays on the disk and is opened at the next
     /// Logon; what was kept in memory is forgotten. A new name beyond [`SessionPlan::kept_max`] is refused by a Logout.
-    pub fn add_template(&mut self, acceptor: DoorId, plan: SessionPlan) {
+    pub fn add_template(&mut self, acceptor: AcceptorId, plan: SessionPlan) {
         self.acceptors[acceptor.0].templates.push(plan);
     }
 
@@ -194,7 +194,7 @@ impl<A: Application> Engine<A> {
         Handle(self.next_number - 1)
     }
 
-    /// Where a session is, if it has not been let go. Until one was, each is where its number says.
+    /// Returns the slot of a session, if it has not been let go. Until one was, each is where its number says.
     #[inline]
     fn place(&self, handle: Handle) -> Option<usize> {
         if self.numbers.get(handle.0) == Some(&handle.0) {
@@ -203,7 +203,7 @@ impl<A: Application> Engine<A> {
         self.numbers.iter().position(|number| *number == handle.0)
     }
 
-    /// Whether there is this session: one that a template has made may have been let go.
+    /// Returns whether there is this session: one that a template has made may have been let go.
     pub fn has(&self, handle: Handle) -> bool {
         self.place(handle).is_some()
     }
@@ -316,17 +316,17 @@ impl<A: Application> Engine<A> {
         work
     }
 
-    /// Has the next poll read the clock: time has passed since the last one.
+    /// Makes the next poll read the clock: time has passed since the last one.
     pub(super) fn has_slept(&mut self) {
         self.idle_polls = POLLS_PER_READING;
     }
 
-    /// What is not urgent.
+    /// Does what is not urgent.
     #[cold]
     pub(super) fn chores(&mut self, mono_ns: u64) -> usize {
         self.chores_at = mono_ns + CHORES_EVERY.as_nanos() as u64;
-        let work = self.receive_strangers(mono_ns) + self.dial(mono_ns);
-        self.crowd.say(mono_ns, self.refusals);
+        let work = self.receive_pending(mono_ns) + self.dial(mono_ns);
+        self.crowd.report(mono_ns, self.refusals);
         if mono_ns >= self.files_at {
             self.files_at = mono_ns + FILES_EVERY.as_nanos() as u64;
             self.reload_certificates();
@@ -335,7 +335,7 @@ impl<A: Application> Engine<A> {
     }
 
     /// Gives a connection to the session that it has logged on to.
-    pub(super) fn take_up(&mut self, pending: Pending, id: &SessionId, first: &[u8], mono_ns: u64) {
+    pub(super) fn assign(&mut self, pending: Pending, id: &SessionId, first: &[u8], mono_ns: u64) {
         let acceptor = &self.acceptors[pending.acceptor()];
         // Whatever session it would be: one that there is, or one that a template makes.
         let own =
@@ -347,7 +347,7 @@ impl<A: Application> Engine<A> {
         }
         let known = candidates(id).iter().find_map(|id| acceptor.sessions.get(id).copied());
         if known.is_none()
-            && let Some(plan) = self.stranger(pending.acceptor(), id, pending.peer())
+            && let Some(plan) = self.plan_for_new(pending.acceptor(), id, pending.peer())
         {
             return self.admit(pending, plan, first, mono_ns);
         }
@@ -398,7 +398,7 @@ impl<A: Application> Engine<A> {
         self.chores_at = 0;
     }
 
-    /// Why an initiator's last attempt to connect failed; empty if none did.
+    /// Returns the error of an initiator's last attempt to connect; empty if none failed.
     pub fn last_connect_error(&self, handle: Handle) -> &str {
         self.dialers
             .iter()

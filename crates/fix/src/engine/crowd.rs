@@ -1,4 +1,4 @@
-//! Connections that have not yet logged on: who they are for is not known, and that they are for anybody neither.
+//! Connections before their Logon, whose session is not known yet.
 
 use super::pending::{Fate, LOGON_MAX, Pending};
 use super::places::Places;
@@ -21,22 +21,22 @@ pub const PENDING_MAX: usize = 512;
 /// Of this many looks, one takes those that have waited longest, known or not: a flood from a known host keeps no newcomer out.
 const LOOKS_PER_TURN: u64 = 4;
 
-/// All of them, the oldest first.
+/// The pending connections, the oldest first.
 pub(super) struct Crowd {
     members: BTreeMap<u64, Pending>,
     places: Places,
-    /// Tells who has sent something; made with the first of them.
+    /// The epoll(7) descriptor of those that have sent something; made with the first of them.
     ready: Option<OwnedFd>,
-    /// Members that it cannot tell of.
+    /// Members that epoll cannot watch.
     unseen: Vec<u64>,
     said: Said,
-    /// When it was said that there are no descriptors.
+    /// The time of the last report that there are no descriptors.
     full: Seldom,
     looks: u64,
     rounds: u64,
 }
 
-/// What was said about strangers, and when.
+/// The last report about connections that did not log on.
 #[derive(Default)]
 struct Said {
     counted: u64,
@@ -62,26 +62,26 @@ impl Default for Crowd {
 }
 
 impl Crowd {
-    /// How many there are.
+    /// Returns the number of pending connections.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// What becomes readable when one of them has sent something.
+    /// Returns the descriptor that becomes readable when one of them has sent something.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.ready.as_ref().filter(|_| !self.members.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Whether some of them have to be looked at to see what they have sent.
+    /// Returns whether some of them have to be read to see whether they have sent something.
     pub(super) fn has_unseen(&self) -> bool {
         !self.unseen.is_empty()
     }
 
-    /// Takes somebody in; whoever has no place any more goes.
-    pub(super) fn take_in(&mut self, io: &mut Io, mut pending: Pending, refusals: &mut Refusals) {
+    /// Adds a connection; evicts those that have no place any more.
+    pub(super) fn insert(&mut self, io: &mut Io, mut pending: Pending, refusals: &mut Refusals) {
         pending.looked = self.rounds;
-        while let Some(number) = self.places.crowded_out(pending.source()) {
-            self.crowd_out(io, number, refusals);
+        while let Some(number) = self.places.to_evict(pending.source()) {
+            self.evict(io, number, refusals);
         }
         let number = self.places.take(pending.source());
         if !pending.tells_of_input() || self.watch(number, &pending).is_err() {
@@ -90,14 +90,14 @@ impl Crowd {
         self.members.insert(number, pending);
     }
 
-    /// Somebody has to go, as there are no descriptors left. `false` if nobody is here.
+    /// Evicts a connection, as no descriptors are left; returns false if there is none.
     pub(super) fn make_room(&mut self, io: &mut Io, refusals: &mut Refusals) -> bool {
-        let least = self.places.least_missed();
-        least.into_iter().for_each(|number| self.crowd_out(io, number, refusals));
+        let least = self.places.least_valued();
+        least.into_iter().for_each(|number| self.evict(io, number, refusals));
         least.is_some()
     }
 
-    fn crowd_out(&mut self, io: &mut Io, number: u64, refusals: &mut Refusals) {
+    fn evict(&mut self, io: &mut Io, number: u64, refusals: &mut Refusals) {
         refusals.crowd += 1;
         self.close(io, number);
     }
@@ -128,13 +128,13 @@ impl Crowd {
         Some(pending)
     }
 
-    /// A new look, of one or more rounds.
+    /// Begins a look, of one or more rounds.
     pub(super) fn begin_look(&mut self) {
         self.looks += 1;
     }
 
-    /// A new round: those that may have sent something, in the order in which they are to be looked at. Those of known hosts come
-    /// first, then who has waited for most rounds.
+    /// Begins a round; returns those that may have sent something, in the order in which they are read: known hosts first, then those
+    /// that have waited for most rounds.
     pub(super) fn turns(&mut self, io: &mut Io, mono_ns: u64, refusals: &mut Refusals) -> Vec<u64> {
         if self.members.is_empty() {
             return Vec::new();
@@ -155,12 +155,12 @@ impl Crowd {
         numbers
     }
 
-    /// Whether it is in its TLS handshake.
+    /// Returns whether the connection is in its TLS handshake.
     pub(super) fn is_handshaking(&self, number: u64) -> bool {
         self.members.get(&number).is_some_and(Pending::is_handshaking)
     }
 
-    /// Reads what one of them has sent; gives it away when that is a Logon.
+    /// Reads what one of them has sent; returns the connection when that is a Logon.
     pub(super) fn look_at(
         &mut self,
         number: u64,
@@ -178,7 +178,7 @@ impl Crowd {
         None
     }
 
-    /// A handshake whose answer did not fit the socket goes on when there is room.
+    /// Watches for room where the answer of a handshake did not fit the socket.
     fn watch_for_room(&self, number: u64) {
         let (Some(ready), Some(pending)) = (&self.ready, self.members.get(&number)) else { return };
         if let Some(descriptor) = pending.descriptor().filter(|_| pending.tells_of_input()) {
@@ -188,7 +188,7 @@ impl Crowd {
         }
     }
 
-    /// Their time runs from the moment they came, whatever they send meanwhile.
+    /// Closes those whose time for a Logon is over. It runs from their accept, whatever they send meanwhile.
     fn close_late(&mut self, io: &mut Io, mono_ns: u64, refusals: &mut Refusals) {
         let limit_ns = LOGON_MAX.as_nanos() as u64;
         while let Some((number, pending)) = self.members.first_key_value()
@@ -200,13 +200,13 @@ impl Crowd {
         }
     }
 
-    /// Somebody from there has logged on.
+    /// Remembers a host from which a session has logged on.
     pub(super) fn remember(&mut self, source: Source) {
         self.places.remember(source);
     }
 
-    /// One line now and then about those who did not log on.
-    pub(super) fn say(&mut self, mono_ns: u64, refusals: Refusals) {
+    /// Reports now and then, in one line, the connections that did not log on.
+    pub(super) fn report(&mut self, mono_ns: u64, refusals: Refusals) {
         let counted = refusals.crowd + refusals.silent + refusals.no_logon;
         if counted == self.said.counted || !self.said.at.is_due(mono_ns) {
             return;
@@ -217,14 +217,14 @@ impl Crowd {
         self.said.counted = counted;
     }
 
-    /// Somebody knocks, and there is no descriptor for a connection.
-    pub(super) fn say_full(&mut self, mono_ns: u64) {
+    /// Reports that no descriptor is left for a connection request.
+    pub(super) fn report_no_descriptors(&mut self, mono_ns: u64) {
         if self.full.is_due(mono_ns) {
-            say("no descriptors left: connections wait, and strangers go (see `ulimit -n`)");
+            say("no descriptors left: connection requests wait, and pending connections are closed (see `ulimit -n`)");
         }
     }
 
-    /// The engine ends.
+    /// Closes all, as the engine ends.
     pub(super) fn close_all(&mut self, io: &mut Io) {
         while let Some(number) = self.members.keys().next().copied() {
             self.close(io, number);

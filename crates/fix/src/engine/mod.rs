@@ -42,7 +42,7 @@ mod wire;
 
 pub use admin::{AdminSocket, Asker, ask};
 pub use certificate::CertificateName;
-pub use core::{DoorId, Engine, Handle};
+pub use core::{AcceptorId, Engine, Handle};
 pub use crowd::PENDING_MAX;
 pub use dial::Destinations;
 pub use endpoint::Endpoint;

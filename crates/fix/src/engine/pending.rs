@@ -14,16 +14,16 @@ use std::time::Duration;
 
 /// The time for a Logon, TLS included. QuickFIX's LogonTimeout.
 pub(super) const LOGON_MAX: Duration = Duration::from_secs(10);
-/// A first message that is no Logon of usual size is not waited for.
+/// The longest first message: a Logon of usual size is shorter.
 const LOGON_BYTES_MAX: usize = 8 << 10;
-/// Read at a time of who has not yet logged on.
+/// Bytes read at a time before the Logon.
 const READ_BYTES: usize = 4 << 10;
 
 /// A connection that has not logged on.
 pub(super) struct Pending {
     acceptor: usize,
     channel: Channel,
-    /// Its first message as far as it came. Who says nothing costs no buffer.
+    /// Its first message as far as it came. A silent connection costs no buffer.
     framer: Option<Framer>,
     peer: Option<IpAddr>,
     source: Source,
@@ -71,17 +71,17 @@ impl Pending {
         self.channel.certificate()
     }
 
-    /// Where it came from.
+    /// Returns its source.
     pub(super) fn source(&self) -> Source {
         self.source
     }
 
-    /// When it came.
+    /// Returns the time of its accept.
     pub(super) fn came_ns(&self) -> u64 {
         self.came_ns
     }
 
-    /// Whether its descriptor becomes readable when it has sent something.
+    /// Returns whether its descriptor becomes readable when it has sent something.
     pub(super) fn tells_of_input(&self) -> bool {
         self.channel.tells_of_room()
     }
@@ -90,7 +90,7 @@ impl Pending {
         self.channel.wants_write()
     }
 
-    /// Whether what it sends next may be as much work as a hundred orders.
+    /// Returns whether its next bytes may be as much work as a hundred orders.
     pub(super) fn is_handshaking(&self) -> bool {
         self.channel.is_handshaking()
     }
@@ -160,7 +160,7 @@ impl Pending {
     }
 }
 
-/// The session that a Logon is for, as we name it.
+/// Returns the session that a Logon is for, as we name it.
 fn of_logon(message: &Message<'_, '_>) -> SessionId {
     let text = |tag: u32| String::from_utf8_lossy(message.get(tag).unwrap_or_default()).into_owned();
     SessionId {

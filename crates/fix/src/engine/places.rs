@@ -1,4 +1,4 @@
-//! Who of those that have not yet logged on keeps a place, when there are more than places.
+//! The choice of pending connections to evict when there are more than places.
 //!
 //! A newcomer always gets one. Who gives one up is, in this order: the oldest of the newcomer's own host, if that has more than its
 //! share; else the oldest of the host that has most, in the network that has most. Hosts from which somebody has logged on
@@ -8,9 +8,9 @@
 use super::source::Source;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// Hosts that are remembered because somebody has logged on from there.
+/// The number of hosts that are remembered because a session has logged on from there.
 const KNOWN_MAX: usize = 1024;
-/// Of all places, the share of one host.
+/// The share of all places that one host may have: one in so many.
 const SHARE: usize = 4;
 
 /// Places by their numbers, which rise: the first is the oldest.
@@ -30,7 +30,7 @@ pub(super) struct Places {
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     source: Source,
-    /// Somebody had logged on from there when it was taken.
+    /// A session had logged on from there when the place was taken.
     is_known: bool,
 }
 
@@ -47,12 +47,12 @@ impl Places {
         }
     }
 
-    /// Whether somebody had logged on from there before this one came.
+    /// Returns whether a session had logged on from there before this connection came.
     pub(super) fn is_known(&self, number: u64) -> bool {
         self.taken.get(&number).is_some_and(|seat| seat.is_known)
     }
 
-    /// A place for a newcomer. Those that [`crowded_out`](Self::crowded_out) names have to go before.
+    /// Takes a place for a new connection. Those that [`to_evict`](Self::to_evict) names have to go before.
     pub(super) fn take(&mut self, source: Source) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -78,17 +78,17 @@ impl Places {
         }
     }
 
-    /// Who has to go before somebody comes from `source`; nobody if there is a place.
-    pub(super) fn crowded_out(&self, source: Source) -> Option<u64> {
+    /// Returns the connection to evict before one from `source` is added; `None` if there is a place.
+    pub(super) fn to_evict(&self, source: Source) -> Option<u64> {
         let host = source.narrow();
         if self.hosts.get(&host).is_some_and(|count| *count >= self.max / SHARE) {
             return self.oldest(|seat| seat.source.narrow() == host);
         }
-        if self.taken.len() < self.max { None } else { self.least_missed() }
+        if self.taken.len() < self.max { None } else { self.least_valued() }
     }
 
-    /// Who has to go when there is room for nobody. Asked for each stranger of a flood, so it looks at numbers before names.
-    pub(super) fn least_missed(&self) -> Option<u64> {
+    /// Returns the connection to evict when there is room for none. Called for each one of a flood, so it compares numbers before names.
+    pub(super) fn least_valued(&self) -> Option<u64> {
         let strangers = || self.taken.values().filter(|seat| !seat.is_known);
         let most = self.networks.values().copied().max().unwrap_or(0);
         // Of equals the first is taken, which is the oldest.
@@ -107,7 +107,7 @@ impl Places {
         self.taken.iter().find(|(_, seat)| is_meant(seat)).map(|(number, _)| *number)
     }
 
-    /// Somebody has logged on from there.
+    /// Remembers a host from which a session has logged on.
     pub(super) fn remember(&mut self, source: Source) {
         let host = source.narrow();
         if self.known.insert(host) {
@@ -131,7 +131,7 @@ mod tests {
 
     /// Takes a place as the engine does; who had to go.
     fn come(places: &mut Places, source: Source) -> (u64, Option<u64>) {
-        let gone = places.crowded_out(source);
+        let gone = places.to_evict(source);
         gone.into_iter().for_each(|number| places.leave(number));
         (places.take(source), gone)
     }

@@ -1,4 +1,4 @@
-//! What those who have not yet logged on get of the thread that trades: all are let in, little is done for them at a time.
+//! The time that pending connections get of the thread that trades: all are accepted, little is done for them at a time.
 //!
 //! Letting in is not held to the pace of handshakes: in the kernel's backlog everybody waits behind a flood, known or not, while
 //! among those that are let in known hosts go first.
@@ -10,14 +10,14 @@ use crate::session::Application;
 use sidestep_sys::problem::say;
 use std::time::Duration;
 
-/// Rounds of one look, while there is somebody to let in.
+/// The most rounds of one look, while there are connections to accept.
 const ROUNDS_MAX: usize = 16;
-/// How long a look may go on before the sessions have their turn again, ns.
+/// The longest look before the sessions have their turn again, ns.
 const LOOK_NS_MAX: u64 = Duration::from_millis(1).as_nanos() as u64;
-/// How much of it may go to handshakes and Logons, ns: less than one handshake takes, so that one of them is done in a look.
+/// The part of it for handshakes and Logons, ns: less than one handshake takes, so that one of them is done in a look.
 const WORK_NS_MAX: u64 = Duration::from_micros(100).as_nanos() as u64;
 
-/// What the look at hand has taken.
+/// The time that this look has taken.
 #[derive(Default)]
 struct Spent {
     work_ns: u64,
@@ -31,8 +31,8 @@ impl Spent {
 }
 
 impl<A: Application> Engine<A> {
-    /// One look: lets in who knocks, reads what they say. Returns how much was done.
-    pub(super) fn receive_strangers(&mut self, mono_ns: u64) -> usize {
+    /// Accepts connections and reads what they have sent. Returns how much was done.
+    pub(super) fn receive_pending(&mut self, mono_ns: u64) -> usize {
         self.crowd.begin_look();
         let (mut accepted, mut spent, begun_ns) = (0, Spent::default(), Now::system_mono_ns());
         for _ in 0..ROUNDS_MAX {
@@ -42,7 +42,7 @@ impl<A: Application> Engine<A> {
                 0
             });
             accepted += let_in;
-            self.hear_strangers(mono_ns, &mut spent);
+            self.read_pending(mono_ns, &mut spent);
             if let_in == 0 || Now::system_mono_ns().saturating_sub(begun_ns) >= LOOK_NS_MAX {
                 break;
             }
@@ -50,8 +50,8 @@ impl<A: Application> Engine<A> {
         accepted + spent.logons
     }
 
-    /// One round of it. Who is in a handshake, or has logged on when there was time for no more, waits for the next look.
-    fn hear_strangers(&mut self, mono_ns: u64, spent: &mut Spent) {
+    /// Reads in one round. A connection in its handshake, or one that has logged on when the time is over, waits for the next look.
+    fn read_pending(&mut self, mono_ns: u64, spent: &mut Spent) {
         for number in self.crowd.turns(&mut self.io, mono_ns, &mut self.refusals) {
             let is_handshaking = self.crowd.is_handshaking(number);
             if is_handshaking && spent.is_all() {
@@ -61,7 +61,7 @@ impl<A: Application> Engine<A> {
             let logon = self.crowd.look_at(number, &mut self.io, &mut self.index, &mut self.refusals);
             let is_logon = logon.is_some();
             if let Some((pending, id, first)) = logon {
-                self.take_up(pending, &id, &first, mono_ns);
+                self.assign(pending, &id, &first, mono_ns);
                 spent.logons += 1;
             }
             if is_handshaking || is_logon {

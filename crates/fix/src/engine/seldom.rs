@@ -1,16 +1,16 @@
-//! What strangers can bring about as often as they like is said now and then.
+//! Log lines that others can cause as often as they like: at most one in a while.
 
 use std::time::Duration;
 
-/// Between two lines of one kind.
+/// The least time between two lines of one kind.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// When a line was last said.
+/// The time of the last line.
 #[derive(Debug, Default)]
 pub(super) struct Seldom(Option<u64>);
 
 impl Seldom {
-    /// Whether it may be said now; then it is taken as said.
+    /// Returns whether a line may be logged now, and then counts it as logged.
     pub(super) fn is_due(&mut self, mono_ns: u64) -> bool {
         let is_due = self.0.is_none_or(|at_ns| mono_ns >= at_ns.saturating_add(SAID_EVERY.as_nanos() as u64));
         if is_due {

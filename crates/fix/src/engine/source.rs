@@ -1,9 +1,9 @@
-//! Where connections come from, as far as it tells strangers apart.
+//! Sources of connections: hosts, networks, processes.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who is at the other end of a connection that has not yet said so.
+/// The source of a connection that has not logged on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// A host by IPv4, or a network of hosts.
@@ -27,7 +27,7 @@ impl Source {
         }
     }
 
-    /// What shares a limit: a host by IPv4, a network of 64 bits by IPv6, a process.
+    /// Returns the part that shares a limit: a host by IPv4, a network of 64 bits by IPv6, a process.
     pub(super) fn narrow(self) -> Self {
         match self {
             Self::V6(bits) => Self::V6(bits & (u128::MAX << (128 - V6_NARROW))),
@@ -35,7 +35,7 @@ impl Source {
         }
     }
 
-    /// What is likely in one hand: a network of 24 or 48 bits, a user.
+    /// Returns the part that is likely in one hand: a network of 24 or 48 bits, a user.
     pub(super) fn wide(self) -> Self {
         match self {
             Self::V4(bits) => Self::V4(bits & (u32::MAX << (32 - V4_WIDE))),

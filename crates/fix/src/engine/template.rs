@@ -1,4 +1,4 @@
-//! Sessions that templates make when somebody logs on, and that are let go when there are too many.
+//! Sessions that templates make at a Logon, and that are let go when there are more than the limit.
 
 use super::core::{Engine, Handle};
 use super::pending::Pending;
@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 impl<A: Application> Engine<A> {
-    /// The plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
-    pub(super) fn stranger(&self, acceptor: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
+    /// Returns the plan of the session that a template would make of a name that there is nothing of yet, here or on the disk.
+    pub(super) fn plan_for_new(&self, acceptor: usize, id: &SessionId, peer: Option<IpAddr>) -> Option<SessionPlan> {
         let plan = self.acceptors[acceptor].template_for(id, peer).filter(|_| self.has_room())?;
         let is_known = self.slots.iter().any(|slot| slot.session.id() == &plan.settings.id);
         (!is_known && !plan.is_kept()).then_some(plan)
@@ -52,7 +52,7 @@ impl<A: Application> Engine<A> {
         self.app.on_discard(&plan.settings.id);
     }
 
-    /// Somebody new who would be admitted, were there not as many sessions on the disk as there may be.
+    /// Answers a new session that would be admitted, were the limit of sessions on the disk not reached.
     fn turn_away(&mut self, pending: Pending, plan: &SessionPlan, first: &[u8], mono_ns: u64) {
         let Ok(session) = plan.refused() else {
             self.refusals.unknown += 1;

@@ -3,7 +3,7 @@
 use crate::support::{client, order, plan, until};
 use sidestep_fix::decode::Message;
 use sidestep_fix::dictionary::Dictionary;
-use sidestep_fix::engine::{Destinations, DoorId, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};
+use sidestep_fix::engine::{AcceptorId, Destinations, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};
 use sidestep_fix::exchange::{Exchange, anyone};
 use sidestep_fix::session::{Application, Outbox, Refusal, Role, Rules, SessionSettings, Validate};
 use sidestep_fix::store::Store;
@@ -25,7 +25,7 @@ fn local() -> Endpoint {
 }
 
 /// Logs on at `acceptor`, sends an order, logs out; the numbers that the server is at then.
-fn visit(server: &mut Engine<Exchange>, acceptor: DoorId, client_store: &Path) -> (u64, u64) {
+fn visit(server: &mut Engine<Exchange>, acceptor: AcceptorId, client_store: &Path) -> (u64, u64) {
     let to = Destinations::one(server.endpoint(acceptor).clone());
     let (mut client, handle) = client(to, &plan(Role::Initiator, Some(client_store)));
     until(server, &mut client, |_, client| client.session(handle).is_logged_on());

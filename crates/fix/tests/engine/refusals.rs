@@ -16,7 +16,7 @@ fn local() -> Endpoint {
     Endpoint::parse("127.0.0.1:0").unwrap()
 }
 
-fn connect(engine: &Engine<Exchange>, acceptor: sidestep_fix::engine::DoorId) -> TcpStream {
+fn connect(engine: &Engine<Exchange>, acceptor: sidestep_fix::engine::AcceptorId) -> TcpStream {
     TcpStream::connect(engine.endpoint(acceptor).to_string()).unwrap()
 }
 

@@ -1,7 +1,7 @@
-//! What somebody unknown can bring about at a acceptor where templates make sessions.
+//! What somebody unknown can bring about at an acceptor where templates make sessions.
 
 use crate::support::{Client, Passwords, bytes_of, client, logon, plan, poll_until};
-use sidestep_fix::engine::{Destinations, DoorId, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};
+use sidestep_fix::engine::{AcceptorId, Destinations, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};
 use sidestep_fix::exchange::anyone;
 use sidestep_fix::session::{Role, SessionId, SessionSettings};
 use sidestep_fix::store::Store;
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use tempfile::tempdir;
 
-fn server(folder: &Path) -> (Engine<Passwords>, DoorId) {
+fn server(folder: &Path) -> (Engine<Passwords>, AcceptorId) {
     let mut server = Engine::new(Passwords::default());
     let acceptor = server.listen(&Endpoint::parse("127.0.0.1:0").unwrap(), None, &SocketOptions::default()).unwrap();
     let mut template = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));

@@ -2,7 +2,7 @@
 
 use sidestep_fix::decode::Message;
 use sidestep_fix::engine::{
-    Destinations, DoorId, Endpoint, Engine, Handle, SessionPlan, SocketOptions, StorePlan, TlsSettings,
+    AcceptorId, Destinations, Endpoint, Engine, Handle, SessionPlan, SocketOptions, StorePlan, TlsSettings,
 };
 use sidestep_fix::exchange::Exchange;
 use sidestep_fix::session::{Application, End, Outbox, Refusal, Role, SessionId, SessionSettings};
@@ -66,7 +66,7 @@ pub(crate) fn exchange(
     endpoint: &Endpoint,
     tls: Option<&TlsSettings>,
     plan: SessionPlan,
-) -> (Engine<Exchange>, DoorId, Handle) {
+) -> (Engine<Exchange>, AcceptorId, Handle) {
     let mut engine = Engine::new(Exchange::default());
     let acceptor = engine.listen(endpoint, tls, &SocketOptions::default()).unwrap();
     let handle = engine.add_acceptor(acceptor, plan).unwrap();

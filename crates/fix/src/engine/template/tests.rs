@@ -1,4 +1,4 @@
-use super::super::{DoorId, Endpoint, KEPT_MAX_DEFAULT, SocketOptions, StorePlan, session_folder};
+use super::super::{AcceptorId, Endpoint, KEPT_MAX_DEFAULT, SocketOptions, StorePlan, session_folder};
 use super::*;
 use crate::exchange::{Exchange, anyone};
 use crate::session::{Role, SessionSettings};
@@ -17,11 +17,11 @@ fn id(name: &str) -> SessionId {
     SessionId::new("FIX.4.4", "X", name)
 }
 
-fn server(folder: Option<&Path>) -> (Engine<Exchange>, DoorId) {
+fn server(folder: Option<&Path>) -> (Engine<Exchange>, AcceptorId) {
     server_that_keeps(folder, KEPT_MAX_DEFAULT)
 }
 
-fn server_that_keeps(folder: Option<&Path>, kept_max: usize) -> (Engine<Exchange>, DoorId) {
+fn server_that_keeps(folder: Option<&Path>, kept_max: usize) -> (Engine<Exchange>, AcceptorId) {
     let mut engine = Engine::new(Exchange::default());
     let endpoint = Endpoint::parse("127.0.0.1:0").unwrap();
     let acceptor = engine.listen(&endpoint, None, &SocketOptions::default()).unwrap();
@@ -44,13 +44,13 @@ fn until(engine: &mut Engine<Exchange>, mut done: impl FnMut(&mut Engine<Exchang
 }
 
 /// Logs on by this name and number; the connection, if the answer is a Logon.
-fn log_on(engine: &mut Engine<Exchange>, acceptor: DoorId, name: &str, number: u64) -> Option<TcpStream> {
+fn log_on(engine: &mut Engine<Exchange>, acceptor: AcceptorId, name: &str, number: u64) -> Option<TcpStream> {
     let (stream, answer) = knock(engine, acceptor, name, number);
     answer.contains("|35=A|").then_some(stream)
 }
 
 /// Sends a Logon by this name and number; the connection, and what is answered.
-fn knock(engine: &mut Engine<Exchange>, acceptor: DoorId, name: &str, number: u64) -> (TcpStream, String) {
+fn knock(engine: &mut Engine<Exchange>, acceptor: AcceptorId, name: &str, number: u64) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(engine.endpoint(acceptor).to_string()).unwrap();
     let mut time = [0; 27];
     let length = crate::Now::system().utc().write(Precision::Seconds, &mut time);
@@ -69,7 +69,7 @@ fn knock(engine: &mut Engine<Exchange>, acceptor: DoorId, name: &str, number: u6
     (stream, answer)
 }
 
-fn come_and_go(engine: &mut Engine<Exchange>, acceptor: DoorId, name: &str, number: u64) -> Handle {
+fn come_and_go(engine: &mut Engine<Exchange>, acceptor: AcceptorId, name: &str, number: u64) -> Handle {
     let stream = log_on(engine, acceptor, name, number);
     assert!(stream.is_some(), "{name} has no Logon");
     let handle = engine.find(&id(name)).unwrap();
