@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::marker::PhantomData;
 
 /// Streams of one engine, and as many listeners: the stack holds no more connections than this, either.
-const HANDLES_MAX: usize = 65_536;
+pub(crate) const HANDLES_MAX: usize = 65_536;
 
 /// The bit that tells a listener's number from that of a UDP socket.
 const TOKEN_BIT: u64 = 1 << 63;

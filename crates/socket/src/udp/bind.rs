@@ -6,7 +6,7 @@ use crate::fallback::udp::Twin;
 use crate::options::{MulticastOut, UdpOptions};
 use crate::udp::flows::Flows;
 use crate::udp::room::QUEUE_MAX;
-use crate::udp::socket::{Handle, Socket, Statistics};
+use crate::udp::socket::{Handle, SOCKETS_MAX, Socket, Statistics};
 use sidestep_control_api::message::Protocol;
 use sidestep_sys::Problem;
 use std::collections::VecDeque;
@@ -92,7 +92,10 @@ impl Engine {
             error: None,
             statistics: Statistics::default(),
         };
-        let handle = self.sockets.insert(socket).ok_or_else(|| failed(&"the engine has as many sockets as it may"))?;
+        let handle = self
+            .sockets
+            .insert(socket)
+            .ok_or_else(|| failed(&format!("an engine has at most {SOCKETS_MAX} sockets; close some")))?;
         let place = self.sockets.place(handle).map_err(|error| failed(&error))?;
         self.accelerate(place);
         self.await_control(place);

@@ -56,7 +56,7 @@ impl fmt::Display for Error {
             Self::ProtocolUnreachable => "the peer's host does not speak TCP",
             Self::AddressInUse => "these addresses and ports are in use",
             Self::InvalidAddress => "port zero, or addresses of two families",
-            Self::TooManyConnections => "the stack holds as many connections as it may",
+            Self::TooManyConnections => "the stack has `connections_max` connections, the most that it may have",
             Self::InvalidOption => "an option's value is out of its range",
         })
     }

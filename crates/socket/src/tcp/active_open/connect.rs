@@ -4,7 +4,7 @@ use crate::fallback::tcp::Twin;
 use crate::tcp::active_open::advance::Progress;
 use crate::tcp::active_open::opening::{Opening, now_ns};
 use crate::tcp::streams::{Steered, Stream, StreamState};
-use crate::tcp::table::TcpStream;
+use crate::tcp::table::{HANDLES_MAX, TcpStream};
 use crate::tcp::{Tcp, failed};
 use sidestep_stack::tcp::{ConnectionId, Options};
 use sidestep_sys::Problem;
@@ -57,7 +57,7 @@ impl Tcp<'_> {
                 kept
             }
         };
-        kept.ok_or_else(|| failed(&"too many streams are open"))
+        kept.ok_or_else(|| failed(&format!("an engine has at most {HANDLES_MAX} streams; close some")))
     }
 
     fn insert(&mut self, stream: Stream) -> Option<TcpStream> {

@@ -6,7 +6,7 @@ use crate::fallback::tcp::Twin;
 use crate::reason::{Path, Reason};
 use crate::tcp::passive_open::pending::Pending;
 use crate::tcp::streams::Listener;
-use crate::tcp::table::TcpListener;
+use crate::tcp::table::{HANDLES_MAX, TcpListener};
 use crate::tcp::{Tcp, failed};
 use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_stack::tcp::{ListenerId, Options};
@@ -95,7 +95,7 @@ impl Tcp<'_> {
         };
         let Some(key) = self.engine.streams.listeners.insert(listener) else {
             listens.into_iter().for_each(|(id, entry)| self.stop(id, entry));
-            return Err(refused(&"too many listeners are open"));
+            return Err(refused(&format!("an engine has at most {HANDLES_MAX} listeners; close some")));
         };
         let handle = TcpListener(key);
         match (id, &mut self.engine.bypass, detour, &self.engine.agent) {
