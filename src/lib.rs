@@ -272,7 +272,7 @@ pub mod fix {
     pub mod engine {
         #[doc(inline)]
         pub use sidestep_fix::engine::{
-            AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, DoorId, Endpoint,
+            AcceptorId, AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, Endpoint,
             Engine, Handle, Refusals, SessionPlan, SocketOptions, StorePlan, TlsSettings, ask, session_folder,
         };
     }

@@ -5,7 +5,7 @@ use sidestep::error::Problem;
 use sidestep::fix::Now;
 use sidestep::fix::decode::Message;
 use sidestep::fix::engine::{
-    AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, DoorId,
+    AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, AcceptorId,
 };
 use sidestep::fix::engine::{Endpoint, Engine, Handle, Refusals, SessionPlan, SocketOptions, StorePlan, TlsSettings};
 use sidestep::fix::engine::{ask, session_folder};
@@ -53,7 +53,7 @@ fn settings(role: Role, sender: &str, target: &str) -> SessionSettings {
 
 fn two_engines() -> Result<(), Problem> {
     let mut venue = Engine::new(Counting::default());
-    let acceptor: DoorId = venue.listen(&Endpoint::parse("127.0.0.1:0")?, None, &SocketOptions::default())?;
+    let acceptor: AcceptorId = venue.listen(&Endpoint::parse("127.0.0.1:0")?, None, &SocketOptions::default())?;
     let to = venue.endpoint(acceptor).clone();
     let mut plan = SessionPlan::new(settings(Role::Acceptor, "VENUE", "CLIENT"));
     let rules: Arc<dyn Validate> = Arc::new(Rules::standard("FIX.4.4", "").expect("a version of FIX"));
