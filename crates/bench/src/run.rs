@@ -16,7 +16,7 @@ use sidestep_report::schema::{Host, Setup};
 use sidestep_socket::stream::Backend;
 use sidestep_sys::clock::Choice;
 use sidestep_sys::proc::Roots;
-use sidestep_sys::process::own_descriptors;
+use sidestep_sys::process::unshare_descriptors;
 use sidestep_sys::{Problem, cpu, ethtool};
 use sidestep_tune::host::Live;
 use sidestep_tune::snapshot::Store;
@@ -132,7 +132,7 @@ pub(crate) fn between_two_ends(
     // between the threads, so each may have its own table of them.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            own_descriptors().map_err(|error| {
+            unshare_descriptors().map_err(|error| {
                 Problem::failed("cannot measure on a thread of its own", error)
                     .next("raise the limit of open files: ulimit -n")
             })?;

@@ -11,8 +11,8 @@ use rustix::net::{
     SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
 };
 use sidestep_sys::Problem;
-use sidestep_sys::descriptors::spawn_apart;
-use sidestep_sys::process::own_descriptors;
+use sidestep_sys::descriptors::spawn_unshared;
+use sidestep_sys::process::unshare_descriptors;
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
@@ -54,7 +54,7 @@ impl Reaper {
         let (way, end) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| problem(error.into()))?;
         let (go, going) = channel();
-        spawn_apart("reaper", end, move |end| work(end, &going)).map_err(problem)?;
+        spawn_unshared("reaper", end, move |end| work(end, &going)).map_err(problem)?;
         Ok(Self { way, go, held: VecDeque::new() })
     }
 
@@ -112,7 +112,7 @@ fn end_with(end: &Arc<OwnedFd>, count: usize) -> bool {
     let (tell, told) = sync_channel(1);
     let end = Arc::clone(end);
     let begin = move || {
-        let is_apart = own_descriptors().is_ok();
+        let is_apart = unshare_descriptors().is_ok();
         if is_apart {
             take(&end, count);
         }

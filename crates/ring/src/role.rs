@@ -136,7 +136,7 @@ impl Side {
         let Some(process) = process_of(word) else { return Peer::Absent };
         if self.peer.as_ref().is_none_or(|(known, _)| *known != word) {
             // Without a pidfd (none left, or none allowed) /proc tells as well, only later.
-            self.peer = Some((word, Watch::over(process).ok().flatten()));
+            self.peer = Some((word, Watch::new(process).ok().flatten()));
         }
         let lives = match &self.peer {
             Some((_, Some(watch))) => !watch.has_ended(),

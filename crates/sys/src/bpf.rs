@@ -1,4 +1,4 @@
-//! The two calls of bpf(2) that the BPF library does not let one make: an XDP link in a chosen mode, and its pin.
+//! Two bpf(2) calls that the BPF library lacks: an XDP link in a chosen mode, and its pin.
 
 use std::ffi::CString;
 use std::io;
@@ -11,12 +11,12 @@ const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_XDP: u32 = 37;
 
-/// Where in the receive path of an interface an XDP program runs (`XDP_FLAGS_*` of linux/if_link.h).
+/// The place in an interface's receive path where an XDP program runs (`XDP_FLAGS_*` of linux/if_link.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver, before the kernel makes a packet of the frame.
+    /// In the driver, before the kernel builds an skb.
     Native,
-    /// After that, in the kernel's own path: any device, but slower.
+    /// In the kernel's generic path, after the skb is built: works on any device, but slower.
     Generic,
 }
 
@@ -29,10 +29,10 @@ impl XdpMode {
     }
 }
 
-/// Attaches an XDP program to an interface of the calling thread's namespace by a BPF link (Linux 5.9): when the last
-/// descriptor and the last pin of the link are gone, the program is detached, whatever became of the process.
+/// Attaches an XDP program to an interface of the calling thread's namespace by a BPF link (Linux 5.9). The program is
+/// detached when the last descriptor and the last pin of the link are gone, even if the process was killed.
 ///
-/// EBUSY and EEXIST say that another program is attached, EOPNOTSUPP that the driver cannot do the mode.
+/// EBUSY and EEXIST mean that another program is attached, EOPNOTSUPP that the driver does not support the mode.
 pub fn link_xdp(program: BorrowedFd<'_>, ifindex: u32, mode: XdpMode) -> io::Result<OwnedFd> {
     let attributes =
         LinkCreate { program: program.as_raw_fd().cast_unsigned(), ifindex, attach_type: BPF_XDP, flags: mode.flags() };
@@ -41,8 +41,7 @@ pub fn link_xdp(program: BorrowedFd<'_>, ifindex: u32, mode: XdpMode) -> io::Res
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Gives a BPF object a name in a mounted BPF file system; it lives until the name is removed and all descriptors are
-/// closed.
+/// Pins a BPF object in a mounted BPF file system. It lives until the pin is removed and all descriptors are closed.
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let attributes = ObjectPin {

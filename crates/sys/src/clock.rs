@@ -1,8 +1,8 @@
-//! The clock of every measurement: the TSC where it can be trusted, CLOCK_MONOTONIC_RAW where it cannot.
+//! The clock of every measurement: the TSC where it is reliable, CLOCK_MONOTONIC_RAW elsewhere.
 //!
-//! The TSC is used when the CPU says that it is invariant (CPUID 80000007H EDX bit 8) and the kernel has not rejected
-//! it (`clocksource` lists it). Its frequency is calibrated against CLOCK_MONOTONIC_RAW: a kernel reading is bracketed
-//! between two TSC readings, the tightest bracket is kept, and the width of the brackets at both ends over the time
+//! The TSC is used if the CPU reports it as invariant (CPUID 80000007H EDX bit 8) and the kernel has not rejected it
+//! (`clocksource` lists it). Its frequency is calibrated against CLOCK_MONOTONIC_RAW: a kernel reading is bracketed
+//! between two TSC readings, and the tightest bracket is kept. The width of the brackets at both ends over the time
 //! between them bounds the error.
 //!
 //! CPUID is never used as a fence: in a virtual machine it traps (6.9 us measured).
@@ -10,17 +10,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// Which clock the user asked for.
+/// The clock that the user asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW.
+    /// The TSC if it is reliable, else CLOCK_MONOTONIC_RAW.
     #[default]
     Auto,
     /// CLOCK_MONOTONIC_RAW.
     Monotonic,
 }
 
-/// A calibrated clock. Copy it freely; readings of copies compare.
+/// A calibrated clock. Readings of copies can be compared.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,
@@ -36,7 +36,7 @@ enum Source {
     Monotonic,
 }
 
-/// What reading the clock costs and how fine it is.
+/// The cost of reading the clock, and its resolution.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Median of `stop - start` around nothing, ns: part of every sample.
@@ -45,13 +45,13 @@ pub struct Cost {
     pub resolution_ns: f64,
 }
 
-/// How long calibration watches both clocks.
+/// The time for which calibration compares both clocks.
 const CALIBRATION: Duration = Duration::from_millis(120);
-/// Brackets tried at each end; the tightest is kept, so that an interrupt in one of them does no harm.
+/// Brackets tried at each end. The tightest is kept, so that an interrupt during one of them does not matter.
 const BRACKETS: usize = 200;
 
 impl Clock {
-    /// Chooses and calibrates; takes about 0.12 s for the TSC.
+    /// Chooses the clock and calibrates it; takes about 0.12 s for the TSC.
     pub fn calibrate(choice: Choice) -> Self {
         match (choice, tsc_refusal(Path::new("/sys"))) {
             (Choice::Monotonic, _) => Self::monotonic(Some("asked for".into())),
@@ -74,7 +74,7 @@ impl Clock {
         Self { source: Source::Tsc, ns_per_tick: elapsed_ns / ticks, error_ppm: error * 1e6, refusal: None }
     }
 
-    /// Calibrates again and returns how far the two calibrations lie apart, in parts per million.
+    /// Calibrates again and returns the distance between the two calibrations, parts per million.
     pub fn drift_ppm(&self) -> f64 {
         match self.source {
             Source::Tsc => ((Self::tsc().ns_per_tick / self.ns_per_tick) - 1.0).abs() * 1e6,
@@ -90,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// Why the TSC is not used, if it is not.
+    /// The reason why the TSC is not used, if it is not.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
@@ -105,7 +105,7 @@ impl Clock {
         (self.source == Source::Tsc).then(|| 1e9 / self.ns_per_tick)
     }
 
-    /// Reading before the thing measured: nothing of it begins earlier.
+    /// Reads the clock before the measured code: none of it executes earlier.
     #[inline(always)]
     pub fn start(&self) -> u64 {
         match self.source {
@@ -114,7 +114,7 @@ impl Clock {
         }
     }
 
-    /// Reading after the thing measured: all of it is over.
+    /// Reads the clock after the measured code: all of it has executed.
     #[inline(always)]
     pub fn stop(&self) -> u64 {
         match self.source {
@@ -123,19 +123,19 @@ impl Clock {
         }
     }
 
-    /// Ticks to nanoseconds.
+    /// Converts ticks to nanoseconds.
     #[inline(always)]
     pub fn ns(&self, ticks: u64) -> u64 {
         (ticks as f64 * self.ns_per_tick).round() as u64
     }
 
-    /// A duration in ticks.
+    /// Converts a duration to ticks.
     #[inline]
     pub fn ticks(&self, duration: Duration) -> u64 {
         (duration.as_nanos() as f64 / self.ns_per_tick) as u64
     }
 
-    /// Measures what reading the clock costs here.
+    /// Measures the cost of reading the clock on this machine.
     pub fn cost(&self) -> Cost {
         let mut pairs: Vec<u64> = (0..20_001)
             .map(|_| {
@@ -156,7 +156,7 @@ impl Clock {
     }
 }
 
-/// Why the TSC cannot be trusted on this host, or `None`.
+/// The reason why the TSC is not reliable on this host, or `None`.
 fn tsc_refusal(sys: &Path) -> Option<String> {
     if !arch::invariant_tsc() {
         return Some("the CPU does not promise an invariant TSC (CPUID 80000007H EDX bit 8)".into());
@@ -179,7 +179,8 @@ fn bracket() -> Bracket {
         let before = arch::start();
         let ns = monotonic_raw_ns();
         let after = arch::stop();
-        // A thread that is moved to a CPU whose counter is behind sees it go back: the widest bracket there is.
+        // A thread that is moved to a CPU whose counter is behind sees the TSC go back: that bracket counts as the
+        // widest.
         let width_ticks = after.wrapping_sub(before);
         Bracket { tsc: before.wrapping_add(width_ticks / 2), ns, width_ticks }
     };
@@ -257,7 +258,7 @@ mod tests {
                 let (measured, elapsed) = (clock.ns(clock.stop() - begin), monotonic_raw_ns() - kernel);
                 measured.abs_diff(elapsed) as f64 / elapsed as f64
             };
-            // Who loses the CPU between two readings sees them apart: that does not happen every time.
+            // A thread that loses the CPU between two readings sees them apart: that does not happen every time.
             assert!((0..20).any(|_| apart() < 0.01), "{}", clock.name());
         }
     }

@@ -1,4 +1,4 @@
-//! CPUs: which there are, which this thread may use, pinning.
+//! CPUs: which exist, which this thread may use, pinning.
 
 use crate::Problem;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// The kernel's limit on what `cpu_set_t` can name.
 const CPUS_MAX: usize = libc::CPU_SETSIZE as usize;
 
-/// What [`allowed`] said before the first [`restrict`] of this process.
+/// The answer of [`allowed`] before the first [`restrict`] of this process.
 static BEGAN_WITH: OnceLock<Vec<u32>> = OnceLock::new();
 
 /// The CPUs that the calling thread may run on, in order.
@@ -44,20 +44,21 @@ pub fn restrict(cpus: &[u32]) -> Result<(), Problem> {
     }
 }
 
-/// Where a thread that helps another one is in nobody's way; `maker` is what [`allowed`] says in the thread that starts it. A
-/// helper of a thread that is restricted to one CPU would share that CPU, and wait whenever its maker spins: its places are
-/// all others that this process had before its first [`restrict`]. `None` where its maker has several, or there are no others,
-/// or threads were restricted by other means than [`restrict`].
-pub fn beside(maker: &[u32]) -> Option<Vec<u32>> {
+/// The CPUs for a helper thread: those that the process had before its first [`restrict`] and that are not its maker's.
+/// A helper of a thread that is pinned to one CPU would inherit that CPU, and would wait whenever its maker spins.
+/// `maker` is the answer of [`allowed`] in the thread that starts the helper. Returns `None` if the maker may use
+/// several CPUs, if no other CPU exists, or if threads were restricted by other means than [`restrict`].
+pub fn helper_cpus(maker: &[u32]) -> Option<Vec<u32>> {
     let (&[pinned], Some(began_with)) = (maker, BEGAN_WITH.get()) else { return None };
     let others: Vec<u32> = began_with.iter().copied().filter(|cpu| *cpu != pinned).collect();
     if others.is_empty() { None } else { Some(others) }
 }
 
-/// Moves the calling thread [`beside`] the one that has started it, where there is such a place. Returns where it may run now.
-pub fn step_aside(maker: &[u32]) -> Vec<u32> {
-    if let Some(others) = beside(maker) {
-        // A CPU that has gone offline meanwhile is no reason to fail: it then stays where its maker is.
+/// Moves the calling thread to the [`helper_cpus`] of the thread that started it, if there are any. Returns the CPUs
+/// that it may now use.
+pub fn move_to_helper_cpus(maker: &[u32]) -> Vec<u32> {
+    if let Some(others) = helper_cpus(maker) {
+        // A CPU may have gone offline meanwhile: the thread then stays where its maker is.
         let _ = restrict(&others);
     }
     allowed()
@@ -66,10 +67,11 @@ pub fn step_aside(maker: &[u32]) -> Vec<u32> {
 /// The highest real-time priority (sched(7)).
 const PRIORITY_MAX: u8 = 99;
 
-/// Has the calling thread, its threads to come and what it executes run before everything that has no real-time priority
-/// (SCHED_FIFO, priority 1..=99), until it sleeps. Needs CAP_SYS_NICE or RLIMIT_RTPRIO.
+/// Gives the calling thread, its future threads and programs that it executes a real-time priority (SCHED_FIFO,
+/// 1..=99): they run before every thread without one, until they sleep. Needs CAP_SYS_NICE or RLIMIT_RTPRIO.
 ///
-/// The kernel takes a spinning thread off its CPU for 50 ms in every second, unless kernel.sched_rt_runtime_us says else.
+/// By default (kernel.sched_rt_runtime_us), the kernel takes a spinning real-time thread off its CPU for 50 ms in every
+/// second.
 pub fn run_fifo(priority: u8) -> Result<(), Problem> {
     let what = || format!("cannot run with real-time priority {priority}");
     if !(1..=PRIORITY_MAX).contains(&priority) {
@@ -84,8 +86,9 @@ pub fn run_fifo(priority: u8) -> Result<(), Problem> {
         .next("run as root, or raise the limit: ulimit -r, LimitRTPRIO= of systemd"))
 }
 
-/// Checks that a thread beside the calling one, which may be restricted, can have `cpu`: one that this process began with.
-pub fn check_beside(cpu: u32) -> Result<(), Problem> {
+/// Checks that a helper of the calling thread, which may be pinned, can have `cpu`: one of those that the process
+/// started with.
+pub fn check_helper_cpu(cpu: u32) -> Result<(), Problem> {
     if BEGAN_WITH.get().is_some_and(|began_with| began_with.contains(&cpu)) { Ok(()) } else { check(cpu) }
 }
 
@@ -100,7 +103,7 @@ fn no_such_cpu(cpu: u32) -> Problem {
         .next(format!("choose from: {}", allowed.join(",")))
 }
 
-/// The hypervisor's name where this is a virtual machine that admits it (CPUID 40000000H).
+/// The hypervisor's name, if this is a virtual machine and says so (CPUID 40000000H).
 pub fn hypervisor() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     return raw_cpuid::CpuId::new().get_hypervisor_info().map(|info| format!("{:?}", info.identify()));
@@ -113,7 +116,7 @@ fn empty() -> libc::cpu_set_t {
     unsafe { std::mem::zeroed() }
 }
 
-/// Times the calling thread was put aside for another one (`ru_nivcsw`).
+/// The number of involuntary context switches of the calling thread (`ru_nivcsw`).
 pub fn involuntary_switches() -> u64 {
     // SAFETY: rusage is plain data; all zeroes is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -142,13 +145,14 @@ mod tests {
     #[test]
     fn helpers_of_a_pinned_thread_go_elsewhere_if_there_is_elsewhere() {
         let before = allowed();
-        let helper = |maker: Vec<u32>| std::thread::spawn(move || step_aside(&maker)).join().expect("it ends well");
+        let helper =
+            |maker: Vec<u32>| std::thread::spawn(move || move_to_helper_cpus(&maker)).join().expect("it ends well");
         let work = move || {
             let free = helper(before.clone());
             let last = *before.last().expect("a thread runs somewhere");
             restrict(&[last]).expect("it was allowed");
             assert!(
-                before.iter().all(|cpu| check_beside(*cpu).is_ok()),
+                before.iter().all(|cpu| check_helper_cpu(*cpu).is_ok()),
                 "a helper can have what the process began with"
             );
             (free, helper(allowed()), before, last)

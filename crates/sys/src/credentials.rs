@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, by the kernel's word.
+//! Credentials of the peer of a Unix socket, as the kernel reports them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -6,16 +6,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// A process and its user at the time it connected, listened or made the socket pair (SO_PEERCRED, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process; `None` for one that this pid namespace does not see.
+    /// The process; `None` for one that this pid namespace cannot see.
     pub pid: Option<u32>,
-    /// Its effective user.
+    /// The effective user.
     pub uid: u32,
-    /// Its effective group; it may be in others.
+    /// The effective group; the process may be in further groups.
     pub gid: u32,
 }
 
 impl Credentials {
-    /// Of the peer of a connected Unix socket; of the process that listens, on the side that connected.
+    /// The credentials of a connected Unix socket's peer; on the side that connected, those of the listening process.
     pub fn of_peer(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let mut facts = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let mut size = size_of::<libc::ucred>() as libc::socklen_t;
@@ -29,7 +29,7 @@ impl Credentials {
                 &raw mut size,
             )
         };
-        // A socket of another family answers with nobody.
+        // A socket of another family has no credentials: the uid is -1.
         if result == 0 && facts.uid != u32::MAX {
             let pid = u32::try_from(facts.pid).ok().filter(|pid| *pid != 0);
             return Ok(Self { pid, uid: facts.uid, gid: facts.gid });

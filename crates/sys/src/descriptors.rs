@@ -1,19 +1,20 @@
-//! Threads with a table of descriptors of their own.
+//! Threads with their own table of descriptors.
 
-use crate::process::own_descriptors;
+use crate::process::unshare_descriptors;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Starts a thread that has one descriptor, `kept`, and the three standard ones: what others open it does not see, and what it
-/// opens they do not. Returns when it has nothing else any more, and the others have `kept` no more.
+/// Starts a thread whose descriptor table holds only `kept` and the three standard descriptors. Descriptors that other
+/// threads open later are not visible in it, and vice versa. Returns once the thread has closed all others, and the
+/// calling process no longer has `kept`.
 ///
-/// `work` must bring no other descriptor along: its number would stand for nothing in that thread.
-pub fn spawn_apart(name: &str, kept: OwnedFd, work: impl FnOnce(OwnedFd) + Send + 'static) -> io::Result<()> {
+/// `work` must not capture another descriptor: its number would be invalid in that thread.
+pub fn spawn_unshared(name: &str, kept: OwnedFd, work: impl FnOnce(OwnedFd) + Send + 'static) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
     let number = kept.as_raw_fd();
-    let begin = move || match own_descriptors().and_then(|()| close_all_but(number)) {
+    let begin = move || match unshare_descriptors().and_then(|()| close_all_but(number)) {
         Ok(()) => {
             let _ = tell.send(Ok(()));
             // SAFETY: the number is open in this thread's own table, a copy that nothing else owns.
@@ -23,12 +24,13 @@ pub fn spawn_apart(name: &str, kept: OwnedFd, work: impl FnOnce(OwnedFd) + Send 
     };
     thread::Builder::new().name(name.into()).spawn(begin)?;
     let result = told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread has ended")));
-    // Not before: the thread copies the table with it.
+    // Not earlier: the thread copies the table with `kept` in it.
     drop(kept);
     result
 }
 
-/// Closes all numbers above the standard ones but that of `kept`. Only for a thread whose table nobody shares.
+/// Closes all numbers above the standard ones but that of `kept`. Only for a thread that shares its table with no
+/// other.
 fn close_all_but(kept: RawFd) -> io::Result<()> {
     let kept = kept.unsigned_abs();
     let below = if kept > 3 { close_range(3, kept - 1) } else { Ok(()) };
@@ -54,13 +56,13 @@ mod tests {
         let other = File::open("/dev/null").unwrap();
         let (mut here, there) = UnixStream::pair().unwrap();
         let count = |kept: OwnedFd| {
-            // Of this thread; the listing itself is one.
+            // The table of this thread. The listing itself uses one descriptor.
             let count = fs::read_dir("/proc/thread-self/fd").unwrap().count();
             let standard =
                 (0..3).filter(|number| fs::metadata(format!("/proc/thread-self/fd/{number}")).is_ok()).count();
             UnixStream::from(kept).write_all(&[(count - standard) as u8]).unwrap();
         };
-        spawn_apart("test", there.into(), count).unwrap();
+        spawn_unshared("test", there.into(), count).unwrap();
         let mut told = [0];
         here.read_exact(&mut told).unwrap();
         assert_eq!(told, [2]);

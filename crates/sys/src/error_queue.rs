@@ -1,18 +1,19 @@
-//! The queue of a UDP socket's errors (IP_RECVERR, ip(7)): which datagram ICMP was about, also of a socket without a peer.
+//! The error queue of a UDP socket (IP_RECVERR, ip(7)): it tells which datagram an ICMP error is about, also for an
+//! unconnected socket.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What became of a datagram that was sent.
+/// A datagram that was sent and could not be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undelivered {
-    /// Whom it was for.
+    /// The destination of the datagram.
     pub destination: SocketAddr,
-    /// Why it did not arrive.
+    /// The reason.
     pub errno: i32,
-    /// With EMSGSIZE: the longest IP packet that the way takes, bytes.
+    /// With EMSGSIZE: the path MTU, bytes.
     pub mtu: Option<u32>,
 }
 
@@ -29,10 +30,11 @@ struct Extended {
     data: u32,
 }
 
-/// Room for the error, the address of who reported it, and their headers; what does not fit is cut off.
+/// Space for the error, the address of its sender, and their headers; what does not fit is truncated.
 const CONTROL_WORDS: usize = 32;
 
-/// Has the kernel keep errors about what this socket sends, of its family; a socket for both families of both.
+/// Makes the kernel queue errors about datagrams sent by this socket (IP_RECVERR); a dual-stack socket gets those of
+/// both families.
 pub fn keep_errors(socket: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
     let v4 = (libc::IPPROTO_IP, libc::IP_RECVERR);
     let options: &[_] = if is_v6 { &[(libc::IPPROTO_IPV6, libc::IPV6_RECVERR), v4] } else { &[v4] };
@@ -55,7 +57,7 @@ pub fn keep_errors(socket: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the oldest error; `None` when there is none. Does not wait.
+/// Takes the oldest error; `None` if there is none. Does not wait.
 pub fn next_error(socket: BorrowedFd<'_>) -> io::Result<Option<Undelivered>> {
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut control = [0_u64; CONTROL_WORDS];
@@ -82,7 +84,7 @@ pub fn next_error(socket: BorrowedFd<'_>) -> io::Result<Option<Undelivered>> {
     }))
 }
 
-/// The error among the control messages.
+/// Finds the error among the control messages.
 fn extended(header: &libc::msghdr) -> Option<Extended> {
     // SAFETY: the header is one that recvmsg has filled, and its control memory is still there.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
@@ -131,7 +133,7 @@ mod tests {
             let Ok(socket) = UdpSocket::bind((address, 0)) else { return eprintln!("skipped: needs IPv6") };
             keep_errors(socket.as_fd(), address.contains(':')).unwrap();
             assert_eq!(next_error(socket.as_fd()).unwrap(), None);
-            // The discard service: nobody runs it.
+            // The discard service, which does not run.
             let nobody = SocketAddr::new(address.parse().unwrap(), 9);
             socket.send_to(b"?", nobody).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);

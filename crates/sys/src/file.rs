@@ -1,33 +1,33 @@
-//! Files that somebody names, read whole and never more of them than a reader can use.
+//! Reads user-named files as a whole, with a limit on their size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Reads all of a file, or of a pipe (`<(command)` in a shell, /dev/stdin), of at most `bytes_max` bytes.
+/// Reads a whole file or pipe (`<(command)` in a shell, /dev/stdin) of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// It cannot be opened or read; it is a folder, a device or a socket; it has more bytes.
+/// Fails if the file cannot be opened or read, is a folder, a device or a socket, or is longer than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path)?, bytes_max)
 }
 
-/// The same, as text.
+/// Reads a whole file or pipe as text.
 ///
 /// # Errors
-/// As [`read`]; and it is no UTF-8.
+/// Fails as [`read`] does, or if the file is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?)
-        .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("it is no UTF-8: {}", error.utf8_error())))
+        .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("it is not UTF-8: {}", error.utf8_error())))
 }
 
-/// Opens a file or a pipe. What it is is looked at after it is open: a name can come to mean something else in between.
+/// Opens a file or a pipe. Its type is checked after opening: before, the name could still change its meaning.
 ///
 /// # Errors
-/// It cannot be opened; it is a folder, a device or a socket.
+/// Fails if it cannot be opened, or is a folder, a device or a socket.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Devices and terminals may wait, or do something, when they are opened (open(2)); a pipe waits for its writer.
+    // Opening a device or a terminal can block or have side effects (open(2)); opening a pipe waits for its writer.
     let is_pipe = std::fs::metadata(path)?.file_type().is_fifo();
     let flags = libc::O_NOCTTY | if is_pipe { 0 } else { libc::O_NONBLOCK };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -41,10 +41,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("{what}; a file or a pipe can be read")))
 }
 
-/// Reads the rest of what is open, of at most `bytes_max` bytes.
+/// Reads the rest of an open source of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// It cannot be read; it has more bytes.
+/// Fails if it cannot be read or is longer than `bytes_max`.
 pub(crate) fn read_open(source: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -97,7 +97,7 @@ mod tests {
                 move || OpenOptions::new().write(true).open(fifo).unwrap().write_all(&vec![b'x'; bytes])
             });
             assert_eq!(read(&fifo, 8).is_ok(), fits);
-            // It may have found nobody who reads on.
+            // The writer may have found no reader left.
             let _ = writer.join().unwrap();
         }
         std::fs::remove_file(&fifo).unwrap();

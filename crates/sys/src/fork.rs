@@ -1,15 +1,15 @@
-//! Whether this is still the process that made something: one load, where getpid(2) is a system call.
+//! Detection of a fork: one load, whereas getpid(2) is a system call.
 
 use crate::memory::Mapping;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tells the process that made it from a child that was forked later.
+/// Distinguishes the process that made it from a child that was forked later.
 #[derive(Debug)]
 pub struct ForkGuard(Mapping);
 
 impl ForkGuard {
-    /// A guard of this process.
+    /// Makes a guard of this process.
     pub fn new() -> io::Result<Self> {
         let guard = Self(Mapping::private(4096)?);
         guard.0.wipe_on_fork()?;
@@ -17,7 +17,7 @@ impl ForkGuard {
         Ok(guard)
     }
 
-    /// False in a forked child.
+    /// Returns false in a forked child.
     #[inline]
     pub fn is_same_process(&self) -> bool {
         self.word().load(Ordering::Relaxed) == 1

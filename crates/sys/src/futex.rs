@@ -10,7 +10,7 @@ const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
 const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
-/// Who may sleep on the word.
+/// The threads that may sleep on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only: the kernel need not look up the page.
@@ -28,7 +28,7 @@ impl Scope {
     }
 }
 
-/// Sleeps while the word is `expected`, until woken or for `timeout`. It may return early: look again.
+/// Sleeps while the word is `expected`, until woken or for `timeout`. It may return early: check the condition again.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration, scope: Scope) {
     let time = libc::timespec {
         tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -39,14 +39,14 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration, scope: Scope) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, &raw const time) };
 }
 
-/// Wakes everyone who sleeps on the word.
+/// Wakes all threads that sleep on the word.
 pub fn wake_all(word: &AtomicU32, scope: Scope) {
     let operation = libc::FUTEX_WAKE | scope.flag();
     // SAFETY: FUTEX_WAKE uses the address as a name and does not follow it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
 }
 
-/// Makes this process take part in [`barrier`] of that scope (membarrier(2): REGISTER_PRIVATE_EXPEDITED, Linux 4.14, or
+/// Registers this process for [`barrier`] of that scope (membarrier(2): REGISTER_PRIVATE_EXPEDITED, Linux 4.14, or
 /// REGISTER_GLOBAL_EXPEDITED, Linux 4.16).
 pub fn register_barrier(scope: Scope) -> io::Result<()> {
     membarrier(match scope {
@@ -55,8 +55,9 @@ pub fn register_barrier(scope: Scope) -> io::Result<()> {
     })
 }
 
-/// A full memory barrier on every running thread of this process, or of every process that has registered: whoever is about
-/// to sleep pays for the fence, and those who might have to wake it need none. It interrupts the CPUs that these threads run on.
+/// Executes a full memory barrier on every running thread of this process, or of every registered process. The thread
+/// that is about to sleep pays for the fence, and those that might wake it need none. It interrupts the CPUs that these
+/// threads run on.
 pub fn barrier(scope: Scope) -> io::Result<()> {
     membarrier(match scope {
         Scope::Private => MEMBARRIER_PRIVATE_EXPEDITED,

@@ -1,5 +1,4 @@
-//! ICMP errors that come to this host (raw(7), RFC 3542 section 3.2): what routers and peers say of packets that somebody here
-//! has sent.
+//! ICMP errors that arrive at this host (raw(7), RFC 3542 section 3.2), about packets that some process here has sent.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -10,12 +9,12 @@ const ICMP_FILTER: libc::c_int = 1;
 /// linux/icmpv6.h.
 const ICMPV6_FILTER: libc::c_int = 1;
 
-/// Destination unreachable, time exceeded, parameter problem (RFC 792). A bit that is set keeps a type away.
+/// Destination unreachable, time exceeded, parameter problem (RFC 792). A set bit filters a type out.
 const ERRORS_V4: u32 = !(1 << 3 | 1 << 11 | 1 << 12);
 /// Destination unreachable, packet too big, time exceeded, parameter problem (RFC 4443).
 const ERRORS_V6: u32 = !(1 << 1 | 1 << 2 | 1 << 3 | 1 << 4);
 
-/// A socket that hears all ICMP errors of one family that come to the calling thread's network namespace.
+/// A socket that receives all ICMP errors of one family in the calling thread's network namespace.
 #[derive(Debug)]
 pub struct ErrorSocket {
     descriptor: OwnedFd,
@@ -23,7 +22,7 @@ pub struct ErrorSocket {
 }
 
 impl ErrorSocket {
-    /// Opens one, which does not block. Needs CAP_NET_RAW.
+    /// Opens a non-blocking socket. Needs CAP_NET_RAW.
     pub fn open(is_v6: bool) -> io::Result<Self> {
         let (family, protocol) =
             if is_v6 { (libc::AF_INET6, libc::IPPROTO_ICMPV6) } else { (libc::AF_INET, libc::IPPROTO_ICMP) };
@@ -54,8 +53,8 @@ impl ErrorSocket {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The next message, as much of it as fits, and over IPv6 who sent it. Over IPv4 it begins with the IP header, over IPv6
-    /// with that of ICMP, whose checksum the kernel has verified. `WouldBlock` when there is none.
+    /// Receives the next message, truncated to the buffer; over IPv6 also its sender. Over IPv4 it begins with the IP
+    /// header, over IPv6 with the ICMP header, whose checksum the kernel has verified. `WouldBlock` if there is none.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Ipv6Addr>)> {
         // SAFETY: all-zero bytes are a valid sockaddr_in6, which is no smaller than the one of IPv4.
         let mut source: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
@@ -100,7 +99,7 @@ mod tests {
                 opened => opened.unwrap(),
             };
             let Ok(asking) = UdpSocket::bind((address, 0)) else { return eprintln!("skipped: needs IPv6") };
-            // Nobody listens at the discard port: its kernel says so.
+            // No socket listens at the discard port: its kernel answers with an error.
             asking.send_to(b"?", (address, 9)).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
             let mut buffer = [0; 256];

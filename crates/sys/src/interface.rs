@@ -30,7 +30,7 @@ pub fn of_address(address: IpAddr) -> Option<String> {
     name
 }
 
-/// The names of all interfaces, as the kernel lists them; none where it cannot be asked.
+/// The names of all interfaces in the kernel's order; empty if they cannot be read.
 pub fn names() -> Vec<String> {
     // SAFETY: if_nameindex takes nothing; what it returns is freed below.
     let list = unsafe { libc::if_nameindex() };
@@ -61,7 +61,7 @@ pub fn check(name: &str) -> Result<(), Problem> {
         .next(format!("choose from: {}", present.join(", "))))
 }
 
-/// The name of the interface with this index; ENXIO where there is none.
+/// The name of the interface with this index; ENXIO if there is none.
 pub fn name_of_index(index: u32) -> io::Result<String> {
     let mut name = [0; libc::IF_NAMESIZE];
     // SAFETY: the buffer has the IF_NAMESIZE bytes that the function asks for.
@@ -72,7 +72,8 @@ pub fn name_of_index(index: u32) -> io::Result<String> {
     Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// The Ethernet address of an interface (SIOCGIFHWADDR); all zero on loopback. EINVAL where it is no Ethernet interface.
+/// The Ethernet address of an interface (SIOCGIFHWADDR); all zero on loopback. EINVAL if it is not an Ethernet
+/// interface.
 pub fn ethernet_address(interface: &str) -> io::Result<[u8; 6]> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,6 +1,6 @@
-//! L0, the unsafe floor: what sidestep asks of the CPU and of the kernel directly.
+//! L0, the unsafe floor: direct calls of the CPU and the kernel.
 //!
-//! Everything above this crate reaches the machine through these modules or through a safe library.
+//! Crates above reach the machine through these modules or through a safe library.
 
 pub mod bpf;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! A lock between processes that the kernel gives back when its holder dies.
+//! A lock between processes that the kernel releases when its holder dies.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! A file that is written through memory: what is stored is the kernel's at once, without a system call.
+//! A file written through a memory mapping: a store reaches the page cache without a system call.
 
 use crate::memory::{Access, Mapping, writes_in_place};
 use std::fs::File;
@@ -6,19 +6,20 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The front of a file, mapped to be written.
+/// The beginning of a file, mapped for writing.
 ///
-/// The file must keep its length as long as this lives: who cuts it shorter, or a disk that fails, ends the process that
-/// stores there next (SIGBUS). Bytes stored survive the process, as those written by write(2) do.
+/// The file must keep its length as long as this lives: after a truncation or a disk failure, the next store ends the
+/// process (SIGBUS). Stored bytes survive the process, as those of write(2) do.
 #[derive(Debug)]
 pub struct MappedFile(Mapping);
 
 impl MappedFile {
-    /// Maps the first `len` bytes of a file whose blocks are all allocated, with its pages present. `None` where the file
-    /// system does not write in place ([`writes_in_place`]: a store might then need room that there is not), or cannot map it.
+    /// Maps the first `len` bytes of a file whose blocks are all allocated, and faults their pages in. Returns `None`
+    /// if the file system does not write in place ([`writes_in_place`]: a store might then need space that is not
+    /// there), or cannot map the file.
     ///
     /// # Errors
-    /// The pages could not be had.
+    /// Fails if the pages cannot be had.
     pub fn map(file: &File, len: usize) -> io::Result<Option<Self>> {
         if !writes_in_place(file.as_fd()) || file.metadata()?.len() < len as u64 {
             return Ok(None);
@@ -31,7 +32,7 @@ impl MappedFile {
         }
     }
 
-    /// Stores `bytes` at `at`; false, and nothing is stored, where they do not fit.
+    /// Stores `bytes` at `at`. Returns false, and stores nothing, if they do not fit.
     #[must_use]
     pub fn store(&mut self, at: u64, bytes: &[u8]) -> bool {
         let Some(at) =
@@ -46,8 +47,8 @@ impl MappedFile {
         true
     }
 
-    /// Stores eight bytes, little-endian, in one piece and after everything stored before; false, and nothing is stored, where
-    /// they do not fit or `at` is no multiple of eight.
+    /// Stores eight bytes, little-endian, atomically and after everything stored before. Returns false, and stores
+    /// nothing, if they do not fit or `at` is not a multiple of eight.
     #[must_use]
     pub fn store_word(&mut self, at: u64, word: u64) -> bool {
         let Some(at) = usize::try_from(at)

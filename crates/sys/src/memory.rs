@@ -1,14 +1,14 @@
-//! Memory that processes share: memfds, mappings, seals, huge pages, pages that are there before they are needed.
+//! Memory shared between processes: memfds, mappings, seals, huge pages, prefaulted pages.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 
-/// What a mapping may be used for.
+/// The permitted use of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Loads only: a store kills the process that tries it, not the data.
+    /// Loads only: a store ends the process that tries it.
     ReadOnly,
     /// Loads and stores.
     ReadWrite,
@@ -31,21 +31,22 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a file, shared with everyone who does the same.
+    /// Maps the first `len` bytes of a file, shared with all processes that map it.
     pub fn shared(file: BorrowedFd<'_>, len: usize, access: Access) -> io::Result<Self> {
         Self::map(file.as_raw_fd(), 0, len, access, libc::MAP_SHARED)
     }
 
-    /// The same from `offset` on, bytes: for descriptors whose offset is a name, such as the rings of a socket.
+    /// Maps `len` bytes from `offset` on, for descriptors whose offset selects an object, such as the rings of a
+    /// socket.
     pub(crate) fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         Self::map(file.as_raw_fd(), offset, len, access, libc::MAP_SHARED)
     }
 
-    /// Zeroed memory of this process alone, on huge pages where the kernel has them to give (madvise(2)).
+    /// Maps zeroed memory of this process alone, on huge pages if the kernel has free ones (madvise(2)).
     pub fn private(len: usize) -> io::Result<Self> {
         let mapping = Self::map(-1, 0, len, Access::ReadWrite, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)?;
-        // Without transparent huge pages it is ordinary memory, which serves as well.
+        // Without transparent huge pages it is ordinary memory, which works as well.
         let _ = mapping.advise(libc::MADV_HUGEPAGE);
         Ok(mapping)
     }
@@ -75,12 +76,12 @@ impl Mapping {
         self.len
     }
 
-    /// What the mapping may be used for.
+    /// The permitted use of the mapping.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Makes every page present now, so that no first touch faults later (MADV_POPULATE_*, Linux 5.14).
+    /// Faults every page in now, so that no first touch faults later (MADV_POPULATE_*, Linux 5.14).
     pub fn prefault(&self) -> io::Result<()> {
         self.advise(match self.access {
             Access::ReadOnly => libc::MADV_POPULATE_READ,
@@ -88,13 +89,13 @@ impl Mapping {
         })
     }
 
-    /// Keeps the pages in memory (mlock(2)); RLIMIT_MEMLOCK bounds it for those without CAP_IPC_LOCK.
+    /// Locks the pages in memory (mlock(2)). RLIMIT_MEMLOCK bounds it for processes without CAP_IPC_LOCK.
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: base and len are those of a live mapping.
         check(unsafe { libc::mlock(self.base.as_ptr().cast(), self.len) })
     }
 
-    /// Has a forked child find zeroes here (MADV_WIPEONFORK, Linux 4.14); for private memory.
+    /// Makes a forked child see zeroes here (MADV_WIPEONFORK, Linux 4.14); for private memory.
     pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
         self.advise(libc::MADV_WIPEONFORK)
     }
@@ -112,7 +113,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A file without a name (memfd_create(2)) whose size can be sealed; `huge` takes it from the reserved 2 MiB pages.
+/// Creates an unnamed file (memfd_create(2)) whose size can be sealed; `huge` puts it on reserved 2 MiB pages.
 pub fn memfd(name: &str, huge: bool) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
     let pages = if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
@@ -123,28 +124,29 @@ pub fn memfd(name: &str, huge: bool) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 
-/// Gives the file its size with every page behind it: a store cannot fail later for want of memory.
+/// Sets the file's size and allocates every page: a later store cannot fail for lack of memory.
 pub fn allocate(file: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
     // SAFETY: fallocate takes no pointer. Mode 0 also sets the size.
     check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) })
 }
 
-/// Fixes the size of a memfd for ever: no holder can truncate it under another one's mapping (fcntl(2), F_ADD_SEALS).
+/// Fixes the size of a memfd for ever: no holder can truncate it under another process's mapping (fcntl(2),
+/// F_ADD_SEALS).
 pub fn seal_size(memfd: BorrowedFd<'_>) -> io::Result<()> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: F_ADD_SEALS takes no pointer.
     check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, seals) })
 }
 
-/// Forbids every later writable mapping of a memfd; those that exist stay writable (F_SEAL_FUTURE_WRITE, Linux 5.1). It
-/// comes before [`seal_size`], which forbids further seals.
+/// Forbids every later writable mapping of a memfd; existing ones stay writable (F_SEAL_FUTURE_WRITE, Linux 5.1). It
+/// must come before [`seal_size`], which forbids further seals.
 pub(crate) fn seal_writes(memfd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_ADD_SEALS takes no pointer.
     check(unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) })
 }
 
-/// Whether the size is sealed; `None` where the file knows no seals, as those with a name do not.
+/// Returns whether the size is sealed; `None` if the file does not support seals, as named files do not.
 pub fn size_is_sealed(file: BorrowedFd<'_>) -> Option<bool> {
     // SAFETY: F_GET_SEALS takes no pointer.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -152,18 +154,19 @@ pub fn size_is_sealed(file: BorrowedFd<'_>) -> Option<bool> {
     (seals >= 0).then_some(seals & wanted == wanted)
 }
 
-/// Whether the file lies on huge pages.
+/// Returns whether the file lies on huge pages.
 pub fn is_hugetlbfs(file: BorrowedFd<'_>) -> bool {
     is_on(file, &[libc::HUGETLBFS_MAGIC])
 }
 
-/// Whether the file's system writes an allocated block where it is: a store to a page whose block exists needs no new one.
-/// Those that copy on write (btrfs, overlayfs upon who knows what, network file systems) can run out of space at any store.
+/// Returns whether the file system writes an allocated block in place: a store to a page whose block exists then needs
+/// no new one. Copy-on-write file systems (btrfs), overlayfs and network file systems can run out of space at any
+/// store.
 pub(crate) fn writes_in_place(file: BorrowedFd<'_>) -> bool {
     is_on(file, &[libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::TMPFS_MAGIC])
 }
 
-/// Whether the file's system is one of these (statfs(2)).
+/// Returns whether the file's system is one of these (statfs(2)).
 fn is_on(file: BorrowedFd<'_>, kinds: &[libc::__fsword_t]) -> bool {
     // SAFETY: statfs is plain data; all zeroes is valid.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
@@ -212,7 +215,7 @@ mod tests {
         assert_eq!(size_is_sealed(named.as_fd()), None);
     }
 
-    /// An ordinary file that has no name any more.
+    /// An ordinary file that has been unlinked.
     fn tempfile() -> File {
         let path = std::env::temp_dir().join(format!("sidestep-sys-{}", std::process::id()));
         let file = File::create(&path).unwrap();

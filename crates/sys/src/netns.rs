@@ -1,4 +1,4 @@
-//! Network namespaces: enter one by path, run a closure or a program in one.
+//! Network namespaces: enters one by path, runs a closure or a program in one.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::thread;
 
 use crate::Problem;
 
-/// An open network namespace. As long as one exists, the kernel keeps the namespace.
+/// An open network namespace. The kernel keeps the namespace as long as one exists.
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
@@ -21,7 +21,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Opens the namespace a path stands for: `/var/run/netns/NAME`, `/proc/PID/ns/net`.
+    /// Opens the namespace at a path: `/var/run/netns/NAME`, `/proc/PID/ns/net`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Problem> {
         let label = path.as_ref().display().to_string();
         let file = File::open(path.as_ref()).map_err(|error| {
@@ -36,8 +36,8 @@ impl Namespace {
         Self::open("/proc/thread-self/ns/net")
     }
 
-    /// Makes a network namespace that has no name: it lasts as long as this value and what is in it, so that nothing is left
-    /// of it whatever ends the process. Needs CAP_SYS_ADMIN.
+    /// Makes an unnamed network namespace. It lasts as long as this value and the objects in it, so that nothing of it
+    /// remains after the process ends. Needs CAP_SYS_ADMIN.
     pub fn unnamed() -> Result<Self, Problem> {
         let make = || {
             // SAFETY: unshare takes no pointer; it concerns the calling thread alone, which ends right after.
@@ -52,7 +52,7 @@ impl Namespace {
         }
     }
 
-    /// The same namespace once more.
+    /// Duplicates the descriptor of the namespace.
     pub fn try_clone(&self) -> Result<Self, Problem> {
         let file = self.file.try_clone().map_err(|error| {
             Problem::failed(format!("cannot duplicate the descriptor of {}", self.label), error)
@@ -61,8 +61,8 @@ impl Namespace {
         Ok(Self { file, label: self.label.clone() })
     }
 
-    /// Moves the calling thread, and no other, into this namespace. Sockets opened before stay where they were opened;
-    /// `/sys/class/net` keeps showing the namespace that the mount was made in.
+    /// Moves the calling thread alone into this namespace. Sockets opened before stay in their namespace;
+    /// `/sys/class/net` keeps showing the namespace of its mount.
     pub fn enter(&self) -> Result<(), Problem> {
         set_namespace(self.file.as_raw_fd()).map_err(|error| {
             Problem::failed(format!("cannot enter network namespace {}", self.label), error)
@@ -70,7 +70,7 @@ impl Namespace {
         })
     }
 
-    /// Whether both stand for one namespace: the kernel identifies it by device and inode.
+    /// Returns whether both are one namespace: the kernel identifies it by device and inode.
     pub fn is_same(&self, other: &Self) -> Result<bool, Problem> {
         Ok(self.identity()? == other.identity()?)
     }
@@ -83,8 +83,8 @@ impl Namespace {
         Ok((metadata.dev(), metadata.ino()))
     }
 
-    /// Makes `command` start in this namespace, with a `/sys` that shows it, as `ip netns exec` does: the program gets a
-    /// mount namespace of its own, in which `/sys` is mounted anew (`/sys/fs/cgroup` and `/sys/fs/bpf` are not in it).
+    /// Makes `command` start in this namespace, with a matching `/sys`, as `ip netns exec` does. The program gets its
+    /// own mount namespace, in which `/sys` is mounted anew (without `/sys/fs/cgroup` and `/sys/fs/bpf`).
     pub fn apply_to(&self, command: &mut Command) -> Result<(), Problem> {
         let file = self.try_clone()?.file;
         let enter = move || {
@@ -98,7 +98,7 @@ impl Namespace {
     }
 }
 
-/// Runs `work` on a thread of its own inside the namespace at `path`; the calling thread stays where it is.
+/// Runs `work` on a new thread inside the namespace at `path`; the calling thread stays in its own.
 pub fn within<T: Send>(path: impl AsRef<Path>, work: impl FnOnce() -> Result<T, Problem> + Send) -> Result<T, Problem> {
     let namespace = Namespace::open(path)?;
     let in_namespace = || {
@@ -116,12 +116,11 @@ fn set_namespace(descriptor: RawFd) -> io::Result<()> {
     check(unsafe { libc::setns(descriptor, libc::CLONE_NEWNET) })
 }
 
-/// A sysfs mount shows the network namespace of the process that mounted it, so a program that looks at
-/// `/sys/class/net` needs a mount made after setns.
+/// Mounts `/sys` anew after setns: a sysfs mount shows the network namespace of the process that mounted it.
 fn mount_own_sysfs() -> io::Result<()> {
     // SAFETY: unshare takes no pointer; the caller is the only thread of a process between fork and exec.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    // Slave: what is mounted below must not travel back to the host.
+    // Slave: mounts below must not propagate back to the host.
     mount(c"none", c"/", None, libc::MS_SLAVE | libc::MS_REC)?;
     // SAFETY: the path is a constant C string. Failure is of no interest: the new mount covers what is left.
     unsafe { libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH) };

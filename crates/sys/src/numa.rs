@@ -1,14 +1,14 @@
-//! NUMA nodes: which there are, and whose memory this thread takes (set_mempolicy(2)).
+//! NUMA nodes: which exist, and whose memory this thread takes (set_mempolicy(2)).
 
 use crate::Problem;
 use crate::proc::Roots;
 use std::io;
 
-/// Nodes that a mask of ours can name; Linux is built for at most 1024 (CONFIG_NODES_SHIFT).
+/// The number of nodes in our mask; Linux is built for at most 1024 (CONFIG_NODES_SHIFT).
 const NODES_MAX: usize = 1024;
 const BITS: usize = u64::BITS as usize;
 
-/// The nodes that have memory, in order; none where the kernel knows of no nodes.
+/// The nodes that have memory, in order; empty if the kernel does not report nodes.
 pub(crate) fn with_memory(roots: &Roots) -> Vec<u32> {
     let list = roots.sys("devices/system/node/has_memory");
     let range = |part: &str| {
@@ -18,8 +18,8 @@ pub(crate) fn with_memory(roots: &Roots) -> Vec<u32> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// Has the calling thread, its threads to come and what it executes take memory of this node alone, until that is used up:
-/// then an allocation fails rather than comes from afar (MPOL_BIND). What it has already stays where it is.
+/// Makes the calling thread, its future threads and programs that it executes take memory of this node alone
+/// (MPOL_BIND): when that is used up, an allocation fails. Memory that it already has stays where it is.
 pub fn bind(node: u32) -> Result<(), Problem> {
     let nodes = with_memory(&Roots::default());
     let what = || format!("cannot take memory of NUMA node {node}");
@@ -30,7 +30,7 @@ pub fn bind(node: u32) -> Result<(), Problem> {
     }
     let mut mask = [0_u64; NODES_MAX / BITS];
     mask[node as usize / BITS] |= 1 << (node as usize % BITS);
-    // The kernel takes one bit less than it is told.
+    // The kernel uses one bit less than it is given.
     let bits = NODES_MAX + 1;
     // SAFETY: the mask has the number of bits that the kernel reads, and lives until after the call.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), bits) };

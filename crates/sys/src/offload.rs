@@ -1,4 +1,4 @@
-//! What a network interface of the calling thread's namespace does in the kernel's place (SIOCETHTOOL, ethtool -k).
+//! Offloads of a network interface in the calling thread's namespace (SIOCETHTOOL, ethtool -k).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -6,29 +6,29 @@ use std::os::fd::AsRawFd;
 use crate::Problem;
 use crate::ethtool::{any_socket, request_for};
 
-/// One offload, by the name that `ethtool -k` gives it.
+/// One offload, by its name in `ethtool -k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// `rx`: the device verifies checksums.
     RxChecksum,
-    /// `tx`: the device fills checksums in, so that frames seen before it carry unfinished ones.
+    /// `tx`: the device fills checksums in, so that frames captured before it carry incomplete ones.
     TxChecksum,
-    /// `sg`: a frame may lie in pieces.
+    /// `sg`: a frame may consist of several buffers.
     ScatterGather,
-    /// `tso`: the device cuts TCP segments, so that frames seen before it may have up to 64 KiB.
+    /// `tso`: the device segments TCP, so that frames captured before it may have up to 64 KiB.
     Tso,
-    /// `gso`: the kernel cuts segments as late as it can, or not at all on a virtual device.
+    /// `gso`: the kernel segments as late as possible, or not at all on a virtual device.
     Gso,
     /// `gro`: received segments are merged before the stack sees them.
     Gro,
 }
 
 impl Offload {
-    /// All of them, in the order in which they can be switched off: checksum last, as others depend on it.
+    /// All of them, in the order in which they can be switched off: checksums last, as others depend on them.
     pub const ALL: [Self; 6] =
         [Self::Gro, Self::Tso, Self::Gso, Self::ScatterGather, Self::TxChecksum, Self::RxChecksum];
 
-    /// The name `ethtool -K` knows.
+    /// The name in `ethtool -K`.
     pub fn name(self) -> &'static str {
         match self {
             Self::RxChecksum => "rx",
@@ -40,7 +40,7 @@ impl Offload {
         }
     }
 
-    /// The pair of commands of linux/ethtool.h: ask, change.
+    /// The two commands of linux/ethtool.h: get, set.
     fn commands(self) -> (u32, u32) {
         match self {
             Self::RxChecksum => (0x14, 0x15),
@@ -53,7 +53,7 @@ impl Offload {
     }
 }
 
-/// Whether the offload is on.
+/// Returns whether the offload is on.
 pub fn read(interface: &str, offload: Offload) -> Result<bool, Problem> {
     let problem = |error: io::Error| {
         Problem::failed(format!("cannot read offload {} of {interface}", offload.name()), error)
@@ -62,7 +62,7 @@ pub fn read(interface: &str, offload: Offload) -> Result<bool, Problem> {
     ethtool(interface, offload.commands().0, 0).map(|value| value != 0).map_err(problem)
 }
 
-/// Switches the offload, and reads it back: a device that has it fixed ignores the request without an error.
+/// Switches the offload and reads it back: a device that has it fixed ignores the request without an error.
 pub fn set(interface: &str, offload: Offload, on: bool) -> Result<(), Problem> {
     let what = format!("cannot set offload {} of {interface} {}", offload.name(), if on { "on" } else { "off" });
     ethtool(interface, offload.commands().1, u32::from(on)).map_err(|error| {
@@ -80,18 +80,19 @@ const SET_FLAGS: u32 = 0x26;
 const TX_VLAN: (u32, &str) = (1 << 7, "txvlan");
 const RX_VLAN: (u32, &str) = (1 << 8, "rxvlan");
 
-/// Whether the device takes the tags of VLANs out of received frames (`rxvlan`): who sees the frames does not see them then.
+/// Returns whether the device strips VLAN tags from received frames (`rxvlan`): XDP programs and captures then do not
+/// see them.
 pub fn takes_tags_out(interface: &str) -> Result<bool, Problem> {
     flag(interface, RX_VLAN)
 }
 
-/// Has the device take them out, or leave them; reads back what it does.
+/// Switches the stripping of VLAN tags on receive, and reads it back.
 pub fn take_tags_out(interface: &str, on: bool) -> Result<(), Problem> {
     set_flag(interface, RX_VLAN, on)
 }
 
-/// Has the device put the tags of VLANs into frames that are sent (`txvlan`), or the kernel; reads back what it does. A veth
-/// puts none in, and takes none out: it carries them beside the frame, where its other end sees no tag.
+/// Switches the insertion of VLAN tags on transmit by the device (`txvlan`), else by the kernel, and reads it back. A
+/// veth inserts and strips none: it carries them beside the frame, where its other end sees no tag.
 pub fn put_tags_in(interface: &str, on: bool) -> Result<(), Problem> {
     set_flag(interface, TX_VLAN, on)
 }
@@ -124,7 +125,7 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// `struct ethtool_drvinfo` of linux/ethtool.h, as far as it is read here.
+/// The used part of `struct ethtool_drvinfo` of linux/ethtool.h.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -140,7 +141,7 @@ const DRIVER_INFO: u32 = 3;
 /// The name of the interface's driver ("veth", "ice"). Needs no privilege.
 pub fn driver(interface: &str) -> Result<String, Problem> {
     let problem = |error: io::Error| {
-        Problem::failed(format!("cannot tell the driver of {interface}"), error)
+        Problem::failed(format!("cannot read the driver of {interface}"), error)
             .next(format!("check that the interface exists in this namespace: ip link show {interface}"))
     };
     let mut info = DriverInfo { command: DRIVER_INFO, driver: [0; 32], rest: [0; 160] };

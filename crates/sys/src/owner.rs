@@ -1,7 +1,7 @@
-//! Whose process it really is.
+//! The real owner of a process.
 //!
-//! A user who may make user namespaces has thousands of user numbers in them (subuid(5)), and the peer's number on a Unix
-//! socket is one of those. What counts is who owns the outermost user namespace that the process is in and the caller is not.
+//! A user who may make user namespaces has thousands of uids in them (subuid(5)), and SO_PEERCRED reports one of those.
+//! The owner that counts is that of the outermost user namespace that contains the process but not the caller.
 
 use crate::credentials::Credentials;
 use crate::process::{Watch, open_pidfd};
@@ -10,48 +10,49 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-/// Who answers for a process: what limits are counted by.
+/// The user or container whose limits a process counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// A user of the caller's own user namespace.
     User(u32),
-    /// A user namespace that root has made, as for a container: all of its users together. Its inode.
+    /// A user namespace made by root, as for a container: all of its users together. Its inode.
     Container(u64),
-    /// It could not be found out: all of those together.
+    /// Unknown: all such processes together.
     Unknown,
 }
 
 impl Owner {
-    /// Whether it is the root user of the caller's own user namespace.
+    /// Returns whether it is the root user of the caller's own user namespace.
     pub fn is_root(self) -> bool {
         self == Self::User(0)
     }
 
-    /// Of the process that connected a Unix socket, with the credentials that it had then. `None` where it has ended: whose it
-    /// was cannot be told any more, and a user could have any number of connections that processes which ended have left.
+    /// The owner of the process that connected a Unix socket, with the credentials that it had then. Returns `None` if
+    /// the process has ended: its owner can no longer be found, and a user could leave any number of such connections
+    /// behind.
     pub fn of_peer(socket: BorrowedFd<'_>, peer: &Credentials) -> Option<Self> {
         let Some(pid) = peer.pid else { return Some(Self::Unknown) };
         let Ok(maker) = maker(socket, pid, peer.uid) else { return Some(Self::Unknown) };
         let maker = maker?;
         let owner = look(pid, peer.uid).unwrap_or(Self::Unknown);
-        // As long as it lives its pid is nobody else's, so what was just read was read of it.
+        // As long as the process lives its pid is not reused, so everything was read from one process.
         (!maker.has_ended()).then_some(owner)
     }
 }
 
-/// Deeper than the kernel nests user namespaces (32).
+/// More than the kernel's nesting limit of user namespaces (32).
 const DEPTH_MAX: usize = 64;
 
-/// The process that connected; `None` where it has ended.
+/// The process that connected; `None` if it has ended.
 fn maker(socket: BorrowedFd<'_>, pid: u32, uid: u32) -> io::Result<Option<Watch>> {
     let error = match peer_pidfd(socket) {
         Ok(process) => return Ok(Some(Watch(process))),
         Err(error) => error,
     };
     match error.raw_os_error() {
-        // Of one that has been waited for; which of them depends on the version.
+        // The process was waited for; the errno depends on the version.
         Some(libc::EINVAL | libc::ESRCH | libc::ENODATA) => Ok(None),
-        // Before Linux 6.5. The pid may be another process's by now: then, most likely, another user's, too.
+        // Before Linux 6.5. The pid may have been reused by now: then, most likely, by another user's process.
         Some(libc::ENOPROTOOPT) => {
             let process = open_pidfd(pid)?;
             if effective_uid(pid).is_some_and(|now| now != uid) { Err(error) } else { Ok(process.map(Watch)) }
@@ -61,8 +62,8 @@ fn maker(socket: BorrowedFd<'_>, pid: u32, uid: u32) -> io::Result<Option<Watch>
 }
 
 fn look(pid: u32, uid: u32) -> Option<Owner> {
-    // A process of the same user namespace need not be looked into further, which takes a privilege; another one with the
-    // same map could only be made by root.
+    // A process of the same user namespace need not be examined further, which takes a privilege; only root could make
+    // another namespace with the same map.
     let map = |whose: &str| fs::read(format!("/proc/{whose}/uid_map")).ok();
     if map(&pid.to_string())? == map("self")? {
         return Some(Owner::User(uid));
@@ -90,7 +91,7 @@ fn inode(file: &File) -> Option<(u64, u64)> {
     Some((facts.dev(), facts.ino()))
 }
 
-/// The user namespace around another one (ioctl_ns(2)); none beyond the caller's own.
+/// The parent of a user namespace (ioctl_ns(2)); none above the caller's own.
 fn parent(namespace: &File) -> Option<File> {
     // SAFETY: NS_GET_PARENT takes no argument; the descriptor is open for the length of the call.
     let descriptor = unsafe { libc::ioctl(namespace.as_raw_fd(), libc::NS_GET_PARENT) };
@@ -98,7 +99,7 @@ fn parent(namespace: &File) -> Option<File> {
     (descriptor >= 0).then(|| unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// The user who made a user namespace, by its number in the caller's.
+/// The user who made a user namespace, as a uid in the caller's.
 fn owner_uid(namespace: &File) -> Option<u32> {
     let mut uid: libc::uid_t = 0;
     // SAFETY: `uid` is valid for the kernel to write to.
@@ -106,10 +107,10 @@ fn owner_uid(namespace: &File) -> Option<u32> {
     (result == 0).then_some(uid)
 }
 
-/// Not yet in the libc crate (asm-generic/socket.h).
+/// Missing in the libc crate (asm-generic/socket.h).
 const SO_PEERPIDFD: i32 = 77;
 
-/// The process that connected a Unix socket, whatever has become of its pid (Linux 6.5).
+/// A pidfd of the process that connected a Unix socket, independent of pid reuse (Linux 6.5).
 fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut descriptor: i32 = -1;
     let mut size = size_of::<i32>() as libc::socklen_t;
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(effective_uid(std::process::id()), Some(crate::process::effective_uid()));
     }
 
-    /// It leaves the connection to whoever has the socket, too.
+    /// It also leaves the connection to any process that has the socket.
     #[test]
     fn a_process_that_has_connected_and_ended_is_nobodys() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Whole Ethernet frames to and from one interface (packet(7)): what the impaired wire and captures are made of.
+//! Whole Ethernet frames to and from one interface (packet(7)), for the impaired wire and captures.
 
 use std::ffi::CString;
 use std::io;
@@ -11,7 +11,7 @@ use crate::Problem;
 /// The longest frame the kernel hands over: 64 KiB of IP packet and an Ethernet header with one VLAN tag.
 pub const FRAME_BYTES_MAX: usize = 65_536 + ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES;
 
-/// Memory for frames that arrive while the owner is busy; about 4,000 full frames, with the kernel's book-keeping.
+/// Memory for frames that arrive while the owner is busy: about 4,000 full frames, including the kernel's overhead.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -20,19 +20,20 @@ const VLAN_TAG_BYTES: usize = 4;
 /// IEEE 802.1Q.
 const TPID_VLAN: u16 = 0x8100;
 
-/// A promiscuous, non-blocking AF_PACKET socket on one interface; it sees what arrives, not what it sends.
+/// A promiscuous, non-blocking AF_PACKET socket on one interface. It receives the frames that arrive, not those that it
+/// sends.
 #[derive(Debug)]
 pub struct PacketSocket {
     descriptor: OwnedFd,
     interface: String,
 }
 
-/// Memory for one received frame, with room in front to put a VLAN tag back without moving the payload.
+/// Memory for one received frame, with space in front to reinsert a VLAN tag without moving the payload.
 #[derive(Debug)]
 pub struct FrameBuffer(Box<[u8]>);
 
 impl FrameBuffer {
-    /// Room for the longest frame.
+    /// A buffer for the longest frame.
     pub fn new() -> Self {
         Self(vec![0; VLAN_TAG_BYTES + FRAME_BYTES_MAX].into())
     }
@@ -56,7 +57,7 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// Options first, bind last: a frame must not come in before the socket is set up for it.
+    /// Sets options first and binds last: no frame may come in before the socket is configured.
     fn configure(&self) -> io::Result<()> {
         let index = interface_index(&self.interface)?;
         self.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER_BYTES)?;
@@ -91,7 +92,7 @@ impl PacketSocket {
         })
     }
 
-    /// The next frame; `None` when there is none. A VLAN tag that the kernel has taken out of it is put back.
+    /// Receives the next frame; `None` if there is none. A VLAN tag that the kernel has stripped is reinserted.
     pub fn receive<'a>(&self, buffer: &'a mut FrameBuffer) -> io::Result<Option<&'a [u8]>> {
         let FrameBuffer(bytes) = buffer;
         let Some((length, tag)) = self.receive_into(&mut bytes[VLAN_TAG_BYTES..])? else { return Ok(None) };
@@ -124,15 +125,15 @@ impl PacketSocket {
         }
     }
 
-    /// Puts a frame on the interface. WouldBlock and ENOBUFS say that it has no room now, EMSGSIZE that the frame is
-    /// longer than the interface takes.
+    /// Sends a frame on the interface. WouldBlock and ENOBUFS mean that it has no space now, EMSGSIZE that the frame
+    /// exceeds its MTU.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the frame is readable for the length given and lives until after the call.
         let sent = unsafe { libc::send(self.descriptor.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Frames the kernel has thrown away for want of buffer since the last call.
+    /// The number of frames that the kernel dropped because the buffer was full, since the last call.
     pub fn take_dropped(&self) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of_val(&statistics) as libc::socklen_t;
@@ -156,7 +157,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Sleeps until one of the descriptors can be read, the time has passed, or a signal has come.
+/// Sleeps until one of the descriptors is readable, the timeout has passed, or a signal arrives.
 pub fn wait_readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], timeout_ns: u64) -> io::Result<()> {
     let mut polled =
         descriptors.map(|descriptor| libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 });
@@ -174,11 +175,12 @@ pub fn wait_readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], timeout_n
     }
 }
 
-/// Room for control messages, aligned as `cmsghdr` must be.
+/// Space for control messages, aligned as `cmsghdr` must be.
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 64]);
 
-/// The tag of an 802.1Q frame as it was on the wire. The kernel takes it out of a received frame and tells it beside.
+/// The 802.1Q tag of a frame as it was on the wire. The kernel strips it from a received frame and reports it in a
+/// control message.
 fn vlan_tag(message: &libc::msghdr) -> Option<[u8; VLAN_TAG_BYTES]> {
     // SAFETY: recvmsg has filled the control buffer and its length in; the CMSG functions stay inside of it.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -206,7 +208,7 @@ fn tag_of(data: &libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG_BYTES]> {
     Some([tpid_high, tpid_low, tci_high, tci_low])
 }
 
-/// Protocol 0: no frame of any interface comes in before bind.
+/// Protocol 0: no frame of any interface is received before bind.
 fn unbound_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes no pointer.

@@ -1,13 +1,14 @@
-//! Text that others wrote, as it may be shown to people.
+//! Text from outside, made safe to display.
 
-/// Whether a character is shown as itself, by itself: no control character, none that turns the direction of what follows
-/// (U+202E), none that is invisible, private or assigned to nothing, none that is drawn over the one before it.
+/// Returns whether a character is displayed as itself: not a control character, not one that changes the text's
+/// direction (U+202E), not invisible, private or unassigned, not one that combines with the character before it.
 pub fn is_printable(character: char) -> bool {
-    // What the standard library would write as an escape, but for the three that it escapes for the sake of literals, and spaces.
+    // The standard library escapes what is not printable, and also three characters that need it in literals, and
+    // spaces.
     matches!(character, '\'' | '"' | '\\' | '\u{a0}' | '\u{202f}') || character.escape_debug().len() == 1
 }
 
-/// At most `bytes_max` bytes of a text, a question mark for each character that is not printable.
+/// At most `bytes_max` bytes of a text, with a question mark for each character that is not printable.
 pub fn printable(text: &str, bytes_max: usize) -> String {
     let mut clean = String::new();
     for character in text.chars().map(|character| if is_printable(character) { character } else { '?' }) {
@@ -19,7 +20,7 @@ pub fn printable(text: &str, bytes_max: usize) -> String {
     clean
 }
 
-/// Numbers, of queues for instance: "0-3, 7".
+/// Formats numbers, such as those of queues, as ranges: "0-3, 7".
 pub fn ranges(queues: impl IntoIterator<Item = u32>) -> String {
     let mut sorted: Vec<u32> = queues.into_iter().collect();
     sorted.sort_unstable();

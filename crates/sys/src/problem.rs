@@ -1,24 +1,24 @@
-//! The one error a user sees: the thing, the reason, the next step.
+//! The one error that a user sees: the thing, the reason, the next step.
 
 use crate::printable::is_printable;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Which exit code a [`Problem`] ends the program with.
+/// The kind of a [`Problem`], which selects the program's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Something did not work: exit code 1.
+    /// An operation failed: exit code 1.
     Failed,
     /// The request itself is wrong: exit code 2.
     Usage,
     /// Too few samples for the answer asked for: exit code 5.
     NotEnoughData,
-    /// The user stopped it (Ctrl-C): exit code 130, as a shell reports SIGINT.
+    /// Interrupted by the user (Ctrl-C): exit code 130, as a shell reports SIGINT.
     Interrupted,
 }
 
-/// What went wrong, why, and what to do next.
+/// An error: the thing, the reason, the next step.
 #[derive(Clone, Debug)]
 pub struct Problem {
     kind: Kind,
@@ -29,17 +29,18 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// `what` names the thing ("cannot connect to 10.0.0.2:7411"), `why` the reason ("connection refused").
+    /// Makes an error: `what` names the thing ("cannot connect to 10.0.0.2:7411"), `why` the reason ("connection
+    /// refused").
     pub fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self { kind, what: what.into(), why: why.to_string(), next: String::new(), errno: None }
     }
 
-    /// A failure: exit code 1.
+    /// Makes a failure: exit code 1.
     pub fn failed(what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(Kind::Failed, what, why)
     }
 
-    /// A wrong request: exit code 2.
+    /// Makes an error of usage: exit code 2.
     pub fn usage(what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(Kind::Usage, what, why)
     }
@@ -58,7 +59,7 @@ impl Problem {
         self
     }
 
-    /// The errno, where a system call was the reason and said so.
+    /// The errno, if the reason was a failed system call.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno
     }
@@ -73,7 +74,7 @@ impl Problem {
         &self.next
     }
 
-    /// Thing and reason on one line, for places that have only one (a table row, a log line).
+    /// Thing and reason on one line, for a table row or a log line.
     pub fn brief(&self) -> String {
         format!("{}: {}", self.what, self.why)
     }
@@ -91,10 +92,10 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Says something on standard error. Nobody listening there is no reason to stop, as it is for `eprintln`.
+/// Writes a line to standard error. A failure to write is ignored, whereas `eprintln` panics.
 pub fn say(text: impl fmt::Display) {
     let text = text.to_string();
-    // Names and reasons come from anywhere.
+    // Names and reasons can come from any source.
     let clean: String = text.chars().map(|c| if c == '\n' || is_printable(c) { c } else { '?' }).collect();
     let _ = writeln!(io::stderr(), "sidestep: {clean}");
 }
@@ -103,16 +104,16 @@ thread_local! {
     static NOTES: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Says what goes on where nothing is wrong, on threads whose user wants to know.
+/// Writes a line about normal progress, unless the calling thread has switched that off.
 pub fn note(text: impl fmt::Display) {
     if NOTES.get() {
         say(text);
     }
 }
 
-/// From here on the calling thread says nothing of what goes on ([`note`]), only what is wrong ([`say`]): it serves another
-/// program, whose user has asked for something else.
-pub fn without_notes() {
+/// Switches [`note`] off for the calling thread, so that it reports only errors ([`say`]): it serves a program whose
+/// user asked for something else.
+pub fn disable_notes() {
     NOTES.set(false);
 }
 

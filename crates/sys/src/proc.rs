@@ -1,11 +1,11 @@
-//! Small readers of /proc and /sys, with the roots injectable so that they can be tested.
+//! Small readers of /proc and /sys. Tests can pass other roots.
 //!
-//! A file that is missing or garbled gives an empty answer, never a failure: these are facts for a report, not inputs.
+//! A missing or malformed file gives an empty answer instead of an error: these are facts for a report, not inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where /proc and /sys are.
+/// The locations of /proc and /sys.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// Usually `/proc`.
@@ -23,7 +23,7 @@ impl Default for Roots {
 /// Counters of one CPU, since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounters {
-    /// Time the hypervisor gave to others, in clock ticks of 10 ms (`steal` of /proc/stat).
+    /// Time that the hypervisor gave to others, in clock ticks of 10 ms (`steal` of /proc/stat).
     pub steal_ticks: u64,
     /// Interrupts handled, all kinds.
     pub interrupts: u64,

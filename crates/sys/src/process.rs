@@ -1,4 +1,4 @@
-//! Which process is which: identity that survives the reuse of pids, life, signals, the bond to a parent.
+//! Processes: an identity that survives the reuse of pids, liveness, signals, the bond to a parent.
 
 mod boot_clock;
 
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// A process: its pid, and its start time in clock ticks since boot, because a pid alone is given out again.
+/// A process: its pid, and its start time in clock ticks since boot, because pids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The process id.
@@ -24,9 +24,9 @@ impl Process {
         Self::of(pid)?.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is missing: is /proc mounted?")))
     }
 
-    /// The process that has this pid now; `None` where there is none, or only a zombie waiting for its parent. Err where it
-    /// may not be looked at: `/proc` mounted with hidepid=2 (proc(5)) does not show the processes of other users; and in a time
-    /// namespace that does not tell how far it is shifted.
+    /// The process that has this pid now; `None` if there is none, or only a zombie that waits for its parent. Fails if
+    /// the process cannot be read: `/proc` mounted with hidepid=2 (proc(5)) hides the processes of other users, and
+    /// some time namespaces do not reveal their offset.
     pub fn of(pid: u32) -> io::Result<Option<Self>> {
         let stat = match fs::read(format!("/proc/{pid}/stat")) {
             Ok(stat) => stat,
@@ -35,7 +35,7 @@ impl Process {
         };
         let Stat { state, threads, start_ticks } = parse_stat(&stat)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat is malformed")))?;
-        // The first thread of a process can be a zombie while others still run, or are still on their way out.
+        // The first thread of a process can be a zombie while others still run, or are still exiting.
         let has_ended = matches!(state, b'Z' | b'X' | b'x') && threads <= 1;
         if has_ended {
             return Ok(None);
@@ -43,13 +43,14 @@ impl Process {
         Ok(Some(Self { pid, start_ticks: boot_clock::unshifted(start_ticks)? }))
     }
 
-    /// Whether this very process still runs. What cannot be read counts as alive: nothing of it may be removed.
+    /// Returns whether this very process still runs. One that cannot be read counts as alive, so that nothing of it is
+    /// removed.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).map_or(true, |now| now == Some(*self))
     }
 
-    /// Sends a signal to this very process; `false` when it has ended. A pidfd closes the gap between the check of the
-    /// identity and the signal, in which the pid could have been given to somebody else.
+    /// Sends a signal to this very process; `false` if it has ended. A pidfd closes the gap between the check of the
+    /// identity and the signal, in which the pid could be reused.
     pub fn signal(&self, signal: i32) -> io::Result<bool> {
         let Some(pidfd) = open_pidfd(self.pid)? else { return Ok(false) };
         if !self.is_alive() {
@@ -68,24 +69,24 @@ impl Process {
     }
 }
 
-/// Whether some process has this pid, shown in /proc or not.
+/// Returns whether some process has this pid, visible in /proc or not.
 fn exists(pid: u32) -> bool {
     open_pidfd(pid).map_or(true, |found| found.is_some())
 }
 
-/// An eye on one process: a pidfd, which becomes readable for poll(2) and epoll(7) the moment the process ends.
+/// A watch on one process: a pidfd, which becomes readable for poll(2) and epoll(7) as soon as the process ends.
 #[derive(Debug)]
 pub struct Watch(pub(crate) OwnedFd);
 
 impl Watch {
-    /// Watches this very process; `None` when it has ended.
-    pub fn over(process: Process) -> io::Result<Option<Self>> {
+    /// Watches this very process; `None` if it has ended.
+    pub fn new(process: Process) -> io::Result<Option<Self>> {
         let pidfd = open_pidfd(process.pid)?;
-        // The pid may have been given to somebody else before it was opened; not after.
+        // The pid may have been reused before it was opened, but not after.
         Ok(pidfd.filter(|_| process.is_alive()).map(Self))
     }
 
-    /// Whether the process has ended. One system call, no /proc.
+    /// Returns whether the process has ended, by one system call, without /proc.
     pub fn has_ended(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: `poll` is one valid pollfd; a timeout of zero returns at once.
@@ -105,13 +106,13 @@ pub fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether the effective user is root.
+/// Returns whether the effective user is root.
 pub fn is_root() -> bool {
     effective_uid() == 0
 }
 
-/// Makes the program receive SIGKILL when the *thread* that spawns it ends (prctl(2), PR_SET_PDEATHSIG): spawn it from
-/// a thread that lives as long as the program is wanted.
+/// Makes the program receive SIGKILL when the *thread* that spawns it ends (prctl(2), PR_SET_PDEATHSIG). Spawn it from
+/// a thread that lives as long as the program is needed.
 pub fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let bind = move || {
@@ -119,7 +120,7 @@ pub fn die_with_parent(command: &mut Command) {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // The parent may have died between fork and prctl; then the signal would never come.
+        // The parent may have died between fork and prctl: the signal would then never come.
         // SAFETY: getppid takes nothing and cannot fail.
         if unsafe { libc::getppid() }.cast_unsigned() == parent { Ok(()) } else { Err(libc_error(libc::ESRCH)) }
     };
@@ -128,7 +129,7 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Makes the program the leader of a session of its own, so that it outlives the terminal and its Ctrl-C.
+/// Makes the program the leader of a new session, so that it outlives the terminal and its Ctrl-C.
 pub fn detach(command: &mut Command) {
     let lead = || {
         // SAFETY: setsid takes nothing; a child between fork and exec is no group leader, so it may call it.
@@ -139,7 +140,7 @@ pub fn detach(command: &mut Command) {
 }
 
 /// Makes timed waits of the calling thread end when they are due, not up to 50 us later (prctl(2), PR_SET_TIMERSLACK).
-pub fn wake_exactly() -> io::Result<()> {
+pub fn minimize_timer_slack() -> io::Result<()> {
     // SAFETY: prctl with PR_SET_TIMERSLACK takes no pointer; 1 ns is the least, as 0 means the default.
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -156,7 +157,7 @@ pub(crate) fn open_pidfd(pid: u32) -> io::Result<Option<OwnedFd>> {
     Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
-/// The fields of `/proc/PID/stat` that matter here.
+/// The fields of `/proc/PID/stat` that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
@@ -164,13 +165,13 @@ struct Stat {
     start_ticks: u64,
 }
 
-/// The command name (field 2) may hold blanks and parentheses: count from its last one.
+/// The command name (field 2) may contain blanks and parentheses: fields are counted from its last parenthesis.
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let mut fields = stat[name_end + 1..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
     let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
     let state = *fields.next()?.first()?;
-    // `state` was field 3 of the line; these are 20 and 22.
+    // `state` is field 3 of the line; these are 20 and 22.
     let threads = number(fields.nth(16)?)?;
     let start_ticks = number(fields.nth(1)?)?;
     Some(Stat { state, threads, start_ticks })
@@ -185,12 +186,12 @@ fn libc_error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-/// Gives the calling thread a table of descriptors of its own, a copy of the one it shared. A system call on a descriptor
-/// of a table that nobody shares takes no reference to the file, which is two atomic operations less. A C loop with a
-/// second, sleeping thread was slower by up to 1 % in most rounds, which is near the noise of the machine it ran on.
+/// Gives the calling thread its own table of descriptors, a copy of the shared one. A system call on a descriptor of an
+/// unshared table takes no reference to the file, which saves two atomic operations. A C loop with a second, sleeping
+/// thread was slower by up to 1 % in most rounds, which is near the noise of the machine.
 ///
-/// What either side opens or closes afterwards, the other does not see.
-pub fn own_descriptors() -> io::Result<()> {
+/// Descriptors opened or closed afterwards on one side are not seen by the other.
+pub fn unshare_descriptors() -> io::Result<()> {
     // SAFETY: CLONE_FILES alone changes nothing but whose table the thread's descriptors are in; the numbers stay valid.
     let result = unsafe { libc::unshare(libc::CLONE_FILES) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -213,7 +214,7 @@ mod tests {
     fn a_child_ends_by_signal_and_a_zombie_is_dead() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = Process::of(child.id()).unwrap().unwrap();
-        let watch = Watch::over(process).unwrap().unwrap();
+        let watch = Watch::new(process).unwrap().unwrap();
         assert!(!watch.has_ended());
         assert!(process.signal(libc::SIGKILL).unwrap());
         while process.is_alive() {
@@ -222,11 +223,11 @@ mod tests {
         assert_eq!(Process::of(child.id()).unwrap(), None);
         assert!(watch.has_ended());
         child.wait().unwrap();
-        assert!(Watch::over(process).unwrap().is_none());
+        assert!(Watch::new(process).unwrap().is_none());
         assert!(!process.signal(libc::SIGKILL).unwrap());
     }
 
-    /// Runs this test alone, as a user to whom /proc shows nobody else's processes; the environment names one.
+    /// Runs this test alone, as a user to whom /proc does not show the processes of others; the environment names one.
     #[test]
     fn a_process_that_proc_does_not_show_is_alive() {
         if let Ok(pid) = std::env::var("SIDESTEP_HIDDEN") {
@@ -240,7 +241,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("test");
-        // By another process: a child that another test forks while this one writes would hold the copy open (ETXTBSY).
+        // Copied by another process: a child that another test forks meanwhile would hold the copy open (ETXTBSY).
         assert!(Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status().unwrap().success());
         for path in [folder.path(), &copy] {
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

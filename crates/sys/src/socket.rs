@@ -1,11 +1,11 @@
-//! Socket options that the socket libraries do not name.
+//! Socket options that the socket libraries lack.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Sets SO_BUSY_POLL: a blocking receive polls the device for so many microseconds before it sleeps.
-/// Raising it needs CAP_NET_ADMIN (socket(7)).
+/// Sets SO_BUSY_POLL: a blocking receive polls the device for this time before it sleeps. Raising it needs
+/// CAP_NET_ADMIN (socket(7)).
 pub fn set_busy_poll(socket: BorrowedFd<'_>, microseconds: u32) -> io::Result<()> {
     let value = i32::try_from(microseconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: `value` is an int that lives for the call, and its size is given.
@@ -21,8 +21,8 @@ pub fn set_busy_poll(socket: BorrowedFd<'_>, microseconds: u32) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The NAPI instance that the last packet of this socket came through; 0 when the device has none (veth, loopback), and
-/// then SO_BUSY_POLL has nothing to poll (Linux 4.12).
+/// The NAPI instance that delivered the last packet of this socket (Linux 4.12). It is 0 if the device has none (veth,
+/// loopback): SO_BUSY_POLL then has nothing to poll.
 pub fn incoming_napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut value: u32 = 0;
     let mut size = size_of::<u32>() as libc::socklen_t;
@@ -39,10 +39,10 @@ pub fn incoming_napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Not yet in the libc crate (asm-generic/socket.h).
+/// Missing in the libc crate (asm-generic/socket.h).
 const SO_NETNS_COOKIE: i32 = 71;
 
-/// A number that stands for the network namespace a socket was made in, and is never given out twice (Linux 5.14).
+/// The cookie of the socket's network namespace, which is never reused (Linux 5.14).
 pub fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut value: u64 = 0;
     let mut size = size_of::<u64>() as libc::socklen_t;
@@ -56,7 +56,7 @@ pub fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// Linux 5.0 (asm-generic/socket.h).
 const SO_BINDTOIFINDEX: i32 = 62;
 
-/// The interface that a socket is bound to and takes packets from alone (SO_BINDTODEVICE, a scoped address); 0 for none.
+/// The only interface that a socket receives from (SO_BINDTODEVICE, a scoped address); 0 if it is not bound to one.
 pub fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut value: i32 = 0;
     let mut size = size_of::<i32>() as libc::socklen_t;
@@ -67,8 +67,7 @@ pub fn bound_interface(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(value.cast_unsigned()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a socket take packets from one interface alone; 0 from all again. One that has none needs no privilege for it
-/// (Linux 5.7).
+/// Binds a socket to one interface; 0 unbinds it. An unbound socket needs no privilege for it (Linux 5.7).
 pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let value = index.cast_signed();
     // SAFETY: `value` is an int that lives for the call, and its size is given.
@@ -84,11 +83,12 @@ pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A filter that takes no packet: BPF_RET of 0 bytes (linux/bpf_common.h).
+/// A filter that drops every packet: BPF_RET of 0 bytes (linux/bpf_common.h).
 const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
 
-/// Has a listening socket hear no SYN, as if it were lost on the way; `false` where it has a filter already, which stays.
-pub fn deafen(socket: BorrowedFd<'_>) -> io::Result<bool> {
+/// Makes a listening socket drop every SYN, as if it were lost on the network. Returns `false` if the socket already
+/// has a filter, which stays.
+pub fn attach_drop_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let mut count: libc::socklen_t = 0;
     // SAFETY: with no room the kernel writes nothing but the number of instructions to `count`.
     let result = unsafe {
@@ -100,7 +100,7 @@ pub fn deafen(socket: BorrowedFd<'_>) -> io::Result<bool> {
             &raw mut count,
         )
     };
-    // One of eBPF cannot be read (EACCES).
+    // An eBPF filter cannot be read (EACCES).
     if result != 0 || count != 0 {
         return Ok(false);
     }
@@ -119,8 +119,8 @@ pub fn deafen(socket: BorrowedFd<'_>) -> io::Result<bool> {
     if result == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has it hear again.
-pub fn undeafen(socket: BorrowedFd<'_>) -> io::Result<()> {
+/// Removes the filter of [`attach_drop_filter`].
+pub fn detach_drop_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
     let none: i32 = 0;
     // SAFETY: `none` is an int that lives for the call, and its size is given.
     let result = unsafe {
@@ -135,18 +135,18 @@ pub fn undeafen(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a TCP socket is to the kernel, as far as others' rights depend on it (linux/tcp_states.h).
+/// The state of a TCP socket, as far as the rights of others depend on it (linux/tcp_states.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
     /// Neither listening nor connected; bound or not.
     Closed,
     /// Listening.
     Listening,
-    /// A connection, or on the way to one: it may share its port with others.
+    /// A connection, established or being opened: it may share its port with others.
     Connection,
 }
 
-/// The state of a TCP socket. getpeername(2) cannot tell it: it fails for one that is connecting (SYN-SENT), too.
+/// The state of a TCP socket. getpeername(2) cannot tell it: it also fails while a socket is connecting (SYN-SENT).
 pub fn tcp_state(socket: BorrowedFd<'_>) -> io::Result<TcpState> {
     // The first byte of `struct tcp_info`.
     let mut state: u8 = 0;
@@ -163,10 +163,10 @@ pub fn tcp_state(socket: BorrowedFd<'_>) -> io::Result<TcpState> {
     }
 }
 
-/// Not yet in the libc crate (asm-generic/socket.h).
+/// Missing in the libc crate (asm-generic/socket.h).
 const SO_PEERGROUPS: i32 = 59;
 
-/// Groups of one process; the kernel allows 65,536, nobody has as many.
+/// Groups of one process. The kernel allows 65,536, which no process uses.
 const GROUPS_MAX: usize = 4096;
 
 /// The supplementary groups of the process that connected a Unix socket (SO_PEERGROUPS, Linux 4.13).
@@ -184,8 +184,8 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
-/// Bytes of memory that messages of this Unix socket take up which its peer has not read yet (SIOCOUTQ, unix(7)). They count
-/// against SO_SNDBUF, and are more than the messages have.
+/// The memory that messages take which the peer of this Unix socket has not read yet, bytes (SIOCOUTQ, unix(7)). It
+/// counts against SO_SNDBUF, and exceeds the length of the messages.
 pub fn unread_by_peer_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut value: libc::c_int = 0;
     // SAFETY: the request writes an int, and `value` is one.
@@ -193,12 +193,12 @@ pub fn unread_by_peer_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     if result == 0 { Ok(usize::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Joins a group for one source on an interface (RFC 3678 section 5.1, MCAST_JOIN_SOURCE_GROUP), both families alike.
+/// Joins a group for one source on an interface (RFC 3678 section 5.1, MCAST_JOIN_SOURCE_GROUP), for both families.
 pub fn join_source(socket: BorrowedFd<'_>, interface: u32, group: IpAddr, source: IpAddr) -> io::Result<()> {
     source_membership(socket, MCAST_JOIN_SOURCE_GROUP, interface, group, source)
 }
 
-/// Leaves it.
+/// Leaves a group for one source.
 pub fn leave_source(socket: BorrowedFd<'_>, interface: u32, group: IpAddr, source: IpAddr) -> io::Result<()> {
     source_membership(socket, MCAST_LEAVE_SOURCE_GROUP, interface, group, source)
 }
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn a_deaf_socket_is_not_deafened_twice_and_hears_again() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
-        assert!(deafen(listener.as_fd()).expect("it has no filter"));
-        assert!(!deafen(listener.as_fd()).expect("it has one"));
+        assert!(attach_drop_filter(listener.as_fd()).expect("it has no filter"));
+        assert!(!attach_drop_filter(listener.as_fd()).expect("it has one"));
         let at = listener.local_addr().expect("bound");
         let connect = || std::net::TcpStream::connect_timeout(&at, std::time::Duration::from_millis(50));
-        assert_eq!(connect().expect_err("nobody hears").kind(), io::ErrorKind::TimedOut);
-        undeafen(listener.as_fd()).expect("it has one");
-        std::net::TcpStream::connect(at).expect("it is heard");
+        assert_eq!(connect().expect_err("SYNs are dropped").kind(), io::ErrorKind::TimedOut);
+        detach_drop_filter(listener.as_fd()).expect("it has one");
+        std::net::TcpStream::connect(at).expect("the filter is gone");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(tcp_state(listener.as_fd()).expect("it is TCP"), TcpState::Listening);
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         assert_eq!(tcp_state(stream.as_fd()).expect("it is TCP"), TcpState::Connection);
-        // What does not listen any more is neither (inet_shutdown, Linux).
+        // A socket that no longer listens is in neither state (inet_shutdown, Linux).
         // SAFETY: the descriptor is open for the length of the call.
         assert_eq!(unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) }, 0);
         assert_eq!(tcp_state(listener.as_fd()).expect("it is TCP"), TcpState::Closed);

@@ -1,5 +1,5 @@
-//! Unix sockets that listen at a path: in a folder where nobody else can put something in their place, and with the rights they
-//! shall have from the first moment on.
+//! Unix sockets that listen at a path, in a folder where no other user can replace them, with their final permissions
+//! from the first moment.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a connection carries (unix(7)).
+/// The type of the connection (unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes.
@@ -18,17 +18,17 @@ pub enum Kind {
     Packets,
 }
 
-/// Listens at `path`, whose file belongs to this user alone (mode 0600); [`allow`] lets others in. A socket of this user that lies
-/// there and that nobody listens on is replaced. Does not wait in accept(2).
+/// Listens at `path` with mode 0600; [`allow`] admits others. Replaces a stale socket of this user. accept(2) does not
+/// wait.
 ///
 /// # Errors
-/// The folder, or one that it is in, belongs to another user or can be written by one; somebody listens there already; what
-/// bind(2) says.
+/// Fails if the folder, or one above it, belongs to another user or is writable by one; if a process listens there
+/// already; if bind(2) fails.
 pub fn listen(path: &Path, kind: Kind, backlog: i32) -> io::Result<OwnedFd> {
     let path = &place(path)?;
     remove_stale(path, kind)?;
     let socket = socket(kind)?;
-    // bind(2) gives the file the mode of the socket: at no moment may anybody else connect.
+    // bind(2) gives the file the mode of the socket: no other user may connect at any moment.
     let file = File::from(socket);
     file.set_permissions(Permissions::from_mode(0o600))?;
     let socket = OwnedFd::from(file);
@@ -40,11 +40,11 @@ pub fn listen(path: &Path, kind: Kind, backlog: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The same path through no symbolic link. Nobody but root and this user can put another file there, or in place of a folder on
-/// its way: each belongs to one of them, and others may write to it only where its sticky bit keeps them from renaming what is not
-/// theirs.
+/// Resolves all symbolic links in the path. Only root and this user can put another file there, or replace a folder
+/// above it: each folder belongs to one of them, and others may write to it only if its sticky bit keeps them from
+/// renaming files that are not theirs.
 fn place(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| refused("it names no file".into()))?;
+    let name = path.file_name().ok_or_else(|| refused("it has no file name".into()))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::canonicalize(parent)?;
     for folder in folder.ancestors() {
@@ -60,19 +60,19 @@ fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// What lets others swap what is in a folder.
+/// The reason why others can replace files in a folder.
 fn fault(uid: u32, gid: u32, mode: u32) -> Option<String> {
     // SAFETY: both calls take nothing and cannot fail.
     let own = unsafe { (libc::geteuid(), libc::getegid()) };
     if uid != 0 && uid != own.0 && !is_of_no_user_here(uid) {
         return Some(format!("belongs to user {uid}"));
     }
-    // A group of this user's own, as many systems give to each.
+    // A group of this user's own, as many systems create for each user.
     let is_others = mode & 0o002 != 0 || mode & 0o020 != 0 && gid != own.1 && gid != 0;
     (is_others && mode & libc::S_ISVTX == 0).then(|| format!("can be written by others (mode {:04o})", mode & 0o7777))
 }
 
-/// Root's own folders show this number in a user namespace that has no number for root.
+/// The number of root's own folders in a user namespace that does not map root.
 fn is_of_no_user_here(uid: u32) -> bool {
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok().and_then(|text| text.trim().parse().ok());
     let is_whole =
@@ -86,15 +86,15 @@ fn remove_stale(path: &Path, kind: Kind) -> io::Result<()> {
         facts => facts?,
     };
     if !facts.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is no socket"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is there"));
     }
     let (address, length) = address(path)?;
     let socket = socket(kind)?;
     // SAFETY: as in `listen`.
     match check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) }) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-        // Whatever the reason: it is not known to be dead.
-        _ => return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
+        // A failure of any kind: the socket is not known to be dead.
+        _ => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
     }
     // SAFETY: the call takes nothing and cannot fail.
     if facts.uid() != unsafe { libc::geteuid() } {
@@ -136,11 +136,12 @@ fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
 /// Version 2 of the extended attribute that holds an access control list (linux/posix_acl_xattr.h).
 const ACL_VERSION: u32 = 2;
 const ACL_NOBODY: u32 = u32::MAX;
-/// Read and write: connect(2) asks for write, and half of it would be odd to see in a list.
+/// Read and write: connect(2) asks for write, and write without read would look odd in a list.
 const ACL_READ_WRITE: u16 = 6;
 
-/// Lets these users and groups connect to the socket at `path` besides its owner, by an access control list (acl(5)): the kernel turns
-/// away everybody else before this program hears of them. `false` where the file system has no such lists.
+/// Lets these users and groups connect to the socket at `path` besides its owner, by an access control list (acl(5)):
+/// the kernel refuses all others before this program sees them. Returns `false` if the file system does not support
+/// such lists.
 pub fn allow(path: &Path, uids: &[u32], gids: &[u32]) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let list = access_list(uids, gids);
@@ -221,7 +222,7 @@ mod tests {
                 assert_eq!(result.is_ok(), is_good, "{mode:o} {}: {result:?}", path.display());
             }
         }
-        // A link is followed once, and where it leads is looked at.
+        // A link is followed once, and its target is checked.
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&open, &link).unwrap();
@@ -238,7 +239,7 @@ mod tests {
         if !allow(&path, &[7, 0, 7], &[8]).unwrap() {
             return eprintln!("skipped: the file system has no access control lists");
         }
-        // The mask is shown as the group's rights.
+        // The mask is shown as the group's permissions.
         assert_eq!(mode(&path), 0o660);
         assert_eq!(access_list(&[7, 0, 7], &[8]).len(), 4 + 8 * 7, "twice named is once listed");
     }

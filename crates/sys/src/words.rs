@@ -1,8 +1,8 @@
 //! Shared memory as 64-bit words, without unsafe code above this crate.
 //!
-//! Every word is reached as an atomic, so a concurrent store by another process is no undefined behaviour; what a reader
-//! makes of the values is its protocol's business. A file whose size its holders can still change is refused: a truncated
-//! file would end the process that loads from it (SIGBUS).
+//! Every word is an atomic, so a concurrent store by another process is not undefined behaviour; the reader's protocol
+//! decides what a value means. A file whose size can still change is refused: truncating it would end a process that
+//! loads from it (SIGBUS).
 
 use crate::Problem;
 use crate::memory::{Access, Mapping, allocate, is_hugetlbfs, memfd, seal_size, seal_writes, size_is_sealed};
@@ -21,18 +21,18 @@ pub struct Words(Mapping);
 #[derive(Debug)]
 pub struct WordsView(Mapping);
 
-/// Who else may store to the words of a new file.
+/// The processes that may store to the words of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// Only the process that made it: the file is sealed against every later writable mapping (F_SEAL_FUTURE_WRITE,
-    /// Linux 5.1).
+    /// The process that made it: the file is sealed against every later writable mapping (F_SEAL_FUTURE_WRITE, Linux
+    /// 5.1).
     Maker,
-    /// Whoever holds the descriptor.
+    /// All holders of the descriptor.
     Holders,
 }
 
 impl Words {
-    /// New zeroed words on a memfd of a size fixed for ever, every page present.
+    /// Makes zeroed words on a memfd of fixed size, every page present.
     pub fn create(name: &str, words: usize, writers: Writers) -> io::Result<(Self, OwnedFd)> {
         let bytes = words.checked_mul(WORD_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
         let file = memfd(name, false)?;
@@ -46,18 +46,18 @@ impl Words {
         Ok((Self(mapping), file))
     }
 
-    /// Maps the words of a file that somebody else made.
+    /// Maps the words of an existing file.
     pub fn open(file: BorrowedFd<'_>, words: usize) -> Result<Self, Problem> {
         checked(file, words, Access::ReadWrite).map(Self)
     }
 
-    /// Over a writable mapping of a file that cannot shrink, such as a BPF map. Panics over a read-only one.
+    /// Wraps a writable mapping of a file that cannot shrink, such as a BPF map. Panics if it is read-only.
     pub fn over(mapping: Mapping) -> Self {
         assert_eq!(mapping.access(), Access::ReadWrite, "words are stored to");
         Self(mapping)
     }
 
-    /// How many words there are.
+    /// The number of words.
     #[allow(clippy::len_without_is_empty)] // The kernel refuses an empty mapping.
     pub fn len(&self) -> usize {
         self.0.len() / WORD_BYTES
@@ -71,12 +71,12 @@ impl Words {
 }
 
 impl WordsView {
-    /// Maps the words of a file that somebody else made.
+    /// Maps the words of an existing file.
     pub fn open(file: BorrowedFd<'_>, words: usize) -> Result<Self, Problem> {
         checked(file, words, Access::ReadOnly).map(Self)
     }
 
-    /// How many words there are.
+    /// The number of words.
     #[allow(clippy::len_without_is_empty)] // The kernel refuses an empty mapping.
     pub fn len(&self) -> usize {
         self.0.len() / WORD_BYTES
@@ -100,11 +100,13 @@ fn word(mapping: &Mapping, index: usize) -> &AtomicU64 {
 fn checked(file: BorrowedFd<'_>, words: usize, access: Access) -> Result<Mapping, Problem> {
     let what = "cannot map shared words";
     let next = "both ends must come from the same version of sidestep";
-    let bytes = words.checked_mul(WORD_BYTES).ok_or_else(|| Problem::failed(what, "their number is absurd"))?;
+    let bytes = words
+        .checked_mul(WORD_BYTES)
+        .ok_or_else(|| Problem::failed(what, "their number is too large for the address space"))?;
     if size_is_sealed(file) != Some(true) {
         return Err(Problem::failed(what, "the size of the file is not sealed").next(next));
     }
-    // Its owner can take huge pages away again and use them up: the next load would end this process (SIGBUS).
+    // Its owner can free huge pages and use them up: the next load would end this process (SIGBUS).
     if is_hugetlbfs(file) {
         return Err(Problem::failed(what, "the file lies on huge pages").next(next));
     }
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn huge_pages_which_can_be_taken_away_are_refused() {
         let huge = memfd("sidestep-test", true).unwrap();
-        // Its size may be set where no huge page is to be had.
+        // The size can be set even if no huge page is available.
         File::from(huge.try_clone().unwrap()).set_len(2 << 20).unwrap();
         seal_size(huge.as_fd()).unwrap();
         let refused = WordsView::open(huge.as_fd(), 8).unwrap_err().to_string();

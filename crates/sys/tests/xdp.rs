@@ -1,4 +1,4 @@
-//! AF_XDP sockets on both ends of a lab's wire, and what the kernel refuses.
+//! AF_XDP sockets on both ends of a lab's wire, and requests that the kernel refuses.
 
 use sidestep_lab::{Host, Lab, Options, Side};
 use sidestep_sys::process::is_root;
@@ -11,7 +11,7 @@ use sidestep_sys::{Problem, netns};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// A watchdog, not a measurement: what takes longer hangs.
+/// A watchdog, not a measurement: a step that takes longer hangs.
 const WATCHDOG: Duration = Duration::from_secs(20);
 const GEOMETRY: Geometry = Geometry { frames: 128, frame_bytes: 2048, headroom: 0 };
 
@@ -27,7 +27,7 @@ fn options() -> XskOptions {
     XskOptions { rings: RingSizes::all(64), ..XskOptions::default() }
 }
 
-/// A socket, its memory, its rings, and the program that sends everything its way.
+/// A socket, its memory, its rings, and the program that redirects all frames to it.
 struct End {
     umem: Umem,
     socket: OwnedFd,
@@ -58,7 +58,7 @@ fn problem<T>(result: Result<T, Problem>) -> String {
     }
 }
 
-/// A frame of an EtherType that is nobody's (IEEE 802, local experiments).
+/// A frame of the EtherType for local experiments (IEEE 802).
 fn write(end: &End, address: u64, mark: u8) {
     let mut frame = [mark; 60];
     frame[..14].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
@@ -88,7 +88,7 @@ fn frames_cross_and_come_back_to_their_owner() {
         kick::transmit(a.socket.as_fd()).expect("the wire is up");
         let begin = Instant::now();
         let done = loop {
-            // On a busy machine the frame is freed by a thread of the kernel's, a little later.
+            // On a busy machine a kernel thread frees the frame a little later.
             match a.rings.completion.as_mut().expect("it has one").pop() {
                 None if begin.elapsed() < WATCHDOG => std::thread::yield_now(),
                 done => break done,
@@ -128,12 +128,12 @@ fn a_taken_queue_names_its_holder_and_is_free_after_it() {
     let refusal = problem(open(Duration::ZERO));
     assert!(refusal.contains("EBUSY") && refusal.contains(&std::process::id().to_string()), "{refusal}");
     drop(first);
-    // The kernel lets the queue go some time after close: patience is what bridges it.
+    // The kernel releases the queue some time after close: `patience` covers that time.
     open(WATCHDOG).expect("it is free again");
 }
 
-/// What control does for an application: one binds what the other has mapped, tries again what could not be bound, and is not
-/// outwitted.
+/// The steps of control for an application: it binds a socket whose rings the application has mapped, retries a failed
+/// bind, and cannot be bypassed.
 #[test]
 fn a_socket_whose_rings_are_mapped_is_bound_by_another() {
     let Some(lab) = lab() else { return };
@@ -263,7 +263,7 @@ fn refusals_name_what_is_missing() {
     assert!(refusal.contains("EPERM") && refusal.contains("CAP_NET_RAW"), "{refusal}");
 }
 
-/// Takes a capability from the calling thread alone.
+/// Drops a capability of the calling thread alone.
 fn without_capability(bit: u32) {
     let mut header = [0x2008_0522_u32, 0]; // _LINUX_CAPABILITY_VERSION_3, this thread.
     let mut sets = [[0_u32; 3]; 2];
@@ -276,7 +276,7 @@ fn without_capability(bit: u32) {
     assert_eq!(results, (0, 0));
 }
 
-/// For the whole process; those with CAP_IPC_LOCK do not notice.
+/// Applies to the whole process; processes with CAP_IPC_LOCK are not affected.
 fn limit_locked_memory(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the limit is a valid rlimit that lives until after the call.

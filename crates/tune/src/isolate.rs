@@ -95,7 +95,7 @@ impl Partition {
     /// Waits until the creator has ended and the group is empty, and removes it.
     pub fn remove_when_empty(&self) -> Result<(), Problem> {
         let failed = |error: io::Error| cannot(&format!("remove {}", self.folder.display()), &error);
-        if let Some(watch) = Watch::over(self.creator).map_err(failed)? {
+        if let Some(watch) = Watch::new(self.creator).map_err(failed)? {
             wait(&mut [PollFd::new(&watch, PollFlags::IN)], None).map_err(failed)?;
         }
         while !self.try_remove().map_err(failed)? {

@@ -42,7 +42,7 @@ impl Plane {
             // Anywhere is better than where this end spins.
             let _ = cpu::restrict(&cpus);
             if std::env::var_os(VERBOSE).is_none_or(|value| value.is_empty()) {
-                sidestep_sys::problem::without_notes();
+                sidestep_sys::problem::disable_notes();
             }
             // Other paths are measured without a program on the interface.
             let (interfaces, permit, socket) = (Vec::new(), Permit::new(&[], &[]), None);

@@ -49,7 +49,7 @@ pub(crate) struct Kept {
 
 impl Client {
     pub(crate) fn new(peer: Credentials, owner: Owner, process: Option<Process>, now: Instant) -> Self {
-        let watch = process.and_then(|process| Watch::over(process).ok().flatten());
+        let watch = process.and_then(|process| Watch::new(process).ok().flatten());
         Self {
             peer,
             owner,

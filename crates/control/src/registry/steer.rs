@@ -7,7 +7,7 @@ use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
 use sidestep_control_api::message::{Code, Entry, Protocol, Refusal, Reply};
-use sidestep_sys::socket::{deafen, undeafen};
+use sidestep_sys::socket::{attach_drop_filter, detach_drop_filter};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -152,7 +152,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     /// Listeners whose rule was given back before the last look hear again.
     pub(crate) fn end_deafness(&mut self) {
         // Their owners may have done so before.
-        self.deaf.drain(..).for_each(|twin| _ = undeafen(twin.as_fd()));
+        self.deaf.drain(..).for_each(|twin| _ = detach_drop_filter(twin.as_fd()));
     }
 
     pub(super) fn resolve(
@@ -197,7 +197,7 @@ impl<'a> Deaf<'a> {
     fn over(entry: &Entry, twin: &'a Foreign, is_new: bool) -> Self {
         let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
         // One that has a filter of its own keeps it.
-        Self((is_new && is_listener && deafen(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
+        Self((is_new && is_listener && attach_drop_filter(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
     }
 
     /// It is left so; whether it is.
@@ -209,7 +209,7 @@ impl<'a> Deaf<'a> {
 impl Drop for Deaf<'_> {
     fn drop(&mut self) {
         // It has ours.
-        let _ = self.0.map(undeafen);
+        let _ = self.0.map(detach_drop_filter);
     }
 }
 

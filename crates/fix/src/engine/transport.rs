@@ -233,7 +233,7 @@ fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {
 fn xdp<'a>(io: &'a mut Io, interface: &str, queues: Queues) -> Result<&'a mut sidestep_socket::Engine, Problem> {
     if io.xdp.is_none() {
         // The thread that talks to control is not to wait for one that spins.
-        let control_agent_cpu = cpu::beside(&cpu::allowed()).and_then(|others| others.first().copied());
+        let control_agent_cpu = cpu::helper_cpus(&cpu::allowed()).and_then(|others| others.first().copied());
         let options =
             EngineOptions { name: "sidestep fix".into(), queues, control_agent_cpu, ..EngineOptions::on(interface) };
         io.xdp = Some(sidestep_socket::Engine::open(&options)?);
@@ -256,7 +256,7 @@ impl ShmListener {
         let asked = Arc::clone(&end);
         let maker = cpu::allowed();
         let work = move || {
-            cpu::step_aside(&maker);
+            cpu::move_to_helper_cpus(&maker);
             while !asked.load(Ordering::Relaxed) {
                 match acceptor.accept(SHM_LOOK) {
                     // More than can wait are dropped, which their connectors see.

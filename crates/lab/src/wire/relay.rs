@@ -78,7 +78,7 @@ impl Relay {
         let problem = |error: io::Error| {
             Problem::failed("the impaired wire has stopped", error).next("take the lab down and up again")
         };
-        process::wake_exactly().map_err(problem)?;
+        process::minimize_timer_slack().map_err(problem)?;
         while !stop.load(Ordering::Relaxed) {
             let has_moved = self.carry(ends).map_err(problem)?;
             if !round(self.counters())? {

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use sidestep_stack::tcp::Options;
-use sidestep_sys::socket::{deafen, undeafen};
+use sidestep_sys::socket::{attach_drop_filter, detach_drop_filter};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -62,14 +62,14 @@ impl Twin {
     /// connection that the kernel took up meanwhile would keep the port from being steered.
     pub(crate) fn listen_dropping_syns(&self, backlog: usize) -> io::Result<KernelListener> {
         // Without it those are served that come.
-        let _ = deafen(self.0.as_fd());
+        let _ = attach_drop_filter(self.0.as_fd());
         self.listen(backlog)
     }
 
     /// SYNs that come by the kernel are heard from now on.
     pub(crate) fn accept_syns(&self) {
         // There may be none.
-        let _ = undeafen(self.0.as_fd());
+        let _ = detach_drop_filter(self.0.as_fd());
     }
 
     /// Ends listening. The socket stays bound, so the port stays held (inet_shutdown, Linux).

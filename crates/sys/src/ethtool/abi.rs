@@ -1,16 +1,16 @@
-//! Numbers of linux/ethtool.h: commands, and where things stand in their structures.
+//! Numbers of linux/ethtool.h: commands, and offsets in their structures.
 
-/// ETHTOOL_GRXFH: which fields are hashed.
+/// ETHTOOL_GRXFH: the hashed fields.
 pub(super) const GET_FIELDS: u32 = 0x29;
-/// ETHTOOL_GRXRINGS: how many queues receive.
+/// ETHTOOL_GRXRINGS: the number of receive queues.
 pub(super) const GET_RECEIVE_RINGS: u32 = 0x2d;
-/// ETHTOOL_GRXCLSRLCNT: how many flow rules there are.
+/// ETHTOOL_GRXCLSRLCNT: the number of flow rules.
 pub(super) const COUNT_RULES: u32 = 0x2e;
-/// ETHTOOL_GRXCLSRULE: one of them.
+/// ETHTOOL_GRXCLSRULE: one flow rule.
 pub(super) const GET_RULE: u32 = 0x2f;
-/// ETHTOOL_GRXCLSRLALL: where they stand.
+/// ETHTOOL_GRXCLSRLALL: the locations of all flow rules.
 pub(super) const LIST_RULES: u32 = 0x30;
-/// ETHTOOL_GCHANNELS: how many queues there are.
+/// ETHTOOL_GCHANNELS: the number of queues.
 pub(super) const GET_CHANNELS: u32 = 0x3c;
 /// ETHTOOL_GRSSH: hash, key and table.
 pub(super) const GET_RSS: u32 = 0x46;
@@ -35,7 +35,7 @@ pub(super) mod rule {
     pub(in super::super) const LOCATION: usize = 160;
     /// Bytes of a union of values or masks.
     pub(in super::super) const UNION_BYTES: usize = 52;
-    /// Where the fields stand among values and masks: source address, destination address, ports, type of service.
+    /// Offsets of the fields in values and masks: source address, destination address, ports, type of service.
     pub(in super::super) const V4: [usize; 5] = [0, 4, 8, 10, 12];
     pub(in super::super) const V6: [usize; 5] = [0, 16, 32, 34, 36];
 }
@@ -46,11 +46,11 @@ pub(super) mod rxfh {
     pub(in super::super) const TABLE_ENTRIES: usize = 8;
     pub(in super::super) const KEY_BYTES: usize = 12;
     pub(in super::super) const FUNCTION: usize = 16;
-    /// `input_xfrm`, Linux 6.8; the first reserved byte, left as it was sent, before.
+    /// `input_xfrm`, Linux 6.8; before, the first reserved byte, which the kernel leaves unchanged.
     pub(in super::super) const TRANSFORM: usize = 17;
 }
 
-/// `struct ethtool_channels`, in words: queues that receive, transmit, do both; and the most that do both.
+/// `struct ethtool_channels`, in words: queues that receive, transmit, do both; and the maximum of combined ones.
 pub(super) mod channels {
     pub(in super::super) const WORDS: usize = 9;
     pub(in super::super) const COMBINED_MAX: usize = 4;
@@ -95,7 +95,7 @@ mod tests {
             at("ethtool_rxfh", "indir_size", rxfh::TABLE_ENTRIES),
             at("ethtool_rxfh", "key_size", rxfh::KEY_BYTES),
             at("ethtool_rxfh", "hfunc", rxfh::FUNCTION),
-            // Headers before Linux 6.8 have reserved bytes there.
+            // Headers before Linux 6.8 have reserved bytes instead.
             at("ethtool_rxfh", "hfunc", rxfh::TRANSFORM - 1),
             bytes("ethtool_channels", channels::WORDS * 4),
             word("max_combined", channels::COMBINED_MAX),
@@ -114,7 +114,7 @@ mod tests {
         claims
     }
 
-    /// By the compiler, with the header of this system.
+    /// Checked by the compiler, with the header of this system.
     #[test]
     fn the_kernels_header_says_the_same() {
         let mut program = "#include <stddef.h>\n#include <linux/ethtool.h>\n".to_owned();

@@ -1,20 +1,20 @@
-//! How many queues a device has.
+//! The number of queues of a device.
 
 use super::abi::{self, GET_CHANNELS, GET_RECEIVE_RINGS, rxnfc};
 use super::request::Buffer;
 use crate::xdp::receive_queues_max;
 use std::io;
 
-/// The queues of a device, by what they do. A combined one receives and transmits.
+/// The queues of a device by kind. A combined queue receives and transmits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
-    /// That receive only.
+    /// Receive-only queues.
     pub receive: u32,
-    /// That transmit only.
+    /// Transmit-only queues.
     pub transmit: u32,
-    /// That do both.
+    /// Combined queues.
     pub combined: u32,
-    /// The most combined ones that the device can have.
+    /// The most combined queues that the device can have.
     pub(crate) combined_max: u32,
 }
 
@@ -30,7 +30,7 @@ impl Channels {
     }
 }
 
-/// The queues of a device; EOPNOTSUPP from drivers that do not tell.
+/// The queues of a device; EOPNOTSUPP if the driver does not report them.
 pub fn channels(interface: &str) -> io::Result<Channels> {
     let mut buffer = Buffer::new(GET_CHANNELS, abi::channels::WORDS * 4);
     // SAFETY: ETHTOOL_GCHANNELS fills one ethtool_channels of 36 bytes.
@@ -44,8 +44,8 @@ pub fn channels(interface: &str) -> io::Result<Channels> {
     })
 }
 
-/// How many receive queues a device has in use. Where the driver tells neither its channels nor its rings, only a device that
-/// was made with a single queue is known.
+/// The number of receive queues in use. For a driver that reports neither channels nor rings, the number is known only
+/// if the device was made with a single queue.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
     if let Some(queues) = channels(interface).ok().map(|channels| channels.receive_queues()).filter(|count| *count > 0)
     {

@@ -1,7 +1,7 @@
-//! What a device of the calling thread's namespace tells of its queues (SIOCETHTOOL; linux/ethtool.h).
+//! Queues, RSS and flow rules of a device in the calling thread's namespace (SIOCETHTOOL; linux/ethtool.h).
 //!
-//! By ioctl, and not by netlink: netlink tells the fields that are hashed from Linux 6.17 on, and flow rules never, while the
-//! ioctl has told all of it since long before 5.11. Nothing that is read here takes a capability.
+//! Uses ioctl instead of netlink: netlink reports hashed fields only since Linux 6.17 and flow rules never, whereas the
+//! ioctl has reported both since long before 5.11. Reading takes no capability.
 
 mod abi;
 mod channels;

@@ -1,9 +1,9 @@
-//! One SIOCETHTOOL: a command and the bytes that belong to it.
+//! One SIOCETHTOOL request: a command and its structure.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The structure of a command, aligned as the kernel's are. It begins with the number of the command.
+/// The structure of a command, aligned as the kernel's are. It begins with the command's number.
 #[derive(Debug)]
 pub(super) struct Buffer {
     words: Vec<u64>,
@@ -11,7 +11,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// All zero but for the command.
+    /// A structure that is zero except for the command.
     pub(super) fn new(command: u32, bytes: usize) -> Self {
         let mut buffer = Self { words: vec![0; bytes.max(4).div_ceil(8)], bytes };
         buffer.put_u32(0, command);
@@ -22,7 +22,7 @@ impl Buffer {
         self.words.iter().flat_map(|word| word.to_ne_bytes()).take(self.bytes)
     }
 
-    /// Bytes at an offset; fewer where the structure ends.
+    /// The bytes at an offset; fewer at the end of the structure.
     pub(super) fn slice(&self, offset: usize, length: usize) -> Vec<u8> {
         self.bytes().skip(offset).take(length).collect()
     }
@@ -52,7 +52,7 @@ impl Buffer {
         }
     }
 
-    /// Has the kernel read and fill it.
+    /// Makes the kernel read and fill the structure.
     ///
     /// # Safety
     /// The command must read and write no more than the bytes of this buffer, given the sizes that stand in it.
@@ -69,11 +69,11 @@ impl Buffer {
     }
 }
 
-/// A request about an interface; ENODEV where no interface can have that name.
+/// A request about an interface; ENODEV if no interface can have that name.
 pub(crate) fn request_for(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // One byte is kept for the end of the C string.
+    // One byte is reserved for the terminator of the C string.
     if interface.len() >= request.ifr_name.len() {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
@@ -83,7 +83,7 @@ pub(crate) fn request_for(interface: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// The request needs a socket only to say which namespace is meant; a UNIX one exists in every kernel.
+/// A socket for the request, which only selects the namespace. A UNIX socket exists in every kernel.
 pub(crate) fn any_socket() -> io::Result<OwnedFd> {
     // SAFETY: socket takes no pointer.
     let descriptor = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };

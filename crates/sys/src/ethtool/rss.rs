@@ -1,16 +1,16 @@
-//! How a device spreads what it receives over its queues: hash function, key, indirection table, fields.
+//! Receive side scaling (RSS) of a device: hash function, key, indirection table, hashed fields.
 
 use super::abi::{GET_FIELDS, GET_RSS, rxfh, rxnfc};
 use super::request::Buffer;
 use std::io;
 
-/// More entries and bytes than any driver of Linux has (2,048 and 52): what says so is not believed.
+/// More than any Linux driver has (2,048 entries, 52 bytes); an answer above this is rejected.
 const TABLE_ENTRIES_MAX: u32 = 1 << 16;
 const KEY_BYTES_MAX: u32 = 4096;
-/// The sizes are asked for first; they may change before the rest is.
+/// The sizes are read first, and may change before the rest is read.
 const ATTEMPTS_MAX: usize = 4;
 
-/// What makes a number of the fields (ETH_RSS_HASH_*).
+/// The hash function (ETH_RSS_HASH_*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashFunction {
     /// Toeplitz with a key.
@@ -19,7 +19,7 @@ pub enum HashFunction {
     Xor,
     /// CRC-32.
     Crc32,
-    /// Another, none or several, as bits.
+    /// Another function, none or several, as bits.
     Other(u8),
 }
 
@@ -33,7 +33,7 @@ impl HashFunction {
         }
     }
 
-    /// As ethtool(8) names it.
+    /// The name that ethtool(8) uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Toeplitz => "toeplitz",
@@ -44,20 +44,20 @@ impl HashFunction {
     }
 }
 
-/// Receive side scaling as it is set up, of the default context.
+/// The RSS settings of the default context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rss {
-    /// What makes the hash.
+    /// The hash function.
     pub function: HashFunction,
-    /// What is done to the input first, RXH_XFRM_*; 0 for nothing, and from kernels before 6.8.
+    /// The transformation of the input, RXH_XFRM_*; 0 for none, and on kernels before 6.8.
     pub transform: u8,
-    /// The key; empty where the driver does not tell it.
+    /// The key; empty if the driver does not report it.
     pub key: Vec<u8>,
-    /// The queue of each hash, by its low bits; empty where the driver has none.
+    /// The queue for each value of the hash's low bits; empty if the driver has no table.
     pub table: Vec<u32>,
 }
 
-/// Kinds of packets whose hashed fields can differ.
+/// Kinds of packets, each with its own set of hashed fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowKind {
     /// TCP over IPv4.
@@ -85,7 +85,7 @@ impl FlowKind {
     }
 }
 
-/// Which fields of such packets the device hashes, as bits of [`field`](super::field).
+/// The fields of such packets that the device hashes, as bits of [`field`](super::field).
 pub fn fields(interface: &str, kind: FlowKind) -> io::Result<u64> {
     let mut buffer = Buffer::new(GET_FIELDS, rxnfc::BYTES);
     buffer.put_u32(rxnfc::FLOW_TYPE, kind.number());
@@ -94,12 +94,12 @@ pub fn fields(interface: &str, kind: FlowKind) -> io::Result<u64> {
     Ok(buffer.u64(rxnfc::DATA))
 }
 
-/// The receive side scaling of a device; EOPNOTSUPP where it has none.
+/// The receive side scaling of a device; EOPNOTSUPP if it has none.
 pub fn rss(interface: &str) -> io::Result<Rss> {
     for _ in 0..ATTEMPTS_MAX {
         let (entries, key_bytes) = sizes(interface)?;
         match configuration(interface, entries, key_bytes) {
-            // The kernel takes sizes other than its own for a mistake: they have changed meanwhile.
+            // The kernel rejects sizes other than its own: they have changed meanwhile.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             answer => return answer,
         }
@@ -107,7 +107,7 @@ pub fn rss(interface: &str) -> io::Result<Rss> {
     Err(io::Error::other("the size of the indirection table changes all the time"))
 }
 
-/// Entries of the table and bytes of the key: asked for with none of either, the kernel tells how many there are.
+/// The number of table entries and key bytes. The kernel reports them when asked with zero sizes.
 fn sizes(interface: &str) -> io::Result<(u32, u32)> {
     let mut buffer = Buffer::new(GET_RSS, rxfh::BYTES);
     // SAFETY: with both sizes zero ETHTOOL_GRSSH writes the ethtool_rxfh of 24 bytes and nothing behind it.

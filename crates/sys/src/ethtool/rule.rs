@@ -1,4 +1,4 @@
-//! A rule by which a device puts packets on a queue before it looks at their hash (ntuple; `struct ethtool_rx_flow_spec`).
+//! An ntuple flow rule: the device applies it before the hash (`struct ethtool_rx_flow_spec`).
 
 use super::abi::rule::{BYTES, COOKIE, FLOW_TYPE, LOCATION, MASKS, UNION_BYTES, V4, V6, VALUES};
 use std::net::{IpAddr, SocketAddr};
@@ -8,28 +8,28 @@ const TCP4: u32 = 1;
 const UDP4: u32 = 2;
 const TCP6: u32 = 5;
 const UDP6: u32 = 6;
-/// IP_USER_FLOW, IPV6_USER_FLOW and ETHER_FLOW: rules of other shapes, which TCP and UDP may match.
+/// IP_USER_FLOW, IPV6_USER_FLOW and ETHER_FLOW: rules of other shapes, which can match TCP and UDP.
 const OF_OTHER_SHAPES: [u32; 3] = [0x0d, 0x0e, 0x12];
-/// FLOW_EXT, FLOW_MAC_EXT and FLOW_RSS: more to match, or a context instead of a queue.
+/// FLOW_EXT, FLOW_MAC_EXT and FLOW_RSS: further fields to match, or a context instead of a queue.
 const FLAGS: u32 = 0xe000_0000;
 const FLOW_RSS: u32 = 0x2000_0000;
 /// RX_CLS_FLOW_DISC.
 const DISCARD: u64 = u64::MAX;
-/// Above these bits of the cookie stand a virtual function, or what is no queue (RX_CLS_FLOW_DISC, RX_CLS_FLOW_WAKE).
+/// The largest cookie that is a queue number. Above it: a virtual function, RX_CLS_FLOW_DISC, RX_CLS_FLOW_WAKE.
 const QUEUE_MAX: u64 = 0xffff_ffff;
 
-/// A rule as the device has it.
+/// A rule as the device reports it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FlowRule([u8; BYTES]);
 
-/// What becomes of a packet at a rule.
+/// The effect of a rule on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// The rule is not about it.
+    /// The rule does not match.
     No,
-    /// It goes to this queue.
+    /// The packet goes to this queue.
     Queue(u32),
-    /// The rule may be about it, or does something other than name a queue.
+    /// The rule may match, or does something other than select a queue.
     Perhaps,
 }
 
@@ -43,12 +43,12 @@ impl FlowRule {
     /// Bytes of `struct ethtool_rx_flow_spec`.
     pub const BYTES: usize = BYTES;
 
-    /// A rule as the kernel writes it.
+    /// Wraps a rule in the kernel's layout.
     pub fn of_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Where it stands: of several that match the lowest counts.
+    /// The location of the rule. Of several that match, the lowest location applies.
     pub fn location(&self) -> u32 {
         self.word(LOCATION)
     }
@@ -66,8 +66,8 @@ impl FlowRule {
         self.0[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// The queue to which it brings what it is about; none where that is dropped. `None` where it does something else with it:
-    /// spreads it anew, or gives it to a virtual function.
+    /// The queue for packets that match; `Some(None)` if they are dropped. `None` if the rule does something else with
+    /// them: a context's hash, or a virtual function.
     pub fn target(&self) -> Option<Option<u32>> {
         match self.cookie() {
             DISCARD => Some(None),
@@ -76,7 +76,7 @@ impl FlowRule {
         }
     }
 
-    /// What it does with a packet of TCP, or else of UDP, that is received from `remote` for `local`.
+    /// The effect on a TCP packet, or else a UDP packet, that is received from `remote` for `local`.
     pub fn matches(&self, is_tcp: bool, remote: SocketAddr, local: SocketAddr) -> Match {
         let kind = self.kind() & !FLAGS;
         if OF_OTHER_SHAPES.contains(&kind) {
@@ -95,7 +95,7 @@ impl FlowRule {
         if kind != flow || !self.agrees(&packet) {
             return Match::No;
         }
-        // What stands behind the ports (the type of service) is not known of a packet that has yet to come.
+        // Fields after the ports (the type of service) are unknown for a packet that has yet to come.
         let has_more = self.0[MASKS..MASKS + UNION_BYTES][fields[4]..].iter().any(|byte| *byte != 0);
         match self.cookie() {
             queue @ 0..=QUEUE_MAX if !has_more && self.kind() & FLAGS == 0 => Match::Queue(queue as u32),
@@ -103,7 +103,7 @@ impl FlowRule {
         }
     }
 
-    /// Whether a packet has what is asked for, in the bits that are asked for.
+    /// Returns whether a packet has the values under the mask.
     fn agrees(&self, packet: &[u8]) -> bool {
         let wanted = self.0[VALUES..].iter().zip(&self.0[MASKS..]);
         wanted.zip(packet).all(|((value, mask), has)| (value ^ has) & mask == 0)

@@ -5,17 +5,17 @@ use super::request::Buffer;
 use super::rule::FlowRule;
 use std::io;
 
-/// More rules than this are not looked through: each is a system call under the lock of all network devices.
+/// A device with more rules is refused: each takes a system call under the kernel's lock of all network devices (RTNL).
 const RULES_MAX: u32 = 256;
 
-/// The rules of a device, the one that counts first in front. None where the device has no such thing.
+/// The rules of a device, in the order in which they apply. Empty if the device does not support rules.
 pub fn list(interface: &str) -> io::Result<Vec<FlowRule>> {
     let mut rules: Vec<_> = locations(interface)?.into_iter().map(|at| get(interface, at)).collect::<Result<_, _>>()?;
     rules.sort_by_key(FlowRule::location);
     Ok(rules)
 }
 
-/// Where the rules of a device stand.
+/// The locations of a device's rules.
 fn locations(interface: &str) -> io::Result<Vec<u32>> {
     let count = match count(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(Vec::new()),

@@ -1,16 +1,16 @@
-//! Start times as the whole host sees them: /proc adds the offset of the reader's time namespace (time_namespaces(7), Linux 5.6)
-//! to them, so that two containers read two numbers of one process.
+//! Start times as the initial time namespace sees them. /proc adds the offset of the reader's time namespace
+//! (time_namespaces(7), Linux 5.6), so that two containers read two numbers for one process.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What the namespace of the host is called (PROC_TIME_INIT_INO in the kernel's proc_ns.h).
+/// The name of the initial time namespace (PROC_TIME_INIT_INO in the kernel's proc_ns.h).
 const INITIAL: &str = "time:[4026531834]";
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// A start time that this process has read in /proc, clock ticks, without the offset of its time namespace. Err where that is
-/// not known: who guesses takes a living process for a dead one.
+/// A start time that this process has read in /proc, clock ticks, without the offset of its time namespace. Fails if
+/// the offset is unknown: a guess could take a living process for a dead one.
 pub(super) fn unshifted(ticks: u64) -> io::Result<u64> {
     let offset = offset_ticks()?;
     let shifted = i64::try_from(ticks).ok().and_then(|ticks| ticks.checked_sub(offset));
@@ -28,7 +28,7 @@ fn offset_ticks() -> io::Result<i64> {
     if own.as_os_str() == INITIAL {
         return Ok(0);
     }
-    // The offsets are those of the namespace that children get.
+    // The offsets are those of the namespace for children.
     if own != name("time_for_children")? {
         return Err(unknown("this process is about to enter another one"));
     }
@@ -37,8 +37,8 @@ fn offset_ticks() -> io::Result<i64> {
     parse(&fs::read_to_string("/proc/self/timens_offsets")?, per_second)
 }
 
-/// The line `boottime SECONDS NANOSECONDS`, in ticks. An offset that is no whole number of ticks moves start times by one tick
-/// more or less, and cannot be taken out of them.
+/// The line `boottime SECONDS NANOSECONDS`, in ticks. An offset that is not a whole number of ticks moves start times
+/// by one tick more or less, and cannot be subtracted exactly.
 fn parse(offsets: &str, ticks_per_second: i64) -> io::Result<i64> {
     let line = offsets.lines().find_map(|line| line.trim_start().strip_prefix("boottime"));
     let numbers: Option<Vec<i64>> =

@@ -1,4 +1,4 @@
-//! What linux/if_xdp.h says and the libc crate lacks, and proof that its structures have the kernel's size.
+//! Definitions of linux/if_xdp.h that the libc crate lacks, and checks of their sizes.
 
 use libc::c_int;
 
@@ -13,22 +13,22 @@ pub(super) const SO_BUSY_POLL_BUDGET: c_int = 70;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Where the bytes begin: an offset into the UMEM.
+    /// The place of the bytes: an offset into the UMEM.
     pub address: u64,
-    /// How many there are, bytes.
+    /// The number of bytes.
     pub len: u32,
     /// XDP_PKT_CONTD and XDP_TX_METADATA; 0 for a whole frame without metadata.
     pub options: u32,
 }
 
 impl Descriptor {
-    /// Whether the frame goes on in the next descriptor's buffer.
+    /// Returns whether the frame continues in the next descriptor's buffer.
     #[inline]
     pub fn is_continued(self) -> bool {
         self.options & libc::XDP_PKT_CONTD != 0
     }
 
-    /// The same, going on in the next one or not.
+    /// The descriptor with XDP_PKT_CONTD set or cleared.
     #[must_use]
     pub fn continued(self, is_continued: bool) -> Self {
         let others = self.options & !libc::XDP_PKT_CONTD;

@@ -1,4 +1,4 @@
-//! bind(2) of an AF_XDP socket: the best mode that can be had, and why it is not a better one.
+//! bind(2) of an AF_XDP socket: the best available mode, and the reason if it is not the best.
 
 use super::errno::explain;
 use super::facts::{Downgrade, Mode};
@@ -6,10 +6,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Between two tries for a queue that is being let go.
+/// The pause between two attempts at a queue that is being released.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
-/// Where to bind.
+/// The queue to bind to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) index: u32,
@@ -17,18 +17,18 @@ pub(super) struct Target<'a> {
     pub(super) sharing: Option<Sharing<'a>>,
     /// Frames of several buffers are wanted (XDP_USE_SG).
     pub(super) multi_buffer: bool,
-    /// How long a busy queue is tried.
+    /// The time for which a busy queue is retried.
     pub(super) patience: Duration,
 }
 
-/// Whose UMEM is shared.
+/// The socket whose UMEM is shared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing<'a> {
     pub(super) owner: BorrowedFd<'a>,
     pub(super) mode: Mode,
 }
 
-/// What a socket was bound as.
+/// The mode that a socket was bound in.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) mode: Mode,
@@ -45,7 +45,7 @@ pub(super) fn bind(
 ) -> Result<Bound, (Mode, io::Error)> {
     let mut downgrades = Vec::new();
     if let Some(Sharing { mode, .. }) = target.sharing {
-        // The mode is that of the socket whose UMEM it is; asking for one is refused (EINVAL).
+        // The mode is that of the socket that owns the UMEM; the kernel rejects a mode flag (EINVAL).
         let bound = bind_patiently(socket, target, 0).map(|()| Bound { mode, downgrades, multi_buffer: false });
         return bound.map_err(|error| (mode, error));
     }
@@ -64,12 +64,12 @@ pub(super) fn bind(
     bound.map(|multi_buffer| Bound { mode, downgrades, multi_buffer }).map_err(|error| (mode, error))
 }
 
-/// Binds with frames of several buffers if they are wanted and can be had, and says whether it is so.
+/// Binds with frames of several buffers if they are wanted and supported, and returns whether they are.
 fn bind_with_buffers(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<bool> {
     if target.multi_buffer {
         match bind_patiently(socket, target, flags | libc::XDP_USE_SG) {
             Ok(()) => return Ok(true),
-            // A kernel before Linux 6.6 does not know the flag, a driver may have no such frames in zero copy.
+            // A kernel before Linux 6.6 does not know the flag, and a driver may not support such frames in zero copy.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {}
             Err(error) => return Err(error),
         }
@@ -86,8 +86,8 @@ fn meaning(error: &io::Error) -> &'static str {
     }
 }
 
-/// A socket that is closed lets its queue go a little later (the kernel waits for readers of the old state), so EBUSY may
-/// only mean "not yet".
+/// Binds, and retries EBUSY for a while: the kernel releases the queue of a closed socket a little later, when readers
+/// of the old state have finished.
 fn bind_patiently(socket: BorrowedFd<'_>, target: Target<'_>, flags: u16) -> io::Result<()> {
     let deadline = Instant::now() + target.patience;
     loop {

@@ -1,14 +1,14 @@
-//! Who may be holding a queue: the processes that have AF_XDP sockets. The kernel does not tell which socket has which
-//! queue unless it is built with CONFIG_XDP_SOCKETS_DIAG, so this names all of them.
+//! Candidates for the holder of a queue: the processes that have AF_XDP sockets. The kernel reports the queue of a
+//! socket only if it is built with CONFIG_XDP_SOCKETS_DIAG, so all of them are named.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Names told; a host with more of them has been told enough.
+/// The most processes that a message names.
 const NAMED_MAX: usize = 8;
-/// Descriptors looked at: some seconds' worth on the largest hosts.
+/// The most descriptors examined: some seconds' worth on the largest hosts.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// "held by PID NAME" for a message.
@@ -39,7 +39,7 @@ pub(super) fn holders() -> String {
     }
 }
 
-/// The entries of a directory that are numbers.
+/// The entries of a directory whose names are numbers.
 fn numbers(directory: &str) -> Vec<i32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -55,7 +55,7 @@ fn open_pid(pid: i32) -> io::Result<OwnedFd> {
     own(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
-/// A copy of another process's descriptor (pidfd_getfd(2), Linux 5.6), which needs the right to trace it.
+/// Duplicates another process's descriptor (pidfd_getfd(2), Linux 5.6), which needs the right to trace it.
 fn copy_of(process: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_getfd takes no pointer.
     own(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0) })

@@ -1,5 +1,5 @@
-//! An interface as XDP sees it, asked for over rtnetlink: /sys/class/net shows the namespace of its mount, which need not
-//! be that of the thread.
+//! XDP facts of an interface, read over rtnetlink: /sys/class/net shows the namespace of its mount, which may differ
+//! from the thread's.
 
 use crate::Problem;
 use std::ffi::CString;
@@ -16,27 +16,27 @@ const IFLA_XDP: u16 = 43;
 const IFLA_XDP_PROG_ID: u16 = 4;
 /// linux/if.h.
 const IF_OPER_UP: u8 = 6;
-/// Marks an attribute that holds attributes (NLA_F_NESTED), and byte order (NLA_F_NET_BYTEORDER).
+/// The mask that removes NLA_F_NESTED and NLA_F_NET_BYTEORDER from an attribute's type.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 const LINK_BYTES: usize = size_of::<libc::ifinfomsg>();
-/// One link's attributes; with its statistics about 2 KiB.
+/// Space for one link's attributes; with statistics they take about 2 KiB.
 const ANSWER_BYTES: usize = 32 << 10;
 
-/// Between two looks at an interface that is coming up.
+/// The pause between two checks of an interface that is coming up.
 const POLL: Duration = Duration::from_millis(1);
 
-/// What is known of an interface.
+/// Facts about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its name.
     pub name: String,
     /// Its index in the calling thread's namespace.
     pub index: u32,
-    /// Whether it carries frames (operational state UP, RFC 2863): before that, a device drops them without a word.
+    /// True if it carries frames (operational state UP, RFC 2863): before that, a device drops them silently.
     pub is_up: bool,
-    /// Its MAC address; `None` where it has none of six bytes.
+    /// Its MAC address; `None` if it has none of six bytes.
     pub mac: Option<[u8; 6]>,
     /// Bytes of IP packet per frame.
     pub mtu: u32,
@@ -44,7 +44,7 @@ pub struct Device {
     pub xdp_program: Option<u32>,
 }
 
-/// Looks at an interface of the calling thread's namespace.
+/// Reads an interface of the calling thread's namespace.
 pub fn device(interface: &str) -> Result<Device, Problem> {
     let no_such = |error: io::Error| {
         Problem::failed(format!("cannot find interface {interface}"), error).next("list the interfaces with: ip link")
@@ -83,7 +83,7 @@ pub fn wait_until_up(interface: &str, timeout: Duration) -> Result<Device, Probl
     }
 }
 
-/// The most receive queues that an interface can have: those it was made with.
+/// The most receive queues that an interface can have: the number it was made with.
 pub(crate) fn receive_queues_max(interface: &str) -> io::Result<u32> {
     let answer = ask(index_of(interface)?)?;
     let mut list = attributes(answer.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default());
@@ -100,7 +100,7 @@ fn index_of(interface: &str) -> io::Result<u32> {
     }
 }
 
-/// One RTM_GETLINK and its answer, header included.
+/// Sends one RTM_GETLINK and returns the answer, header included.
 fn ask(index: u32) -> io::Result<Vec<u8>> {
     let socket = route_socket()?;
     let mut request = Vec::with_capacity(HEADER_BYTES + LINK_BYTES);
@@ -126,7 +126,7 @@ fn ask(index: u32) -> io::Result<Vec<u8>> {
             let errno = answer.get(HEADER_BYTES..).and_then(word).map_or(0, u32::cast_signed);
             Err(io::Error::from_raw_os_error(-errno))
         }
-        _ => Err(io::Error::other("rtnetlink answered something else")),
+        _ => Err(io::Error::other("rtnetlink sent an unexpected answer")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Error numbers by the names that manuals and kernel sources use.
+//! Error numbers by their names in manuals and kernel sources.
 
 use std::io;
 
@@ -31,7 +31,7 @@ pub fn name(error: &io::Error) -> &'static str {
     }
 }
 
-/// Name and the C library's text, for a reason.
+/// The name and the C library's text, for a reason.
 pub(super) fn explain(error: &io::Error) -> String {
     format!("{}, {error}", name(error))
 }

@@ -1,43 +1,43 @@
-//! What is known of a socket and its memory: what a process that is handed the descriptors must be told beside them.
+//! Facts about a socket and its memory, which a process that receives the descriptors must be given with them.
 
 use crate::Problem;
 use std::fmt;
 
-/// How the frames of a UMEM lie: `frames` times `frame_bytes`, one after the other.
+/// The layout of the frames in a UMEM: `frames` times `frame_bytes`, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// How many frames.
+    /// The number of frames.
     pub frames: u32,
-    /// Size of each, bytes: 2048 or 4096.
+    /// The size of each, bytes: 2048 or 4096.
     pub frame_bytes: u32,
-    /// Bytes kept free before what the kernel writes, beyond its own 256.
+    /// Bytes reserved in front of a received frame, beyond the kernel's own 256.
     pub headroom: u32,
 }
 
-/// The longest frame of several buffers that is taken: jumbo frames have about 9,000 bytes, NICs take up to 16 KiB, and with buffers
-/// of 2048 bytes it is ten of them (Linux sends 17 at the most).
+/// The longest frame of several buffers that is accepted. Jumbo frames have about 9,000 bytes and NICs support up to 16
+/// KiB, which is ten buffers of 2048 bytes (Linux sends 17 at the most).
 pub const MULTI_BUFFER_BYTES_MAX: u32 = 16 << 10;
 
 impl Geometry {
-    /// All frames together, bytes.
+    /// The size of all frames together, bytes.
     pub fn bytes(self) -> usize {
         self.frames as usize * self.frame_bytes as usize
     }
 
-    /// The longest frame that can be received, bytes: what the kernel's 256 bytes and the headroom leave.
+    /// The longest frame that can be received, bytes: a buffer less the kernel's 256 bytes and the headroom.
     pub fn receive_bytes_max(self) -> u32 {
         self.frame_bytes.saturating_sub(super::PACKET_HEADROOM_BYTES.saturating_add(self.headroom))
     }
 }
 
-/// What a UMEM lies on.
+/// The pages of a UMEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Reserved 2 MiB pages.
     Huge,
     /// 4 KiB pages, all present.
     Small {
-        /// Why not huge ones.
+        /// The reason why they are not huge.
         reason: String,
     },
 }
@@ -49,13 +49,13 @@ pub struct RingSizes {
     pub fill: u32,
     /// Frames that the kernel has sent.
     pub completion: u32,
-    /// Frames that have come.
+    /// Received frames.
     pub rx: u32,
     /// Frames to send.
     pub tx: u32,
 }
 
-/// The longest ring: the kernel takes more, but a queue of 32,768 frames is half a second at 64 kpps, and late data is
+/// The longest ring. The kernel allows more, but a queue of 32,768 frames is half a second at 64 kpps, and late data is
 /// worse than lost data here.
 const RING_ENTRIES_MAX: u32 = 1 << 15;
 
@@ -65,7 +65,7 @@ impl RingSizes {
         Self { fill: entries, completion: entries, rx: entries, tx: entries }
     }
 
-    /// Refuses what the kernel would, with a reason.
+    /// Refuses sizes that the kernel would refuse, with a reason.
     pub fn check(self) -> Result<(), Problem> {
         for (ring, entries) in [("FILL", self.fill), ("COMPLETION", self.completion), ("RX", self.rx), ("TX", self.tx)]
         {
@@ -88,19 +88,19 @@ impl Default for RingSizes {
     }
 }
 
-/// How frames get between device and UMEM, fastest first.
+/// The mode in which frames pass between device and UMEM, fastest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// The device reads and writes the UMEM itself.
     ZeroCopy,
     /// XDP runs in the driver, the kernel copies each frame once.
     Copy,
-    /// XDP runs after the kernel has made an skb; works on every device, saves little.
+    /// XDP runs after the kernel has built an skb: works on every device, saves little.
     Generic,
 }
 
 impl Mode {
-    /// The word for it in messages and results.
+    /// The name in messages and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::ZeroCopy => "zero-copy",
@@ -116,14 +116,14 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A mode that could not be had.
+/// A mode that was not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Downgrade {
-    /// Wanted.
+    /// The mode that was wanted.
     pub from: Mode,
-    /// Had instead.
+    /// The mode in use.
     pub to: Mode,
-    /// Why: the kernel's error by name, and what it means.
+    /// The reason: the kernel's error by name, and its meaning.
     pub reason: String,
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Downgrade {
     }
 }
 
-/// The device queue is polled by our own system calls in the place of its interrupts (Linux 5.11).
+/// Busy polling: our own system calls poll the device queue instead of its interrupts (Linux 5.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPoll {
     /// SO_BUSY_POLL, microseconds.
@@ -143,13 +143,13 @@ pub struct BusyPoll {
 }
 
 impl Default for BusyPoll {
-    /// 20 us and 64 frames, as the kernel's documentation of AF_XDP and the common drivers have it.
+    /// 20 us and 64 frames, as in the kernel's documentation of AF_XDP and common drivers.
     fn default() -> Self {
         Self { microseconds: 20, budget: 64 }
     }
 }
 
-/// What is known of a bound socket. The kernel tells none of it to a process that is handed the descriptors.
+/// Facts about a bound socket. The kernel reports none of them to a process that receives the descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XskFacts {
     /// The interface's name.
@@ -158,23 +158,23 @@ pub struct XskFacts {
     pub index: u32,
     /// The queue, from 0.
     pub queue: u32,
-    /// How frames get to and from the UMEM.
+    /// The mode in which frames pass to and from the UMEM.
     pub mode: Mode,
-    /// Better modes that were tried, in that order.
+    /// Better modes that were tried, in this order.
     pub downgrades: Vec<Downgrade>,
     /// Entries of the rings.
     pub rings: RingSizes,
-    /// The UMEM's.
+    /// The UMEM's frames.
     pub geometry: Geometry,
-    /// The UMEM's.
+    /// The UMEM's pages.
     pub pages: Pages,
     /// TX descriptors that one kick sends in copy mode; 32 before Linux 6.17.
     pub tx_budget: u32,
-    /// The NAPI instance of the queue; 0 where the device has none to poll (veth).
+    /// The NAPI instance of the queue; 0 if the device has none to poll (veth).
     pub napi_id: u32,
-    /// Set where busy polling was asked for and the device can be polled.
+    /// Set if busy polling was asked for and the device can be polled.
     pub busy_poll: Option<BusyPoll>,
-    /// A frame may lie in several buffers: a descriptor with XDP_PKT_CONTD goes on in the next one.
+    /// True if a frame may lie in several buffers: a descriptor with XDP_PKT_CONTD continues in the next one.
     pub multi_buffer: bool,
 }
 

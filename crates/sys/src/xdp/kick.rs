@@ -1,13 +1,13 @@
-//! The system calls of a running socket; everything else is memory.
+//! The system calls of a running socket; all other operations are memory accesses.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{null, null_mut};
 
-/// Asks the kernel to send what lies in the TX ring: sendto(2) of nothing. In copy mode it sends inside of the call.
+/// Asks the kernel to send the frames in the TX ring: sendto(2) without data. In copy mode it sends inside the call.
 ///
-/// EAGAIN: it has sent as many as one call may, there are more. EBUSY, ENOBUFS: the device or the COMPLETION ring has no
-/// room now. ENETDOWN: the interface is down. ENXIO: it has gone for good.
+/// EAGAIN: one call's limit is reached, more frames wait. EBUSY, ENOBUFS: the device or the COMPLETION ring has no
+/// space now. ENETDOWN: the interface is down. ENXIO: the interface is gone for good.
 #[inline]
 pub fn transmit(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes are passed, and no address. Without MSG_DONTWAIT the call is refused (EOPNOTSUPP).
@@ -15,8 +15,8 @@ pub fn transmit(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the kernel to look at the FILL ring and, with busy polling, to poll the device: recvfrom(2) of nothing
-/// (Linux 5.11). Errors as for [`transmit`].
+/// Asks the kernel to look at the FILL ring and, with busy polling, to poll the device: recvfrom(2) without data (Linux
+/// 5.11). Errors as for [`transmit`].
 #[inline]
 pub fn receive(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no buffer is passed, and no address.
@@ -25,7 +25,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether an error of a kick only says "not all of it, not now".
+/// Returns whether an error of a kick only means "not all of it, not now".
 pub fn is_retry(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
 }

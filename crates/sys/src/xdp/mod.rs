@@ -1,10 +1,10 @@
-//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and memory of ours.
+//! AF_XDP sockets, raw (linux/if_xdp.h; Linux 5.11 or later): frames between a device queue and user memory.
 //!
-//! Who is privileged makes the memory ([`Umem::create`]) and the socket ([`Unbound::new`], CAP_NET_RAW), and may hand both
-//! descriptors over. Who is not maps them ([`Umem::open`], [`Rings::map`]); then the socket is bound ([`Unbound::bind`]), and
-//! its [`XskFacts`] told. Nothing that follows needs a capability: receiving is reading memory, sending is writing memory and
-//! [`kick::transmit`]. In this order, as before Linux 6.4 the rings of a bound socket cannot be mapped. [`Xsk::open`] does all
-//! of it in one process.
+//! A privileged process makes the memory ([`Umem::create`]) and the socket ([`Unbound::new`], CAP_NET_RAW), and may
+//! hand both descriptors over. An unprivileged one maps them ([`Umem::open`], [`Rings::map`]); then the socket is bound
+//! ([`Unbound::bind`]), and its [`XskFacts`] are passed on. The order matters: before Linux 6.4 the rings of a bound
+//! socket cannot be mapped. Nothing after that needs a capability: receiving reads memory, sending writes memory and
+//! calls [`kick::transmit`]. [`Xsk::open`] does all of it in one process.
 //!
 //! ```text
 //!            FILL (addresses)          TX (descriptors)
@@ -13,7 +13,7 @@
 //!            RX (descriptors)          COMPLETION (addresses)
 //! ```
 //!
-//! A socket alone receives nothing: an XDP program must send frames its way ([`program`], or one of your own).
+//! A socket alone receives nothing: an XDP program must redirect frames to it ([`program`], or one of your own).
 
 mod abi;
 mod bind;

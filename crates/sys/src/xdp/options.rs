@@ -1,14 +1,14 @@
-//! Options of an AF_XDP socket, and what it counts.
+//! Options of an AF_XDP socket, and its statistics.
 
 use super::abi::{SO_BUSY_POLL_BUDGET, SO_PREFER_BUSY_POLL, XDP_MAX_TX_SKB_BUDGET};
 use super::facts::BusyPoll;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What the kernel counts for a socket (XDP_STATISTICS).
+/// The kernel's statistics of a socket (XDP_STATISTICS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames dropped for other reasons than those below, too long ones among them.
+    /// Frames dropped for other reasons than those below, including frames that are too long.
     pub(crate) rx_dropped: u64,
     /// Addresses in the FILL ring that lie outside of the UMEM.
     pub rx_invalid_descriptors: u64,
@@ -22,7 +22,7 @@ pub struct Statistics {
     pub(crate) tx_ring_empty: u64,
 }
 
-/// What the kernel counts for the socket, since it was made.
+/// The kernel's statistics of the socket since it was made.
 pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<Statistics> {
     // SAFETY: integers only; all zeroes is valid.
     let none: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -37,14 +37,14 @@ pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<Statistics> {
     })
 }
 
-/// Whether the bound socket is zero-copy, as the kernel sees it (XDP_OPTIONS).
+/// Returns whether the bound socket is zero-copy, as the kernel sees it (XDP_OPTIONS).
 pub fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let options = option(socket, libc::SOL_XDP, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 })?;
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
-/// The error that the socket has come upon by itself, if any (SO_ERROR); it is told once. ENETDOWN: the interface has
-/// gone down or away.
+/// The pending error of the socket, if any (SO_ERROR), which is reported once. ENETDOWN: the interface has gone down or
+/// away.
 pub fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     match option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 0_i32)? {
         0 => Ok(()),
@@ -65,7 +65,7 @@ pub(super) fn set_busy_poll(socket: BorrowedFd<'_>, poll: BusyPoll) -> io::Resul
     set_option(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &int(poll.budget)?)
 }
 
-/// Types of plain integers, of which any bits are a value.
+/// Plain integer types, of which any bits are a value.
 pub(super) trait Plain: Copy {}
 impl Plain for i32 {}
 impl Plain for u32 {}
@@ -74,7 +74,7 @@ impl Plain for libc::xdp_statistics {}
 impl Plain for libc::xdp_options {}
 impl Plain for libc::xdp_umem_reg {}
 
-/// Reads an option over `value`; an older kernel may write a shorter structure, whose end then keeps what it was.
+/// Reads an option over `value`. An older kernel may write a shorter structure; the rest then keeps its value.
 pub(super) fn option<T: Plain>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes, the size of `value`, any bits of which are a value.

@@ -1,4 +1,4 @@
-//! One ring that a process shares with the kernel: single producer, single consumer, indices that run free.
+//! One ring shared with the kernel: single producer, single consumer, free-running indices.
 //!
 //! ```text
 //!  producer  u32, written by the one that puts in, release
@@ -7,8 +7,8 @@
 //!  entries   size times u64 (FILL, COMPLETION) or Descriptor (RX, TX); size is a power of two
 //! ```
 //!
-//! The kernel pairs its loads and stores of the indices with acquire and release (net/xdp/xsk_queue.h); so do we. What
-//! the other side wrote is not believed: indices are masked, and a count larger than the ring is no count.
+//! The kernel pairs its loads and stores of the indices with acquire and release (net/xdp/xsk_queue.h), and so do we.
+//! Values written by the other side are not trusted: indices are masked, and a count larger than the ring is ignored.
 
 use super::abi::Descriptor;
 use crate::memory::Mapping;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a ring can hold.
+/// The type of a ring's entries.
 pub trait Entry: Copy + sealed::Sealed {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
@@ -24,12 +24,13 @@ impl Entry for Descriptor {}
 mod sealed {
     /// Any bits are a value of these types, which is what makes a ring of them safe to read.
     #[expect(unnameable_types, reason = "nobody else may implement it")]
+    /// Types of which any bits are a value, so that a ring of them is safe to read.
     pub trait Sealed {}
     impl Sealed for u64 {}
     impl Sealed for super::Descriptor {}
 }
 
-/// The words of a ring that both sides look at. The mapping lives as long as they are used.
+/// The words of a ring that both sides read. The mapping lives as long as they are used.
 #[derive(Clone, Debug)]
 struct Words {
     _memory: Arc<Mapping>,
@@ -59,7 +60,7 @@ impl Words {
     }
 }
 
-/// Where the parts of a ring are in its mapping, and how many entries it has.
+/// The offsets of a ring's parts in its mapping, and its number of entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) producer: usize,
@@ -70,7 +71,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Bytes that a ring of these entries takes; `None` if its parts do not lie as they must.
+    /// The bytes that a ring of these entries takes; `None` if its parts overlap or are misaligned.
     pub(super) fn bytes<T: Entry>(self) -> Option<usize> {
         let words = [self.producer, self.consumer, self.flags];
         let aligned = words.iter().all(|word| word.is_multiple_of(4)) && self.entries.is_multiple_of(align_of::<T>());
@@ -91,15 +92,15 @@ impl Layout {
     }
 }
 
-/// The side of a ring that puts in: FILL and TX.
+/// The producer's side of a ring: FILL and TX.
 #[derive(Debug)]
 pub struct Producer<T> {
     words: Words,
     entries: NonNull<T>,
     size: u32,
-    /// Where the next entry goes.
+    /// The index of the next entry.
     next: u32,
-    /// The consumer as last read.
+    /// The consumer index as last read.
     taken: u32,
 }
 
@@ -114,7 +115,8 @@ impl<T: Entry> Producer<T> {
         Some(Self { words, entries, size: layout.size, next, taken })
     }
 
-    /// Entries that can be pushed. The other side's index is read only when fewer than `wanted` are known to be free.
+    /// The number of entries that can be pushed. The other side's index is read only if fewer than `wanted` are known
+    /// to be free.
     #[inline]
     pub fn free(&mut self, wanted: u32) -> u32 {
         let free = self.known_free();
@@ -125,13 +127,14 @@ impl<T: Entry> Producer<T> {
         self.known_free()
     }
 
-    /// A consumer beyond the producer, or behind it by more than the ring, is not believed: the ring counts as full.
+    /// The number of entries known to be free. A consumer index beyond the producer, or behind it by more than the
+    /// ring, is not trusted: the ring counts as full.
     #[inline]
     fn known_free(&self) -> u32 {
         self.size.saturating_sub(self.next.wrapping_sub(self.taken))
     }
 
-    /// Puts an entry in; false if there is no room. The kernel sees it after [`Producer::publish`].
+    /// Pushes an entry; false if the ring is full. The kernel sees it after [`Producer::publish`].
     #[inline]
     pub fn push(&mut self, entry: T) -> bool {
         if self.free(1) == 0 {
@@ -145,36 +148,36 @@ impl<T: Entry> Producer<T> {
         true
     }
 
-    /// Lets the kernel see what was pushed.
+    /// Makes the pushed entries visible to the kernel.
     #[inline]
     pub fn publish(&mut self) {
         self.words.producer().store(self.next, Ordering::Release);
     }
 
-    /// Published entries that the kernel has not taken yet.
+    /// The number of published entries that the kernel has not taken yet.
     #[inline]
     pub fn pending(&self) -> u32 {
         pending(&self.words)
     }
 
-    /// Whether nothing has ever been published: the frames of a ring that was in use are known to its user alone.
+    /// Returns whether nothing has ever been published: only its first user knows the frames of a used ring.
     pub fn is_fresh(&self) -> bool {
         self.words.producer().load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the kernel waits for a system call before it looks at the ring.
+    /// Returns whether the kernel needs a system call before it looks at the ring.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
         self.words.needs_wakeup()
     }
 
-    /// An eye on the ring for another thread.
+    /// Returns a read-only view of the ring for another thread.
     pub fn probe(&self) -> Probe {
         Probe(self.words.clone())
     }
 }
 
-/// Looks at a ring from another thread, and changes nothing.
+/// A read-only view of a ring for another thread.
 #[derive(Debug)]
 pub struct Probe(Words);
 
@@ -197,22 +200,22 @@ impl Probe {
 
 #[inline]
 fn pending(words: &Words) -> u32 {
-    // The consumer first: read the other way round it could have overtaken a stale producer.
+    // The consumer is loaded first: in the other order it could have overtaken a stale producer.
     let consumer = words.consumer().load(Ordering::Acquire);
     words.producer().load(Ordering::Acquire).wrapping_sub(consumer)
 }
 
-/// The side of a ring that takes out: RX and COMPLETION.
+/// The consumer's side of a ring: RX and COMPLETION.
 #[derive(Debug)]
 pub struct Consumer<T> {
     words: Words,
     entries: NonNull<T>,
     size: u32,
-    /// The next entry to take.
+    /// The index of the next entry to take.
     next: u32,
-    /// The producer as last read.
+    /// The producer index as last read.
     filled: u32,
-    /// Times the producer contradicted the ring's size.
+    /// The number of times the producer index contradicted the ring's size.
     faults: u64,
 }
 
@@ -226,7 +229,7 @@ impl<T: Entry> Consumer<T> {
         Some(Self { words, entries, size: layout.size, next, filled: next, faults: 0 })
     }
 
-    /// Takes the next entry. The kernel may use its place again after [`Consumer::release`].
+    /// Takes the next entry. The kernel may reuse its slot after [`Consumer::release`].
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.next == self.filled && !self.look() {
@@ -239,7 +242,7 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
-    /// Reads the other side's index; false when nothing new can be taken.
+    /// Reads the other side's index; false if nothing new can be taken.
     #[inline]
     fn look(&mut self) -> bool {
         let filled = self.words.producer().load(Ordering::Acquire);
@@ -251,13 +254,13 @@ impl<T: Entry> Consumer<T> {
         filled != self.next
     }
 
-    /// Gives the places of taken entries back.
+    /// Releases the slots of taken entries.
     #[inline]
     pub fn release(&mut self) {
         self.words.consumer().store(self.next, Ordering::Release);
     }
 
-    /// Times the other side's index claimed more entries than the ring has; each was ignored.
+    /// The number of times the other side's index claimed more entries than the ring has; each was ignored.
     pub fn faults(&self) -> u64 {
         self.faults
     }

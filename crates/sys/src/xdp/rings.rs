@@ -1,4 +1,4 @@
-//! The four rings of a socket, mapped. Whoever has the descriptor may; no capability is asked for.
+//! The four rings of a socket, mapped. Mapping takes the descriptor and no capability.
 
 use super::abi::Descriptor;
 use super::errno::explain;
@@ -11,22 +11,23 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The rings of one socket. One process at a time may use each: the kernel does not guard them, and two users lose frames.
+/// The rings of one socket. Each may be used by one process at a time: the kernel does not guard them, and two users
+/// lose frames.
 #[derive(Debug)]
 pub struct Rings {
-    /// Frames lent to the kernel for receiving; `None` where the socket shares another one's.
+    /// Frames lent to the kernel for receiving; `None` if the socket shares another one's.
     pub fill: Option<Producer<u64>>,
-    /// Frames that the kernel has sent; `None` where the socket shares another one's.
+    /// Frames that the kernel has sent; `None` if the socket shares another one's.
     pub completion: Option<Consumer<u64>>,
-    /// Frames that have come.
+    /// Received frames.
     pub rx: Option<Consumer<Descriptor>>,
     /// Frames to send.
     pub tx: Option<Producer<Descriptor>>,
 }
 
 impl Rings {
-    /// Maps the rings of a socket that was made with these sizes and is not bound yet ([`Unbound`]); a ring of size 0 is left
-    /// out. Since Linux 6.4 a bound one's can be mapped, too.
+    /// Maps the rings of a socket that was made with these sizes and is not bound yet ([`Unbound`]); a ring of size 0
+    /// is left out. Since Linux 6.4 the rings of a bound socket can be mapped, too.
     ///
     /// [`Unbound`]: super::Unbound
     pub fn map(socket: BorrowedFd<'_>, sizes: RingSizes) -> Result<Self, Problem> {
@@ -34,7 +35,7 @@ impl Rings {
         map(socket, sizes).map_err(|error| {
             let what = "cannot map the rings of an AF_XDP socket";
             if error.raw_os_error() == Some(libc::EBUSY) {
-                // xsk_mmap of net/xdp/xsk.c asks for a socket that is not bound yet, until Linux 6.4.
+                // Until Linux 6.4, xsk_mmap of net/xdp/xsk.c requires a socket that is not bound yet.
                 let why = format!("{}: it is bound, and this kernel maps them only before that", explain(&error));
                 return Problem::failed(what, why).next("map them before it is bound");
             }
@@ -61,7 +62,7 @@ fn map(socket: BorrowedFd<'_>, sizes: RingSizes) -> io::Result<Rings> {
     })
 }
 
-/// Where a ring is to be had.
+/// The location of a ring.
 struct Place<'a> {
     socket: BorrowedFd<'a>,
     page_offset: u64,
@@ -74,7 +75,7 @@ impl Place<'_> {
         if self.size == 0 {
             return Ok(None);
         }
-        let odd = || io::Error::other("the kernel describes a ring that cannot be");
+        let odd = || io::Error::other("the kernel describes a ring with an impossible layout");
         let offset = |value: u64| usize::try_from(value).map_err(|_| odd());
         let layout = Layout {
             producer: offset(self.ring.producer)?,

@@ -1,4 +1,4 @@
-//! The memory that frames lie in: a sealed memfd, so that it can be handed to a process without privileges.
+//! The memory of the frames: a sealed memfd, which can be handed to an unprivileged process.
 
 use super::errno::explain;
 use super::facts::{Geometry, Pages};
@@ -8,14 +8,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Kept by the kernel before every received frame (XDP_PACKET_HEADROOM), bytes.
+/// Bytes that the kernel reserves before every received frame (XDP_PACKET_HEADROOM).
 pub const PACKET_HEADROOM_BYTES: u32 = 256;
 
-/// 2 GiB of frames: whoever needs more has mistaken the unit.
+/// 2 GiB of frames; a larger number is taken for a mistake of units.
 pub(crate) const FRAMES_MAX: u32 = 1 << 19;
 
-/// Frames of one size in shared memory. Whoever maps it can write to every frame at any time: it is for one user of the
-/// frames and for the one who made it. All book-keeping is elsewhere.
+/// Frames of one size in shared memory. A process that maps it can write to every frame at any time: it is for the
+/// maker and one user of the frames. All accounting is elsewhere.
 #[derive(Debug)]
 pub struct Umem {
     memfd: OwnedFd,
@@ -25,7 +25,7 @@ pub struct Umem {
 }
 
 impl Umem {
-    /// Makes the memory, on huge pages where the host has reserved enough of them, every page present.
+    /// Makes the memory, on huge pages if the host has enough free ones, every page present.
     pub fn create(geometry: Geometry) -> Result<Self, Problem> {
         check(geometry)?;
         let huge = make(geometry, true);
@@ -39,7 +39,7 @@ impl Umem {
         Self::over(memfd, geometry, pages).map_err(|error| no_memory(geometry, &error))
     }
 
-    /// Maps a memory that another process has made. Its size must be sealed, and hold all frames of `geometry`.
+    /// Maps the memory of another process. Its size must be sealed, and hold all frames of `geometry`.
     pub fn open(memfd: OwnedFd, geometry: Geometry) -> Result<Self, Problem> {
         check(geometry)?;
         let refused = |why: &str| {
@@ -61,17 +61,17 @@ impl Umem {
 
     fn over(memfd: OwnedFd, geometry: Geometry, pages: Pages) -> io::Result<Self> {
         let mapping = Mapping::shared(memfd.as_fd(), file_bytes(geometry, pages == Pages::Huge), Access::ReadWrite)?;
-        // Before Linux 5.14 the kernel cannot do it in one call; the frames are then touched as they are first used.
+        // Before Linux 5.14 the kernel cannot do this in one call: each page is then faulted in at its first use.
         let _ = mapping.prefault();
         Ok(Self { memfd, mapping, geometry, pages })
     }
 
-    /// How the frames lie.
+    /// The layout of the frames.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// What they lie on.
+    /// The pages of the memory.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
@@ -81,8 +81,7 @@ impl Umem {
         self.memfd.as_fd()
     }
 
-    /// Where the bytes at `address` are, if `len` of them from there on lie inside; whose they are is for the caller to
-    /// know.
+    /// The address of the bytes at offset `address`, if `len` of them lie inside. The caller must know who owns them.
     #[inline]
     pub fn locate(&self, address: u64, len: usize) -> Option<NonNull<u8>> {
         let start = usize::try_from(address).ok()?;

@@ -1,4 +1,4 @@
-//! Making a socket and binding it: the privileged half. Between the two its rings are mapped, by whoever is to use them.
+//! A socket is made and bound here: the privileged half. Between the two its rings are mapped by their user.
 
 use super::bind::{self, Bound, Sharing, Target};
 use super::busy;
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// TX descriptors per kick in copy mode unless told otherwise (TX_BATCH_SIZE in net/xdp/xsk.c).
+/// The default number of TX descriptors per kick in copy mode (TX_BATCH_SIZE in net/xdp/xsk.c).
 const TX_BUDGET_DEFAULT: u32 = 32;
 
 /// The options that a socket is made and bound with.
@@ -50,8 +50,8 @@ impl Default for XskOptions {
     }
 }
 
-/// A socket that has frames and rings and no queue yet. In this state any Linux lets its rings be mapped ([`Rings::map`]);
-/// those of a bound one only since 6.4.
+/// A socket that has frames and rings but no queue yet. Any Linux lets the rings be mapped in this state
+/// ([`Rings::map`]); those of a bound socket only since 6.4.
 ///
 /// [`Rings::map`]: super::Rings::map
 #[derive(Debug)]
@@ -63,15 +63,15 @@ pub struct Unbound {
 }
 
 impl Unbound {
-    /// Makes a socket with `umem` and rings. It needs CAP_NET_RAW, and CAP_IPC_LOCK or an RLIMIT_MEMLOCK that holds the
-    /// UMEM. The memory stays registered as long as the socket is there, whatever becomes of `umem`.
+    /// Makes a socket with `umem` and rings. Needs CAP_NET_RAW, and CAP_IPC_LOCK or an RLIMIT_MEMLOCK that holds the
+    /// UMEM. The memory stays registered as long as the socket exists, independently of `umem`.
     pub fn new(umem: &Umem, rings: RingSizes) -> Result<Self, Problem> {
         let unbound = Self::without_frames(umem, rings)?;
         register(unbound.socket(), umem).map_err(|error| not_registered(umem, &error))?;
         Ok(unbound)
     }
 
-    /// One that will share the UMEM of another socket.
+    /// Makes a socket that will share the UMEM of another one.
     pub(super) fn without_frames(umem: &Umem, rings: RingSizes) -> Result<Self, Problem> {
         rings.check()?;
         let socket = new_socket().map_err(|error| no_socket(&error))?;
@@ -85,13 +85,13 @@ impl Unbound {
         self.socket.as_fd()
     }
 
-    /// The descriptor alone.
+    /// Returns the descriptor alone.
     pub(crate) fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
-    /// Keeps whoever gets the descriptor from binding it to another interface: bind(2) of AF_XDP asks for no capability.
-    /// The kernel looks at it since 2023 (xsk_bind of net/xdp/xsk.c), and in the stable series that took it over.
+    /// Prevents holders of the descriptor from binding it to another interface: bind(2) of AF_XDP needs no capability.
+    /// The kernel respects this since 2023 (xsk_bind of net/xdp/xsk.c), and in stable series with the backport.
     pub fn confine(&self, interface: &str) -> Result<(), Problem> {
         let index = device(interface)?.index;
         bind_to_interface(self.socket(), index).map_err(|error| {
@@ -99,9 +99,9 @@ impl Unbound {
         })
     }
 
-    /// Binds it to a queue of an interface of the calling thread's namespace; `options.rings` are those it was made with.
-    /// One that could not be bound can be tried again, elsewhere, too: xsk_bind of net/xdp/xsk.c then leaves frames and
-    /// rings as they were.
+    /// Binds the socket to a queue of an interface of the calling thread's namespace; `options.rings` are those it was
+    /// made with. After a failure it can be tried again, also on another queue: xsk_bind of net/xdp/xsk.c then leaves
+    /// frames and rings unchanged.
     pub fn bind(&self, interface: &str, queue: u32, options: &XskOptions) -> Result<XskFacts, Problem> {
         self.bind_as(interface, queue, options, None)
     }
@@ -140,7 +140,7 @@ impl Unbound {
             tx_budget: tx_budget.unwrap_or(TX_BUDGET_DEFAULT),
             napi_id,
             multi_buffer,
-            // Without a NAPI instance there is nothing to poll, and deferred interrupts would only hold frames back.
+            // Without a NAPI instance there is nothing to poll, and deferred interrupts would only delay frames.
             busy_poll: options.busy_poll.filter(|_| napi_id != 0),
         };
         if let Some(poll) = facts.busy_poll {

@@ -1,4 +1,4 @@
-//! A bound socket with its rings.
+//! A bound socket, and its options.
 
 use super::bind::Sharing;
 use super::facts::XskFacts;
@@ -18,7 +18,7 @@ pub struct Xsk {
 
 impl Xsk {
     /// Makes a socket with `umem`, maps its rings, and binds it to a queue of an interface of the calling thread's
-    /// namespace. It needs CAP_NET_RAW, and CAP_IPC_LOCK or an RLIMIT_MEMLOCK that holds the UMEM.
+    /// namespace. Needs CAP_NET_RAW, and CAP_IPC_LOCK or an RLIMIT_MEMLOCK that holds the UMEM.
     pub fn open(umem: &Umem, interface: &str, queue: u32, options: &XskOptions) -> Result<Self, Problem> {
         let unbound = Unbound::new(umem, options.rings)?;
         let rings = Rings::map(unbound.socket(), options.rings)?;
@@ -26,8 +26,8 @@ impl Xsk {
         Ok(Self { socket: unbound.into_socket(), facts, rings })
     }
 
-    /// Makes a socket that shares `umem` with its first socket, `owner`. On the queue of `owner` it must have neither FILL
-    /// nor COMPLETION ring of its own, on any other it must have both (Linux 5.10).
+    /// Makes a socket that shares `umem` with its first socket, `owner`. On the queue of `owner` it must have neither a
+    /// FILL nor a COMPLETION ring; on any other it must have both (Linux 5.10).
     pub fn share(
         umem: &Umem,
         owner: &Self,
@@ -47,12 +47,12 @@ impl Xsk {
         self.socket.as_fd()
     }
 
-    /// What is known of it.
+    /// The facts about it.
     pub fn facts(&self) -> &XskFacts {
         &self.facts
     }
 
-    /// Takes it apart.
+    /// Returns the parts.
     pub fn into_parts(self) -> (OwnedFd, XskFacts, Rings) {
         (self.socket, self.facts, self.rings)
     }

@@ -240,7 +240,7 @@ fn a_listener_whose_rule_goes_hears_nothing_until_its_connections_have_rules() {
     case.registry.dataplane.elsewhere.insert(stack);
     case.registry.check_queues();
     assert_eq!(case.registry.check_queues().len(), 1);
-    let is_deaf = || !sidestep_sys::socket::deafen(twin.as_fd()).unwrap();
+    let is_deaf = || !sidestep_sys::socket::attach_drop_filter(twin.as_fd()).unwrap();
     assert!(is_deaf());
     // Steered again, or not: at the next look it hears.
     assert_eq!(case.steer(id, stack, listener, &twin), None);

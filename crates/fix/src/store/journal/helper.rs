@@ -229,7 +229,7 @@ fn settle(options: Options, maker: &[u32]) {
     match options.helper_cpu {
         // One that there is not was refused when the journal was opened.
         Some(one) => drop(cpu::restrict(&[one])),
-        None => drop(cpu::step_aside(maker)),
+        None => drop(cpu::move_to_helper_cpus(maker)),
     }
 }
 

@@ -101,7 +101,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The CPU of the threads beside the writer, which prepare segments and wait for the disk. `None`: where they are in nobody's
     /// way, which is any CPU of the process but the one that the opening thread is restricted to
-    /// ([`cpu::step_aside`](sidestep_sys::cpu::step_aside)).
+    /// ([`cpu::move_to_helper_cpus`](sidestep_sys::cpu::move_to_helper_cpus)).
     pub helper_cpu: Option<u32>,
     /// Opens a damaged journal, too, with every message and number that is intact; the numbers are those that were written last.
     /// The damaged files are moved aside ([`Recovery::damaged`]).
@@ -190,7 +190,7 @@ impl Journal {
             let range = format!("a segment has {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes");
             return Err(Problem::usage("cannot open a journal", range));
         }
-        options.helper_cpu.map_or(Ok(()), sidestep_sys::cpu::check_beside)?;
+        options.helper_cpu.map_or(Ok(()), sidestep_sys::cpu::check_helper_cpu)?;
         recover::open(folder, session, options, utc_ns)
     }
 

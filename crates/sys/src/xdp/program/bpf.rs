@@ -1,4 +1,4 @@
-//! bpf(2): the four commands that are needed here. Attributes are written as the words that linux/bpf.h defines.
+//! bpf(2): the four commands used here. Attributes are written as the words that linux/bpf.h defines.
 
 use super::code::Instruction;
 use std::io;
@@ -12,17 +12,17 @@ const BPF_LINK_CREATE: i32 = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
-/// The program reads the first buffer of a frame alone, so that it takes those of several, too.
+/// The program reads only the first buffer of a frame, so it supports frames of several.
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// As bpftool shows it; at most 15 bytes.
+/// The name that bpftool shows, at most 15 bytes.
 const NAME: &[u8; 16] = b"sidestep_raw\0\0\0\0";
-/// What the verifier may say of a program of two dozen instructions.
+/// Space for the verifier's log of a program of two dozen instructions.
 const LOG_BYTES: usize = 64 << 10;
 
-/// Where a program runs.
+/// The place where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attach {
     Native,
@@ -95,7 +95,7 @@ pub(super) fn xsk_map(entries: u32) -> io::Result<OwnedFd> {
     unsafe { descriptor(BPF_MAP_CREATE, &attributes) }
 }
 
-/// Puts a descriptor into a map.
+/// Inserts a descriptor into a map.
 pub(super) fn update(map: BorrowedFd<'_>, key: u32, value: BorrowedFd<'_>) -> io::Result<()> {
     let value = value.as_raw_fd();
     let attributes = MapUpdate {
@@ -109,10 +109,10 @@ pub(super) fn update(map: BorrowedFd<'_>, key: u32, value: BorrowedFd<'_>) -> io
     unsafe { call(BPF_MAP_UPDATE_ELEM, &attributes) }.map(drop)
 }
 
-/// Loads a program; the error comes with what the verifier said.
+/// Loads a program; an error carries the verifier's log.
 pub(super) fn load(code: &[Instruction]) -> Result<OwnedFd, (io::Error, String)> {
     let mut log = vec![0_u8; LOG_BYTES];
-    // The licence that the kernel asks for before a program may use all that it offers.
+    // The kernel allows GPL-only helpers to programs of a GPL-compatible licence.
     let licence = c"Dual MIT/GPL";
     let mut attributes = ProgramLoad {
         kind: BPF_PROG_TYPE_XDP,
@@ -128,7 +128,7 @@ pub(super) fn load(code: &[Instruction]) -> Result<OwnedFd, (io::Error, String)>
         interface: 0,
         attach_type: BPF_XDP,
     };
-    // A kernel before Linux 5.18 does not know the flag, and its drivers take the program at an MTU within a page only.
+    // A kernel before Linux 5.18 does not know the flag; its drivers accept the program only at an MTU within a page.
     for flags in [BPF_F_XDP_HAS_FRAGS, 0] {
         attributes.flags = flags;
         // SAFETY: code and licence are readable for the lengths given and live until after the call.

@@ -1,4 +1,4 @@
-//! The program's instructions (RFC 9669), assembled here so that no compiler is needed for a dozen of them.
+//! The program's instructions (RFC 9669), assembled here so that a dozen of them need no compiler.
 
 use super::Filter;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -52,13 +52,13 @@ fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instr
     Instruction { code, registers: from << 4 | to, offset, immediate }
 }
 
-/// As a load in this machine's byte order gives it.
+/// The value as a load in this machine's byte order sees it.
 fn network_order(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
-/// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)`, for the frames that pass the filter. A queue
-/// without a socket goes to the kernel, too.
+/// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)` for frames that pass the filter. Frames of a
+/// queue without a socket also go to the kernel.
 pub(super) fn redirect(filter: Filter, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut code = match filter {
         Filter::Everything => Vec::new(),
@@ -73,13 +73,13 @@ pub(super) fn redirect(filter: Filter, sockets: BorrowedFd<'_>) -> Vec<Instructi
         instruction(EXIT, 0, 0, 0, 0),
     ]);
     if filter != Filter::Everything {
-        // Without a check nothing jumps here, and the verifier refuses what cannot be reached.
+        // Without a check nothing jumps here, and the verifier refuses unreachable instructions.
         code.extend([instruction(MOVE, 0, 0, 0, XDP_PASS), instruction(EXIT, 0, 0, 0, 0)]);
     }
     code
 }
 
-/// Instructions between the last check and the one that lets the frame pass.
+/// Instructions between the last check and the one that passes the frame to the kernel.
 const REDIRECT_LENGTH: usize = 6;
 
 fn checks(port: u16) -> Vec<Instruction> {

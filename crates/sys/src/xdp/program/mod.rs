@@ -1,7 +1,7 @@
-//! The smallest XDP program that sends frames to AF_XDP sockets, for measurements and tests of the bare path.
+//! The smallest XDP program that redirects frames to AF_XDP sockets, for measurements and tests of the bare path.
 //!
-//! Real steering, with flows, a heartbeat and counters, is another program; this one is here because a floor needs
-//! nothing beneath it. Detaching is closing the descriptor: a process that dies leaves nothing attached.
+//! The program with flows, a heartbeat and counters is another one; this one measures the floor. Closing the descriptor
+//! detaches it: a process that dies leaves nothing attached.
 
 mod bpf;
 mod code;
@@ -13,10 +13,10 @@ use crate::Problem;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Which frames go to the sockets; the others go to the kernel as ever.
+/// The frames that go to the sockets; all others go to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// All of them, ARP included: the host is deaf on these queues.
+    /// All frames, ARP included: the kernel receives nothing on these queues.
     Everything,
     /// Unfragmented UDP over IPv4 without options, to this port.
     UdpPort(u16),
@@ -39,7 +39,7 @@ impl Program {
         let sockets = bpf::xsk_map(queues).map_err(|error| failed("make a map of AF_XDP sockets", explain(&error)))?;
         let code = code::redirect(filter, sockets.as_fd());
         let program = bpf::load(&code).map_err(|(error, log)| {
-            // The last line only counts instructions.
+            // The log's last line only counts instructions.
             let said = log.lines().rfind(|line| !line.starts_with("processed"));
             let said = said.map_or_else(String::new, |line| format!("; the verifier says: {line}"));
             failed("load an XDP program", format!("{}{said}", explain(&error)))
@@ -47,7 +47,8 @@ impl Program {
         Ok(Self { program, sockets })
     }
 
-    /// From now on frames of `queue` go to `socket`, which must be bound to it. The kernel forgets it when it is closed.
+    /// Redirects frames of `queue` to `socket`, which must be bound to it. The kernel removes the socket from the map
+    /// when it is closed.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Problem> {
         bpf::update(self.sockets.as_fd(), queue, socket).map_err(|error| {
             Problem::failed(format!("cannot send frames of queue {queue} to an AF_XDP socket"), explain(&error))
@@ -55,8 +56,8 @@ impl Program {
         })
     }
 
-    /// Attaches it to an interface of the calling thread's namespace: in the driver, or, where that cannot be and
-    /// `least` allows it, in generic mode.
+    /// Attaches the program to an interface of the calling thread's namespace: in the driver or, if that is not
+    /// supported and `least` allows it, in generic mode.
     pub fn attach(&self, interface: &str, least: Mode) -> Result<Attachment, Problem> {
         let found = device(interface)?;
         let attach = |mode| bpf::link(self.program.as_fd(), found.index, mode);
@@ -73,7 +74,7 @@ impl Program {
     }
 }
 
-/// A program is attached for as long as this lives.
+/// An attached program, detached on drop.
 #[derive(Debug)]
 pub struct Attachment {
     _link: OwnedFd,
@@ -81,7 +82,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Why it runs in generic mode, if it does. Sockets are then bound with [`Mode::Generic`] as the best.
+    /// The reason why it runs in generic mode, if it does. Sockets must then be bound with [`Mode::Generic`] as the
+    /// best.
     pub fn downgrade(&self) -> Option<&Downgrade> {
         self.downgrade.as_ref()
     }
