@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(read_text(&path, 9).unwrap(), "12345678");
         assert!(read(&path, 7).unwrap_err().to_string().contains("more than 7 bytes"));
         std::fs::write(&path, [0xff]).unwrap();
-        assert!(read_text(&path, 8).unwrap_err().to_string().contains("no UTF-8"));
+        assert!(read_text(&path, 8).unwrap_err().to_string().contains("not UTF-8"));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read(&path, 8).unwrap_err().kind(), ErrorKind::NotFound);
     }

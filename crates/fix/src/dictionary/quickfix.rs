@@ -59,7 +59,7 @@ impl Element {
 
 /// The document as a tree. `depth` is bounded, so that dropping the tree is, too.
 fn tree(xml: &[u8]) -> Result<Element, Problem> {
-    let text = std::str::from_utf8(xml).map_err(|error| refused(format!("it is no UTF-8: {error}")))?;
+    let text = std::str::from_utf8(xml).map_err(|error| refused(format!("it is not UTF-8: {error}")))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     let mut open = vec![Element::default()];
     let mut count = 0;
