@@ -1,6 +1,6 @@
-//! How fast the SPSC ring is here, beside the bare bounce of one cache line between the same two CPUs.
+//! Measures the SPSC ring beside the bare bounce of one cache line between the same two CPUs.
 //!
-//! `cargo run --release -p sidestep-ring --example ring_speed [ring KiB]`. Needs two CPUs that nobody else uses.
+//! `cargo run --release -p sidestep-ring --example ring_speed [ring KiB]`. Needs two idle CPUs.
 
 use sidestep_ring::layout::CELL_BYTES;
 use sidestep_ring::spsc::{Consumer, Producer, pair, pair_of};
@@ -29,7 +29,7 @@ fn main() {
         .into_iter()
         .chain([8, 16, 24, 64, 256, 1024].map(|size| (Cell::Line, size)))
     {
-        // As many messages have room, whatever the cells.
+        // The same number of messages fits, whatever the cells.
         let room = ring_bytes / CELL_BYTES * cell.bytes();
         for (name, batch) in [("single", 1), ("batches of 16", 16)] {
             let rate =
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// The bare line is measured anew in each round: where the hypervisor puts the two CPUs changes under our feet.
+/// Measures the bare line anew in each round: the hypervisor may move the two CPUs at any time.
 fn show_round_trips(first: u32, second: u32, clock: &Clock, ring_bytes: usize) {
     let mut rows = vec![Vec::new(); SIZES.len() + 2];
     for _ in 0..ROUNDS {
@@ -90,14 +90,14 @@ fn pinned<T: Send>(first: u32, second: u32, echo: impl FnOnce() + Send, measure:
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// One word in one cache line, written by both in turn. A CPU that hands a line over with the right to write it makes
-/// this cheaper than any pair of one-way channels can be.
+/// One word in one cache line, written by both in turn. On a CPU that transfers a line together with its ownership,
+/// this is cheaper than any pair of one-way channels can be.
 fn bounce(first: u32, second: u32, clock: &Clock) -> Vec<u64> {
     let line = Line::default();
     floor(first, second, clock, &line, &line)
 }
 
-/// One word in one cache line each way: what two rings can reach at best.
+/// One word in one cache line each way: the limit for two rings.
 fn exchange(first: u32, second: u32, clock: &Clock) -> Vec<u64> {
     floor(first, second, clock, &Line::default(), &Line::default())
 }
@@ -143,8 +143,8 @@ fn timed(clock: &Clock, mut turn: impl FnMut(u64)) -> Vec<u64> {
 fn round_trips(first: u32, second: u32, clock: &Clock, size: usize, ring_bytes: usize) -> Vec<u64> {
     let (mut there, mut far_in) = pair(ring_bytes, Waking::default()).expect("memory for a ring");
     let (mut far_out, mut back) = pair(ring_bytes, Waking::default()).expect("memory for a ring");
-    // Out of step: a store and a later load 4096 bytes apart look alike to the CPU for a moment, and the two rings would
-    // be used at the same offset of a page.
+    // Offset against each other: a store and a later load 4096 bytes apart alias in the CPU (4K aliasing), and the two
+    // rings would be used at the same offset of a page.
     for _ in 0..7 {
         send(&mut far_out, &[0]);
         receive(&mut back, |_| ());

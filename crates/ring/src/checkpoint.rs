@@ -1,15 +1,15 @@
-//! Three counters that belong together, stored so that neither a crash nor a concurrent look tears them apart.
+//! Three counters that belong together, stored so that neither a crash nor a concurrent load tears them.
 //!
-//! Two copies; the writer of a checkpoint fills the older one and stores its sequence number last, so the greater
-//! sequence number is always a whole copy. Three stores per message, to a line that nobody else looks at while all is
-//! well, make the counts of `stat` and of a repair exact.
+//! Two copies exist. The writer of a checkpoint fills the older one and stores its sequence number last, so the copy
+//! with the greater sequence number is always complete. Three stores per message, to a line that no other CPU reads in
+//! normal operation, make the counts of `stat` and of a repair exact.
 
 use crate::memory::Memory;
 use crate::sync::{Acquire, Release};
 
-/// How often a look is repeated while the other side writes; it writes two copies before it can disturb one look.
+/// The most repeats of a load while the other side writes; it must write two copies to disturb one load.
 const ATTEMPTS_MAX: usize = 64;
-/// Beyond this no position is believed: sums of two stay far from overflow.
+/// Greater positions are rejected: sums of two stay far from overflow.
 const POSITION_MAX: u64 = 1 << 62;
 
 /// Messages, cells and bytes so far.
@@ -17,13 +17,13 @@ const POSITION_MAX: u64 = 1 << 62;
 pub(crate) struct Checkpoint {
     /// Messages.
     pub(crate) sequence: u64,
-    /// Cells, with padding.
+    /// Cells, including padding.
     pub(crate) position: u64,
     /// Bytes of messages.
     pub(crate) bytes: u64,
 }
 
-/// The side that stores a checkpoint: which copy is the older one.
+/// The side that stores a checkpoint: it knows which copy is the older one.
 pub(crate) struct Recorder {
     at: usize,
     older: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on where the last one, perhaps of a dead process, stopped.
+    /// Resumes where the last recorder, perhaps of a dead process, stopped.
     pub(crate) fn resume(memory: &Memory, at: usize) -> Self {
         let newer = newer_copy(memory, at);
         Self { at, older: 24 - newer, position: memory.word(at + newer + 8).load(Acquire) }
@@ -55,21 +55,23 @@ impl Recorder {
     }
 }
 
-/// Distance of the copy with the greater sequence number; the first one before anything was stored.
+/// Offset of the copy with the greater sequence number; of the first one before anything was stored.
 fn newer_copy(memory: &Memory, at: usize) -> usize {
     let [first, second] = [at, at + 24].map(|copy| memory.word(copy).load(Acquire));
     if second > first { 24 } else { 0 }
 }
 
-/// The newest whole checkpoint; `None` when it cannot be had whole (only a hostile peer is that fast) or is absurd.
+/// The newest complete checkpoint. `None` if none can be loaded completely (only a hostile peer is that fast) or if it
+/// is implausible.
 pub(crate) fn load(memory: &Memory, at: usize) -> Option<Checkpoint> {
     (0..ATTEMPTS_MAX)
         .find_map(|_| attempt(memory, at))
         .filter(|found| found.position < POSITION_MAX && found.sequence < POSITION_MAX && found.bytes < POSITION_MAX)
 }
 
-/// This copy is overwritten only after the other one got the next sequence number: if that one is still the lesser, the
-/// copy is whole. The loads stay in this order because each is an Acquire, the stores because each is a Release.
+/// Loads one copy. It is overwritten only after the other one got the next sequence number: if that is still the lesser
+/// one, this copy is complete. The loads stay in order because each is an Acquire, the stores because each is a
+/// Release.
 fn attempt(memory: &Memory, at: usize) -> Option<Checkpoint> {
     let newer = newer_copy(memory, at);
     let [copy, other] = [at + newer, at + 24 - newer];

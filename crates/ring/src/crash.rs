@@ -1,7 +1,7 @@
-//! Processes that are killed: at every store of the protocol one after the other, and at random moments.
+//! Crash tests: processes are killed at every store of the protocol in turn, and at random moments.
 //!
-//! The child is this test program again, told by an environment variable to run [`child`] and nothing else. It reaches
-//! the parent's memfd through /proc, so nothing is left behind whoever dies.
+//! The child is this test program again; an environment variable makes it run only [`child`]. It reaches the parent's
+//! memfd through /proc, so nothing is left behind after a kill.
 
 #[path = "../tests/support/messages.rs"]
 mod messages;
@@ -43,7 +43,7 @@ fn deadline() -> Option<Instant> {
     Some(Instant::now() + PATIENCE)
 }
 
-/// What a child does; in the parent's run of all tests, nothing.
+/// The work of a child; does nothing in the parent's run of all tests.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -74,7 +74,7 @@ fn child() {
     }
 }
 
-/// Singles, claims that are given back, batches; each message carries its sequence number.
+/// Single messages, aborted claims, batches; each message carries its sequence number.
 fn write_script(producer: &mut Producer, end: u64) {
     let end_of_patience = Instant::now() + PATIENCE;
     while producer.messages() < end {
@@ -82,7 +82,7 @@ fn write_script(producer: &mut Producer, end: u64) {
         let bytes = message(next, LONGEST);
         match producer.wait(bytes.len(), IdleStrategy::SPIN_THEN_PARK, deadline()) {
             Ok(()) => {}
-            // A reader that was killed, or whose script is over: the next one comes.
+            // A reader that was killed, or whose script is over, is followed by another one.
             Err(WaitError::PeerGone | WaitError::Closed) if Instant::now() < end_of_patience => {
                 std::thread::yield_now();
                 continue;
@@ -114,7 +114,7 @@ fn write_script(producer: &mut Producer, end: u64) {
     }
 }
 
-/// Reads in order up to message `end`; on the death of the writer it returns.
+/// Reads in order up to message `end`; returns early if the writer dies.
 fn read_until(consumer: &mut Consumer, end: u64) {
     while consumer.messages() < end {
         match consumer.wait(IdleStrategy::SPIN_THEN_PARK, deadline()) {
@@ -127,7 +127,7 @@ fn read_until(consumer: &mut Consumer, end: u64) {
     }
 }
 
-/// Runs `scenario` for step 0, 1, 2, ... until a child comes to its end alive, with cells of either size.
+/// Runs `scenario` for step 0, 1, 2, ... until a child finishes alive, with cells of either size.
 fn at_every_step(mut scenario: impl FnMut(Cell, i64) -> bool) {
     for cell in Cell::ALL {
         let mut step = 0;
@@ -236,7 +236,7 @@ fn both_sides_killed_at_random_moments_lose_nothing() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut before = 0;
     for round in 0..30 {
-        // Far enough that the round has messages of its own; then a little further.
+        // Far enough that the round has its own messages; then a little further.
         let end = Instant::now() + PATIENCE;
         while segment.stat().read.messages < before + 20 && Instant::now() < end {
             assert_eq!(consumer.try_wait().unwrap(), None, "a checksum is wrong");
@@ -257,7 +257,7 @@ fn both_sides_killed_at_random_moments_lose_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // Whoever comes next finds the rest whole.
+    // The next reader finds the rest complete.
     let mut successor = segment.producer().unwrap();
     let mut last = segment.consumer(Resume::Unread).unwrap();
     let end = successor.messages();

@@ -1,4 +1,4 @@
-//! The facts in a ring's header: written once by who makes the ring, checked once by who attaches.
+//! The facts in a ring's header: written once by the maker, checked once by each process that attaches.
 
 use crate::layout::{
     ABI_AND_KIND_AT, ABI_VERSION, BYTE_ORDER_MARK, CELLS_AT, CELLS_MAX, CELLS_MIN, HEADER_BYTES, LAYOUT_HASH_AT, MAGIC,
@@ -23,7 +23,7 @@ pub(crate) struct Facts {
     pub(crate) pid_namespace: u64,
 }
 
-/// Why a header is refused.
+/// The reason why a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     Magic,
@@ -41,7 +41,7 @@ pub(crate) enum Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic => f.write_str("it does not begin with SIDESTEP: no ring, or one that is not finished"),
+            Self::Magic => f.write_str("it does not begin with SIDESTEP: not a ring, or not finished"),
             Self::ByteOrder => f.write_str("it was made by a machine of the other byte order"),
             Self::Abi(found) => write!(f, "its ABI version is {found}, this program's is {ABI_VERSION}"),
             Self::Header(found) => write!(f, "its header has {found} bytes, this program's {HEADER_BYTES}"),
@@ -51,16 +51,16 @@ impl fmt::Display for Mismatch {
             }
             Self::Kind(found) => write!(f, "its kind is {found}, which is neither spsc (1) nor broadcast (2)"),
             Self::Cells(found) => {
-                write!(f, "its capacity is {found} cells: no power of two from {CELLS_MIN} to {CELLS_MAX}")
+                write!(f, "its capacity is {found} cells: not a power of two from {CELLS_MIN} to {CELLS_MAX}")
             }
-            Self::Waking(found) => write!(f, "its way to wake sleepers has the unknown number {found}"),
+            Self::Waking(found) => write!(f, "its wake-up method has the unknown number {found}"),
             Self::PidNamespace(found) => write!(f, "it belongs to pid namespace {found}, this process does not"),
             Self::FileLength { has, needs } => write!(f, "the file has {has} bytes, the ring needs {needs}"),
         }
     }
 }
 
-/// Bytes of a ring of so many cells.
+/// The size of a ring of this many cells, bytes.
 pub(crate) fn ring_bytes(cell: Cell, cells: u64) -> usize {
     HEADER_BYTES + cells as usize * cell.bytes()
 }
@@ -76,13 +76,13 @@ pub(crate) fn cells_for(cell: Cell, bytes: usize) -> Result<u64, Problem> {
     Err(Problem::usage(format!("cannot make a ring of {bytes} bytes"), why))
 }
 
-/// The pid namespace of this process, by inode; 0 where /proc does not tell.
+/// The inode of this process's pid namespace; 0 if /proc does not show it.
 pub(crate) fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
 impl Facts {
-    /// Writes the header of a fresh ring, the magic last: what has the magic is finished.
+    /// Writes the header of a new ring, the magic last: a ring with the magic is complete.
     pub(crate) fn write(self, memory: &Memory) {
         let put = |at, value| memory.word(at).store(value, Relaxed);
         put(ABI_AND_KIND_AT, u64::from(ABI_VERSION) | (self.kind as u64) << 32);
@@ -123,7 +123,8 @@ impl Facts {
         let kind = kind.ok_or(Mismatch::Kind(halves(memory, ABI_AND_KIND_AT)[1]))?;
         let waking = Waking::of_code(waking).ok_or(Mismatch::Waking(waking))?;
         let needs = ring_bytes(cell, cells) as u64;
-        // On huge pages the file ends with a whole one. More is not mapped and locked on a stranger's word.
+        // On huge pages the file is a multiple of their size. Not more than that is mapped and locked for a file of
+        // unknown origin.
         if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
             return Err(Mismatch::FileLength { has: file_bytes, needs });
         }

@@ -1,16 +1,16 @@
-//! What an operation on a ring can answer besides success. Cheap: these travel on the hot path.
+//! Errors of ring operations. They are small, as they occur on the hot path.
 
 use std::fmt;
 
-/// The peer wrote what no peer writes. The handle that found it touches the ring no more.
+/// A protocol violation by the peer. The handle that found it does not access the ring any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Fault {
-    /// A record of a kind that does not exist.
+    /// A record of an unknown kind.
     RecordKind = 1,
     /// A record longer than the longest message, or beyond the ring's end.
     RecordLength = 2,
-    /// Padding where no padding can be.
+    /// Padding where none is possible.
     Padding = 3,
     /// The reader's position went backward or past the writer's.
     ReaderPosition = 4,
@@ -19,7 +19,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault with this number in a ring's header; `None` for 0 and for numbers that mean nothing.
+    /// The fault with this number in a ring's header; `None` for 0 and unknown numbers.
     pub fn of_code(code: u64) -> Option<Self> {
         [Self::RecordKind, Self::RecordLength, Self::Padding, Self::ReaderPosition, Self::WriterPosition]
             .into_iter()
@@ -32,7 +32,7 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::RecordKind => "the writer wrote a record of an unknown kind",
             Self::RecordLength => "the writer wrote a record that is too long or crosses the ring's end",
-            Self::Padding => "the writer wrote padding where none can be",
+            Self::Padding => "the writer wrote padding where none is possible",
             Self::ReaderPosition => "the reader's position is not between its last one and the writer's",
             Self::WriterPosition => "the writer's position contradicts its records or the reader's position",
         })
@@ -41,21 +41,21 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What is said of a copy of a handle in a forked child.
+/// The text for a copy of a handle in a forked child.
 pub(crate) const FORKED: &str = "the handle belongs to the process that this one was forked from";
 
-/// Why nothing could be claimed.
+/// The reason why nothing could be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimError {
-    /// The ring has no room now.
+    /// The ring is full now.
     Full,
-    /// Longer than this ring's longest message; it will never fit.
+    /// The message is longer than the ring's longest; it will never fit.
     TooLong,
-    /// The reader has closed: nobody will read it.
+    /// The reader has closed the ring.
     Closed,
     /// The handle belongs to the process that this one was forked from.
     Forked,
-    /// The reader wrote what no reader writes.
+    /// The reader violated the protocol.
     Faulty(Fault),
 }
 
@@ -73,27 +73,27 @@ impl fmt::Display for ClaimError {
 
 impl std::error::Error for ClaimError {}
 
-/// Why nothing could be read.
+/// The reason why nothing could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// Nothing is there now.
+    /// The ring is empty now.
     Empty,
     /// The writer has closed and everything is read. A new writer may open the ring again.
     Closed,
     /// The handle belongs to the process that this one was forked from.
     Forked,
-    /// The buffer is shorter than the message, which stays where it is (broadcast only).
+    /// The buffer is shorter than the message, which stays in the ring (broadcast only).
     TooShort {
-        /// Bytes that the message needs.
+        /// The length of the message, bytes.
         needs: usize,
     },
-    /// The writer has overwritten what was not read (broadcast only); the next read goes on behind the gap.
+    /// The writer has overwritten unread messages (broadcast only); the next read resumes after the gap.
     Lost(Loss),
-    /// The writer wrote what no writer writes.
+    /// The writer violated the protocol.
     Faulty(Fault),
 }
 
-/// What a slow reader of a broadcast ring has lost, exactly.
+/// The exact loss of a slow reader of a broadcast ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Messages.

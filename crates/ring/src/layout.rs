@@ -1,4 +1,4 @@
-//! Where everything lies in a ring, in process and in shared memory alike. Offsets in bytes from the first byte.
+//! The layout of a ring, in process and in shared memory alike. Offsets in bytes from the first byte.
 //!
 //! ```text
 //!            0         8         16        24        32        40        48        56
@@ -11,48 +11,50 @@
 //!    640 0x280 | seq a   | pos a   | bytes a | seq b   | pos b   | bytes b |                   |  writer: each half lap
 //!    768 0x300 | seq a   | pos a   | bytes a | seq b   | pos b   | bytes b | lost    |         |  reader: each message
 //!    896 0x380 | publ.   | closed  |                                                           |  reader: each quarter
-//!   1024 0x400 | u32: bit 0 a reader sleeps, bit 1 it has asked for the bell, above: wake-ups  |  reader, before sleep
+//!   1024 0x400 | u32: bit 0 a reader sleeps, bit 1 it asked for the doorbell, above: wake-ups  |  reader, before sleep
 //!   1152 0x480 | u32: bit 0 the writer sleeps, above: wake-ups                                 |  writer, before sleep
 //!   1280 0x500 | fault   |                                                                        whoever finds one
 //!   4096 0x1000  cells of 64 bytes, or of 16 (the layout hash says which): a power of two of them
 //! ```
 //!
-//! What different sides write, and what is written at different rates, lies 128 bytes apart: the CPU fetches lines in
-//! pairs. A record begins at a cell; its first eight bytes are its word, the message follows (see `record`).
+//! Fields that different sides write, or that are written at different rates, lie 128 bytes apart: the CPU fetches
+//! lines in pairs. A record begins at a cell; its first eight bytes are its word, then comes the message (see
+//! `record`).
 
 /// "SIDESTEP" when read as bytes.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"SIDESTEP");
-/// Changes whenever a program built against the older one could not work with the newer one.
+/// The ABI version. It changes when programs built against the older and the newer one are incompatible.
 pub const ABI_VERSION: u32 = 1;
-/// Reads differently on a machine of the other byte order.
+/// A number that reads differently on a machine of the other byte order.
 pub const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 
 /// A cell: one cache line.
 pub const CELL_BYTES: usize = 64;
 /// A cell of a ring for small messages ([`crate::Cell::Quarter`]): a quarter of a cache line.
 pub const SMALL_CELL_BYTES: usize = 16;
-/// The word before each message.
+/// The size of the word before each message.
 pub const WORD_BYTES: usize = 8;
-/// A word's lowest bits: the length of the message, bytes.
+/// The lowest bits of a word: the length of the message, bytes.
 pub const LENGTH_BITS: u32 = 29;
-/// Above them: the kind of the record.
+/// The bits above: the kind of the record.
 pub const KIND_BITS: u32 = 2;
-/// The bit of a word that says that the record is committed. Above it: the low half of the record's position.
+/// The bit of a word that marks the record as committed. Above it: the low half of the record's position.
 pub const COMMITTED: u64 = 1 << (LENGTH_BITS + KIND_BITS);
 /// Kind of a record that is a message.
 pub const KIND_MESSAGE: u64 = 0;
-/// Kind of a record that is nothing, up to the end of the ring; the next one is at the first cell.
+/// Kind of a record without content, up to the end of the ring; the next record is at the first cell.
 pub const KIND_PADDING: u64 = 1;
-/// Kind of a record that says that the writer has closed; the next writer overwrites it.
+/// Kind of a record by which the writer has closed; the next writer overwrites it.
 pub const KIND_CLOSE: u64 = 2;
 /// The longest message that travels in one cache line.
 pub const ONE_LINE_BYTES: usize = CELL_BYTES - WORD_BYTES;
 /// The fewest cells of a ring.
 pub const CELLS_MIN: u64 = 4;
-/// The most cells of a ring: 4 GiB, 1 GiB of small ones. Far below 2^32, so that the low half of a position names a cell in one lap only.
+/// The most cells of a ring: 4 GiB, 1 GiB of small ones. Far below 2^32, so that the low half of a position is unique
+/// within a lap.
 pub const CELLS_MAX: u64 = 1 << 26;
 
-/// Distance between what may not share a cache line. loom has no cache, but counts atomics.
+/// The distance between fields that may not share a cache line. loom has no cache, but counts atomics.
 const APART: usize = if cfg!(loom) { 64 } else { 128 };
 
 /// Facts, u64 unless said otherwise: the magic; written last, by the creator.
@@ -65,9 +67,9 @@ pub const ORDER_AND_HEADER_AT: usize = 16;
 pub const LAYOUT_HASH_AT: usize = 24;
 /// The number of cells.
 pub const CELLS_AT: usize = 32;
-/// How sleepers are noticed ([`crate::Waking`]).
+/// The wake-up method ([`crate::Waking`]).
 pub const WAKING_AT: usize = 40;
-/// Inode of the pid namespace in which the pids of this ring have a meaning; 0 in process.
+/// The inode of the pid namespace in which the pids of this ring are valid; 0 in process.
 pub const PID_NAMESPACE_AT: usize = 48;
 
 /// Bits of the pid in an owner word: PID_MAX_LIMIT of Linux is 2^22.
@@ -76,12 +78,12 @@ pub const PID_BITS: u32 = 22;
 pub const WRITER_ROLE_AT: usize = APART;
 /// The reader's owner word; its heartbeat follows.
 pub const READER_ROLE_AT: usize = 2 * APART;
-/// From an owner word to the heartbeat of the same side.
+/// The distance from an owner word to the heartbeat of the same side.
 pub const BEAT: usize = 8;
 
-/// Checkpoint of what the writer has published.
+/// Checkpoint of the published messages.
 pub const WRITTEN_AT: usize = 3 * APART;
-/// Sequence number behind the last message that the writer has begun.
+/// The sequence number after the last message that the writer has begun.
 pub const INTENT_AT: usize = WRITTEN_AT + 48;
 /// Messages that the writer dropped because the ring was full.
 pub const DROPPED_AT: usize = WRITTEN_AT + 56;
@@ -89,31 +91,33 @@ pub const DROPPED_AT: usize = WRITTEN_AT + 56;
 pub const HORIZON_AT: usize = 4 * APART;
 /// Messages begun by writers that died before they published them.
 pub const ABANDONED_AT: usize = HORIZON_AT + 8;
-/// Checkpoint at the last crossing of a half of the ring: where one that fell behind goes on.
+/// Checkpoint at the last crossing of a half of the ring, where a reader that fell behind resumes.
 pub const MARK_AT: usize = 5 * APART;
 
-/// Checkpoint of what the reader has released.
+/// Checkpoint of the released messages.
 pub const READ_AT: usize = 6 * APART;
-/// Messages that a new reader skipped because it was told to.
+/// Messages that a new reader skipped on request.
 pub const LOST_AT: usize = READ_AT + 48;
-/// The position up to which the writer may use the cells again; published lazily.
+/// The position up to which the writer may reuse the cells; published lazily.
 pub const PUBLISHED_AT: usize = 7 * APART;
-/// 1 when the reader will read no more.
+/// 1 after the reader has closed.
 pub const READER_CLOSED_AT: usize = PUBLISHED_AT + 8;
 
-/// u32, a futex: bit 0 while a reader sleeps, bit 1 when it has asked for the writer's bell, above them the wake-ups so far.
+/// u32, a futex: bit 0 while a reader sleeps, bit 1 when it has requested the writer's doorbell, above them the number
+/// of wake-ups.
 pub const READER_SLEEPS_AT: usize = 8 * APART;
-/// u32, a futex: bit 0 while the writer sleeps, above it the wake-ups so far.
+/// u32, a futex: bit 0 while the writer sleeps, above it the number of wake-ups.
 pub const WRITER_SLEEPS_AT: usize = 9 * APART;
-/// The fault that ended the ring's use, 0 for none ([`crate::Fault`]).
+/// The fault that put the ring out of use, 0 for none ([`crate::Fault`]).
 pub const FAULT_AT: usize = 10 * APART;
 
 /// The first cell.
 pub const HEADER_BYTES: usize = if cfg!(loom) { 11 * APART } else { 4096 };
 
-/// FNV-1a over everything that both sides must agree on: two builds with the same hash have the same layout.
+/// FNV-1a over everything that both sides must agree on: builds with the same hash have the same layout.
 pub const LAYOUT_HASH: u64 = layout_hash(CELL_BYTES);
-/// The same of a ring of small cells: a program that knows only [`LAYOUT_HASH`] refuses it by name.
+/// The hash of a ring of small cells: a program that knows only [`LAYOUT_HASH`] refuses such a ring with a clear
+/// reason.
 pub const SMALL_LAYOUT_HASH: u64 = layout_hash(SMALL_CELL_BYTES);
 
 const fn layout_hash(cell_bytes: usize) -> u64 {
@@ -156,7 +160,7 @@ const fn hash(facts: &[usize]) -> u64 {
 mod tests {
     use super::*;
 
-    /// What a C header has to say; a change here is a new ABI version.
+    /// The constants of the C header; a change here is a new ABI version.
     #[test]
     fn the_layout_is_the_documented_one() {
         assert_eq!([WRITER_ROLE_AT, READER_ROLE_AT, WRITTEN_AT, HORIZON_AT], [0x80, 0x100, 0x180, 0x200]);

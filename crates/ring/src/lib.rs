@@ -1,17 +1,18 @@
 //! L0: rings at the speed of one cache line, in process and in shared memory.
 //!
-//! [`spsc`]: one writer, one reader, messages of any size, filled and read in place. The writer waits or drops what is
-//! new when the reader is slow. [`broadcast`]: one writer that never waits, any number of readers that know exactly what
-//! they lost. Both lie in memory of this process or in a [`Segment`] that processes share, and survive the death of
-//! either side: what was published stays, what was only begun is gone and counted, a successor takes the place.
+//! [`spsc`]: one writer, one reader, messages of any size, written and read in place. If the reader is slow, the writer
+//! waits or drops new messages. [`broadcast`]: one writer that never waits, and any number of readers that know exactly
+//! which messages they lost. Both lie in memory of this process or in a [`Segment`] that processes share. They survive
+//! the death of either side: published messages stay, messages that were only begun are lost and counted, and a
+//! successor takes over the side.
 //!
-//! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, with the word that says it is there;
-//! nothing else moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages gives
-//! out quarters of lines instead ([`Cell`]).
+//! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, together with its word; no other line
+//! moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages has cells of a
+//! quarter of a line instead ([`Cell`]).
 //!
-//! Whoever shares the memory can write anything to it at any time. Every position, length and kind that comes from there
-//! is checked before it is used; what cannot be true is a [`Fault`] and ends the use of the ring. The bytes of a message
-//! read in place can change while they are looked at: copy first what you check and then use.
+//! A peer can write anything to the shared memory at any time. Every position, length and kind that comes from there is
+//! checked before use; an impossible value is a [`Fault`] and ends the use of the ring. The bytes of a message read in
+//! place can change meanwhile: copy them before you check and use them.
 
 // The models leave out processes, files and futexes.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]

@@ -15,7 +15,7 @@ use loom::thread;
 use sidestep_sys::idle::IdleStrategy;
 use std::time::Duration;
 
-/// Waits are loops: loom gives up on a path after this many steps, which is also how a lost wake-up shows.
+/// Waits are loops: loom gives up on a path after this many steps, which also reveals a lost wake-up.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -103,7 +103,7 @@ fn loom_spsc_a_batch_is_published_whole() {
             drop(producer);
         });
         assert_eq!(receive(&mut consumer), []);
-        // Both were published by the one store that the first was seen by.
+        // Both were published by the same store.
         assert!(consumer.try_read().is_ok());
         writer.join().unwrap();
         assert!(matches!(consumer.try_read(), Err(ReadError::Closed)));
@@ -130,9 +130,10 @@ fn loom_spsc_no_wake_up_is_lost() {
     }
 }
 
-/// Two readers share a flag. One that has had the message announces the next sleep while the other is still on its way to
-/// sleep: who sleeps over the message stops the model for ever. Sleeping and waking alone, over a word that stands for the
-/// messages, and the second reader on the writer's thread: with three threads the paths are too many.
+/// Two readers share a flag. One that has received the message announces its next sleep while the other is still about
+/// to sleep: a reader that sleeps past the message blocks the model for ever. The model has only sleeping and waking,
+/// over a word that stands for the messages, and runs the second reader on the writer's thread: with three threads
+/// there are too many paths.
 #[test]
 fn loom_broadcast_no_wake_up_is_lost() {
     for waking in [Waking::Barrier, Waking::Fence] {
@@ -141,7 +142,7 @@ fn loom_broadcast_no_wake_up_is_lost() {
             let there = Arc::clone(&ring);
             let others = thread::spawn(move || {
                 there.memory.word(WRITTEN_AT).store(1, Release);
-                assert!(!wake(&there, READER_SLEEPS_AT), "nobody has asked for a bell");
+                assert!(!wake(&there, READER_SLEEPS_AT), "nobody has asked for a doorbell");
                 Sleeper::default().announce_sleep(&there, READER_SLEEPS_AT);
             });
             let mut sleeper = Sleeper::default();
@@ -188,19 +189,19 @@ fn loom_broadcast_never_tears_and_counts_what_is_lost() {
     });
 }
 
-/// Whoever asks for the bell hears it or sees the message; a loop that does neither runs out of steps.
+/// A reader that requests the doorbell gets it or sees the message; a loop that does neither runs out of steps.
 #[test]
 fn loom_a_bell_that_was_asked_for_rings() {
     explore(3, || {
         let (mut producer, mut consumer) = spsc::over(ring(Kind::Spsc, 4, Waking::Fence));
         let rung = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-        let bell = Arc::clone(&rung);
-        producer.set_bell(move || bell.store(true, Release));
+        let doorbell = Arc::clone(&rung);
+        producer.set_doorbell(move || doorbell.store(true, Release));
         let writer = thread::spawn(move || {
             send(&mut producer, 1, 7);
             producer
         });
-        if consumer.ask_for_bell() {
+        if consumer.request_doorbell() {
             while !rung.load(Acquire) {
                 pause();
             }

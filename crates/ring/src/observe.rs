@@ -1,4 +1,4 @@
-//! A look at a live ring that disturbs nobody: only loads, of counters that both sides keep anyway.
+//! Observation of a live ring that disturbs no side: only loads, of counters that both sides maintain anyway.
 
 use crate::checkpoint;
 use crate::fault::Fault;
@@ -15,60 +15,60 @@ use crate::writer::find_tail;
 use sidestep_sys::process::Process;
 use std::time::Duration;
 
-/// What has passed one side.
+/// The traffic of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Messages.
     pub messages: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Position: cells ([`Stat::cell_bytes`]), with words and padding.
+    /// Position: cells ([`Stat::cell_bytes`]), including words and padding.
     pub cells: u64,
 }
 
 /// One side of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process that holds it; `None` when nobody does.
+    /// The process that holds it; `None` if it is free.
     pub process: Option<Process>,
-    /// Whether that process lives.
+    /// True if that process lives.
     pub is_alive: bool,
-    /// How long ago it last gave a sign of life: it does when it takes the side, while it waits, and when told to.
+    /// The age of its last heartbeat. A side beats when it is taken, while it waits, and on request.
     pub beat_age: Option<Duration>,
-    /// Whether it sleeps until it is woken; for readers of a broadcast ring: whether any does.
+    /// True if it sleeps until woken; for readers of a broadcast ring: true if any does.
     pub sleeps: bool,
-    /// Whether it has closed.
+    /// True if it has closed.
     pub is_closed: bool,
 }
 
-/// The state of a ring at one moment. Each flow is exact; the flows of the two sides are not of the same instant.
+/// The state of a ring. Each flow is exact; the flows of the two sides are from slightly different moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What happens when a reader is slow.
+    /// The behaviour when a reader is slow.
     pub kind: Kind,
-    /// Room, bytes, with words and padding.
+    /// The capacity, bytes, including words and padding.
     pub capacity_bytes: u64,
-    /// Bytes of a cell: 64, or 16 in a ring for small messages.
+    /// The size of a cell: 64 bytes, or 16 in a ring for small messages.
     pub cell_bytes: usize,
     /// The longest message, bytes.
     pub message_bytes_max: usize,
-    /// What was published.
+    /// Published messages.
     pub written: Flow,
-    /// What was released (SPSC only; readers of a broadcast ring keep their own count).
+    /// Released messages (SPSC only; readers of a broadcast ring keep their own count).
     pub read: Flow,
-    /// The position that the reader has told the writer (SPSC only).
+    /// The position that the reader has published to the writer (SPSC only).
     pub published_cells: u64,
     /// Messages that the writer dropped because the ring was full.
     pub dropped: u64,
     /// Messages begun by writers that died before they published them.
     pub abandoned: u64,
-    /// Messages that a new reader skipped because it was told to.
+    /// Messages that a new reader skipped on request.
     pub lost: u64,
     /// The writing side.
     pub writer: Holder,
     /// The reading side (SPSC only).
     pub reader: Holder,
-    /// Why the ring is out of use.
+    /// The reason why the ring is out of use.
     pub fault: Option<Fault>,
 }
 
@@ -93,8 +93,8 @@ impl Stat {
     }
 }
 
-/// The checkpoint alone: a message that is published and not yet in it is there at the next look. Zero when a peer has
-/// made it unreadable.
+/// The flow of the checkpoint alone: a message that is published and not yet in it is counted at the next observation.
+/// Zero if a peer has made the checkpoint unreadable.
 fn flow(ring: &Ring, at: usize) -> Flow {
     let checkpoint = checkpoint::load(&ring.memory, at).unwrap_or_default();
     Flow { messages: checkpoint.sequence, bytes: checkpoint.bytes, cells: checkpoint.position }
@@ -112,7 +112,7 @@ fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
     }
 }
 
-/// The mark stands behind the last record.
+/// The close record stands after the last one.
 fn writer_is_closed(ring: &Ring) -> bool {
     let tail = checkpoint::load(&ring.memory, WRITTEN_AT)
         .and_then(|written| find_tail(ring, written, written.position + ring.cells()).ok());

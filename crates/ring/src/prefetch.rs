@@ -1,13 +1,13 @@
-//! Cache lines fetched before they are needed.
+//! Prefetch instructions.
 //!
-//! Instructions of their own, because the compiler's hint for a line that will be written becomes one for a line that will
-//! be read unless it may assume PREFETCHW, which the x86-64 baseline does not have. CPUs without the instruction do nothing.
+//! Written in assembly: the compiler turns its hint for a write into one for a read unless it may assume PREFETCHW,
+//! which the x86-64 baseline lacks. CPUs without the instruction do nothing.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lines {
     use std::arch::asm;
 
-    /// Fetches the line at `at` with the right to write it.
+    /// Prefetches the line at `at` for writing.
     #[inline(always)]
     pub(crate) fn to_write(at: *const u8) {
         // SAFETY: a prefetch neither faults nor changes what any load sees, wherever it points; in 64-bit mode the
@@ -15,7 +15,7 @@ mod lines {
         unsafe { asm!("prefetchw byte ptr [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
     }
 
-    /// Fetches the line at `at` to read it.
+    /// Prefetches the line at `at` for reading.
     #[inline(always)]
     pub(crate) fn to_read(at: *const u8) {
         // SAFETY: as above.
@@ -25,10 +25,10 @@ mod lines {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod lines {
-    /// Nothing, on other machines.
+    /// Does nothing on other machines.
     pub(crate) fn to_write(_: *const u8) {}
 
-    /// Nothing, on other machines.
+    /// Does nothing on other machines.
     pub(crate) fn to_read(_: *const u8) {}
 }
 

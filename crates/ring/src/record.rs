@@ -5,23 +5,23 @@
 //! |  low half of the cell's position | C | kind |  length of the message, bytes  |
 //! ```
 //!
-//! A record is committed when C is set and the upper half names the position at which it is looked for: what earlier
-//! laps left in the cell has another position, zeroed memory has no C. The writer makes sure that what lies behind its
-//! last record, which may be bytes of an old message, cannot be taken for one (`Writer::publish`), so the reader need
-//! not clear what it has read, and word and message travel in one cache line.
+//! A record is committed if C is set and the upper half holds the position at which the reader looks: words of earlier
+//! laps have another position, zeroed memory has no C. The writer makes sure that the word after its last record, which
+//! may be bytes of an old message, cannot be taken for a record (`Writer::publish`). So the reader need not clear what
+//! it has read, and word and message travel in one cache line.
 
 use crate::layout::{COMMITTED, KIND_CLOSE, KIND_MESSAGE, KIND_PADDING, LENGTH_BITS};
 
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
-/// What a record is.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A message of this many bytes.
     Message(usize),
-    /// Nothing up to the end of the ring.
+    /// Padding up to the end of the ring.
     Padding,
-    /// The writer has closed; nothing follows until another one overwrites this record.
+    /// The writer has closed; no record follows until another writer overwrites this one.
     Close,
 }
 
@@ -36,13 +36,13 @@ pub(crate) fn word(position: u64, record: Record) -> u64 {
     position << 32 | COMMITTED | kind << LENGTH_BITS | length
 }
 
-/// Whether a word says that a record is committed at `position`.
+/// Returns whether a word marks a committed record at `position`.
 #[inline(always)]
 pub(crate) fn is_at(word: u64, position: u64) -> bool {
     word >> 31 == (position << 32 | COMMITTED) >> 31
 }
 
-/// What a committed word says; `None` if it is no word that a writer writes.
+/// The content of a committed word; `None` if no writer writes such a word.
 #[inline(always)]
 pub(crate) fn decode(word: u64) -> Option<Record> {
     match (word & (COMMITTED - 1)) >> LENGTH_BITS {

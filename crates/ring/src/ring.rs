@@ -1,4 +1,4 @@
-//! A ring as both sides see it: memory, the facts that never change, and what a record may look like.
+//! The parts of a ring that both sides use: memory, constant facts, and the checks of a record.
 
 use crate::fault::Fault;
 use crate::layout::{CELL_BYTES, FAULT_AT, HEADER_BYTES, LAYOUT_HASH, SMALL_CELL_BYTES, SMALL_LAYOUT_HASH, WORD_BYTES};
@@ -8,13 +8,13 @@ use crate::sync::Relaxed;
 use crate::waking::Waking;
 use std::fmt;
 
-/// What a ring does when the reader is slow.
+/// The behaviour of a ring when the reader is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// One writer and one reader: the writer waits, or drops what is new.
+    /// One writer and one reader: the writer waits, or drops new messages.
     Spsc = 1,
-    /// One writer and any number of readers: the writer overwrites what is old.
+    /// One writer and any number of readers: the writer overwrites old messages.
     Broadcast = 2,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The unit in which a ring gives out its room; fixed when the ring is made.
+/// The unit of allocation in a ring; fixed when the ring is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cell {
     /// 64 bytes, a cache line: a message of up to 56 bytes is one line and shares it with no other.
@@ -38,10 +38,10 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Both.
+    /// Both sizes.
     pub(crate) const ALL: [Self; 2] = [Self::Line, Self::Quarter];
 
-    /// Bytes of a cell, a power of two.
+    /// The size of a cell, a power of two, bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Line => CELL_BYTES,
@@ -49,7 +49,7 @@ impl Cell {
         }
     }
 
-    /// What a header says of a ring of such cells.
+    /// The layout hash in the header of a ring of such cells.
     pub(crate) const fn layout_hash(self) -> u64 {
         match self {
             Self::Line => LAYOUT_HASH,
@@ -58,25 +58,25 @@ impl Cell {
     }
 }
 
-/// Memory and facts. The facts are copies made once: what a peer writes over the header later is not believed.
+/// Memory and facts. The facts are copies made once: later changes of the header by a peer have no effect.
 pub(crate) struct Ring {
     pub(crate) memory: Memory,
     pub(crate) kind: Kind,
     cells: u64,
-    /// Logarithm of the bytes of a cell.
+    /// Logarithm of the size of a cell, bytes.
     cell_shift: u32,
     record_cells_max: u64,
     pub(crate) waking: Waking,
-    /// Whether processes share the memory.
+    /// True if processes share the memory.
     pub(crate) is_shared: bool,
 }
 
-/// What stands at a position, checked: it lies inside the ring and does not cross its end.
+/// The record at a position, checked: it lies inside the ring and does not cross its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A message of `length` bytes in so many cells.
+    /// A message of `length` bytes in this many cells.
     Message { length: usize, cells: u64 },
-    /// Padding: the next record is so many cells on, at the ring's first cell.
+    /// Padding: the next record is this many cells further, at the ring's first cell.
     Skip { cells: u64 },
     /// The writer has closed.
     Close,
@@ -86,9 +86,9 @@ impl Ring {
     pub(crate) fn new(memory: Memory, kind: Kind, cell: Cell, cells: u64, waking: Waking, is_shared: bool) -> Self {
         debug_assert!(cells.is_power_of_two());
         let record_cells_max = match kind {
-            // With the padding before it, it fits an empty ring at any position.
+            // Together with padding, it fits an empty ring at any position.
             Kind::Spsc => cells / 2,
-            // With padding and horizon it leaves intact what stands before it, and it can itself be read.
+            // Together with padding and horizon, it leaves the records before it intact, and can itself be read.
             Kind::Broadcast => cells / 4,
         };
         Self { memory, kind, cells, cell_shift: cell.bytes().ilog2(), record_cells_max, waking, is_shared }
@@ -118,32 +118,32 @@ impl Ring {
         HEADER_BYTES + (((position & (self.cells - 1)) as usize) << self.cell_shift)
     }
 
-    /// Bytes of a cell.
+    /// The size of a cell, bytes.
     #[inline(always)]
     pub(crate) fn cell_bytes(&self) -> usize {
         1 << self.cell_shift
     }
 
-    /// Cells that a message of `length` bytes takes. A length that no address space holds wraps round: who claims compares
-    /// the length itself with the longest, too.
+    /// The number of cells that a message of `length` bytes takes. A length beyond any address space wraps round: the
+    /// claim also compares the length itself with the maximum.
     #[inline(always)]
     pub(crate) fn cells_of(&self, length: usize) -> u64 {
         (length.wrapping_add(WORD_BYTES + self.cell_bytes() - 1) >> self.cell_shift) as u64
     }
 
-    /// Logarithm of the cells of a cache line: positions shifted right by this count lines.
+    /// Logarithm of the cells per cache line: positions shifted right by this count lines.
     #[inline(always)]
     pub(crate) fn line_shift(&self) -> u32 {
         CELL_BYTES.ilog2() - self.cell_shift
     }
 
-    /// Cells from `position` to the ring's end.
+    /// The number of cells from `position` to the ring's end.
     #[inline(always)]
     pub(crate) fn cells_to_end(&self, position: u64) -> u64 {
         self.cells - (position & (self.cells - 1))
     }
 
-    /// Checks what a committed word at `position` says. Whoever wrote it may be hostile.
+    /// Checks the content of a committed word at `position`, which may come from a hostile writer.
     #[inline(always)]
     pub(crate) fn step(&self, word: u64, position: u64) -> Result<Step, Fault> {
         match record::decode(word) {
@@ -153,8 +153,8 @@ impl Ring {
                 if fits { Ok(Step::Message { length, cells }) } else { Err(Fault::RecordLength) }
             }
             Some(Record::Padding) => match self.cells_to_end(position) {
-                // Only a record that does not fit before the end is padded, and none has more than half the ring: this
-                // also keeps a hostile writer from sending a reader round and round.
+                // Padding stands only before a record that does not fit before the end, and none has more than half the
+                // ring. This also keeps a hostile writer from sending a reader round for ever.
                 cells if cells < self.record_cells_max() => Ok(Step::Skip { cells }),
                 _ => Err(Fault::Padding),
             },
@@ -163,7 +163,7 @@ impl Ring {
         }
     }
 
-    /// Writes down for observers why this ring is out of use.
+    /// Stores the reason why this ring is out of use, for observers.
     #[cold]
     pub(crate) fn poison(&self, fault: Fault) -> Fault {
         self.memory.word(FAULT_AT).store(fault as u64, Relaxed);

@@ -1,12 +1,12 @@
-//! Who holds a side of a shared ring, whether it still lives, and how a successor takes its place.
+//! The holder of a side of a shared ring, its liveness, and the takeover by a successor.
 //!
 //! ```text
 //!  63                                             22 21                  0
 //! |  start time of the process, ticks since boot    |  pid                |   0: nobody
 //! ```
 //!
-//! One compare-and-swap takes a side, from nobody or from a process that has ended; pid and start time together name a
-//! process for ever. So two can never hold a side at once, and nothing has to be cleaned up after a crash.
+//! One compare-and-swap takes a side that is free or whose process has ended; pid and start time together identify a
+//! process for ever. So two processes never hold a side at once, and nothing needs to be cleaned up after a crash.
 
 use crate::layout::{BEAT, PID_BITS, READER_ROLE_AT, WRITER_ROLE_AT};
 use crate::ring::Ring;
@@ -16,53 +16,53 @@ use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::process::{Process, Watch};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A side changes hands at most this often while somebody tries to take it.
+/// The most changes of holder during one attempt to take a side.
 const ATTEMPTS_MAX: usize = 16;
 
-/// What is known of the other side.
+/// The state of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Nobody has taken it yet, or its holder has left in good order.
+    /// The side is free: not taken yet, or closed by its holder's orderly exit.
     Absent,
     /// Its holder lives.
     Present,
     /// It has closed.
     Closed,
-    /// Its process has ended without leaving. Another one may take its place.
+    /// Its process has ended without leaving. Another process may take its place.
     Gone(Process),
 }
 
-/// Why a side could not be taken.
+/// The reason why a side could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeError {
-    /// This process lives and holds it.
+    /// This living process holds it.
     Held(Process),
-    /// It changes hands all the time.
+    /// Its holder changes all the time.
     Contended,
-    /// /proc does not tell when this process started.
+    /// /proc does not show when this process started.
     Unnamed,
-    /// There is no page for the guard against forked copies.
+    /// No page is available for the guard against forked copies.
     Unguarded,
 }
 
 /// A side of a shared ring that this process holds.
 struct Held {
     ring: Arc<Ring>,
-    /// The owner word that says so.
+    /// The owner word of this process.
     owner: u64,
-    /// Whom it replaced.
+    /// The process that it replaced.
     replaced: Option<Process>,
-    /// A forked child has a copy of the handle, and holds nothing.
+    /// The fork guard: a forked child has a copy of the handle and holds nothing.
     guard: ForkGuard,
 }
 
-/// One side of a ring, as the handle that holds it sees it.
+/// One side of a ring, from the view of the handle that holds it.
 pub struct Side {
     at: usize,
     peer_at: usize,
-    /// Nothing in a ring that is not shared and for who only looks.
+    /// `None` in a ring that is not shared, and for an observer.
     held: Option<Held>,
-    /// The owner word that was last seen on the other side, and the watch over that process.
+    /// The owner word last seen on the other side, and the watch on that process.
     peer: Option<(u64, Option<Watch>)>,
     sleeper: Sleeper,
 }
@@ -78,7 +78,7 @@ impl Side {
         Self { at: READER_ROLE_AT, peer_at: WRITER_ROLE_AT, held: None, peer: None, sleeper: Sleeper::default() }
     }
 
-    /// Takes this side of a shared ring for this process, from nobody or from a process that has ended.
+    /// Takes this side of a shared ring for this process, if it is free or its process has ended.
     pub(crate) fn take(mut self, ring: &Arc<Ring>) -> Result<Self, TakeError> {
         let this = owner_word(Process::this().map_err(|_| TakeError::Unnamed)?);
         let guard = ForkGuard::new().map_err(|_| TakeError::Unguarded)?;
@@ -89,7 +89,7 @@ impl Side {
             if let Some(holder) = holder.filter(Process::is_alive) {
                 return Err(TakeError::Held(holder));
             }
-            // Partner: the same exchange of a rival; one of the two fails and looks again.
+            // Partner: the same exchange of a rival; one of the two fails and retries.
             if word.compare_exchange(current, this, SeqCst, Relaxed).is_ok() {
                 self.held = Some(Held { ring: Arc::clone(ring), owner: this, replaced: holder, guard });
                 self.beat();
@@ -104,21 +104,21 @@ impl Side {
         self.held.as_ref()?.replaced
     }
 
-    /// False in a child that was forked from the process that holds this side: what it has is a copy of a handle.
+    /// Returns false in a child that was forked from the process that holds this side: it has a copy of a handle.
     #[inline(always)]
     pub(crate) fn is_ours(&self) -> bool {
         self.held.as_ref().is_none_or(|held| held.guard.is_same_process())
     }
 
-    /// Tells observers that this side is alive; waiting does it as well.
+    /// Stores a heartbeat for observers; waiting does so as well.
     pub fn beat(&self) {
         if let Some(Held { ring, .. }) = self.held.as_ref().filter(|held| held.guard.is_same_process()) {
             ring.memory.word(self.at + BEAT).store(now_ns(), Relaxed);
         }
     }
 
-    /// How often this side has announced a sleep so far: once per idle period, each time with a memory barrier that interrupts
-    /// the CPUs on which programs with such rings run ([`crate::Waking::Barrier`]).
+    /// The number of sleeps that this side has announced: one per idle period, each with a memory barrier that
+    /// interrupts the CPUs on which programs with such rings run ([`crate::Waking::Barrier`]).
     pub fn announced_sleeps(&self) -> u64 {
         self.sleeper.announcements()
     }
@@ -127,7 +127,7 @@ impl Side {
         &mut self.sleeper
     }
 
-    /// Looks who holds the other side and whether it lives: one system call once it is known.
+    /// Checks the holder of the other side and its liveness: one system call if the holder is unchanged.
     pub(crate) fn peer(&mut self, ring: &Ring) -> Peer {
         if !ring.is_shared {
             return Peer::Present;
@@ -146,23 +146,23 @@ impl Side {
     }
 
     /// A descriptor that becomes readable when the peer's process ends, for poll(2) and epoll(7). It belongs to the
-    /// process that the last look at the peer has found: `None` before that and in a ring that is not shared.
+    /// process found by the last check of the peer: `None` before that and in a ring that is not shared.
     pub fn peer_pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.peer.as_ref()?.1.as_ref().map(AsFd::as_fd)
     }
 }
 
 impl Drop for Side {
-    /// Leaves in good order; a forked child has nothing to leave.
+    /// Leaves the side; a forked child has nothing to leave.
     fn drop(&mut self) {
         if let Some(Held { ring, owner, .. }) = self.held.as_ref().filter(|held| held.guard.is_same_process()) {
-            // If somebody scribbled over the word it is not ours to clear.
+            // If a peer has overwritten the word, it must not be cleared.
             let _ = ring.memory.word(self.at).compare_exchange(*owner, 0, SeqCst, Relaxed);
         }
     }
 }
 
-/// The process that an owner word names.
+/// The process of an owner word.
 pub(crate) fn process_of(word: u64) -> Option<Process> {
     let pid = (word & ((1 << PID_BITS) - 1)) as u32;
     (pid != 0).then_some(Process { pid, start_ticks: word >> PID_BITS })

@@ -1,4 +1,4 @@
-//! A ring in memory that processes share: a sealed memfd that is handed over, or a file that has a name.
+//! A ring in shared memory: a sealed memfd that is handed over, or a named file.
 
 use crate::broadcast::{Publisher, Start, Subscriber};
 use crate::facts::{self, Facts, cells_for, ring_bytes};
@@ -22,20 +22,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Unfinished files of one process beside one name; each but the few that are being made is left by a process of the same
-/// pid that was killed.
+/// The most unfinished files of one pid for one name. All but the few that are being made were left by killed processes
+/// of the same pid.
 const UNFINISHED_MAX: u32 = 1000;
 
-/// What memory a ring got, and why not better.
+/// The kind of memory that a ring got, with the reasons if it is not the best.
 #[derive(Clone, Debug)]
 pub struct Backing {
-    /// Whether it lies on huge pages; if not, the reason.
+    /// Ok if it lies on huge pages; else the reason.
     pub huge_pages: Result<(), String>,
-    /// Whether its pages are locked into memory; if not, the reason.
+    /// Ok if its pages are locked into memory; else the reason.
     pub locked: Result<(), String>,
 }
 
-/// A ring in shared memory, mapped. Its handles keep the mapping alive; nothing else does.
+/// A mapped ring in shared memory. Its handles keep the mapping alive.
 pub struct Segment {
     name: String,
     file: OwnedFd,
@@ -45,7 +45,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes a ring without a name, in a memfd whose size is sealed. Hand its descriptor to the other process.
+    /// Makes a ring in a memfd whose size is sealed. Hand its descriptor to the other process.
     pub fn memfd(options: &Options) -> Result<Self, Problem> {
         let cells = cells_for(options.cell, options.bytes)?;
         let make = |huge: bool| -> io::Result<(OwnedFd, Mapping)> {
@@ -67,7 +67,7 @@ impl Segment {
         Ok(Self::fresh("a memfd".into(), made.0, made.1, cells, options, huge_pages))
     }
 
-    /// Makes a ring in a new file. The name appears when the ring is finished; a name that exists is refused.
+    /// Makes a ring in a new file. The name appears when the ring is complete; an existing name is refused.
     pub fn create(path: &Path, options: &Options) -> Result<Self, Problem> {
         let cells = cells_for(options.cell, options.bytes)?;
         let name = path.display().to_string();
@@ -87,19 +87,19 @@ impl Segment {
         made.map_err(|error| cannot_make(&name, error))
     }
 
-    /// Attaches to a ring in a file. Whoever may write the file can also truncate it, and a mapping of what is gone kills
-    /// by SIGBUS: a file that its group or everybody may write, or that somebody else owns, is refused; for peers without
-    /// trust, use a memfd.
+    /// Attaches to a ring in a file. A process that may write the file can also truncate it, and access beyond its end
+    /// raises SIGBUS. Therefore a file that is writable by its group or by everybody, or that another user owns, is
+    /// refused; for untrusted peers, use a memfd.
     pub fn open(path: &Path, access: Access) -> Result<Self, Problem> {
         let name = path.display().to_string();
-        // Not to wait for the other end of what turns out to be a FIFO.
+        // Non-blocking: opening a FIFO would wait for its other end.
         let mut how = OpenOptions::new();
         let open = how.read(true).write(access == Access::ReadWrite).custom_flags(libc::O_NONBLOCK).open(path);
         Self::attach(name.clone(), open.map_err(|error| cannot_attach(&name, error))?, access)
     }
 
-    /// Attaches to a ring in a descriptor that was handed over. A memfd whose size is not sealed is refused, and one on huge
-    /// pages that another user made: what is taken back of those kills by SIGBUS where no page is free.
+    /// Attaches to a ring in a descriptor that was handed over. Refuses a memfd whose size is not sealed, and one on
+    /// huge pages that another user made: its owner could free pages, and access would raise SIGBUS if no page is free.
     pub fn from_fd(file: OwnedFd, access: Access) -> Result<Self, Problem> {
         Self::attach("a handed-over descriptor".into(), File::from(file), access)
     }
@@ -119,7 +119,7 @@ impl Segment {
         {
             return Err(refused(format!("it is out of use: {fault}")).next("make a new one"));
         }
-        // Who may not store cannot sleep either: it could not say so.
+        // A read-only user cannot sleep either: it could not announce that.
         let waking = if access == Access::ReadOnly { Waking::Never } else { known.waking };
         if waking == Waking::Barrier {
             futex::register_barrier(Scope::Shared).map_err(|error| {
@@ -127,7 +127,7 @@ impl Segment {
             })?;
         }
         let huge = memory::is_hugetlbfs(file.as_fd());
-        let huge_pages = if huge { Ok(()) } else { Err("whoever made it did not get any".into()) };
+        let huge_pages = if huge { Ok(()) } else { Err("its maker did not get any".into()) };
         let backing = Backing { huge_pages, locked: prepare(memory.mapping()) };
         let ring = Arc::new(Ring::new(memory, known.kind, known.cell, known.cells, waking, true));
         Ok(Self { name, file: file.into(), kind: known.kind, ring, backing })
@@ -150,26 +150,26 @@ impl Segment {
         Self { name, file, kind, ring, backing }
     }
 
-    /// Takes the writing side of an SPSC ring, from nobody or from a process that has ended.
+    /// Takes the writing side of an SPSC ring, if it is free or its process has ended.
     pub fn producer(&self) -> Result<Producer, Problem> {
         let side = self.take(Kind::Spsc, Side::writer())?;
         Producer::resume(&self.ring, side).map_err(|fault| self.contradicts(fault))
     }
 
-    /// Takes the reading side of an SPSC ring, from nobody or from a process that has ended.
+    /// Takes the reading side of an SPSC ring, if it is free or its process has ended.
     pub fn consumer(&self, from: Resume) -> Result<Consumer, Problem> {
         let side = self.take(Kind::Spsc, Side::reader())?;
         Consumer::resume(Arc::clone(&self.ring), side, from).map_err(|fault| self.contradicts(fault))
     }
 
-    /// Takes the writing side of a broadcast ring, from nobody or from a process that has ended.
+    /// Takes the writing side of a broadcast ring, if it is free or its process has ended.
     pub fn publisher(&self) -> Result<Publisher, Problem> {
         let side = self.take(Kind::Broadcast, Side::writer())?;
         Publisher::resume(Arc::clone(&self.ring), side).map_err(|fault| self.contradicts(fault))
     }
 
-    /// Reads along, in either kind of ring, and disturbs nobody: a reader of its own in a broadcast ring, an observer of
-    /// what passes in an SPSC ring. Read-only access is enough.
+    /// Makes a reader that disturbs no side, in either kind of ring: a regular reader of a broadcast ring, an observer
+    /// of the traffic in an SPSC ring. Read-only access is enough.
     pub fn subscriber(&self, start: Start) -> Result<Subscriber, Problem> {
         Subscriber::new(Arc::clone(&self.ring), start).map_err(|fault| self.contradicts(fault))
     }
@@ -184,17 +184,17 @@ impl Segment {
         self.file.as_fd()
     }
 
-    /// What memory the ring got.
+    /// The kind of memory that the ring got.
     pub fn backing(&self) -> &Backing {
         &self.backing
     }
 
-    /// What happens when a reader is slow.
+    /// The behaviour when a reader is slow.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How sleepers are noticed, from here.
+    /// The wake-up method of this side.
     pub fn waking(&self) -> Waking {
         self.ring.waking
     }
@@ -210,18 +210,19 @@ impl Segment {
             Ok(side) => return Ok(side),
             Err(TakeError::Held(holder)) => format!("process {} holds this side and lives", holder.pid),
             Err(TakeError::Contended) => "others are taking this side at this moment".into(),
-            Err(TakeError::Unnamed) => "/proc does not tell when this process started".into(),
+            Err(TakeError::Unnamed) => "/proc does not show when this process started".into(),
             Err(TakeError::Unguarded) => "no memory is left for the guard against forked copies".into(),
         };
         Err(cannot_attach(&self.name, why))
     }
 
     fn contradicts(&self, fault: Fault) -> Problem {
-        cannot_attach(&self.name, fault).next("make a new ring: this one was scribbled over")
+        cannot_attach(&self.name, fault).next("make a new ring: this one was overwritten")
     }
 }
 
-/// A new file beside what is to be `name`. One that a killed process has left, or that another one is at, is passed over.
+/// Creates a temporary file for `name`. One that a killed process has left, or that another process is writing, is
+/// skipped.
 fn unfinished(name: &str) -> io::Result<(String, File)> {
     for attempt in 0..UNFINISHED_MAX {
         let path = format!("{name}.{}.{attempt}.new", std::process::id());
@@ -233,7 +234,7 @@ fn unfinished(name: &str) -> io::Result<(String, File)> {
     Err(io::Error::other(format!("a name has at most {UNFINISHED_MAX} unfinished files beside it; remove some")))
 }
 
-/// Makes every page present and keeps it so; says why not.
+/// Faults every page in and locks it; returns the reason if that fails.
 fn prepare(mapping: &Mapping) -> Result<(), String> {
     mapping.prefault().map_err(|error| format!("cannot prefault: {error}"))?;
     mapping.lock().map_err(|error| format!("mlock: {error}; raise RLIMIT_MEMLOCK"))
@@ -243,7 +244,7 @@ fn mapped_bytes(bytes: usize, huge: bool) -> usize {
     if huge { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
 }
 
-/// Refuses what could be truncated under the mapping, as far as that can be seen.
+/// Refuses a file that could be truncated under the mapping, as far as that can be checked.
 fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
     if !facts.is_file() {
         return Err("it is not a regular file");
@@ -253,13 +254,13 @@ fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
     match memory::size_is_sealed(file.as_fd()) {
         // A hole in an ordinary memfd is filled with zeroes; on huge pages only while one is free, else by SIGBUS.
         Some(true) if memory::is_hugetlbfs(file.as_fd()) && !is_trusted => {
-            Err("it lies on huge pages and somebody else made it, who could take them back under the mapping")
+            Err("it lies on huge pages and another user made it, who could free them under the mapping")
         }
         Some(true) => Ok(()),
-        Some(false) if !has_name => Err("its size is not sealed: whoever made it could truncate it under the mapping"),
+        Some(false) if !has_name => Err("its size is not sealed: its maker could truncate it under the mapping"),
         _ if facts.mode() & 0o002 != 0 => Err("everybody may write it, and so truncate it under the mapping"),
         _ if facts.mode() & 0o020 != 0 => Err("its group may write it, and so truncate it under the mapping"),
-        _ if !is_trusted => Err("somebody else owns it, and could truncate it under the mapping"),
+        _ if !is_trusted => Err("another user owns it, and could truncate it under the mapping"),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,6 @@
-//! The atomics of the protocols: the machine's, loom's when a model is explored, counted ones in the crash tests.
+//! The atomics of the protocols: real ones, loom's in a model, counted ones in the crash tests.
 //!
-//! Everything that two sides share goes through these names, so what loom explores and what the crash tests kill at
-//! every step is the code that ships.
+//! All shared state uses these names, so loom and the crash tests exercise the code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -21,7 +20,7 @@ pub(crate) use counted::{Flag, Word};
 
 pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-/// One turn of a loop that waits for another thread.
+/// One iteration of a loop that waits for another thread.
 #[inline(always)]
 pub(crate) fn pause() {
     #[cfg(loom)]
@@ -35,10 +34,10 @@ pub(crate) fn pause() {
 pub(crate) mod counted {
     use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-    /// Stores left until the process kills itself; negative: it does not.
+    /// Stores left until the process kills itself; negative: never.
     static LEFT: AtomicI64 = AtomicI64::new(-1);
 
-    /// Kills this process with SIGKILL in place of the store that comes after `stores` others.
+    /// Kills this process with SIGKILL instead of the store after `stores` others.
     pub(crate) fn arm(stores: i64) {
         LEFT.store(stores, Ordering::SeqCst);
     }
@@ -57,7 +56,7 @@ pub(crate) mod counted {
             #[repr(transparent)]
             pub(crate) struct $name($inner);
 
-            #[allow(dead_code)] // Each atomic has all of them, the protocol needs some of each.
+            #[allow(dead_code)] // Every atomic gets all methods; the protocol uses some of each.
             impl $name {
                 pub(crate) fn load(&self, order: Ordering) -> $value {
                     self.0.load(order)

@@ -1,4 +1,4 @@
-//! The writing side that both kinds of ring have: records in order, published by one store, recoverable after a crash.
+//! The writer that both kinds of ring share: records in order, published by one store, recoverable after a crash.
 
 use crate::checkpoint::{self, Checkpoint, Recorder};
 use crate::fault::Fault;
@@ -9,14 +9,14 @@ use crate::sleeper;
 use crate::sync::{Acquire, Arc, Relaxed, Release, fence};
 use crate::waking::Waking;
 
-/// The horizon moves on by this part of the ring at a time, so that readers keep its line in their cache.
+/// The horizon advances by this part of the ring at a time, so that readers keep its line in their cache.
 const HORIZON_PART: u64 = 16;
 
-/// The most lines fetched ahead of the writer at once: as many as a CPU core has under way at a time.
+/// The most lines prefetched at once: as many as a CPU core can have in flight.
 const FETCHED_MAX: u64 = 16;
 
 /// The state of a writer. Records from `written.position` to `next` are stored but not published: the word of the first
-/// of them is held back in `first`, and nobody looks past it.
+/// is held back in `first`, and no reader looks past it.
 pub(crate) struct Writer {
     ring: Arc<Ring>,
     written: Checkpoint,
@@ -28,15 +28,15 @@ pub(crate) struct Writer {
     horizon: u64,
     recorder: Recorder,
     mark: Recorder,
-    bell: Option<Bell>,
+    doorbell: Option<Doorbell>,
 }
 
-/// Wakes a reader that sleeps on something which is not the ring.
-pub(crate) type Bell = Box<dyn Fn() + Send + Sync>;
+/// Wakes a reader that sleeps outside the ring.
+pub(crate) type Doorbell = Box<dyn Fn() + Send + Sync>;
 
 impl Writer {
-    /// Goes on behind the last published record, as the checkpoint of the last writer and the records behind it tell.
-    /// `limit` bounds the search: no writer was allowed to pass it.
+    /// Resumes after the last published record, found by the last writer's checkpoint and the records after it. `limit`
+    /// bounds the search: no writer was allowed to pass it.
     pub(crate) fn resume(ring: Arc<Ring>, limit: impl Fn(u64) -> u64) -> Result<Self, Fault> {
         let checkpoint = checkpoint::load(&ring.memory, WRITTEN_AT).ok_or(Fault::WriterPosition)?;
         let written = find_tail(&ring, checkpoint, limit(checkpoint.position))?;
@@ -50,20 +50,31 @@ impl Writer {
         }
         let mark = Recorder::resume(&ring.memory, MARK_AT);
         let next = written.position;
-        Ok(Self { ring, written, next, first: 0, open_messages: 0, open_bytes: 0, horizon, recorder, mark, bell: None })
+        Ok(Self {
+            ring,
+            written,
+            next,
+            first: 0,
+            open_messages: 0,
+            open_bytes: 0,
+            horizon,
+            recorder,
+            mark,
+            doorbell: None,
+        })
     }
 
     pub(crate) fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
-    /// What is published.
+    /// The published messages.
     pub(crate) fn written(&self) -> Checkpoint {
         self.written
     }
 
-    /// The position that must be free, exclusive, for a record of so many cells to be written: padding before it, and
-    /// one cell behind it, which says that nothing follows.
+    /// The position that must be free, exclusive, for a record of this many cells: padding before it, and one cell
+    /// after it, which marks the end.
     #[inline(always)]
     pub(crate) fn needs(&self, cells: u64) -> u64 {
         self.next + self.padding(cells) + cells + 1
@@ -75,8 +86,8 @@ impl Writer {
         if cells > to_end { to_end } else { 0 }
     }
 
-    /// Announces a record of so many cells, puts padding before it if it must, and returns its position. The caller has
-    /// seen to it that the cells are free up to [`Writer::needs`], and no horizon goes past `limit`.
+    /// Announces a record of this many cells, writes padding before it if needed, and returns its position. The caller
+    /// has made sure that the cells are free up to [`Writer::needs`]; no horizon passes `limit`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, cells: u64, limit: u64) -> u64 {
         let end = self.needs(cells);
@@ -92,7 +103,7 @@ impl Writer {
         self.next
     }
 
-    /// Takes back what [`Writer::begin`] announced.
+    /// Revokes the announcement of [`Writer::begin`].
     #[inline]
     pub(crate) fn abort(&mut self) {
         self.ring.memory.word(INTENT_AT).store(self.written.sequence + self.open_messages, Relaxed);
@@ -121,13 +132,13 @@ impl Writer {
     #[inline(always)]
     pub(crate) fn publish(&mut self) {
         let memory = &self.ring.memory;
-        // Bytes of an old message may lie behind the last record: they must not look like a record. Nearly always a load
-        // of a line that this CPU is about to write anyway, and no store.
+        // Bytes of an old message may follow the last record: they must not look like a record. Nearly always this is a
+        // load of a line that this CPU is about to write anyway, and no store.
         let behind = memory.word(self.ring.cell(self.next));
         if record::is_at(behind.load(Relaxed), self.next) {
             behind.store(0, Relaxed);
         }
-        // Everything before this is visible to who sees this: partner of the Acquire in the readers' look.
+        // A reader that sees this store sees everything before it: partner of the Acquire in the readers' check.
         memory.word(self.ring.cell(self.written.position)).store(self.first, Release);
         let begin = self.written.position;
         let crosses_half = (begin ^ self.next) & (self.ring.cells() / 2) != 0;
@@ -143,10 +154,10 @@ impl Writer {
         self.fetch_behind(begin);
     }
 
-    /// Fetches the lines of the message after the next one, if both are as long as what was published from `begin` on: the
-    /// reader has had them since it read them a lap ago, and getting the right to write them back takes as long as a message.
-    /// Not those of the next message: the reader looks at the first of them all the time. Half the time per message at
-    /// 256 bytes, four fifths at 64 (SPEC.md).
+    /// Prefetches the lines of the message after the next one, if both are as long as what was published from `begin`
+    /// on: the reader's CPU has held them since it read them a lap ago, and regaining ownership takes as long as a
+    /// message. The lines of the next message are left out: the reader polls the first of them. This halves the time
+    /// per message at 256 bytes, and saves a fifth at 64 (SPEC.md).
     #[inline(always)]
     fn fetch_behind(&self, begin: u64) {
         let shift = self.ring.line_shift();
@@ -157,26 +168,26 @@ impl Writer {
         }
     }
 
-    /// Whether anything was ended and not published.
+    /// Returns whether an ended record is unpublished.
     pub(crate) fn is_open(&self) -> bool {
         self.open_messages > 0
     }
 
-    /// Forgets every record that was ended and not published.
+    /// Discards every record that was ended and not published.
     pub(crate) fn discard(&mut self) {
         self.next = self.written.position;
         (self.open_messages, self.open_bytes) = (0, 0);
         self.abort();
     }
 
-    /// Tells readers that nothing follows. The cell behind the last record is always free for this.
+    /// Writes the close record. The cell after the last record is always free for it.
     pub(crate) fn close(&mut self) {
         self.discard();
         self.mark_tail(record::word(self.next, Record::Close));
         self.wake_reader();
     }
 
-    /// Counts what the writer before this one had begun and not published; once, for whoever takes its place.
+    /// Counts what the last writer had begun and not published; once, for its successor.
     pub(crate) fn count_abandoned(&mut self) -> Result<u64, Fault> {
         let memory = &self.ring.memory;
         let begun = memory.word(INTENT_AT).load(Relaxed).saturating_sub(self.written.sequence);
@@ -189,8 +200,8 @@ impl Writer {
         Ok(begun)
     }
 
-    /// Takes back what a writer before this one said at the end of its life. Wakes nobody: nothing is there to be read, and
-    /// what is asked for the bell must wait until there is one.
+    /// Removes the close record of an earlier writer. Wakes no reader: nothing is there to be read, and a doorbell
+    /// request must wait until there is.
     pub(crate) fn reopen(&mut self) {
         self.mark_tail(0);
         self.abort();
@@ -200,11 +211,11 @@ impl Writer {
         if self.next + 1 > self.horizon {
             self.advance_horizon(self.next + 1, self.next + 1);
         }
-        // Partner: the Acquire in the readers' look.
+        // Partner: the Acquire in the readers' check.
         self.ring.memory.word(self.ring.cell(self.next)).store(word, Release);
     }
 
-    /// To be called after what a sleeper waits for is stored.
+    /// Wakes the reader. Must be called after the store that it waits for.
     #[inline(always)]
     pub(crate) fn wake_reader(&self) {
         if sleeper::wake(&self.ring, READER_SLEEPS_AT) {
@@ -212,21 +223,21 @@ impl Writer {
         }
     }
 
-    /// Rings, whether somebody is seen to have asked for it or not.
-    pub(crate) fn ring_bell(&self) {
+    /// Calls the doorbell, whether a request is visible or not.
+    pub(crate) fn call_doorbell(&self) {
         if self.ring.waking != Waking::Never {
             sleeper::wake(&self.ring, READER_SLEEPS_AT);
             self.bell.iter().for_each(|bell| bell());
         }
     }
 
-    /// What to do for a reader that has asked for it; once per asking.
-    pub(crate) fn set_bell(&mut self, bell: Bell) {
-        self.bell = Some(bell);
+    /// Sets the doorbell for readers that request it, called once per request.
+    pub(crate) fn set_doorbell(&mut self, doorbell: Doorbell) {
+        self.doorbell = Some(doorbell);
     }
 
-    /// Says before the first store how far the writer may write, in large steps. Whoever reads a byte stored after the
-    /// fence sees this horizon when it looks after a fence of its own (`Subscriber`).
+    /// Stores in advance how far the writer may write, in large steps. A reader that sees a byte stored after the fence
+    /// sees this horizon after its own fence (`Subscriber`).
     #[cold]
     fn advance_horizon(&mut self, end: u64, limit: u64) {
         self.horizon = (end + self.ring.cells() / HORIZON_PART).min(limit).max(end);

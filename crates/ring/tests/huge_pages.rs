@@ -1,20 +1,20 @@
-//! A ring on huge pages. They have to be reserved for the whole host, so this test reserves what it needs beyond what
-//! there is, as root, and gives it back; a process of its own, because nothing else may want them meanwhile.
+//! A ring on huge pages. They are reserved for the whole host, so this test, as root, reserves what it needs and
+//! restores the number afterwards. It is a process of its own, because no other test may use them meanwhile.
 
 use sidestep_ring::spsc::Resume;
 use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waking};
 use std::fs;
 
-/// How many huge pages the host has set aside.
+/// The number of huge pages that the host has reserved.
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
-/// A ring of 2 MiB has a header besides: two pages of 2 MiB.
+/// A ring of 2 MiB also has a header: two pages of 2 MiB.
 const NEEDED: u64 = 2;
 
-/// Puts the host's reservation back, whatever happens.
+/// Restores the host's reservation on drop.
 struct Reservation(u64);
 
 impl Reservation {
-    /// Reserves [`NEEDED`] more pages; the reason why not.
+    /// Reserves [`NEEDED`] more pages; fails with the reason.
     fn make() -> Result<Self, String> {
         let before = reserved()?;
         let reservation = Self(before);
@@ -68,7 +68,7 @@ fn pass_messages() {
         producer.try_send(&message).unwrap();
         assert_eq!(*consumer.try_read().unwrap(), message);
     }
-    // Whoever made it could take pages back, and a page that cannot be had again is a SIGBUS.
+    // Its maker could free pages, and a page that cannot be allocated again raises SIGBUS.
     std::os::unix::fs::fchown(segment.fd(), Some(65534), None).unwrap();
     let strangers = Segment::from_fd(segment.fd().try_clone_to_owned().unwrap(), Access::ReadWrite);
     let why = strangers.err().expect("another user made it").to_string();

@@ -39,14 +39,14 @@ fn any_cell() -> impl Strategy<Value = Cell> {
     prop_oneof![Just(Cell::Line), Just(Cell::Quarter)]
 }
 
-/// Bytes that look like the words of committed records at the positions around `near`: the worst that a message can do to
-/// the message behind it.
+/// Bytes that look like the words of committed records at the positions around `near`: the worst that a message can do
+/// to the one after it.
 fn forged(cell: Cell, near: u64, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut position = near;
     while bytes.len() < length + 8 {
         bytes.extend_from_slice(&(position << 32 | 1 << 31 | 8).to_le_bytes());
-        // A word is looked for at each cell's first eight bytes; the message begins eight bytes into its first cell.
+        // A word is read at each cell's first eight bytes; the message begins eight bytes into its first cell.
         position += u64::from((bytes.len() + 8).is_multiple_of(cell.bytes()));
     }
     bytes.truncate(length);
@@ -79,7 +79,8 @@ proptest! {
                         Err(ClaimError::TooLong) => prop_assert!(length > longest),
                         Err(error) => {
                             prop_assert_eq!(error, ClaimError::Full);
-                            // The reader publishes its position lazily; who waits for room sees the exact one.
+                            // The reader publishes its position lazily; a writer that waits for space loads the exact
+                            // one.
                             let room = producer.wait(length, IdleStrategy::SPIN, Some(Instant::now()));
                             prop_assert!(room.is_ok() || !queue.is_empty(), "an empty ring has room for the longest");
                         }

@@ -1,4 +1,4 @@
-//! Shared memory: what is accepted, what is refused and by which name, who may hold a side.
+//! Shared memory: accepted and refused segments, the reasons, and the holders of a side.
 
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::layout::{
@@ -64,7 +64,7 @@ fn a_ring_of_small_cells_is_known_by_its_layout_and_puts_four_messages_into_a_li
         drop(Segment::create(&path, &Options { cell: Cell::Quarter, ..options(kind) }).unwrap());
         let mut hash = [0; 8];
         File::open(&path).unwrap().read_exact_at(&mut hash, LAYOUT_HASH_AT as u64).unwrap();
-        // Whoever knows only cells of a line finds a layout that is not its own.
+        // A program that knows only cells of a line finds an unknown layout.
         assert_eq!(u64::from_ne_bytes(hash), SMALL_LAYOUT_HASH);
         let ring = Segment::open(&path, Access::ReadWrite).unwrap();
         let mut tail = ring.subscriber(Start::Latest).unwrap();
@@ -118,7 +118,7 @@ fn every_mismatch_is_refused_by_name() {
         (ORDER_AND_HEADER_AT, 0x0102_0304 | 64 << 32, "header has 64 bytes"),
         (LAYOUT_HASH_AT, 5, "layout hash is 0000000000000005"),
         (CELLS_AT, 3, "3 cells"),
-        (CELLS_AT, 1 << 40, "cells: no power of two"),
+        (CELLS_AT, 1 << 40, "cells: not a power of two"),
         (CELLS_AT, 1 << 20, "the ring needs"),
         (WAKING_AT, 77, "number 77"),
         (PID_NAMESPACE_AT, 1, "pid namespace 1"),
@@ -160,7 +160,7 @@ fn a_file_that_is_much_longer_than_its_ring_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ring");
     drop(Segment::create(&path, &options(Kind::Spsc)).unwrap());
-    // All of it would be mapped, made present and locked.
+    // All of it would be mapped, faulted in and locked.
     File::options().write(true).open(&path).unwrap().set_len(1 << 36).unwrap();
     let why = refusal(Segment::open(&path, Access::ReadWrite));
     assert!(why.contains("the file has 68719476736 bytes, the ring needs"), "{why}");
@@ -171,11 +171,11 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
     let made = Segment::memfd(&options(Kind::Spsc)).unwrap();
     let (mut producer, mut consumer) = (made.producer().unwrap(), made.consumer(Resume::Unread).unwrap());
     let rung = Arc::new(AtomicUsize::new(0));
-    let bell = Arc::clone(&rung);
-    producer.set_bell(move || {
-        bell.fetch_add(1, Ordering::Relaxed);
+    let doorbell = Arc::clone(&rung);
+    producer.set_doorbell(move || {
+        doorbell.fetch_add(1, Ordering::Relaxed);
     });
-    assert!(consumer.ask_for_bell());
+    assert!(consumer.request_doorbell());
     let mut observer = made.subscriber(Start::Latest).unwrap();
     let soon = std::time::Instant::now() + std::time::Duration::from_millis(1);
     assert_eq!(observer.wait(IdleStrategy::SPIN_THEN_PARK, Some(soon)), Err(WaitError::TimedOut));
@@ -183,15 +183,16 @@ fn an_observer_that_sleeps_leaves_the_consumer_its_bell() {
     assert_eq!(rung.load(Ordering::Relaxed), 1);
 }
 
-/// The reader asks, and sleeps elsewhere, before there is a writer; and again when a writer has died before it rang.
+/// The reader requests the doorbell, and sleeps elsewhere, before there is a writer; and again when a writer has died
+/// before it called it.
 #[test]
 fn a_bell_that_was_asked_for_before_the_writer_came_rings() {
     let made = Segment::memfd(&options(Kind::Spsc)).unwrap();
     let mut consumer = made.consumer(Resume::Unread).unwrap();
     let rung = Arc::new(AtomicUsize::new(0));
-    let bell = |producer: &mut Producer| {
+    let doorbell = |producer: &mut Producer| {
         let rung = Arc::clone(&rung);
-        producer.set_bell(move || {
+        producer.set_doorbell(move || {
             rung.fetch_add(1, Ordering::Relaxed);
         });
     };
@@ -200,9 +201,9 @@ fn a_bell_that_was_asked_for_before_the_writer_came_rings() {
         File::from(made.fd().try_clone_to_owned().unwrap()).read_exact_at(&mut flag, READER_SLEEPS_AT as u64).unwrap();
         u32::from_ne_bytes(flag) & 3
     };
-    assert!(consumer.ask_for_bell());
+    assert!(consumer.request_doorbell());
     let mut producer = made.producer().unwrap();
-    bell(&mut producer);
+    doorbell(&mut producer);
     assert_eq!(rung.load(Ordering::Relaxed), 0, "nothing is there yet");
     producer.try_send(b"tick").unwrap();
     assert_eq!(rung.load(Ordering::Relaxed), 1);
@@ -211,10 +212,10 @@ fn a_bell_that_was_asked_for_before_the_writer_came_rings() {
 
     assert_eq!(rung.load(Ordering::Relaxed), 1, "nobody has asked");
     let mut producer = made.producer().unwrap();
-    assert!(consumer.ask_for_bell());
+    assert!(consumer.request_doorbell());
     producer.try_send(b"tock").unwrap();
     assert_eq!(flag(), 0, "as where a writer has seen the asking, and died before it rang");
-    bell(&mut producer);
+    doorbell(&mut producer);
     assert_eq!(rung.load(Ordering::Relaxed), 2, "a message is there, and whoever asked sleeps");
 }
 

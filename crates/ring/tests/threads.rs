@@ -1,4 +1,4 @@
-//! Two threads and more, every way of waiting, every message checked. The rings are small so that they are full, empty
+//! Two threads and more, all idle strategies, every message checked. The rings are small so that they are full, empty
 //! and lapped all the time.
 
 #[path = "support/messages.rs"]
@@ -14,7 +14,7 @@ const MESSAGES: u64 = 200_000;
 
 #[test]
 fn every_message_comes_once_and_in_order() {
-    // Who yields or sleeps every few messages waits, on a busy machine, for all the others' slices each time.
+    // On a busy machine, a thread that yields or sleeps every few messages waits for the others' time slices each time.
     for (waiting, waking, cells, messages) in [
         (IdleStrategy::SPIN, Waking::Never, 1024, MESSAGES),
         (IdleStrategy::SPIN_THEN_YIELD, Waking::Never, 16, MESSAGES / 10),
@@ -40,7 +40,7 @@ fn every_message_comes_once_and_in_order() {
     }
 }
 
-/// Several messages in a line that both sides use at the same time; singles and batches, one by one and drained.
+/// Several messages in a line that both sides use at the same time; single and batched, read one by one and drained.
 #[test]
 fn small_messages_come_once_and_in_order() {
     for room in [4 * 16, 64 * 16] {
@@ -80,16 +80,16 @@ fn small_messages_come_once_and_in_order() {
     }
 }
 
-/// The reader sleeps where the ring cannot wake it: on a channel. A bell that does not ring is a hang.
+/// The reader sleeps outside the ring, on a channel. A missing doorbell call shows as a hang.
 #[test]
 fn a_bell_rings_once_for_whoever_asked() {
     for waking in [Waking::Barrier, Waking::Fence] {
         let (mut producer, mut consumer) = pair(16 * 64, waking).unwrap();
-        let (bell, rung) = std::sync::mpsc::channel();
-        let bell = std::sync::Mutex::new(bell);
-        producer.set_bell(move || bell.lock().unwrap().send(()).unwrap());
+        let (doorbell, rung) = std::sync::mpsc::channel();
+        let doorbell = std::sync::Mutex::new(doorbell);
+        producer.set_doorbell(move || doorbell.lock().unwrap().send(()).unwrap());
         producer.try_send(&message(0, 100)).unwrap();
-        assert!(!consumer.ask_for_bell(), "a message is there");
+        assert!(!consumer.request_doorbell(), "a message is there");
         std::thread::scope(|threads| {
             threads.spawn(move || {
                 for sequence in 1..MESSAGES / 10 {
@@ -106,9 +106,9 @@ fn a_bell_rings_once_for_whoever_asked() {
                         next += 1;
                         consumer.release();
                     }
-                    Err(ReadError::Empty) if consumer.ask_for_bell() => {
+                    Err(ReadError::Empty) if consumer.request_doorbell() => {
                         asked += 1;
-                        rung.recv_timeout(Duration::from_secs(60)).expect("the bell rings");
+                        rung.recv_timeout(Duration::from_secs(60)).expect("the doorbell rings");
                     }
                     Err(ReadError::Empty) => {}
                     Err(ReadError::Closed) => break,
@@ -116,7 +116,7 @@ fn a_bell_rings_once_for_whoever_asked() {
                 }
             }
             assert_eq!(next, MESSAGES / 10);
-            assert_eq!(rung.try_iter().count(), 0, "{asked} askings, and a bell for each");
+            assert_eq!(rung.try_iter().count(), 0, "{asked} askings, and a doorbell for each");
         });
     }
 }

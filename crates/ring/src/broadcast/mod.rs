@@ -1,4 +1,4 @@
-//! One writer that never waits, any number of readers, each of which knows exactly what it lost.
+//! One writer that never waits, and any number of readers, each of which knows exactly which messages it lost.
 //!
 //! ```
 //! use sidestep_ring::{ReadError, broadcast};
@@ -26,7 +26,7 @@ pub fn pair(bytes: usize, waking: crate::Waking) -> Result<(Publisher, Subscribe
     pair_of(crate::Cell::Line, bytes, waking)
 }
 
-/// As [`pair`], of cells of this size.
+/// Makes a ring as [`pair`] does, of cells of this size.
 #[cfg(not(loom))]
 pub fn pair_of(
     cell: crate::Cell,
@@ -36,7 +36,7 @@ pub fn pair_of(
     Ok(over(crate::private::private(&crate::Options { kind: crate::Kind::Broadcast, cell, bytes, waking })?))
 }
 
-/// Writer and first reader of a fresh ring.
+/// Writer and first reader of a new ring.
 pub(crate) fn over(ring: Ring) -> (Publisher, Subscriber) {
     let ring = Arc::new(ring);
     let publisher = Publisher::resume(Arc::clone(&ring), Side::writer());

@@ -7,7 +7,7 @@ use crate::role::Side;
 use crate::sync::Arc;
 use crate::writer::Writer;
 
-/// The writing side: it looks at no reader and never waits.
+/// The writing side: it reads no reader's state and never waits.
 pub struct Publisher {
     writer: Writer,
     abandoned: u64,
@@ -15,7 +15,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Goes on where the last writer stopped.
+    /// Resumes where the last writer stopped.
     pub(crate) fn resume(ring: Arc<Ring>, side: Side) -> Result<Self, Fault> {
         let cells = ring.cells();
         let mut writer = Writer::resume(ring, |position| position + cells)?;
@@ -24,8 +24,8 @@ impl Publisher {
         Ok(Self { writer, abandoned, side })
     }
 
-    /// Sends a copy of `message` to whoever reads. The only refusals are [`ClaimError::TooLong`] and, in a child that was
-    /// forked from the process of this handle, [`ClaimError::Forked`].
+    /// Sends a copy of `message` to all readers. It fails only with [`ClaimError::TooLong`] and, in a child that was
+    /// forked from the handle's process, with [`ClaimError::Forked`].
     #[inline]
     pub fn publish(&mut self, message: &[u8]) -> Result<(), ClaimError> {
         let cells = self.writer.ring().cells_of(message.len());
@@ -37,31 +37,31 @@ impl Publisher {
         }
         let position = self.writer.begin(cells, u64::MAX);
         let ring = self.writer.ring();
-        // Word by word, as atomics: a reader that fell behind may be reading these cells at this moment.
+        // Word by word, as atomics: a reader that fell behind may be reading these cells at the same time.
         ring.memory.copy_in(ring.cell(position) + WORD_BYTES, message);
         self.writer.end(message.len());
         self.writer.publish();
         Ok(())
     }
 
-    /// Says that nothing follows.
+    /// Marks the end of the stream.
     pub fn close(&mut self) {
         if self.side.is_ours() {
             self.writer.close();
         }
     }
 
-    /// This side's sign of life, and whom it replaced.
+    /// The liveness of this side, and the process that it replaced.
     pub fn side(&self) -> &Side {
         &self.side
     }
 
-    /// Messages published so far, by this writer and those before it.
+    /// The number of messages published so far, by this writer and its predecessors.
     pub fn messages(&self) -> u64 {
         self.writer.written().sequence
     }
 
-    /// Messages that the writer before this one had begun and not published when it died: one at most.
+    /// The number of messages that the last writer had begun and not published when it died: one at most.
     pub fn abandoned(&self) -> u64 {
         self.abandoned
     }

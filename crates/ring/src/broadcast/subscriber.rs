@@ -1,4 +1,4 @@
-//! A reading side of the broadcast ring. It stores nothing that the writer looks at, so it may be mapped read-only.
+//! A reading side of the broadcast ring. It stores nothing that the writer reads, so it may be mapped read-only.
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::fault::{Fault, Loss, ReadError};
@@ -10,17 +10,17 @@ use crate::sync::{Acquire, Arc, Relaxed, fence};
 use crate::wait::{Deadline, WaitError, Waiter};
 use sidestep_sys::idle::IdleStrategy;
 
-/// Where a new reader begins.
+/// The start position of a new reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// With the next message to come.
     #[default]
     Latest,
-    /// As far back as a record boundary is known: up to half the ring.
+    /// With the oldest known record boundary: up to half the ring back.
     Oldest,
 }
 
-/// A reader. Each has its own position; a clone goes on from the same one.
+/// A reader with its own position; a clone starts at the same one.
 pub struct Subscriber {
     ring: Arc<Ring>,
     next: Checkpoint,
@@ -88,9 +88,9 @@ impl Subscriber {
         Err(self.poison(Fault::Padding))
     }
 
-    /// Waits until [`Subscriber::try_read`] has an answer: a message, or the news of a loss.
+    /// Waits until [`Subscriber::try_read`] has an answer: a message or a loss.
     pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
-        // The flag of an SPSC ring belongs to its consumer: an observer may neither raise it nor take it down.
+        // The flag of an SPSC ring belongs to its consumer: an observer may neither set nor clear it.
         let idle = if self.ring.kind == Kind::Broadcast { idle } else { idle.without_park() };
         let mut waiter = Waiter::new(idle, deadline, &self.ring);
         loop {
@@ -117,12 +117,12 @@ impl Subscriber {
         }
     }
 
-    /// Who writes.
+    /// The state of the writer.
     pub fn peer(&mut self) -> Peer {
         self.side.peer(&self.ring)
     }
 
-    /// The watch over the writer.
+    /// The monitor of the writer.
     pub fn side(&self) -> &Side {
         &self.side
     }
@@ -146,15 +146,16 @@ impl Subscriber {
         record::is_at(self.word(), self.next.position) || !self.is_intact(self.next.position)
     }
 
-    /// Whether nothing that was loaded from `position` on, before this call, was overwritten. Partner: the fence in
-    /// `Writer::advance_horizon`; what was stored after that fence and loaded before this one shows its horizon.
+    /// Returns whether no data loaded from `position` on, before this call, was overwritten. Partner: the fence in
+    /// `Writer::advance_horizon`. If a load before this fence saw a store after that one, the horizon is visible here.
     #[inline]
     fn is_intact(&self, position: u64) -> bool {
         fence(Acquire);
         self.ring.memory.word(HORIZON_AT).load(Relaxed) <= position.saturating_add(self.ring.cells())
     }
 
-    /// Goes on at the last half of the ring that began, or at the end if that is gone as well, and says what was lost.
+    /// Resumes at the last crossed half of the ring, or at the end if that is overwritten as well, and returns the
+    /// loss.
     #[cold]
     fn skip(&mut self) -> ReadError {
         for at in [MARK_AT, WRITTEN_AT] {
@@ -169,13 +170,14 @@ impl Subscriber {
             self.next = found;
             return ReadError::Lost(loss);
         }
-        // The horizon is seen, the checkpoints before it not yet: a matter of the memory model, or of a hostile writer.
+        // The horizon is visible and the checkpoints before it are not yet: an effect of the memory model, or a hostile
+        // writer.
         ReadError::Empty
     }
 
     #[cold]
     fn poison(&mut self, fault: Fault) -> ReadError {
-        // Only noted here: a reader may be mapped read-only, and the others judge for themselves.
+        // Only recorded here: a reader may be mapped read-only, and other readers check for themselves.
         ReadError::Faulty(*self.fault.get_or_insert(fault))
     }
 }

@@ -1,11 +1,11 @@
-//! The machine's memory: a mapping, of this process alone or shared.
+//! Real memory: a mapping, private to this process or shared.
 
 use crate::prefetch;
 use crate::sync::{Flag, Word};
 use sidestep_sys::memory::Mapping;
 use std::ptr::NonNull;
 
-/// The memory of a ring: a mapping, of this process alone or shared.
+/// The memory of a ring: a mapping, private to this process or shared.
 pub(crate) struct Memory {
     base: NonNull<u8>,
     mapping: Mapping,
@@ -26,8 +26,8 @@ impl Memory {
         &self.mapping
     }
 
-    /// The word at `offset`, which is a multiple of eight inside the memory: callers use constants of `layout` or cells
-    /// that `Ring` has masked.
+    /// The word at `offset`, a multiple of eight inside the memory: callers use constants of `layout` or cells that
+    /// `Ring` has masked.
     #[inline(always)]
     pub(crate) fn word(&self, offset: usize) -> &Word {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.mapping.len());
@@ -44,19 +44,19 @@ impl Memory {
         unsafe { self.base.add(offset).cast().as_ref() }
     }
 
-    /// Has the cache line at `offset` fetched, with the right to write it, while this CPU goes on. Only a hint.
+    /// Prefetches the cache line at `offset` for writing. Only a hint.
     #[inline(always)]
     pub(crate) fn fetch_to_write(&self, offset: usize) {
         prefetch::to_write(std::ptr::from_ref(self.word(offset)).cast());
     }
 
-    /// Has the cache line at `offset` fetched, to be read. Only a hint.
+    /// Prefetches the cache line at `offset` for reading. Only a hint.
     #[inline(always)]
     pub(crate) fn fetch_to_read(&self, offset: usize) {
         prefetch::to_read(std::ptr::from_ref(self.word(offset)).cast());
     }
 
-    /// The bytes of a message: inside the memory, as the callers have checked the record against the ring's end.
+    /// The bytes of a message. They are inside the memory, as callers have checked the record against the ring's end.
     #[inline(always)]
     pub(crate) fn bytes(&self, offset: usize, length: usize) -> *mut [u8] {
         debug_assert!(offset + length <= self.mapping.len());

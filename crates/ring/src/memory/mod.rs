@@ -1,4 +1,4 @@
-//! The bytes of a ring, reached only by offset.
+//! The bytes of a ring, accessed only by offset.
 
 #[cfg(not(loom))]
 mod mapped;
@@ -13,8 +13,8 @@ pub(crate) use modelled::Memory;
 use crate::sync::Relaxed;
 
 impl Memory {
-    /// Stores `bytes` word by word, as atomics, for readers that may look at the same time. The last word is filled up
-    /// with zeroes: a record ends at a cell's end, so there is room.
+    /// Stores `bytes` word by word, as atomics, for readers that may load at the same time. The last word is padded
+    /// with zeroes: a record ends at a cell's end, so there is space.
     #[inline]
     pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
@@ -28,7 +28,7 @@ impl Memory {
         }
     }
 
-    /// Loads `buffer.len()` bytes word by word, as atomics. What comes may be torn until the caller has checked.
+    /// Loads `buffer.len()` bytes word by word, as atomics. They may be torn until the caller has checked.
     #[inline]
     pub(crate) fn copy_out(&self, offset: usize, buffer: &mut [u8]) {
         let (words, rest) = buffer.as_chunks_mut::<8>();

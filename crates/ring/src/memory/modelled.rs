@@ -1,4 +1,5 @@
-//! Memory as loom sees it: every word an atomic, every word of a message also a cell whose unordered use is an error.
+//! Memory as loom sees it: every word is an atomic, and every word of a message also a cell whose unordered use is an
+//! error.
 
 use crate::layout::HEADER_BYTES;
 use crate::sync::{Flag, Relaxed, Word};
@@ -36,10 +37,10 @@ impl Memory {
     /// A model has no cache.
     pub(crate) fn fetch_to_write(&self, _: usize) {}
 
-    /// As above.
+    /// A model has no cache.
     pub(crate) fn fetch_to_read(&self, _: usize) {}
 
-    /// Stores one word of a message: as data, and where it may later be looked at as a record's word, also as that.
+    /// Stores one word of a message: as data and, where it may later be read as a record's word, also as that.
     pub(crate) fn write(&self, offset: usize, value: u64) {
         // SAFETY: loom checks that nobody else uses the cell meanwhile.
         self.data[(offset - HEADER_BYTES) / 8].with_mut(|word| unsafe { *word = value });

@@ -3,8 +3,8 @@
 use super::Producer;
 use crate::fault::ClaimError;
 
-/// Messages that the reader sees all at once, when the batch is committed. Dropped without that, all are given back, and
-/// a writer that dies before the commit loses all of them: a batch is one claim.
+/// Messages that become visible to the reader together, when the batch is committed. Dropping the batch discards all of
+/// them, and so does the death of the writer before the commit: a batch is one claim.
 pub struct Batch<'a> {
     producer: &'a mut Producer,
 }
@@ -14,14 +14,14 @@ impl<'a> Batch<'a> {
         Self { producer }
     }
 
-    /// Adds a copy of `message` if there is room.
+    /// Adds a copy of `message` if it fits.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn try_push(&mut self, message: &[u8]) -> Result<(), ClaimError> {
         self.try_fill(message.len(), |bytes| bytes.copy_from_slice(message))
     }
 
-    /// Adds a message of `length` bytes that `fill` writes in place, if there is room.
+    /// Adds a message of `length` bytes that `fill` writes in place, if it fits.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn try_fill(&mut self, length: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), ClaimError> {

@@ -14,25 +14,25 @@ use crate::wait::{Deadline, WaitError, Waiter};
 use crate::writer::find_tail;
 use sidestep_sys::idle::IdleStrategy;
 
-/// Where a reader that takes the place of another one begins.
+/// The start position of a reader that succeeds another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// At the first message that was not released: a message on loan when the last reader died comes again.
+    /// The first message that was not released: a message on loan when the last reader died is delivered again.
     #[default]
     Unread,
-    /// Behind everything there is; what is skipped is counted as lost.
+    /// After all messages; skipped ones are counted as lost.
     Latest,
 }
 
-/// The reading side. One at a time; a `&mut` proves it inside a process, the owner word between processes.
+/// The reading side. There is one at a time: `&mut` ensures that inside a process, the owner word between processes.
 pub struct Consumer {
     ring: Arc<Ring>,
     read: Checkpoint,
-    /// The position that the writer has been told.
+    /// The position last published to the writer.
     published: u64,
-    /// Cells and bytes of the message on loan; no cells when there is none.
+    /// Cells and bytes of the message on loan; no cells if there is none.
     lent: (u64, usize),
-    /// Cells of the last message, which the next one is expected to have.
+    /// Cells of the last message, the prediction for the next one.
     expected: u64,
     fault: Option<Fault>,
     recorder: Recorder,
@@ -40,7 +40,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Goes on where the last reader stopped.
+    /// Resumes where the last reader stopped.
     pub(crate) fn resume(ring: Arc<Ring>, side: Side, from: Resume) -> Result<Self, Fault> {
         let memory = &ring.memory;
         let mut read = checkpoint::load(memory, READ_AT).ok_or(Fault::ReaderPosition)?;
@@ -66,14 +66,14 @@ impl Consumer {
         Ok(Self { ring, read, published, lent: (0, 0), expected: 1, fault: None, recorder, side })
     }
 
-    /// The next message, on loan until the returned guard is dropped, which also releases it.
+    /// The next message, on loan until the returned guard is dropped, which releases it.
     #[inline(always)]
     pub fn try_read(&mut self) -> Result<Message<'_>, ReadError> {
         self.look()?;
         Ok(Message { consumer: self })
     }
 
-    /// The next message, on loan until [`Consumer::release`]; without that, the same message again.
+    /// The next message, on loan until [`Consumer::release`]; without that, the same message is returned again.
     #[cfg(not(loom))]
     #[inline]
     pub fn front(&mut self) -> Result<&[u8], ReadError> {
@@ -81,17 +81,17 @@ impl Consumer {
         Ok(self.bytes())
     }
 
-    /// Gives the message on loan back to the writer; nothing when there is none. [`Consumer::wait`] lends nothing.
+    /// Returns the message on loan to the writer; does nothing if there is none. [`Consumer::wait`] lends nothing.
     #[inline]
     pub fn release(&mut self) {
         if self.lent.0 > 0 && self.side.is_ours() {
             self.advance();
-            self.settle();
+            self.store_released();
         }
     }
 
-    /// Passes up to `limit` messages to `each` and releases them together. Returns how many there were; an error only
-    /// when there was none. A reader killed in between leaves them all to its successor.
+    /// Passes up to `limit` messages to `each` and releases them together. Returns their number; an error only if there
+    /// was none. A reader killed meanwhile leaves them all to its successor.
     #[cfg(not(loom))]
     #[inline]
     pub fn drain(&mut self, limit: usize, mut each: impl FnMut(&[u8])) -> Result<usize, ReadError> {
@@ -107,15 +107,15 @@ impl Consumer {
             count += 1;
         }
         if count > 0 {
-            self.settle();
+            self.store_released();
         }
         Ok(count)
     }
 
-    /// Waits until a message is there, and leaves it there: it is not on loan before it is read.
+    /// Waits until a message is there, without taking it on loan.
     pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
         let mut waiter = Waiter::new(idle, deadline, &self.ring);
-        // The same message is there and on loan still, or there was none.
+        // The same message is still on loan, or there was none.
         let on_loan = self.lent.0;
         loop {
             match self.look() {
@@ -131,23 +131,23 @@ impl Consumer {
             let (ring, position) = (&*self.ring, self.read.position);
             let has_word = || record::is_at(ring.memory.word(ring.cell(position)).load(Acquire), position);
             let turn = waiter.turn(ring, &mut self.side, READER_SLEEPS_AT, has_word);
-            // What the writer published before it died is still to be read.
+            // Messages that the writer published before it died are still to be read.
             if turn.is_err() && !has_word() {
                 return turn;
             }
         }
     }
 
-    /// Asks the writer to ring its bell ([`super::Producer::set_bell`]) once, with the next message or the close; false
-    /// when that is there already. For a reader that sleeps in poll(2) or epoll(7). In a ring that wakes nobody
-    /// ([`crate::Waking::Never`]) no bell rings.
-    pub fn ask_for_bell(&mut self) -> bool {
+    /// Requests the writer's doorbell ([`super::Producer::set_doorbell`]) once, with the next message or the close;
+    /// returns false if that is there already. For a reader that sleeps in poll(2) or epoll(7). A ring without wake-ups
+    /// ([`crate::Waking::Never`]) never calls the doorbell.
+    pub fn request_doorbell(&mut self) -> bool {
         let (ring, position) = (&*self.ring, self.read.position);
         let has_word = || record::is_at(ring.memory.word(ring.cell(position)).load(Acquire), position);
-        self.side.sleeper().ask_for_bell(ring, READER_SLEEPS_AT, has_word)
+        self.side.sleeper().request_doorbell(ring, READER_SLEEPS_AT, has_word)
     }
 
-    /// Says that this side will read no more: the writer's next refusal is [`crate::ClaimError::Closed`].
+    /// Closes this side: the writer's next refusal is [`crate::ClaimError::Closed`].
     pub fn close(&mut self) {
         if !self.side.is_ours() {
             return;
@@ -157,17 +157,17 @@ impl Consumer {
         self.wake_writer();
     }
 
-    /// Who writes.
+    /// The state of the writer.
     pub fn peer(&mut self) -> Peer {
         self.side.peer(&self.ring)
     }
 
-    /// This side's sign of life, whom it replaced, and the watch over the peer.
+    /// The liveness of this side, the process that it replaced, and the watch on the peer.
     pub fn side(&self) -> &Side {
         &self.side
     }
 
-    /// Messages released so far, by this reader and those before it.
+    /// The number of messages released so far, by this reader and its predecessors.
     pub fn messages(&self) -> u64 {
         self.read.sequence
     }
@@ -177,7 +177,7 @@ impl Consumer {
         self.ring.message_bytes_max()
     }
 
-    /// Makes the next message the one on loan.
+    /// Takes the next message on loan.
     #[inline(always)]
     fn look(&mut self) -> Result<(), ReadError> {
         if !self.side.is_ours() {
@@ -210,7 +210,7 @@ impl Consumer {
         Err(self.poison(Fault::Padding))
     }
 
-    /// The ring is empty: a good moment to tell the writer how far everything is read.
+    /// The ring is empty: a good moment to publish the read position to the writer.
     #[inline]
     fn nothing(&mut self) -> ReadError {
         self.lent.0 = 0;
@@ -220,8 +220,9 @@ impl Consumer {
         self.publish();
         let line = 1 << self.ring.line_shift();
         if self.expected > line {
-            // Its second line, while the first is waited for: one transfer less behind the other. More of them would be
-            // taken from under the writer (7 % of a round trip at 64 bytes; all lines cost 10 % at 256).
+            // Prefetches the message's second line while the first is in transit: one transfer less for the reader.
+            // Further lines would be taken away from the writer (7 % of a round trip at 64 bytes; all lines cost 10 %
+            // at 256).
             self.ring.memory.fetch_to_read(self.ring.cell(self.read.position + line));
         }
         ReadError::Empty
@@ -253,10 +254,10 @@ impl Consumer {
         self.expected = cells;
     }
 
-    /// Stores what is released where a successor finds it, and tells the writer if that is worth a cache line: when a
-    /// quarter of the ring has come together, or when the writer sleeps.
+    /// Stores the released position for a successor, and publishes it to the writer when that is worth a cache line:
+    /// once a quarter of the ring has accumulated, or if the writer sleeps.
     #[inline(always)]
-    fn settle(&mut self) {
+    fn store_released(&mut self) {
         self.recorder.store(&self.ring.memory, self.read);
         if self.read.position - self.published >= self.ring.cells() / 4 || self.writer_sleeps() {
             self.publish();
@@ -268,13 +269,14 @@ impl Consumer {
         sleeper::is_asleep(&self.ring, WRITER_SLEEPS_AT)
     }
 
-    /// Padding is released with the message behind it, so that a successor never begins at cells that are given back.
+    /// Publishes the read position. Padding is released with the message after it, so that a successor never starts at
+    /// released cells.
     #[inline]
     fn publish(&mut self) {
         let released = self.recorder.last();
         if self.published != released {
             self.published = released;
-            // What was read is read before the writer may overwrite it: partner of the Acquire in `Producer::refresh`.
+            // The message is read before the writer may overwrite it: partner of the Acquire in `Producer::refresh`.
             self.ring.memory.word(PUBLISHED_AT).store(released, Release);
             self.wake_writer();
         }
@@ -282,7 +284,7 @@ impl Consumer {
 
     #[inline(always)]
     fn wake_writer(&self) {
-        // A writer sleeps on the flag or not at all: it has no bell to ask for.
+        // A writer sleeps on the flag only: it has no doorbell to request.
         let _ = sleeper::wake(&self.ring, WRITER_SLEEPS_AT);
     }
 }
@@ -317,7 +319,7 @@ impl Drop for Message<'_> {
 
 #[cfg(loom)]
 impl Message<'_> {
-    /// The words of the message, all of them read as data.
+    /// The words of the message, all read as data.
     pub(crate) fn words(&self) -> Vec<u64> {
         let at = self.consumer.ring.cell(self.consumer.read.position) + WORD_BYTES;
         (0..self.consumer.lent.1 / 8).map(|word| self.consumer.ring.memory.read(at + 8 * word)).collect()

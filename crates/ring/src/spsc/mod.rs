@@ -21,13 +21,13 @@ use crate::ring::Ring;
 use crate::role::Side;
 use crate::sync::Arc;
 
-/// A ring inside this process: at least `bytes` of cells, rounded up to a power of two.
+/// Makes a ring inside this process: at least `bytes` of cells, rounded up to a power of two.
 #[cfg(not(loom))]
 pub fn pair(bytes: usize, waking: crate::Waking) -> Result<(Producer, Consumer), sidestep_sys::Problem> {
     pair_of(crate::Cell::Line, bytes, waking)
 }
 
-/// As [`pair`], of cells of this size.
+/// Makes a ring as [`pair`] does, of cells of this size.
 #[cfg(not(loom))]
 pub fn pair_of(
     cell: crate::Cell,
@@ -37,7 +37,7 @@ pub fn pair_of(
     Ok(over(crate::private::private(&crate::Options { kind: crate::Kind::Spsc, cell, bytes, waking })?))
 }
 
-/// Both sides of a fresh ring.
+/// Both sides of a new ring.
 pub(crate) fn over(ring: Ring) -> (Producer, Consumer) {
     let ring = Arc::new(ring);
     let producer = Producer::resume(&ring, Side::writer());

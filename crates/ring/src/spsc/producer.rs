@@ -11,16 +11,16 @@ use crate::wait::{Deadline, WaitError, Waiter};
 use crate::writer::Writer;
 use sidestep_sys::idle::IdleStrategy;
 
-/// Refusals in a row after which the writer looks at the reader's exact position. The reader stores to that line with
-/// each message: looking every time would slow down the very reader that is waited for.
+/// Consecutive refusals after which the writer loads the reader's exact position. The reader stores to that line with
+/// each message: loading it every time would slow down the reader.
 const MISSES_PER_LOOK: u32 = 32;
 
-/// The writing side. One at a time; a `&mut` proves it inside a process, the owner word between processes.
+/// The writing side. There is one at a time: `&mut` ensures that inside a process, the owner word between processes.
 pub struct Producer {
     pub(super) writer: Writer,
-    /// The position up to which, exclusive, cells are known to be free.
+    /// The position up to which cells are known to be free, exclusive.
     limit: u64,
-    /// Offset and length of the claim that is open.
+    /// Offset and length of the open claim.
     claimed: Option<(usize, usize)>,
     misses: u32,
     fault: Option<Fault>,
@@ -29,10 +29,10 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Goes on where the last writer stopped: what it had published stays, what it had only claimed is gone and counted.
+    /// Resumes where the last writer stopped: published messages stay, claimed ones are discarded and counted.
     pub(crate) fn resume(ring: &Arc<Ring>, side: Side) -> Result<Self, Fault> {
-        // The exact position, too: the writer before this one may have looked there (`look_closely`) and have written
-        // further than the position that the reader publishes now and then allows.
+        // The exact position is needed: the last writer may have used it (`load_exact_position`) and have written
+        // further than the lazily published position allows.
         let exact = checkpoint::load(&ring.memory, READ_AT).map_or(0, |read| read.position);
         let published = ring.memory.word(PUBLISHED_AT).load(Acquire).max(exact);
         let limit = published.saturating_add(ring.cells());
@@ -46,15 +46,15 @@ impl Producer {
         Ok(Self { writer, limit, claimed: None, misses: 0, fault: None, abandoned, side })
     }
 
-    /// Room for a message of `length` bytes, to be filled in place. What the bytes hold before is not defined.
+    /// Claims space for a message of `length` bytes, to be written in place. Its previous content is undefined.
     #[inline(always)]
     pub fn try_claim(&mut self, length: usize) -> Result<Claim<'_>, ClaimError> {
         self.open(length)?;
         Ok(Claim { producer: self })
     }
 
-    /// As [`Producer::try_claim`], without a guard: end it by [`Producer::publish`] or [`Producer::discard`]. Reserving
-    /// again discards what was reserved.
+    /// Reserves space as [`Producer::try_claim`] does, without a guard: end it by [`Producer::publish`] or
+    /// [`Producer::discard`]. Another reservation discards this one.
     #[cfg(not(loom))]
     #[inline]
     pub fn reserve(&mut self, length: usize) -> Result<&mut [u8], ClaimError> {
@@ -62,7 +62,7 @@ impl Producer {
         Ok(self.claimed_bytes())
     }
 
-    /// Publishes the first `length` bytes of what is reserved; nothing when nothing is.
+    /// Publishes the first `length` bytes of the reservation; does nothing without one.
     #[inline(always)]
     pub fn publish(&mut self, length: usize) {
         if let Some((_, claimed)) = self.claimed.take()
@@ -73,7 +73,7 @@ impl Producer {
         }
     }
 
-    /// Gives back what is reserved.
+    /// Discards the reservation.
     #[inline]
     pub fn discard(&mut self) {
         if self.claimed.take().is_some() && self.side.is_ours() {
@@ -81,7 +81,7 @@ impl Producer {
         }
     }
 
-    /// Sends a copy of `message` if there is room.
+    /// Sends a copy of `message` if it fits.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> Result<(), ClaimError> {
@@ -91,14 +91,14 @@ impl Producer {
         Ok(())
     }
 
-    /// Sends a copy of `message`, or drops it and counts that when the ring is full; says which.
+    /// Sends a copy of `message`, or drops it and counts the drop if the ring is full; returns which.
     #[cfg(not(loom))]
     pub fn send_or_drop(&mut self, message: &[u8]) -> Result<bool, ClaimError> {
         match self.try_send(message) {
             Err(ClaimError::Full) => {}
             other => return other.map(|()| true),
         }
-        // A drop is for good: look once at where the reader really is.
+        // A drop is final: load the reader's exact position first.
         if self.has_room(self.writer.ring().cells_of(message.len()))? {
             return self.try_send(message).map(|()| true);
         }
@@ -107,13 +107,13 @@ impl Producer {
         Ok(false)
     }
 
-    /// Several messages that are published together, by one store.
+    /// Starts a batch of messages that are published together, by one store.
     pub fn batch(&mut self) -> Batch<'_> {
         self.discard();
         Batch::new(self)
     }
 
-    /// Waits until a message of `length` bytes has room.
+    /// Waits until a message of `length` bytes fits.
     pub fn wait(&mut self, length: usize, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
         let mut waiter = Waiter::new(idle, deadline, self.writer.ring());
         loop {
@@ -136,7 +136,7 @@ impl Producer {
         }
     }
 
-    /// Says that nothing follows: the reader gets [`crate::ReadError::Closed`] when it has read the rest.
+    /// Marks the end of the stream: the reader gets [`crate::ReadError::Closed`] after the remaining messages.
     pub fn close(&mut self) {
         self.claimed = None;
         if self.side.is_ours() {
@@ -144,19 +144,20 @@ impl Producer {
         }
     }
 
-    /// What to do when a message (or the close) is there for a reader that has asked for it, once per asking
-    /// ([`super::Consumer::ask_for_bell`]): wake it where it sleeps, which this ring does not know. At once if something is there already.
-    pub fn set_bell(&mut self, bell: impl Fn() + Send + Sync + 'static) {
-        self.writer.set_bell(Box::new(bell));
-        // What is there was sent without this bell, or by a writer that may have ended before its own rang: whether the reader still
-        // waits for it, nobody knows.
+    /// Sets the doorbell: a function that wakes a reader which sleeps outside the ring. It is called when a message (or
+    /// the close) is there for a reader that has requested it, once per request
+    /// ([`super::Consumer::request_doorbell`]), and immediately if something is there already.
+    pub fn set_doorbell(&mut self, doorbell: impl Fn() + Send + Sync + 'static) {
+        self.writer.set_doorbell(Box::new(doorbell));
+        // Earlier messages were sent without this doorbell, or by a writer that may have died before it called its own:
+        // the reader may still be waiting for them.
         let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
         if self.side.is_ours() && read.is_some_and(|read| read.position < self.writer.written().position) {
-            self.writer.ring_bell();
+            self.writer.call_doorbell();
         }
     }
 
-    /// Who reads.
+    /// The state of the reader.
     pub fn peer(&mut self) -> Peer {
         match self.writer.ring().memory.word(READER_CLOSED_AT).load(Acquire) {
             0 => self.side.peer(self.writer.ring()),
@@ -164,17 +165,17 @@ impl Producer {
         }
     }
 
-    /// This side's sign of life, whom it replaced, and the watch over the peer.
+    /// The liveness of this side, the process that it replaced, and the watch on the peer.
     pub fn side(&self) -> &Side {
         &self.side
     }
 
-    /// Messages published so far, by this writer and those before it.
+    /// The number of messages published so far, by this writer and its predecessors.
     pub fn messages(&self) -> u64 {
         self.writer.written().sequence
     }
 
-    /// Messages that the writer before this one had begun and not published when it died. Nobody has seen them.
+    /// The number of messages that the last writer had begun and not published when it died. No reader has seen them.
     pub fn abandoned(&self) -> u64 {
         self.abandoned
     }
@@ -222,7 +223,7 @@ impl Producer {
             return Ok(());
         }
         self.misses = self.misses.wrapping_add(1);
-        if self.misses.is_multiple_of(MISSES_PER_LOOK) && self.look_closely(needs)? {
+        if self.misses.is_multiple_of(MISSES_PER_LOOK) && self.load_exact_position(needs)? {
             return Ok(());
         }
         Err(ClaimError::Full)
@@ -230,11 +231,11 @@ impl Producer {
 
     #[cfg(not(loom))]
     fn has_room(&mut self, cells: u64) -> Result<bool, ClaimError> {
-        self.look_closely(self.writer.needs(cells))
+        self.load_exact_position(self.writer.needs(cells))
     }
 
-    /// The reader's exact position instead of the one that it publishes now and then.
-    fn look_closely(&mut self, needs: u64) -> Result<bool, ClaimError> {
+    /// Loads the reader's exact position instead of the lazily published one.
+    fn load_exact_position(&mut self, needs: u64) -> Result<bool, ClaimError> {
         // Partner: the Release in `Recorder::store`, which follows the reader's last load of the message.
         let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
         let position = read.map_or(u64::MAX, |read| read.position);
@@ -242,7 +243,7 @@ impl Producer {
         Ok(needs <= self.limit)
     }
 
-    /// Believes a reader's position that is not ahead of what is written. One that lies behind the last is only late.
+    /// Accepts a reader's position that is not ahead of the written one. One before the last position is only late.
     fn accept(&mut self, position: u64) -> Result<(), ClaimError> {
         let ring = self.writer.ring();
         if position > self.writer.written().position {
@@ -278,7 +279,7 @@ impl Drop for Producer {
     }
 }
 
-/// Room for one message. Fill it and [`Claim::commit`]; dropped without that, it is given back.
+/// Space for one message. Write it and call [`Claim::commit`]; dropping the claim discards it.
 pub struct Claim<'a> {
     producer: &'a mut Producer,
 }
@@ -296,7 +297,7 @@ impl Claim<'_> {
         self.producer.publish(length);
     }
 
-    /// Gives the room back; so does dropping the claim.
+    /// Discards the claim; so does dropping it.
     pub fn abort(self) {}
 
     /// Stores one word of the message.

@@ -1,6 +1,6 @@
 //! Plays the peer on a shared ring: any bytes over header and records, between the operations of an honest side.
 //!
-//! The fuzz target and a unit test run the same [`play`]. Nothing is expected but that every call returns.
+//! The fuzz target and a unit test run the same [`play`]. Every call must return.
 
 use sidestep_ring::broadcast::{Start, Subscriber};
 use sidestep_ring::layout::HEADER_BYTES;
@@ -11,17 +11,17 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// Room of the ring: cells of either size.
+/// The size of the ring: cells of either size.
 const ROOM: usize = 1024;
 
-/// The honest handles, as far as the scribbled ring still gives any.
+/// The honest handles, as far as the overwritten ring still allows any.
 struct Honest {
     producer: Option<Producer>,
     consumer: Option<Consumer>,
     observer: Option<Subscriber>,
 }
 
-/// Each step of the script is an operation or a scribble; the script's bytes decide.
+/// Runs the script: each step is an operation or an overwrite; the script's bytes decide.
 pub(crate) fn play(script: &[u8]) {
     let kind = if script.len().is_multiple_of(2) { Kind::Spsc } else { Kind::Broadcast };
     let cell = if script.len() & 2 == 0 { Cell::Line } else { Cell::Quarter };

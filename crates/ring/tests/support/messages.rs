@@ -1,4 +1,4 @@
-//! Messages that tell whether they came whole: number, checksum, and bytes that follow from the number.
+//! Messages that show whether they arrived complete: number, checksum, and bytes derived from the number.
 
 /// The message with this number: 16 to `bytes_max` bytes.
 pub(crate) fn message(number: u64, bytes_max: usize) -> Vec<u8> {
@@ -15,7 +15,7 @@ pub(crate) fn message(number: u64, bytes_max: usize) -> Vec<u8> {
     bytes
 }
 
-/// The number of a message; panics if it did not come whole.
+/// The number of a message; panics if it is not complete.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let mut cleared = bytes.to_vec();

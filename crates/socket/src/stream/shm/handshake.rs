@@ -226,7 +226,7 @@ fn assemble(
     let sleeps = options.waiting != Waiting::Spin;
     if sleeps {
         // Before the other end can write. What an early connector has written is told by the bell behind its hello.
-        consumer.ask_for_bell();
+        consumer.request_doorbell();
     }
     let prepare = || {
         // What must not wait says so in each call. Zero would mean for ever.

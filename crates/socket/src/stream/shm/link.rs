@@ -35,7 +35,7 @@ pub struct ShmLink {
 }
 
 impl ShmLink {
-    /// Over the two handles of this end. One that sleeps has asked for the bell, or there is one in the socket.
+    /// Over the two handles of this end. One that sleeps has asked for the doorbell, or there is one in the socket.
     pub(super) fn new(
         consumer: Consumer,
         mut producer: Producer,
@@ -43,7 +43,7 @@ impl ShmLink {
         kind: Kind,
         (waiting, timeout): (Waiting, Duration),
     ) -> Self {
-        producer.set_bell(watch.bell());
+        producer.set_doorbell(watch.doorbell());
         let longest = producer.message_bytes_max();
         let piece_max = if kind == Kind::Stream { longest / PIECES } else { longest };
         Self { consumer, producer, given: 0, kind, waiting, timeout, piece_max, finished: false, watch }
@@ -132,20 +132,20 @@ impl ShmLink {
                 return self.recv_last(buffer);
             }
             match self.recv_now(buffer) {
-                // A bell for nothing. They are not to keep an end up for longer than it wants, however many there are.
+                // A doorbell for nothing. They are not to keep an end up for longer than it wants, however many there are.
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !has_passed(deadline) => {}
                 other => return other,
             }
         }
     }
 
-    /// Sleeps unless something is there. The bell is asked for before the last look: what comes then rings or is seen.
+    /// Sleeps unless something is there. The doorbell is asked for before the last look: what comes then rings or is seen.
     fn sleep(&mut self, deadline: Option<Instant>) -> io::Result<Woken> {
         if self.waiting == Waiting::Block {
-            return if self.consumer.ask_for_bell() { self.watch.sleep_within() } else { Ok(Woken::Called) };
+            return if self.consumer.request_doorbell() { self.watch.sleep_within() } else { Ok(Woken::Called) };
         }
         self.watch.quieten();
-        if !self.consumer.ask_for_bell() || self.watch.is_gone() {
+        if !self.consumer.request_doorbell() || self.watch.is_gone() {
             return Ok(Woken::Called);
         }
         self.watch.sleep_beside(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))

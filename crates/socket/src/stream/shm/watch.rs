@@ -1,4 +1,4 @@
-//! The Unix socket beside the rings: whether the other end still is, the bell, and the place to sleep.
+//! The Unix socket beside the rings: whether the other end still is, the doorbell, and the place to sleep.
 
 use super::hello::{BELL, REFUSAL_BYTES, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,7 +35,7 @@ pub(super) struct Watch {
 /// What ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// A bell, perhaps an old one, or the other end's end.
+    /// A doorbell, perhaps an old one, or the other end's end.
     Called,
     /// The time.
     TimedOut,
@@ -49,7 +49,7 @@ impl Watch {
     }
 
     /// What the other end's sleep is ended with.
-    pub(super) fn bell(&self) -> impl Fn() + Send + Sync + use<> {
+    pub(super) fn doorbell(&self) -> impl Fn() + Send + Sync + use<> {
         let socket = Arc::clone(&self.socket);
         move || {
             // A buffer that is full is readable, and an end that is gone needs no waking.
@@ -105,7 +105,7 @@ impl Watch {
         self.gone
     }
 
-    /// Sleeps until the bell rings or the other end ends, for at most `timeout`. The bell stays: the socket is readable.
+    /// Sleeps until the doorbell rings or the other end ends, for at most `timeout`. The doorbell stays: the socket is readable.
     pub(super) fn sleep_beside(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut socket = [PollFd::new(&*self.socket, PollFlags::IN)];
@@ -114,12 +114,12 @@ impl Watch {
         Ok(if count == 0 { Woken::TimedOut } else { Woken::Called })
     }
 
-    /// As [`Watch::sleep_beside`], and takes the bell out: one system call less. For as long as SO_RCVTIMEO says.
+    /// As [`Watch::sleep_beside`], and takes the doorbell out: one system call less. For as long as SO_RCVTIMEO says.
     pub(super) fn sleep_within(&mut self) -> io::Result<Woken> {
         self.hear(RecvFlags::empty())
     }
 
-    /// Takes out a bell that has rung, if one has. Called before it is asked for again, so that none is lost.
+    /// Takes out a doorbell that has rung, if one has. Called before it is asked for again, so that none is lost.
     pub(super) fn quieten(&mut self) {
         // An error is one that the sleep that follows will have, too.
         let _ = self.hear(RecvFlags::DONTWAIT);
