@@ -8,16 +8,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum Addresses {
     /// IPv4.
     V4 {
-        /// Who sent it.
+        /// The source address.
         source: Ipv4Addr,
-        /// Whom it is for.
+        /// The destination address.
         destination: Ipv4Addr,
     },
     /// IPv6.
     V6 {
-        /// Who sent it.
+        /// The source address.
         source: Ipv6Addr,
-        /// Whom it is for.
+        /// The destination address.
         destination: Ipv6Addr,
     },
 }
@@ -32,7 +32,7 @@ impl Addresses {
         }
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> IpAddr {
         match *self {
@@ -41,7 +41,7 @@ impl Addresses {
         }
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> IpAddr {
         match *self {
@@ -50,7 +50,7 @@ impl Addresses {
         }
     }
 
-    /// The way back.
+    /// The addresses of the opposite direction.
     #[must_use]
     pub fn reversed(&self) -> Self {
         match *self {

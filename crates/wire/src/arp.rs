@@ -1,4 +1,4 @@
-//! ARP for IPv4 over Ethernet (RFC 826), to read only: asking and answering is the kernel's business.
+//! ARP for IPv4 over Ethernet (RFC 826), read only: the kernel sends requests and replies.
 //!
 //! ```text
 //!  0       2        4    5    6      8             14           18            24           28
@@ -11,18 +11,18 @@ use core::net::Ipv4Addr;
 /// Bytes of an ARP packet for IPv4 over Ethernet.
 pub const BYTES: usize = 28;
 
-/// What an ARP packet wants.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Who has the target's address?
+    /// A request for the target's Ethernet address.
     Request,
-    /// The sender has it.
+    /// A reply from the sender.
     Reply,
-    /// Something that hosts do not speak (reverse ARP, for one).
+    /// Another operation (reverse ARP, for one), which hosts do not use.
     Other(u16),
 }
 
-/// An ARP packet that has been looked at.
+/// A parsed ARP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     packet: &'a [u8; BYTES],
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         Ok(Self { packet })
     }
 
-    /// What it wants.
+    /// The operation.
     pub fn operation(&self) -> Operation {
         match u16::from_be_bytes([self.packet[6], self.packet[7]]) {
             1 => Operation::Request,

@@ -2,17 +2,17 @@
 
 /// A running one's complement sum.
 ///
-/// It is kept in the machine's byte order, 64 bits wide, and folded once at the end: the sum does not mind the order
-/// (RFC 1071 section 2).
+/// It is kept in the machine's byte order, 64 bits wide, and folded once at the end: the sum is independent of byte
+/// order (RFC 1071 section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of nothing.
+    /// The sum of no data.
     pub const ZERO: Self = Self(0);
 
-    /// Adds bytes that begin at an even distance from the first one summed. Of several pieces only the last may have an odd
-    /// number of bytes.
+    /// Adds bytes that begin at an even offset from the first one summed. Of several pieces only the last may have an
+    /// odd number of bytes.
     #[inline]
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
@@ -34,21 +34,21 @@ impl Sum {
         Self(add_with_carry((sum >> 64) as u64, sum as u64))
     }
 
-    /// Adds a number of 16 bits.
+    /// Adds a 16-bit number.
     #[inline]
     #[must_use]
     pub fn with_u16(self, value: u16) -> Self {
         Self(add_with_carry(self.0, u64::from(value.to_be())))
     }
 
-    /// Adds a number of 32 bits.
+    /// Adds a 32-bit number.
     #[inline]
     #[must_use]
     pub fn with_u32(self, value: u32) -> Self {
         Self(add_with_carry(self.0, u64::from(value.to_be())))
     }
 
-    /// The sum in 16 bits, not complemented. Over data that includes a right checksum it is 0xffff.
+    /// The sum in 16 bits, not complemented. Over data that includes a correct checksum it is 0xffff.
     #[inline]
     pub fn fold(self) -> u16 {
         let wide = (self.0 >> 32) + (self.0 & 0xffff_ffff);
@@ -58,13 +58,13 @@ impl Sum {
         u16::from_be(wide as u16)
     }
 
-    /// The checksum: what to write into the header.
+    /// The checksum for the header field.
     #[inline]
     pub fn checksum(self) -> u16 {
         !self.fold()
     }
 
-    /// Whether data summed together with its checksum is as it was sent.
+    /// Returns whether data that was summed together with its checksum is intact.
     #[inline]
     pub fn is_good(self) -> bool {
         self.fold() == 0xffff
@@ -77,15 +77,15 @@ fn add_with_carry(sum: u64, value: u64) -> u64 {
     sum + u64::from(carry)
 }
 
-/// A block's words. Carries gather in the upper halves of the sums, and two sums do not wait for each other: 54 ns for 1,480
-/// bytes, where one sum of 64 bits that takes its carry back word by word took 122 (both on one Xeon, in a loop).
+/// The words of a block. Carries accumulate in the upper halves, and two sums are independent of each other: 54 ns for
+/// 1,480 bytes, against 122 ns with one 64-bit sum that adds its carry word by word (both on one Xeon, in a loop).
 #[inline]
 fn words(block: &[u8; 32]) -> [u128; 4] {
     let word = |at: usize| u128::from(u64::from_ne_bytes(block.as_chunks::<8>().0[at]));
     [word(0), word(1), word(2), word(3)]
 }
 
-/// Fewer than eight bytes, as a sum: each piece begins at an even distance, which is all that the sum minds.
+/// Sums fewer than eight bytes: each piece begins at an even offset, which is all that matters.
 #[inline]
 fn tail(bytes: &[u8]) -> u64 {
     let (fours, bytes) = bytes.as_chunks::<4>();
@@ -106,7 +106,7 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum >> 16) + sum) as u16
 }
 
-/// What UDP sends for a computed checksum: zero means "none", so zero goes out as 0xffff, which sums the same (RFC 768).
+/// The form of a computed checksum in UDP: zero means "none", so zero is sent as 0xffff, which sums the same (RFC 768).
 #[inline]
 pub fn udp_form(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// RFC 1071 as its words say it: 16 bits at a time.
+    /// RFC 1071 literally: 16 bits at a time.
     fn by_the_words(bytes: &[u8]) -> u16 {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {

@@ -9,13 +9,13 @@ pub use crate::ether_type::EtherType;
 use crate::vlan::{Kind, TAG_BYTES, Tag, Tags};
 use crate::{BuildError, MacAddress, Refusal};
 
-/// Bytes of the header without tags.
+/// The length of the header without tags, bytes.
 pub const HEADER_BYTES: usize = 14;
 
-/// Bytes of the header with the most tags.
+/// The length of the header with the most tags, bytes.
 pub const HEADER_BYTES_MAX: usize = HEADER_BYTES + crate::vlan::TAGS_MAX * TAG_BYTES;
 
-/// A frame that has been looked at.
+/// A parsed frame.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     addresses: &'a [u8; 12],
@@ -25,7 +25,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads the header and its tags. A frame without check sequence, as every link below us gives it.
+    /// Parses the header and its tags. The frame has no check sequence, as the links deliver it.
     #[inline]
     pub fn parse(frame: &'a [u8]) -> Result<Self, Refusal> {
         let (addresses, rest) = frame.split_first_chunk::<12>().ok_or(Refusal::EthernetTruncated)?;
@@ -39,14 +39,14 @@ impl<'a> View<'a> {
         Ok(Self { addresses, tags, ether_type, payload })
     }
 
-    /// Whom the frame is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> MacAddress {
         let [a, b, c, d, e, f, ..] = *self.addresses;
         MacAddress([a, b, c, d, e, f])
     }
 
-    /// Who sent it on this link.
+    /// The source address on this link.
     #[inline]
     pub fn source(&self) -> MacAddress {
         let [.., a, b, c, d, e, f] = *self.addresses;
@@ -59,19 +59,19 @@ impl<'a> View<'a> {
         self.tags
     }
 
-    /// What the payload is.
+    /// The type of the payload.
     #[inline]
     pub fn ether_type(&self) -> EtherType {
         self.ether_type
     }
 
-    /// Everything behind the header, padding included.
+    /// The bytes after the header, padding included.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Bytes of the header with its tags.
+    /// The length of the header with its tags, bytes.
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES + self.tags.len() * TAG_BYTES
     }
@@ -86,23 +86,23 @@ fn split_type(bytes: &[u8]) -> Result<(EtherType, &[u8]), Refusal> {
 /// A header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whom the frame is for.
+    /// The destination address.
     pub destination: MacAddress,
-    /// Who sends it.
+    /// The source address.
     pub source: MacAddress,
     /// Its VLAN tags.
     pub tags: Tags,
-    /// What follows.
+    /// The type of the payload.
     pub ether_type: EtherType,
 }
 
 impl Header {
-    /// Bytes it takes.
+    /// The length of the header, bytes.
     pub fn bytes(&self) -> usize {
         HEADER_BYTES + self.tags.len() * TAG_BYTES
     }
 
-    /// Writes it at the beginning of `frame`; gives the bytes it takes.
+    /// Writes it at the beginning of `frame`; returns its length in bytes.
     pub fn write(&self, frame: &mut [u8]) -> Result<usize, BuildError> {
         let header = frame.get_mut(..self.bytes()).ok_or(BuildError::NoRoom)?;
         header[..6].copy_from_slice(&self.destination.0);

@@ -1,5 +1,5 @@
-//! ICMP errors of IPv4 (RFC 792, 1191, 1812) and IPv6 (RFC 4443), in one form. Everything else that ICMP does is the
-//! kernel's business and only told apart.
+//! ICMP errors of IPv4 (RFC 792, 1191, 1812) and IPv6 (RFC 4443), in one form. Other ICMP messages are the kernel's;
+//! they are only recognised.
 //!
 //! ```text
 //!  0      1      2          4                                       8
@@ -9,42 +9,42 @@
 use crate::tcp::SequenceNumber;
 use crate::{Addresses, BuildError, Refusal, checksum::Sum, ipv4, ipv6, protocol};
 
-/// Bytes of the header.
+/// The length of the header, bytes.
 pub const HEADER_BYTES: usize = 8;
 
 /// Bytes of the transport header that every ICMP error must quote (RFC 792); ports, and TCP's sequence number.
 const QUOTED_BYTES_MIN: usize = 8;
 
-/// What went wrong with a packet that was sent.
+/// The kind of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// No way to its network, or an unknown one.
+    /// No route to the network, or an unknown network.
     NetworkUnreachable,
-    /// No way to the host itself.
+    /// No route to the host.
     HostUnreachable,
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     ProtocolUnreachable,
-    /// Nobody listens on the port.
+    /// No socket listens on the port.
     PortUnreachable,
-    /// A filter on the way forbids it.
+    /// Administratively prohibited by a filter.
     Prohibited,
-    /// Longer than the next link takes and not to be cut ("fragmentation needed" of IPv4).
+    /// The packet exceeds the next link's MTU and may not be fragmented ("fragmentation needed" of IPv4).
     PacketTooBig {
-        /// What the link takes, bytes with the IP header; zero from routers older than RFC 1191.
+        /// The link's MTU, bytes including the IP header; zero from routers older than RFC 1191.
         mtu: u32,
     },
-    /// Its source route failed.
+    /// The source route failed.
     SourceRouteFailed,
-    /// It made all hops it might.
+    /// The time to live or hop limit was exceeded in transit.
     HopLimitExceeded,
-    /// Pieces of it did not arrive in time.
+    /// Some fragments did not arrive in time.
     ReassemblyTimeExceeded,
-    /// Its header was not understood.
+    /// The header has a problem.
     ParameterProblem {
-        /// The byte that was not understood.
+        /// The offset of the byte with the problem.
         pointer: u32,
     },
-    /// Unreachable for a reason without a name here.
+    /// Unreachable for another reason.
     OtherUnreachable {
         /// The code.
         code: u8,
@@ -54,22 +54,22 @@ pub enum Kind {
 /// The packet that an error is about, as far as it was quoted.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a> {
-    /// Its addresses: the source is we.
+    /// Its addresses; the source is this host.
     pub addresses: Addresses,
-    /// What it carried ([`crate::protocol`]).
+    /// The protocol of its payload ([`crate::protocol`]).
     pub protocol: u8,
     transport: &'a [u8; QUOTED_BYTES_MIN],
 }
 
 impl Quoted<'_> {
-    /// Source and destination port, of UDP and TCP.
+    /// The ports of UDP and TCP: source and destination.
     pub fn ports(&self) -> Option<(u16, u16)> {
         let [a, b, c, d, ..] = *self.transport;
         let known = matches!(self.protocol, protocol::UDP | protocol::TCP);
         known.then_some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// The sequence number, of TCP: to be checked against what is in flight (RFC 5927 section 4.1).
+    /// The sequence number of TCP, to be checked against the data in flight (RFC 5927 section 4.1).
     pub fn sequence(&self) -> Option<SequenceNumber> {
         let [.., a, b, c, d] = *self.transport;
         (self.protocol == protocol::TCP).then_some(SequenceNumber(u32::from_be_bytes([a, b, c, d])))
@@ -79,11 +79,11 @@ impl Quoted<'_> {
 /// An ICMP message.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'a> {
-    /// A packet of ours did not arrive.
+    /// An error about a packet that this host sent.
     Error {
-        /// Why.
+        /// The kind.
         kind: Kind,
-        /// Which.
+        /// The packet.
         quoted: Quoted<'a>,
     },
     /// Echo, redirect, neighbour discovery and the rest.
@@ -95,7 +95,7 @@ pub enum Message<'a> {
     },
 }
 
-/// Reads the payload of an IPv4 packet of protocol ICMP, checksum included.
+/// Parses the payload of an IPv4 packet of protocol ICMP; verifies the checksum.
 pub fn parse_v4(bytes: &[u8]) -> Result<Message<'_>, Refusal> {
     let (header, quote) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::IcmpTruncated)?;
     if !Sum::ZERO.with(bytes).is_good() {
@@ -110,7 +110,7 @@ pub fn parse_v4(bytes: &[u8]) -> Result<Message<'_>, Refusal> {
     quoted(kind, packet.addresses(), packet.protocol(), packet.payload())
 }
 
-/// Reads the payload of an IPv6 packet of protocol ICMPv6, checksum included.
+/// Parses the payload of an IPv6 packet of protocol ICMPv6; verifies the checksum.
 pub fn parse_v6<'a>(bytes: &'a [u8], addresses: &Addresses) -> Result<Message<'a>, Refusal> {
     let (header, quote) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::IcmpTruncated)?;
     if !addresses.pseudo_header(protocol::ICMPV6, bytes.len() as u32).with(bytes).is_good() {
@@ -130,7 +130,7 @@ fn quoted(kind: Kind, addresses: Addresses, protocol: u8, transport: &[u8]) -> R
     Ok(Message::Error { kind, quoted: Quoted { addresses, protocol, transport } })
 }
 
-/// Types and codes: IANA, "ICMP Parameters". Source quench is no error: RFC 6633 wants it ignored.
+/// Types and codes: IANA, "ICMP Parameters". Source quench must be ignored (RFC 6633).
 fn kind_v4(header: &[u8; HEADER_BYTES]) -> Option<Kind> {
     let [message_type, code, _, _, pointer, _, high, low] = *header;
     Some(match (message_type, code) {
@@ -169,7 +169,7 @@ fn kind_v6(header: &[u8; HEADER_BYTES]) -> Option<Kind> {
     })
 }
 
-/// Type, code and the number behind the checksum.
+/// Type, code and the number after the checksum.
 fn numbers(kind: Kind, version: u8) -> (u8, u8, u32) {
     let v4 = version == 4;
     match kind {
@@ -229,8 +229,8 @@ fn numbers(kind: Kind, version: u8) -> (u8, u8, u32) {
     }
 }
 
-/// Writes an error about `packet` (from its IP header on, cut to what fits `out`) with the checksum; gives its length.
-/// `addresses` are those of the error itself, which IPv6 sums over.
+/// Writes an error about `packet` (from its IP header on, truncated to fit `out`) with the checksum; returns its
+/// length. `addresses` are those of the error itself, which IPv6 includes in the sum.
 pub fn write(kind: Kind, packet: &[u8], addresses: &Addresses, out: &mut [u8]) -> Result<usize, BuildError> {
     let version = if matches!(addresses, Addresses::V4 { .. }) { 4 } else { 6 };
     if packet.first().is_none_or(|first| first >> 4 != version) {

@@ -8,14 +8,14 @@
 use crate::{Addresses, BuildError, Refusal, checksum::Sum};
 use core::net::Ipv4Addr;
 
-/// Bytes of the header without options.
+/// The length of the header without options, bytes.
 pub const HEADER_BYTES: usize = 20;
 
 const MORE_FRAGMENTS: u16 = 0x2000;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
 const OFFSET: u16 = 0x1fff;
 
-/// A packet that has been looked at. Its checksum has not: [`View::verify`] does.
+/// A parsed packet. Its header checksum is not verified: see [`View::verify`].
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_BYTES],
@@ -24,7 +24,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads a packet and cuts off what the link padded.
+    /// Parses a packet and removes the link's padding.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         let header = bytes.first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv4Truncated)?;
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
         Self::split(header, packet)
     }
 
-    /// Reads the beginning of a packet, as an ICMP error quotes it: the payload may be cut short.
+    /// Parses the beginning of a packet, as quoted by an ICMP error: the payload may be truncated.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Refusal> {
         let header = bytes.first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv4Truncated)?;
         let packet = bytes.get(..total_bytes(header)).unwrap_or(bytes);
@@ -50,10 +50,10 @@ impl<'a> View<'a> {
         Ok(Self { header, options, payload })
     }
 
-    /// Refuses a header whose checksum is wrong.
+    /// Refuses a header with a wrong checksum.
     #[inline]
     pub fn verify(&self) -> Result<(), Refusal> {
-        // Mostly there are no options, and of 20 bytes the compiler knows that they are 20.
+        // Mostly there are no options, and the compiler then knows that there are 20 bytes.
         let header = Sum::ZERO.with(self.header);
         let good = if self.options.is_empty() { header.is_good() } else { header.with(self.options).is_good() };
         if good { Ok(()) } else { Err(Refusal::Ipv4Checksum) }
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         self.header[1]
     }
 
-    /// The number that the fragments of one packet share.
+    /// The identification, which the fragments of one packet share.
     pub fn identification(&self) -> u16 {
         u16::from_be_bytes([self.header[4], self.header[5]])
     }
@@ -74,33 +74,33 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.header[6], self.header[7]])
     }
 
-    /// Whether routers must not cut it.
+    /// Returns whether routers must not fragment it.
     pub fn is_do_not_fragment(&self) -> bool {
         self.fragmentation() & DO_NOT_FRAGMENT != 0
     }
 
-    /// Whether it is a piece of a larger packet, the first one included.
+    /// Returns whether it is a fragment, the first one included.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragmentation() & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Whether further pieces follow.
+    /// Returns whether further fragments follow.
     pub fn has_more_fragments(&self) -> bool {
         self.fragmentation() & MORE_FRAGMENTS != 0
     }
 
-    /// Where the piece begins in the whole payload, bytes.
+    /// The offset of the fragment in the whole payload, bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragmentation() & OFFSET) * 8
     }
 
-    /// Hops it may still make.
+    /// The remaining time to live, hops.
     pub fn time_to_live(&self) -> u8 {
         self.header[8]
     }
 
-    /// What the payload is ([`crate::protocol`]).
+    /// The protocol of the payload ([`crate::protocol`]).
     #[inline]
     pub fn protocol(&self) -> u8 {
         self.header[9]
@@ -111,13 +111,13 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.header[10], self.header[11]])
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.header[12], self.header[13], self.header[14], self.header[15])
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.header[16], self.header[17], self.header[18], self.header[19])
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
         Addresses::V4 { source: self.source(), destination: self.destination() }
     }
 
-    /// The options, as they stand; mostly empty.
+    /// The raw options; mostly empty.
     #[inline]
     pub fn options(&self) -> &'a [u8] {
         self.options
@@ -141,7 +141,7 @@ impl<'a> View<'a> {
         self.payload
     }
 
-    /// Bytes of the header with its options.
+    /// The length of the header with its options, bytes.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES + self.options.len()
@@ -153,27 +153,28 @@ fn total_bytes(header: &[u8; HEADER_BYTES]) -> usize {
     usize::from(u16::from_be_bytes([header[2], header[3]]))
 }
 
-/// A header to write. Options and fragments are not made here.
+/// A header to write, without options and not of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it.
+    /// The source address.
     pub source: Ipv4Addr,
-    /// Whom it is for.
+    /// The destination address.
     pub destination: Ipv4Addr,
-    /// What the payload is ([`crate::protocol`]).
+    /// The protocol of the payload ([`crate::protocol`]).
     pub protocol: u8,
-    /// Hops it may make.
+    /// The time to live, hops.
     pub time_to_live: u8,
     /// DSCP and ECN.
     pub type_of_service: u8,
-    /// Only looked at if the packet is cut: a packet that must not be may have any (RFC 6864 section 4.1).
+    /// The identification. It matters only for fragments: a packet that may not be fragmented can have any (RFC 6864
+    /// section 4.1).
     pub identification: u16,
-    /// Whether routers must not cut it.
+    /// True if routers must not fragment it.
     pub do_not_fragment: bool,
 }
 
 impl Header {
-    /// Writes it at the beginning of `packet`, for `payload_bytes` behind it; gives the bytes it takes.
+    /// Writes it at the beginning of `packet`, for `payload_bytes` after it; returns its length in bytes.
     pub fn write(&self, payload_bytes: usize, packet: &mut [u8]) -> Result<usize, BuildError> {
         let total = u16::try_from(HEADER_BYTES + payload_bytes).map_err(|_| BuildError::TooLong)?;
         let header = packet.first_chunk_mut::<HEADER_BYTES>().ok_or(BuildError::NoRoom)?;

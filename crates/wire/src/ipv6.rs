@@ -1,4 +1,4 @@
-//! IPv6 (RFC 8200), with its extension headers walked and not interpreted.
+//! IPv6 (RFC 8200). Extension headers are walked and not interpreted.
 //!
 //! ```text
 //!  0                              4                6             7           8           24            40
@@ -8,10 +8,10 @@
 use crate::{Addresses, BuildError, Refusal};
 use core::net::Ipv6Addr;
 
-/// Bytes of the header without extensions.
+/// The length of the header without extensions, bytes.
 pub const HEADER_BYTES: usize = 40;
 
-/// Extension headers that are walked: RFC 8200 section 4.1 knows seven places, and mobility makes eight.
+/// The most extension headers that are walked: RFC 8200 section 4.1 lists seven places, and mobility makes eight.
 pub(crate) const EXTENSIONS_MAX: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
@@ -23,25 +23,25 @@ const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// What a fragment header says.
+/// The content of a fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where the piece begins in the whole, bytes.
+    /// The offset of the fragment in the whole, bytes.
     pub offset: usize,
-    /// Whether further pieces follow.
+    /// True if further fragments follow.
     pub more: bool,
-    /// The number that the pieces of one packet share.
+    /// The identification, which the fragments of one packet share.
     pub identification: u32,
 }
 
 impl Fragment {
-    /// Whether the "piece" is the whole packet: to be taken as if it had no such header (RFC 6946).
+    /// Returns whether the fragment is the whole packet: it is treated as if it had no such header (RFC 6946).
     pub fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 }
 
-/// A packet that has been looked at.
+/// A parsed packet.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_BYTES],
@@ -52,7 +52,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads a packet, walks its extension headers and cuts off what the link padded.
+    /// Parses a packet, walks its extension headers and removes the link's padding.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv6Truncated)?;
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         Self::split(header, rest)
     }
 
-    /// Reads the beginning of a packet, as an ICMP error quotes it: the payload may be cut short.
+    /// Parses the beginning of a packet, as quoted by an ICMP error: the payload may be truncated.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Refusal> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Ipv6Truncated)?;
         let rest = rest.get(..payload_bytes(header)).unwrap_or(rest);
@@ -76,8 +76,8 @@ impl<'a> View<'a> {
         if is_extension(header[6]) { plain.walk() } else { Ok(plain) }
     }
 
-    /// Goes from extension header to extension header up to the payload; of a later fragment no further than its own,
-    /// because what follows is the middle of something.
+    /// Walks the extension headers up to the payload. In a later fragment it stops after the fragment header, because
+    /// the data after it is from the middle of the packet.
     fn walk(mut self) -> Result<Self, Refusal> {
         let all = self.payload;
         let mut walked = 0;
@@ -111,30 +111,30 @@ impl<'a> View<'a> {
         u32::from_be_bytes([0, self.header[1] & 0xf, self.header[2], self.header[3]])
     }
 
-    /// Hops it may still make.
+    /// The remaining hop limit.
     pub fn hop_limit(&self) -> u8 {
         self.header[7]
     }
 
-    /// What the payload is, behind all extension headers ([`crate::protocol`]).
+    /// The protocol of the payload, after all extension headers ([`crate::protocol`]).
     #[inline]
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// What the fragment header says, if there is one (the last one counts).
+    /// The content of the fragment header, if there is one (the last one counts).
     #[inline]
     pub fn fragment(&self) -> Option<Fragment> {
         self.fragment
     }
 
-    /// The extension headers, as they stand; mostly empty.
+    /// The raw extension headers; mostly empty.
     #[inline]
     pub fn extensions(&self) -> &'a [u8] {
         self.extensions
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> Ipv6Addr {
         let mut octets = [0; 16];
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
         Ipv6Addr::from(octets)
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> Ipv6Addr {
         let mut octets = [0; 16];
@@ -156,13 +156,13 @@ impl<'a> View<'a> {
         Addresses::V6 { source: self.source(), destination: self.destination() }
     }
 
-    /// The payload behind the extension headers, without padding.
+    /// The payload after the extension headers, without padding.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Bytes of the header with its extensions.
+    /// The length of the header with its extensions, bytes.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES + self.extensions.len()
@@ -180,8 +180,8 @@ fn is_extension(next: u8) -> bool {
     known.contains(&next)
 }
 
-/// Lengths count 8 bytes beyond the first 8; of authentication 4 bytes beyond the first 8 (RFC 4302 section 2.2); a
-/// fragment header has no length.
+/// The length of an extension header, bytes. Its field counts 8 bytes beyond the first 8; for authentication, 4 bytes
+/// beyond the first 8 (RFC 4302 section 2.2). A fragment header has no length field.
 fn extension_bytes(kind: u8, length: u8) -> usize {
     match kind {
         FRAGMENT => 8,
@@ -199,25 +199,25 @@ fn fragment(header: &[u8; 8]) -> Fragment {
     }
 }
 
-/// A header to write. Extension headers are not made here.
+/// A header to write, without extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it.
+    /// The source address.
     pub source: Ipv6Addr,
-    /// Whom it is for.
+    /// The destination address.
     pub destination: Ipv6Addr,
-    /// What the payload is ([`crate::protocol`]).
+    /// The protocol of the payload ([`crate::protocol`]).
     pub protocol: u8,
-    /// Hops it may make.
+    /// The hop limit.
     pub hop_limit: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// Of this the low 20 bits are written.
+    /// The flow label; its low 20 bits are written.
     pub flow_label: u32,
 }
 
 impl Header {
-    /// Writes it at the beginning of `packet`, for `payload_bytes` behind it; gives the bytes it takes.
+    /// Writes it at the beginning of `packet`, for `payload_bytes` after it; returns its length in bytes.
     pub fn write(&self, payload_bytes: usize, packet: &mut [u8]) -> Result<usize, BuildError> {
         let length = u16::try_from(payload_bytes).map_err(|_| BuildError::TooLong)?;
         let header = packet.first_chunk_mut::<HEADER_BYTES>().ok_or(BuildError::NoRoom)?;

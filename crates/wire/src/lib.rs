@@ -1,12 +1,12 @@
-//! L0: the formats of the wire. Bytes in, meaning out, and back.
+//! L0: wire formats, parsed and built.
 //!
-//! Each protocol has a `View`, which is parsed once and then read without any further check or panic, and a type that says
-//! what to write (`Header`, [`tcp::Segment`]), which writes into the caller's frame, in front of a payload that is already
-//! there. What cannot be read is a [`Refusal`] with a name; what cannot be written is a [`BuildError`]. Nothing here
-//! allocates, keeps state, or knows what an address means.
+//! Each protocol has a `View`, which is parsed once and then read without any further check or panic, and a type to
+//! write (`Header`, [`tcp::Segment`]). It is written into the caller's frame, in front of a payload that is already
+//! there. Bytes that cannot be parsed are refused with a [`Refusal`], headers that cannot be written with a
+//! [`BuildError`]. Nothing here allocates, keeps state, or interprets addresses.
 //!
-//! A view borrows the bytes and trims them to the lengths that the headers state, so Ethernet's padding never shows.
-//! Checksums are looked at only when asked: a card or a neighbour on the same host may already have done it.
+//! A view borrows the bytes and trims them to the lengths in the headers, so Ethernet's padding is not visible.
+//! Checksums are verified only on request: a NIC or a peer on the same host may already have done it.
 
 #![forbid(unsafe_code)]
 #![no_std]

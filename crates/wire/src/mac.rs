@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An Ethernet address, in the order of the wire.
+/// An Ethernet address, in network order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct MacAddress(pub [u8; 6]);
@@ -12,31 +12,31 @@ impl MacAddress {
     /// ff:ff:ff:ff:ff:ff
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether it names more than one station (broadcast included).
+    /// Returns whether it names more than one station (broadcast included).
     #[inline]
     pub fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether it is ff:ff:ff:ff:ff:ff.
+    /// Returns whether it is ff:ff:ff:ff:ff:ff.
     #[inline]
     pub fn is_broadcast(self) -> bool {
         self == Self::BROADCAST
     }
 
-    /// Where frames to an IPv4 group go: 01:00:5e and the low 23 bits (RFC 1112 section 6.4).
+    /// The address of an IPv4 group: 01:00:5e and the low 23 bits (RFC 1112 section 6.4).
     pub(crate) fn of_group_v4(group: Ipv4Addr) -> Self {
         let [_, b, c, d] = group.octets();
         Self([0x01, 0x00, 0x5e, b & 0x7f, c, d])
     }
 
-    /// Where frames to an IPv6 group go: 33:33 and the low 32 bits (RFC 2464 section 7).
+    /// The address of an IPv6 group: 33:33 and the low 32 bits (RFC 2464 section 7).
     pub(crate) fn of_group_v6(group: Ipv6Addr) -> Self {
         let [.., a, b, c, d] = group.octets();
         Self([0x33, 0x33, a, b, c, d])
     }
 
-    /// Where frames to a group go; `None` if the address is not a group.
+    /// The address of a group; `None` if `address` is not a group.
     pub fn of_group(address: IpAddr) -> Option<Self> {
         match address {
             IpAddr::V4(group) if group.is_multicast() => Some(Self::of_group_v4(group)),

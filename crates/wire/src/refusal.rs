@@ -1,8 +1,8 @@
-//! Why bytes could not be read, or written.
+//! Reasons why bytes could not be parsed, or a header written.
 
 use core::fmt;
 
-/// Why a parser refused the bytes. One name per reason, so that each can be counted.
+/// The reason why a parser refused the bytes. Each reason has its own name, so that it can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Shorter than an Ethernet header, or than the VLAN tags it announces.
@@ -13,7 +13,7 @@ pub enum Refusal {
     VlanReserved,
     /// Shorter than an ARP packet for IPv4 over Ethernet.
     ArpTruncated,
-    /// ARP for something else than IPv4 over Ethernet.
+    /// ARP for another network than IPv4 over Ethernet.
     ArpOtherNetwork,
     /// Shorter than the IPv4 header, or than the total length in it.
     Ipv4Truncated,
@@ -21,13 +21,13 @@ pub enum Refusal {
     Ipv4Version,
     /// The header length is below 20 bytes, or beyond the total length.
     Ipv4HeaderLength,
-    /// The sum over the IPv4 header is wrong.
+    /// The checksum of the IPv4 header is wrong.
     Ipv4Checksum,
     /// Shorter than the IPv6 header, or than the payload length in it.
     Ipv6Truncated,
     /// The version field is not 6.
     Ipv6Version,
-    /// An extension header that ends behind the packet.
+    /// An extension header extends beyond the packet.
     Ipv6ExtensionTruncated,
     /// More extension headers than [`crate::ipv6::EXTENSIONS_MAX`].
     Ipv6TooManyExtensions,
@@ -35,7 +35,7 @@ pub enum Refusal {
     UdpTruncated,
     /// The UDP length is below 8 bytes.
     UdpLength,
-    /// The sum over the UDP datagram is wrong.
+    /// The checksum of the UDP datagram is wrong.
     UdpChecksum,
     /// No UDP checksum over IPv6, which RFC 8200 section 8.1 forbids.
     UdpChecksumAbsent,
@@ -43,18 +43,18 @@ pub enum Refusal {
     TcpTruncated,
     /// The data offset is below 20 bytes.
     TcpDataOffset,
-    /// The sum over the TCP segment is wrong.
+    /// The checksum of the TCP segment is wrong.
     TcpChecksum,
-    /// Shorter than an ICMP header, or an error that quotes too little of the packet it is about.
+    /// Shorter than an ICMP header, or an error that quotes too little of its packet.
     IcmpTruncated,
-    /// The sum over the ICMP message is wrong.
+    /// The checksum of the ICMP message is wrong.
     IcmpChecksum,
-    /// An ICMP error whose quoted packet is not one of IP, or not the first fragment of one.
+    /// The packet quoted by an ICMP error is not IP, or not a first fragment.
     IcmpQuoteUnusable,
 }
 
 impl Refusal {
-    /// The reason in words.
+    /// The reason as text.
     pub fn reason(self) -> &'static str {
         match self {
             Self::EthernetTruncated => "the frame ends within its Ethernet header or VLAN tags",
@@ -68,7 +68,7 @@ impl Refusal {
             Self::Ipv4Checksum => "the IPv4 header checksum is wrong",
             Self::Ipv6Truncated => "the packet is shorter than its IPv6 header says",
             Self::Ipv6Version => "the IP version is not 6",
-            Self::Ipv6ExtensionTruncated => "an IPv6 extension header ends behind the packet",
+            Self::Ipv6ExtensionTruncated => "an IPv6 extension header extends beyond the packet",
             Self::Ipv6TooManyExtensions => "the packet has too many IPv6 extension headers",
             Self::UdpTruncated => "the datagram is shorter than its UDP header says",
             Self::UdpLength => "the UDP length is impossible",
@@ -79,7 +79,7 @@ impl Refusal {
             Self::TcpChecksum => "the TCP checksum is wrong",
             Self::IcmpTruncated => "the ICMP message is too short",
             Self::IcmpChecksum => "the ICMP checksum is wrong",
-            Self::IcmpQuoteUnusable => "the packet quoted by the ICMP error cannot be told",
+            Self::IcmpQuoteUnusable => "the packet quoted by the ICMP error is not IP, or not a first fragment",
         }
     }
 }
@@ -92,18 +92,18 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// Why a header could not be written.
+/// The reason why a header could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BuildError {
-    /// The buffer ends before the header, or before the payload that should stand behind it.
+    /// The buffer ends before the header, or before the payload after it.
     NoRoom,
     /// The payload does not fit the 16 bits of a length field.
     TooLong,
-    /// The options need more than the 40 bytes that a header has for them.
+    /// The options exceed the 40 bytes of a header.
     TooManyOptions,
     /// UDP over IPv6 must have a checksum (RFC 8200 section 8.1).
     ChecksumRequired,
-    /// The packet to quote, or the addresses, are not of this IP version.
+    /// The packet to quote, or the addresses, are of another IP version.
     OtherVersion,
 }
 

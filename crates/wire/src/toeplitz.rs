@@ -1,8 +1,8 @@
-//! The Toeplitz hash, by which cards spread packets over receive queues (RSS; Microsoft, "RSS hashing types").
+//! The Toeplitz hash, by which NICs spread packets over receive queues (RSS; Microsoft, "RSS hashing types").
 //!
-//! A key of at least 40 bytes slides past the input bit by bit; the hash is the exclusive or of the 32 bits of key that stand
-//! at each bit of the input that is set. So the hash of a whole is the exclusive or of the hashes of its parts, each where it
-//! stands, and another port costs four look-ups.
+//! A key of at least 40 bytes slides along the input bit by bit; the hash is the exclusive or of the 32 key bits at
+//! each set bit of the input. Therefore the hash of a whole is the exclusive or of the hashes of its parts, each at its
+//! offset, and another port costs four look-ups.
 //!
 //! ```text
 //!  input:  source address | destination address | source port | destination port      big-endian, as in the packet
@@ -11,17 +11,17 @@
 
 use crate::Addresses;
 
-/// Bytes of the longest input: two IPv6 addresses and two ports.
+/// The longest input: two IPv6 addresses and two ports, bytes.
 pub(crate) const INPUT_BYTES_MAX: usize = 36;
-/// Bytes of the shortest key that reaches past the longest input. Of a longer one the rest is not used.
+/// The shortest key that covers the longest input, bytes. The rest of a longer key is not used.
 pub(crate) const KEY_BYTES_MIN: usize = INPUT_BYTES_MAX + 4;
 
 const NIBBLES: usize = INPUT_BYTES_MAX * 2;
 
-/// What a device makes of addresses and ports before it hashes them (RXH_XFRM_* of linux/ethtool.h).
+/// The transformation of addresses and ports before the hash (RXH_XFRM_* of linux/ethtool.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transform {
-    /// Nothing: they are hashed as they are.
+    /// None.
     #[default]
     None,
     /// Source and destination are each replaced by the exclusive or of both (Linux 6.8).
@@ -41,7 +41,7 @@ impl Transform {
     }
 }
 
-/// The hash with one key, as a table of what each half byte of the input adds.
+/// The hash with one key, as a table of the contribution of each half byte of the input.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Toeplitz {
     nibbles: [[u32; 16]; NIBBLES],
@@ -54,7 +54,7 @@ impl core::fmt::Debug for Toeplitz {
 }
 
 impl Toeplitz {
-    /// The hash with this key; `None` if it is shorter than [`KEY_BYTES_MIN`].
+    /// Makes the hash of a key; `None` if it is shorter than [`KEY_BYTES_MIN`].
     pub fn new(key: &[u8]) -> Option<Self> {
         let key = key.first_chunk::<KEY_BYTES_MIN>()?;
         let mut nibbles = [[0; 16]; NIBBLES];
@@ -68,17 +68,17 @@ impl Toeplitz {
         Some(Self { nibbles })
     }
 
-    /// The hash of these bytes; of more than [`INPUT_BYTES_MAX`] the rest is left out.
+    /// The hash of these bytes; bytes beyond [`INPUT_BYTES_MAX`] are ignored.
     pub fn hash(&self, input: &[u8]) -> u32 {
         self.part(0, input)
     }
 
-    /// The hash of the addresses alone, for devices that leave the ports out.
+    /// The hash of the addresses alone, for devices that do not hash ports.
     pub fn addresses(&self, addresses: &Addresses, transform: Transform) -> u32 {
         self.with_length(addresses, transform).0
     }
 
-    /// The hash of the addresses, for any number of ports to be added to it.
+    /// The hash of the addresses, to which any number of ports can be added.
     pub fn ports(&self, addresses: &Addresses, transform: Transform) -> Ports<'_> {
         let (hash, length) = self.with_length(addresses, transform);
         Ports { toeplitz: self, hash, length, transform }
@@ -97,7 +97,7 @@ impl Toeplitz {
         }
     }
 
-    /// What these bytes add that stand `start` bytes into the input.
+    /// The contribution of these bytes at offset `start` of the input.
     #[inline]
     fn part(&self, start: usize, bytes: &[u8]) -> u32 {
         let tables = self.nibbles.get(start * 2..).unwrap_or_default().as_chunks::<2>().0;
@@ -108,18 +108,18 @@ impl Toeplitz {
     }
 }
 
-/// The 32 bits of key that begin at a bit of it.
+/// The 32 bits of key from a bit on.
 fn window(key: &[u8; KEY_BYTES_MIN], bit: usize) -> u32 {
     let byte = bit / 8;
     let mut word = [0; 8];
-    // Of the last input bit's window the fifth byte is the key's last.
+    // The fifth byte of the last input bit's window is the key's last byte.
     for (to, from) in word.iter_mut().zip(&key[byte..]) {
         *to = *from;
     }
     ((u64::from_be_bytes(word) << (bit % 8)) >> 32) as u32
 }
 
-/// The hash of two addresses, which ports are added to.
+/// The hash of two addresses, to which ports are added.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports<'a> {
     toeplitz: &'a Toeplitz,
@@ -129,7 +129,7 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// The hash of a packet from this port to that one.
+    /// The hash of a packet from port `source` to port `destination`.
     #[inline]
     pub fn hash(&self, source: u16, destination: u16) -> u32 {
         let (first, second) = self.transform.apply(source.to_be_bytes(), destination.to_be_bytes());
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(toeplitz.hash(&[7; 4096]), toeplitz.hash(&[7; INPUT_BYTES_MAX]));
     }
 
-    /// Bit by bit, as it is written down.
+    /// The definition, bit by bit.
     fn slowly(key: &[u8; 40], input: &[u8]) -> u32 {
         let bit = |bytes: &[u8], index: usize| bytes[index / 8] >> (7 - index % 8) & 1;
         let window = |at: usize| (0..32).fold(0, |word, index| word << 1 | u32::from(bit(key, at + index)));

@@ -8,10 +8,10 @@
 use crate::checksum::udp_form;
 use crate::{Addresses, BuildError, Refusal, protocol};
 
-/// Bytes of the header.
+/// The length of the header, bytes.
 pub const HEADER_BYTES: usize = 8;
 
-/// A datagram that has been looked at. Its checksum has not: [`View::verify`] does.
+/// A parsed datagram. Its checksum is not verified: see [`View::verify`].
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_BYTES],
@@ -19,7 +19,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads the payload of an IP packet. Bytes behind the datagram are left out (Linux does the same).
+    /// Parses the payload of an IP packet. Bytes after the datagram are ignored, as in Linux.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         let header = bytes.first_chunk::<HEADER_BYTES>().ok_or(Refusal::UdpTruncated)?;
@@ -44,25 +44,25 @@ impl<'a> View<'a> {
         if pseudo.with(self.datagram).is_good() { Ok(()) } else { Err(Refusal::UdpChecksum) }
     }
 
-    /// Whether the checksum is what a sender writes that leaves it to a device: the sum of the pseudo-header alone.
+    /// Returns whether the checksum is that of a sender with checksum offload: the sum of the pseudo-header alone.
     #[inline]
     pub fn is_unfinished(&self, addresses: &Addresses) -> bool {
         self.checksum() == addresses.pseudo_header(protocol::UDP, self.datagram.len() as u32).fold()
     }
 
-    /// The sender's port; zero if it wants no answer.
+    /// The source port; zero if the sender expects no answer.
     #[inline]
     pub fn source_port(&self) -> u16 {
         u16::from_be_bytes([self.header[0], self.header[1]])
     }
 
-    /// Whom it is for.
+    /// The destination port.
     #[inline]
     pub fn destination_port(&self) -> u16 {
         u16::from_be_bytes([self.header[2], self.header[3]])
     }
 
-    /// The checksum; zero if the sender made none.
+    /// The checksum; zero if the sender computed none.
     #[inline]
     pub fn checksum(&self) -> u16 {
         u16::from_be_bytes([self.header[6], self.header[7]])
@@ -76,27 +76,27 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether a datagram gets a checksum.
+/// The checksum of a datagram to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Computed over header and payload.
+    /// Computed over pseudo-header, header and payload.
     #[default]
     Computed,
-    /// Zero: the receiver cannot tell damage. Over IPv4 only.
+    /// Zero: the receiver cannot detect damage. Over IPv4 only.
     Elided,
 }
 
 /// A header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The sender's port.
+    /// The source port.
     pub source_port: u16,
-    /// Whom it is for.
+    /// The destination port.
     pub destination_port: u16,
 }
 
 impl Header {
-    /// Writes it at the beginning of `datagram`, where `payload_bytes` already stand behind its place; gives the length of
+    /// Writes it at the beginning of `datagram`, where the `payload_bytes` after it already are; returns the length of
     /// both.
     pub fn write(
         &self,

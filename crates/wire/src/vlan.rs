@@ -7,18 +7,18 @@
 
 use crate::{Refusal, ether_type::EtherType};
 
-/// Bytes of one tag.
+/// The length of one tag, bytes.
 pub(crate) const TAG_BYTES: usize = 4;
 
-/// Tags that are read: the customer's, and the provider's in front of it. More is not in use anywhere that trades.
+/// The most tags that are parsed: the customer's, and the provider's in front of it. No trading network uses more.
 pub(crate) const TAGS_MAX: usize = 2;
 
-/// The number of a VLAN, 0 to 4094. Zero is no VLAN: the tag then only carries the priority.
+/// The id of a VLAN, 0 to 4094. Zero means no VLAN: the tag then only carries the priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// `None` above 4094: 4095 is reserved, and there are no more bits.
+    /// Makes an id; `None` above 4094: 4095 is reserved, and the field ends there.
     pub fn new(number: u16) -> Option<Self> {
         (number < 4095).then_some(Self(number))
     }
@@ -29,7 +29,7 @@ impl VlanId {
     }
 }
 
-/// Which of the two kinds a tag is.
+/// The kind of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// 802.1Q, type 0x8100.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type that announces such a tag.
+    /// The EtherType of such a tag.
     pub fn ether_type(self) -> EtherType {
         match self {
             Self::Customer => EtherType::CUSTOMER_TAG,
@@ -70,19 +70,19 @@ impl Tag {
         Self::new(Kind::Customer, id, 0, false)
     }
 
-    /// Any tag. Of `priority` (0 to 7, IEEE 802.1p) the low three bits count.
+    /// A tag of any kind. The low three bits of `priority` (0 to 7, IEEE 802.1p) are used.
     pub fn new(kind: Kind, id: VlanId, priority: u8, drop_eligible: bool) -> Self {
         let control = u16::from(priority & 7) << 13 | u16::from(drop_eligible) << 12 | id.0;
         Self { kind, control }
     }
 
-    /// Reads the 16 bits behind the type.
+    /// Parses the 16 bits after the EtherType.
     #[inline]
     pub(crate) fn from_control(kind: Kind, control: u16) -> Result<Self, Refusal> {
         if control & 0xfff == 0xfff { Err(Refusal::VlanReserved) } else { Ok(Self { kind, control }) }
     }
 
-    /// 802.1Q or 802.1ad.
+    /// The kind: 802.1Q or 802.1ad.
     pub fn kind(self) -> Kind {
         self.kind
     }
@@ -92,12 +92,12 @@ impl Tag {
         VlanId(self.control & 0xfff)
     }
 
-    /// 0 to 7.
+    /// The priority, 0 to 7.
     pub fn priority(self) -> u8 {
         (self.control >> 13) as u8
     }
 
-    /// The 16 bits behind the type.
+    /// The 16 bits after the EtherType.
     pub fn control(self) -> u16 {
         self.control
     }
@@ -124,7 +124,7 @@ impl Tags {
         Self { outer: Some(outer), inner: Some(inner) }
     }
 
-    /// With one more inside of those there are.
+    /// The tags with one more inside.
     #[inline]
     pub(crate) fn with(self, tag: Tag) -> Result<Self, Refusal> {
         match (self.outer, self.inner) {
@@ -151,12 +151,12 @@ impl Tags {
         [self.outer, self.inner].into_iter().flatten()
     }
 
-    /// How many, 0 to 2.
+    /// The number of tags, 0 to 2.
     pub fn len(&self) -> usize {
         usize::from(self.outer.is_some()) + usize::from(self.inner.is_some())
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.outer.is_none()
     }

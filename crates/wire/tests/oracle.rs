@@ -1,4 +1,4 @@
-//! A second opinion: smoltcp reads what we write, and we read what it writes.
+//! Cross-check with smoltcp: it parses our packets, and we parse its packets.
 
 mod support;
 
@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(options.maximum_segment_size, mss);
         prop_assert_eq!(options.window_scale, scale);
         prop_assert_eq!(options.timestamps.map(|stamps| (stamps.value, stamps.echo)), stamps);
-        // They send either the permission or blocks (which need an acknowledgement), never both.
+        // smoltcp sends either the permission or blocks (which need an acknowledgement), never both.
         if ack.is_none() || block.is_none() {
             prop_assert_eq!(options.sack_permitted, permitted);
         }

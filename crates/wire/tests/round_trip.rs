@@ -1,4 +1,4 @@
-//! What was built reads as what was meant; damage shows.
+//! Built headers parse to the same values; damage is detected.
 
 mod support;
 
@@ -8,7 +8,7 @@ use sidestep_wire::vlan::Tags;
 use sidestep_wire::{Addresses, BuildError, Refusal, arp, ethernet, icmp, ipv4, ipv6, protocol, tcp, udp};
 use support::{addresses, mac, payload, segment, tags};
 
-/// Header and payload in one buffer, with `padding` behind them.
+/// Header and payload in one buffer, with `padding` after them.
 fn in_place(header_bytes: usize, payload: &[u8], padding: usize) -> Vec<u8> {
     let mut bytes = vec![0xee; header_bytes + payload.len() + padding];
     bytes[header_bytes..header_bytes + payload.len()].copy_from_slice(payload);
@@ -262,7 +262,7 @@ fn extension_headers_are_walked_to_the_payload() {
     let fragment = view.fragment().unwrap();
     assert!(fragment.is_atomic() && fragment.identification == 9);
 
-    // A later fragment: what follows is not a header, whatever it looks like.
+    // A later fragment: the data after it is not a header, whatever it looks like.
     packet[40 + 40 + 2..40 + 40 + 4].copy_from_slice(&[0x00, 0x09]);
     packet[40 + 40] = 0;
     let view = ipv6::View::parse(&packet).unwrap();

@@ -1,4 +1,4 @@
-//! Any bytes at all: no parser panics, and no view shows bytes that are not there.
+//! Arbitrary bytes: no parser panics, and no view shows bytes outside the input.
 
 use proptest::prelude::*;
 use sidestep_wire::{Addresses, arp, ethernet, icmp, ipv4, ipv6, tcp, udp};
@@ -36,7 +36,7 @@ fn look_at(bytes: &[u8]) {
     let _ = (icmp::parse_v4(bytes).is_ok(), icmp::parse_v6(bytes, &addresses()).is_ok());
 }
 
-/// Options read from anything can be written and read again.
+/// Options parsed from any bytes can be written and parsed again.
 fn rebuild(view: &tcp::View<'_>) {
     let options = tcp::Options { malformed: false, ..view.options() }.fitted();
     let segment = tcp::Segment { options, ..tcp::Segment::default() };
@@ -52,7 +52,7 @@ proptest! {
         look_at(&bytes);
     }
 
-    /// With the beginnings that let a parser go further.
+    /// Adds beginnings that let a parser go further.
     #[test]
     fn nothing_panics_beyond_the_first_check(mut bytes in prop::collection::vec(any::<u8>(), 40..200), which in 0..4) {
         let extension = [0, 43, 44, 51, 60][usize::from(bytes[7]) % 5];

@@ -1,4 +1,4 @@
-//! Writing segments.
+//! Building of segments.
 
 use super::{Flags, HEADER_BYTES, OPTIONS_BYTES_MAX, Options, SequenceNumber};
 use crate::{Addresses, BuildError, protocol};
@@ -6,13 +6,13 @@ use crate::{Addresses, BuildError, protocol};
 /// The header of a segment to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// The sender's port.
+    /// The source port.
     pub source_port: u16,
-    /// Whom it is for.
+    /// The destination port.
     pub destination_port: u16,
-    /// The number of the first byte of the payload, or of the SYN.
+    /// The sequence number of the first byte of the payload, or of the SYN.
     pub sequence: SequenceNumber,
-    /// The number that is expected next; zero without [`Flags::ACK`].
+    /// The sequence number expected next; zero without [`Flags::ACK`].
     pub acknowledgement: SequenceNumber,
     /// Control bits.
     pub flags: Flags,
@@ -25,15 +25,15 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes of the header with its options: where the payload begins.
+    /// The length of the header with its options, bytes: the offset of the payload.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES + self.options.bytes()
     }
 }
 
-/// Writes the header at the beginning of `out`, where `payload_bytes` already stand behind its place, with the checksum over
-/// both; gives the length of both. `out` may go on behind them.
+/// Writes the header at the beginning of `out`, with the checksum over header and payload; the `payload_bytes` after it
+/// are already there. Returns the length of both. `out` may be longer.
 pub fn build(
     segment: &Segment,
     addresses: &Addresses,

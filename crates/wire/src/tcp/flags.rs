@@ -8,38 +8,38 @@ use core::ops::BitOr;
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// None at all.
+    /// No flag.
     pub const NONE: Self = Self(0);
-    /// The sender has no more to say.
+    /// No more data from the sender.
     pub const FIN: Self = Self(0x01);
-    /// Take up my sequence numbers.
+    /// Synchronize sequence numbers.
     pub const SYN: Self = Self(0x02);
-    /// Abort.
+    /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Give it to the application now.
+    /// Push function.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is significant.
     pub const ACK: Self = Self(0x10);
-    /// The urgent pointer counts.
+    /// The urgent pointer is significant.
     pub const URG: Self = Self(0x20);
-    /// Congestion was seen (RFC 3168).
+    /// ECN-Echo (RFC 3168).
     pub const ECE: Self = Self(0x40);
-    /// The congestion window was made smaller (RFC 3168).
+    /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(0x80);
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     #[inline]
     pub fn has(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Whether any of `flags` is set.
+    /// Returns whether any of `flags` is set.
     #[inline]
     pub fn has_any(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
     }
 
-    /// These without `flags`.
+    /// The flags without `flags`.
     #[must_use]
     #[inline]
     pub fn without(self, flags: Self) -> Self {
@@ -56,7 +56,7 @@ impl BitOr for Flags {
     }
 }
 
-/// As tcpdump shows them: `S`, `S.`, `P.`, `F.`, `R`, `.`; `none`.
+/// The form of tcpdump: `S`, `S.`, `P.`, `F.`, `R`, `.`; `none`.
 impl fmt::Display for Flags {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [

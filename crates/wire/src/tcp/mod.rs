@@ -17,17 +17,17 @@ pub use options::{Options, SackBlock, SackBlocks, Timestamps};
 pub use sequence::SequenceNumber;
 pub use view::View;
 
-/// Bytes of the header without options.
+/// The length of the header without options, bytes.
 pub const HEADER_BYTES: usize = 20;
 
-/// Bytes that options can take: the data offset has four bits and counts four bytes.
+/// The most bytes of options: the data offset has four bits and counts four bytes.
 pub const OPTIONS_BYTES_MAX: usize = 40;
 
-/// The segment size to assume of a peer that names none, over IPv4 (RFC 9293 section 3.7.1).
+/// The segment size of a peer that announces none, over IPv4 (RFC 9293 section 3.7.1).
 pub const DEFAULT_SEGMENT_BYTES_V4: u16 = 536;
 
-/// The segment size to assume of a peer that names none, over IPv6 (RFC 9293 section 3.7.1).
+/// The segment size of a peer that announces none, over IPv6 (RFC 9293 section 3.7.1).
 pub const DEFAULT_SEGMENT_BYTES_V6: u16 = 1220;
 
-/// The largest window shift; a larger one in an option is taken as this (RFC 7323 section 2.3).
+/// The largest window shift; a larger one in an option is taken as this one (RFC 7323 section 2.3).
 pub const WINDOW_SCALE_MAX: u8 = 14;

@@ -12,7 +12,7 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// Blocks that fit 40 bytes of options (RFC 2018 section 3).
+/// The most blocks that fit 40 bytes of options (RFC 2018 section 3).
 const BLOCKS_MAX: usize = 4;
 
 /// Two timestamps (RFC 7323 section 3.2).
@@ -24,12 +24,12 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// Bytes that have arrived beyond a hole: `start` up to and without `end`.
+/// Bytes received beyond a hole: from `start` up to and excluding `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SackBlock {
-    /// The first of them.
+    /// The first byte's sequence number.
     pub start: SequenceNumber,
-    /// One behind the last.
+    /// The sequence number after the last byte.
     pub end: SequenceNumber,
 }
 
@@ -45,7 +45,7 @@ impl SackBlocks {
     pub const NONE: Self =
         Self { blocks: [SackBlock { start: SequenceNumber(0), end: SequenceNumber(0) }; BLOCKS_MAX], used: 0 };
 
-    /// Adds one behind the others; false if four are there already.
+    /// Adds a block after the others; false if there are four already.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let Some(free) = self.blocks.get_mut(usize::from(self.used)) else { return false };
         *free = block;
@@ -53,19 +53,19 @@ impl SackBlocks {
         true
     }
 
-    /// In the order of the segment.
+    /// The blocks in the order of the segment.
     #[inline]
     pub fn as_slice(&self) -> &[SackBlock] {
         self.blocks.get(..usize::from(self.used)).unwrap_or_default()
     }
 
-    /// How many, 0 to 4.
+    /// The number of blocks, 0 to 4.
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.used)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.used == 0
@@ -88,21 +88,21 @@ impl fmt::Debug for SackBlocks {
     }
 }
 
-/// The options that are known, whether read or to be written.
+/// The known options, read or to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// The largest payload that the sender wants to receive; on a SYN.
+    /// The largest payload that the sender of the option can receive; on a SYN.
     pub maximum_segment_size: Option<u16>,
-    /// How far the sender shifts its windows, 0 to 14; on a SYN.
+    /// The shift of the sender's windows, 0 to 14; on a SYN.
     pub window_scale: Option<u8>,
-    /// Whether selective acknowledgements may be sent to the sender; on a SYN.
+    /// True if selective acknowledgements may be sent to the sender; on a SYN.
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
-    /// What has arrived beyond holes.
+    /// The data received beyond holes.
     pub sack: SackBlocks,
-    /// Reading stopped at an option with an impossible length (RFC 9293 MUST-7 leaves the connection's fate to TCP). What
-    /// stood before it was read. Never written.
+    /// True if parsing stopped at an option with an impossible length (RFC 9293 MUST-7); the options before it were
+    /// read. Never written.
     pub malformed: bool,
 }
 
@@ -117,8 +117,8 @@ impl Options {
         malformed: false,
     };
 
-    /// Reads what stands between the fixed header and the payload. What is unknown is skipped (RFC 9293 MUST-6), of what
-    /// comes twice the last counts.
+    /// Parses the bytes between the fixed header and the payload. An unknown option is skipped (RFC 9293 MUST-6); of a
+    /// repeated one the last counts.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
         match usual_timestamps(bytes) {
@@ -127,7 +127,7 @@ impl Options {
         }
     }
 
-    /// Every step takes at least one byte, so it ends.
+    /// Walks the options. Every step takes at least one byte, so it ends.
     fn walk(mut bytes: &[u8]) -> Self {
         let mut options = Self::NONE;
         loop {
@@ -143,7 +143,7 @@ impl Options {
         }
     }
 
-    /// One option; false if its length cannot be.
+    /// Reads one option; false if its length is impossible.
     fn take(&mut self, kind: u8, value: &[u8]) -> bool {
         match (kind, value) {
             (SEGMENT_SIZE, &[a, b]) => self.maximum_segment_size = Some(u16::from_be_bytes([a, b])),
@@ -172,7 +172,7 @@ impl Options {
         })
     }
 
-    /// Bytes that these options take, padded to four. Above 40 they cannot be written.
+    /// The length of these options, padded to four, bytes. Above 40 they cannot be written.
     #[inline]
     pub fn bytes(&self) -> usize {
         let mut bytes = 0;
@@ -194,14 +194,14 @@ impl Options {
         self
     }
 
-    /// Writes them, aligned to four bytes, in the order in which Linux has them. `out` has exactly [`Options::bytes`] bytes.
+    /// Writes them, aligned to four bytes, in Linux's order. `out` has exactly [`Options::bytes`] bytes.
     pub(super) fn write(&self, out: &mut [u8]) {
         let mut out = Writer { out, at: 0 };
         if let Some(size) = self.maximum_segment_size {
             out.put(&[SEGMENT_SIZE, 4]);
             out.put(&size.to_be_bytes());
         }
-        // Permission needs two bytes: it takes the place of the padding before the timestamps, if those are there.
+        // Permission needs two bytes: it replaces the padding before the timestamps, if those are there.
         let before_timestamps = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOTHING, NOTHING] };
         if let Some(Timestamps { value, echo }) = self.timestamps {
             out.put(&before_timestamps);
@@ -244,8 +244,8 @@ fn timestamps(bytes: &[u8; 8]) -> Timestamps {
     Timestamps { value, echo }
 }
 
-/// Timestamps that are all there is, laid out as RFC 7323 appendix A recommends: what Linux and we send on every segment but
-/// the first.
+/// The timestamps if they are the only option, laid out as RFC 7323 appendix A recommends: Linux and this stack send
+/// them so on every segment but the first.
 #[inline]
 pub(super) fn usual_timestamps(bytes: &[u8]) -> Option<Timestamps> {
     let (front, rest) = <&[u8; 12]>::try_from(bytes).ok()?.split_first_chunk::<4>()?;

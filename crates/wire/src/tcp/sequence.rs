@@ -1,21 +1,21 @@
-//! Numbers that go round (RFC 9293 section 3.4).
+//! Sequence numbers, modulo 2^32 (RFC 9293 section 3.4).
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A sequence or acknowledgement number. It wraps at 2^32, so it has no order, only a before and an after within half of
-/// the circle; `Ord` is left out on purpose.
+/// A sequence or acknowledgement number. It wraps at 2^32, so before and after are defined only within half of the
+/// circle; `Ord` is left out on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SequenceNumber(pub u32);
 
 impl SequenceNumber {
-    /// How far this is ahead of `earlier`, going forward; 0 to 2^32 - 1.
+    /// The forward distance from `earlier` to this; 0 to 2^32 - 1.
     #[inline]
     pub fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// The distance from `other`, by the shorter way; negative if this is before it.
+    /// The distance from `other`, in the shorter direction; negative if this is before it.
     #[inline]
     pub fn distance(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0).cast_signed()
@@ -45,7 +45,7 @@ impl SequenceNumber {
         self.distance(other) >= 0
     }
 
-    /// Whether this is one of the `length` numbers from `start` on: start =< this < start + length.
+    /// Returns whether this is one of the `length` numbers from `start` on: start =< this < start + length.
     #[inline]
     pub fn is_within(self, start: Self, length: u32) -> bool {
         self.since(start) < length

@@ -1,10 +1,10 @@
-//! A segment that has been looked at.
+//! A parsed segment.
 
 use super::options::usual_timestamps;
 use super::{Flags, HEADER_BYTES, Options, SequenceNumber, Timestamps};
 use crate::{Addresses, Refusal, protocol};
 
-/// A segment that has been looked at. Its checksum has not: [`View::verify`] does.
+/// A parsed segment. Its checksum is not verified: see [`View::verify`].
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_BYTES],
@@ -14,7 +14,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads the payload of an IP packet.
+    /// Parses the payload of an IP packet.
     #[inline]
     pub fn parse(segment: &'a [u8]) -> Result<Self, Refusal> {
         let header = segment.first_chunk::<HEADER_BYTES>().ok_or(Refusal::TcpTruncated)?;
@@ -34,7 +34,7 @@ impl<'a> View<'a> {
         if pseudo.with(self.segment).is_good() { Ok(()) } else { Err(Refusal::TcpChecksum) }
     }
 
-    /// Whether the checksum is what a sender writes that leaves it to a device: the sum of the pseudo-header alone.
+    /// Returns whether the checksum is that of a sender with checksum offload: the sum of the pseudo-header alone.
     #[inline]
     pub fn is_unfinished(&self, addresses: &Addresses) -> bool {
         self.checksum() == addresses.pseudo_header(protocol::TCP, self.segment.len() as u32).fold()
@@ -51,25 +51,25 @@ impl<'a> View<'a> {
         SequenceNumber(u32::from_be_bytes([header[AT], header[AT + 1], header[AT + 2], header[AT + 3]]))
     }
 
-    /// The sender's port.
+    /// The source port.
     #[inline]
     pub fn source_port(&self) -> u16 {
         self.u16_at::<0>()
     }
 
-    /// Whom it is for.
+    /// The destination port.
     #[inline]
     pub fn destination_port(&self) -> u16 {
         self.u16_at::<2>()
     }
 
-    /// The number of the first byte of the payload, or of the SYN. SEG.SEQ
+    /// The sequence number of the first byte of the payload, or of the SYN. SEG.SEQ
     #[inline]
     pub fn sequence(&self) -> SequenceNumber {
         self.number_at::<4>()
     }
 
-    /// The number that the sender expects next; counts only with [`Flags::ACK`]. SEG.ACK
+    /// The sequence number that the sender expects next; significant only with [`Flags::ACK`]. SEG.ACK
     #[inline]
     pub fn acknowledgement(&self) -> SequenceNumber {
         self.number_at::<8>()
@@ -81,20 +81,20 @@ impl<'a> View<'a> {
         Flags(self.header[13])
     }
 
-    /// The window as it stands in the header, not yet shifted. SEG.WND
+    /// The window in the header, not yet shifted. SEG.WND
     #[inline]
     pub fn window(&self) -> u16 {
         self.u16_at::<14>()
     }
 
-    /// Whether there is nothing between the header and the payload.
+    /// Returns whether the header has no options.
     #[inline]
     pub fn has_no_options(&self) -> bool {
         self.options.is_empty()
     }
 
-    /// Timestamps, where they are all the options there are, laid out as RFC 7323 appendix A recommends: what Linux and we
-    /// send on every segment but the first.
+    /// The timestamps if they are the only option, laid out as RFC 7323 appendix A recommends: Linux and this stack
+    /// send them so on every segment but the first.
     #[inline]
     pub fn usual_timestamps(&self) -> Option<Timestamps> {
         usual_timestamps(self.options)
@@ -105,12 +105,12 @@ impl<'a> View<'a> {
         self.u16_at::<16>()
     }
 
-    /// The urgent pointer; counts only with [`Flags::URG`].
+    /// The urgent pointer; significant only with [`Flags::URG`].
     pub fn urgent_pointer(&self) -> u16 {
         self.u16_at::<18>()
     }
 
-    /// The options, read anew at each call.
+    /// The options, parsed at each call.
     #[inline]
     pub fn options(&self) -> Options {
         Options::parse(self.options)
@@ -122,13 +122,13 @@ impl<'a> View<'a> {
         self.payload
     }
 
-    /// Bytes of the header with its options.
+    /// The length of the header with its options, bytes.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES + self.options.len()
     }
 
-    /// Sequence numbers it takes: its payload, and one each for SYN and FIN. SEG.LEN
+    /// The number of sequence numbers that it takes: its payload, and one each for SYN and FIN. SEG.LEN
     #[inline]
     pub fn sequence_length(&self) -> u32 {
         let flags = self.flags();

@@ -1,4 +1,4 @@
-//! What the tests of this crate generate.
+//! Generators for the tests of this crate.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
