@@ -1,8 +1,8 @@
-//! What each way of sending frames over AF_XDP costs its caller, and how long a frame takes by it.
+//! Measures the cost of each way of sending frames over AF_XDP for the caller, and the latency of a frame.
 //!
-//! `cargo run --release -p sidestep-frame --example frame_senders`, as root. One thread on the first CPU drives both ends of
-//! a lab's wire; the sender of the near end, where it is another thread, has the second CPU. The far end answers by its own
-//! call in every row, so that rows differ by the near end's sender alone.
+//! `cargo run --release -p sidestep-frame --example frame_senders`, as root. One thread on the first CPU drives both
+//! ends of a lab's wire; the near end's sender, if it is another thread, has the second CPU. The far end always answers
+//! by its own call, so that rows differ only in the near end's sender.
 
 use sidestep_frame::FrameLink;
 use sidestep_frame::xdp::{Kick, XdpLink, XdpOptions};
@@ -18,7 +18,7 @@ const ROUND_TRIPS: usize = 100_000;
 const WARM_UP: usize = 5_000;
 const ROUNDS: usize = 5;
 const FRAME_BYTES: usize = 106; // 64 bytes of UDP.
-/// A frame that has not come back after so many looks is lost.
+/// The number of polls after which a frame counts as lost.
 const LOOKS_MAX: u32 = 100_000_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,7 +70,7 @@ fn open(host: &Host, kick: Kick) -> Result<(XdpLink, Feed), Problem> {
     XdpLink::over(xsk, umem, &XdpOptions { kick, fill: Some(16) }).map(|link| (link, feed))
 }
 
-/// Ticks of handing a frame over, and of its way there and back.
+/// The ticks of handing a frame over, and of its round trip.
 fn measure(
     near: &mut XdpLink,
     far: &mut XdpLink,
@@ -99,7 +99,7 @@ fn measure(
 fn receive(link: &mut XdpLink) -> Result<sidestep_frame::Received, Box<dyn std::error::Error>> {
     for _ in 0..LOOKS_MAX {
         match link.receive() {
-            // What the hosts' kernels send by themselves is not ours.
+            // Frames that the hosts' kernels send are ignored.
             Some(frame) if link.bytes(&frame)[12..14] != [0x88, 0xb5] => link.release(frame),
             Some(frame) => return Ok(frame),
             None => link.poll()?,

@@ -1,9 +1,9 @@
-//! Where every frame is. The kernel, or whoever writes to the rings, returns addresses; none is believed.
+//! The state of every frame. The kernel, or another writer of the rings, returns addresses; none of them is trusted.
 
 use super::token::{Outgoing, Received};
 use sidestep_sys::xdp::Descriptor;
 
-/// Where a frame is.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the free list.
@@ -18,7 +18,7 @@ pub(super) enum Place {
     Sent,
 }
 
-/// How many frames are where. The sum is the number of frames, always.
+/// The number of frames in each state. The sum is always the number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Not in use.
@@ -34,7 +34,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// All of them.
+    /// The number of all frames.
     pub fn sum(self) -> u32 {
         self.free + self.fill + self.lent + self.held + self.sent
     }
@@ -68,17 +68,17 @@ impl std::ops::Add for Tally {
 #[derive(Debug)]
 pub(super) struct Frames {
     places: Box<[Place]>,
-    /// A stack: the frame used last is the one whose bytes are in the cache.
+    /// A stack: the bytes of the frame used last are in the cache.
     free: Vec<u32>,
     tally: Tally,
-    /// Of those lent for receiving, how many to each queue.
+    /// The number of frames lent to each queue for receiving.
     filled: Box<[u32]>,
     frame_bytes: u32,
     faults: u64,
 }
 
 impl Frames {
-    /// All of them free. `frame_bytes` is a power of two.
+    /// Makes frames that are all free. `frame_bytes` is a power of two.
     pub(super) fn new(frames: u32, frame_bytes: u32, queues: u8) -> Self {
         debug_assert!(frame_bytes.is_power_of_two());
         Self {
@@ -95,7 +95,7 @@ impl Frames {
         self.tally
     }
 
-    /// How many are lent to a queue.
+    /// The number of frames lent to a queue.
     #[inline]
     pub(super) fn filled(&self, queue: u8) -> u32 {
         self.filled[usize::from(queue)]
@@ -105,13 +105,13 @@ impl Frames {
         self.faults
     }
 
-    /// The address of a place in a frame.
+    /// The address of an offset in a frame.
     #[inline]
     pub(super) fn address(&self, index: u32, offset: u32) -> u64 {
         u64::from(index) * u64::from(self.frame_bytes) + u64::from(offset)
     }
 
-    /// Bytes from `offset` to the end of a frame.
+    /// The number of bytes from `offset` to the end of a frame.
     #[inline]
     pub(super) fn room(&self, offset: u32) -> usize {
         self.frame_bytes.saturating_sub(offset) as usize
@@ -130,7 +130,7 @@ impl Frames {
         Some(index)
     }
 
-    /// Moves a frame; a frame that is elsewhere stays there, and that is a fault.
+    /// Moves a frame from one state to another; a frame in another state stays there, and that is a fault.
     #[inline]
     pub(super) fn step(&mut self, index: u32, from: Place, to: Place) -> bool {
         if !self.is_at(index, from) {
@@ -139,7 +139,7 @@ impl Frames {
         }
         self.set(index, from, to);
         if to == Place::Free {
-            self.free.push(index); // Never beyond the capacity: each frame is in it at most once.
+            self.free.push(index); // Within the capacity: each frame is in it at most once.
         }
         true
     }
@@ -157,13 +157,13 @@ impl Frames {
         }
     }
 
-    /// A frame that the other side says has come by a queue.
+    /// Takes a frame that the other side reports as received by a queue.
     #[inline]
     pub(super) fn receive(&mut self, queue: u8, descriptor: Descriptor, timestamp_ns: Option<u64>) -> Option<Received> {
         let (index, offset) = self.split(descriptor.address)?;
         let fits = descriptor.len as usize <= self.room(offset) && descriptor.len > 0 && descriptor.options == 0;
         if !fits {
-            // The frame has come back, even if what is said of its contents cannot be.
+            // The frame is back, even if its reported content is impossible.
             if self.step(index, Place::Fill(queue), Place::Free) {
                 self.faults += 1;
             }
@@ -173,7 +173,7 @@ impl Frames {
         self.step(index, Place::Fill(queue), Place::Lent).then_some(received)
     }
 
-    /// A frame that the other side says has been sent.
+    /// Takes a frame that the other side reports as sent.
     #[inline]
     pub(super) fn complete(&mut self, address: u64) {
         if let Some((index, _)) = self.split(address) {
@@ -181,7 +181,7 @@ impl Frames {
         }
     }
 
-    /// Frame and offset of an address; one beyond the last frame is a fault.
+    /// The frame and offset of an address; one beyond the last frame is a fault.
     #[inline]
     fn split(&mut self, address: u64) -> Option<(u32, u32)> {
         let frame_bytes = u64::from(self.frame_bytes);
@@ -255,7 +255,7 @@ mod tests {
             let mut frames = Frames::new(FRAMES, 2048, QUEUES);
             let mut lent = Vec::new();
             for (what, address, len) in claims {
-                // Mostly near the truth, where the mistakes are.
+                // Mostly near valid values, where the mistakes are.
                 let near = address % (u64::from(FRAMES) * 2048 + 4096);
                 match what {
                     0 => drop(frames.take(Place::Fill(0))),

@@ -1,45 +1,46 @@
-//! What is known of a frame link, and what it counts.
+//! Facts about a frame link, and its counters.
 
 use super::accounting::Tally;
 use sidestep_sys::xdp::XskFacts;
 
-/// What a frame link is.
+/// Facts about a frame link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
     /// "queue 0 of eth0" or "queues 0-3 of eth0", for messages.
     pub place: String,
-    /// Frames it has in all.
+    /// The number of frames.
     pub frames: u32,
-    /// Memory of each, bytes.
+    /// The size of each, bytes.
     pub frame_bytes: u32,
-    /// The longest that can come, bytes.
+    /// The longest frame that can be received, bytes.
     pub receive_bytes_max: u32,
-    /// The longest that can be sent from a fresh frame, bytes. An answered one has what was before it less.
+    /// The longest frame that can be sent from a fresh frame, bytes. For an answer it is less the space in front of the
+    /// received bytes.
     pub send_bytes_max: u32,
-    /// Who makes sent frames leave.
+    /// The sender of frames that were handed over.
     pub sender: Sender,
-    /// The AF_XDP sockets beneath, one for each queue: interface, mode and why not a better one, pages, NAPI. Sent is by the
-    /// last. None for a simulated link.
+    /// The AF_XDP sockets, one for each queue: interface, mode and why not a better one, pages, NAPI. The last one
+    /// sends. None for a simulated link.
     pub xsks: Vec<XskFacts>,
 }
 
-/// Who makes sent frames leave.
+/// The thread that sends frames that were handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The calling thread, by a system call per flush.
     Caller,
-    /// A thread beside it that never sleeps.
+    /// A second thread that never sleeps.
     SpinningThread,
-    /// A thread beside it that sleeps when there is nothing to send.
+    /// A second thread that sleeps when there is nothing to send.
     ParkingThread,
-    /// A thread of the kernel's (io_uring, IORING_SETUP_SQPOLL).
+    /// A kernel thread (io_uring, IORING_SETUP_SQPOLL).
     Sqpoll,
-    /// Nobody: the other end is memory of this process.
+    /// None: the other end is memory of this process.
     Memory,
 }
 
 impl Sender {
-    /// The word for it in messages and results.
+    /// The name in messages and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
@@ -51,22 +52,22 @@ impl Sender {
     }
 }
 
-/// What has happened on a frame link since it was made.
+/// The counters of a frame link since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received.
     pub received: u64,
     /// Frames handed over for sending.
     pub sent: u64,
-    /// Times a frame could not be handed over because the queue was full.
+    /// Failed hand-overs because the queue was full.
     pub full: u64,
     /// System calls made by the owner's thread: kicks, and wake-ups of the sender.
     pub calls: u64,
-    /// Things that cannot be and were ignored: a frame given back that was not lent, an index that contradicts its ring,
-    /// a token of another link.
+    /// Impossible events that were ignored: a frame returned that was not lent, an index that contradicts its ring, a
+    /// token of another link.
     pub faults: u64,
-    /// Frames of several buffers that were dropped: none for long ones was free, or a part could not be.
+    /// Frames of several buffers that were dropped: no long frame was free, or a part was invalid.
     pub long_dropped: u64,
-    /// Where the frames are, long ones among them.
+    /// The state of the frames, long ones included.
     pub tally: Tally,
 }

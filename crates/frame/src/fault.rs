@@ -1,30 +1,30 @@
-//! A link whose sending goes wrong on purpose: loss, duplication, reordering, corruption, truncation, drawn from a seed. Wrap
-//! both ends to have both directions bad.
+//! A link with injected faults on sending: loss, duplication, reordering, corruption, truncation, drawn from a seed.
+//! Wrap both ends for faults in both directions.
 
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Received, Unsent};
 use std::io;
 
-/// Polls after which a frame held back leaves even if no other follows it.
+/// Polls after which a frame held back is sent even if no other follows it.
 const HOLD_POLLS: u32 = 16;
 
-/// How likely each fault is, per frame, 0 to 1. They are drawn in this order.
+/// The probability of each fault per frame, 0 to 1. They are drawn in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultOptions {
-    /// The same seed draws the same faults for the same frames.
+    /// The seed: the same one draws the same faults for the same frames.
     pub seed: u64,
-    /// Never arrives.
+    /// The frame never arrives.
     pub loss: f64,
     /// One bit is flipped.
     pub corruption: f64,
-    /// Cut to a random length of at least an Ethernet header.
+    /// The frame is cut to a random length of at least an Ethernet header.
     pub truncation: f64,
-    /// Arrives twice.
+    /// The frame arrives twice.
     pub duplication: f64,
-    /// Arrives after the frame that follows it.
+    /// The frame arrives after the one that follows it.
     pub reordering: f64,
 }
 
-/// Faults made so far.
+/// The faults injected so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Injected {
     /// Frames lost.
@@ -35,7 +35,7 @@ pub struct Injected {
     pub truncated: u64,
     /// Frames sent twice.
     pub duplicated: u64,
-    /// Frames held back behind another.
+    /// Frames that were overtaken by another.
     pub reordered: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Fault<L> {
     options: FaultOptions,
     random: fastrand::Rng,
     injected: Injected,
-    /// Held back, its length, and the polls it has waited.
+    /// The frame held back, its length, and the number of polls since.
     held: Option<(Outgoing, usize, u32)>,
     scratch: Vec<u8>,
 }
@@ -59,18 +59,18 @@ impl<L: FrameLink> Fault<L> {
         Self { link, options, random, injected: Injected::default(), held: None, scratch }
     }
 
-    /// What it has done so far.
+    /// The faults injected so far.
     pub fn injected(&self) -> Injected {
         self.injected
     }
 
-    /// The link beneath.
+    /// The wrapped link.
     pub fn inner(&self) -> &L {
         &self.link
     }
 
     fn hits(&mut self, probability: f64) -> bool {
-        // Drawn even for 0, so that one fault's rate does not change where the others fall.
+        // Drawn even for 0, so that one fault's rate does not change the position of the others.
         self.random.f64() < probability
     }
 
@@ -80,7 +80,7 @@ impl<L: FrameLink> Fault<L> {
         self.injected.corrupted += 1;
     }
 
-    /// Sends a copy of what is about to be sent. A link without a free frame or room sends none.
+    /// Sends a copy of a frame that is about to be sent, unless the link has no free frame or space.
     fn duplicate(&mut self, frame: &Outgoing, len: usize) {
         self.scratch.clear();
         self.scratch.extend_from_slice(&self.link.buffer(frame)[..len]);
@@ -92,7 +92,7 @@ impl<L: FrameLink> Fault<L> {
         }
     }
 
-    /// Lets the frame that was held back go.
+    /// Sends the frame that was held back.
     fn let_go(&mut self) {
         if let Some((frame, len, polls)) = self.held.take()
             && let Err(unsent) = self.link.send(frame, len)
@@ -138,7 +138,7 @@ impl<L: FrameLink> FrameLink for Fault<L> {
     fn send(&mut self, frame: Outgoing, mut len: usize) -> Result<(), Unsent> {
         let room = self.link.buffer(&frame).len();
         if !(FRAME_BYTES_MIN..=room).contains(&len) {
-            return self.link.send(frame, len); // It says why not.
+            return self.link.send(frame, len); // The error has the reason.
         }
         let FaultOptions { loss, corruption, truncation, duplication, reordering, .. } = self.options;
         let drawn = [loss, corruption, truncation, duplication, reordering].map(|probability| self.hits(probability));
@@ -197,7 +197,7 @@ mod tests {
     use super::super::sim::{self, SimOptions};
     use super::*;
 
-    /// Sends numbered frames and gives what arrives.
+    /// Sends numbered frames and returns those that arrive.
     fn through(options: FaultOptions, count: u16) -> (Vec<Vec<u8>>, Injected) {
         let (left, mut right) = sim::pair(&SimOptions::default());
         let mut left = Fault::new(left, options);

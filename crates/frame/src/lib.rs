@@ -1,8 +1,8 @@
-//! L1: links of whole Ethernet frames, AF_XDP (`xdp`) and simulated (`sim`): what a stack in user space stands on.
+//! L1: links of whole Ethernet frames, AF_XDP (`xdp`) and simulated (`sim`), below the user-space stack.
 //!
-//! Frames are lent, not copied. A frame is received as a token, read through the link, and given back or sent on; every
-//! frame of a link is always in exactly one place ([`Tally`]), and what the other side says of a frame is checked against
-//! that. Nothing here allocates once the link is made, and receiving makes no system call.
+//! Frames are lent, not copied. A frame is received as a token, read through the link, and released or sent on. Every
+//! frame of a link is always in exactly one state ([`Tally`]), and reports of the other side are checked against that.
+//! No allocation happens after the link is made, and receiving makes no system call.
 //!
 //! ```
 //! use sidestep_frame::{FrameLink, sim};
@@ -38,50 +38,50 @@ pub const FRAME_BYTES_MIN: usize = 14;
 
 /// A link of whole Ethernet frames, without preamble and check sequence.
 ///
-/// One thread drives it: receive, and when nothing has come, [`FrameLink::poll`]. The tokens of a link mean nothing to
-/// another one, which counts a fault and shows no bytes.
+/// One thread drives it: it receives, and calls [`FrameLink::poll`] when nothing has come. The tokens of one link are
+/// invalid on another, which counts a fault and shows no bytes.
 pub trait FrameLink {
-    /// What the link is.
+    /// Facts about the link.
     fn facts(&self) -> &FrameFacts;
 
-    /// What has happened on it.
+    /// The counters of the link.
     fn counters(&self) -> Counters;
 
-    /// The next frame that has come. No system call.
+    /// Takes the next received frame. No system call.
     fn receive(&mut self) -> Option<Received>;
 
     /// The bytes of a received frame.
     fn bytes(&self, frame: &Received) -> &[u8];
 
-    /// Gives a received frame back.
+    /// Returns a received frame to the link.
     fn release(&mut self, frame: Received);
 
     /// Turns a received frame into one to send, in place: its bytes stay where they are.
     fn answer(&mut self, frame: Received) -> Outgoing;
 
-    /// A frame to fill; `None` when all are in use ([`FrameLink::poll`] brings sent ones back).
+    /// Allocates a frame to fill; `None` if all are in use ([`FrameLink::poll`] takes sent ones back).
     fn allocate(&mut self) -> Option<Outgoing>;
 
-    /// Where a frame to send is written: as much as fits. A fresh one holds what it held before.
+    /// The memory of a frame to send: as much as fits. A fresh frame has its old content.
     fn buffer(&mut self, frame: &Outgoing) -> &mut [u8];
 
-    /// Hands over the first `len` bytes of a frame. It leaves at the next [`FrameLink::flush`].
+    /// Hands over the first `len` bytes of a frame. It is sent at the next [`FrameLink::flush`].
     ///
-    /// Errs with the frame when the queue is full or `len` cannot be: it is still the caller's, to be sent later or
+    /// Fails with the frame if the queue is full or `len` is impossible: it is still the caller's, to be sent later or
     /// discarded.
     fn send(&mut self, frame: Outgoing, len: usize) -> Result<(), Unsent>;
 
-    /// Gives back a frame that will not be sent.
+    /// Returns a frame that will not be sent to the link.
     fn discard(&mut self, frame: Outgoing);
 
-    /// Makes the frames handed over leave. What the device has no room for now leaves at a later flush or poll; an error
-    /// says that the link is down (ENETDOWN) or gone (ENXIO), and the frames stay where they are.
+    /// Sends the frames that were handed over. Frames that do not fit the device now are sent at a later flush or poll.
+    /// An error means that the link is down (ENETDOWN) or gone (ENXIO); the frames stay in the queue.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Housekeeping, for when nothing has come: takes back sent frames, lends free ones for receiving, tries again what
-    /// could not leave, reports what the sender met. A system call only where one is due.
+    /// Does the housekeeping when nothing has come: takes back sent frames, lends free ones for receiving, retries
+    /// unsent ones, reports errors of the sender. It makes a system call only if one is due.
     fn poll(&mut self) -> io::Result<()>;
 
-    /// Asks whether the link is still there, by a system call: a link that only receives does not notice otherwise.
+    /// Checks by a system call that the link still exists: a link that only receives would not notice otherwise.
     fn check(&mut self) -> io::Result<()>;
 }

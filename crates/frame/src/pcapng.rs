@@ -12,7 +12,7 @@ use std::io::{self, Write};
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
-/// Tells a reader the byte order.
+/// The number by which a reader recognises the byte order.
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
 
@@ -25,14 +25,14 @@ const EPB_FLAGS: u16 = 2;
 /// 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// Which way a frame went, as the first two bits of epb_flags.
+/// The direction of a frame, as the first two bits of epb_flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Inbound = 1,
     Outbound = 2,
 }
 
-/// Writes a capture. Blocks are put together first, so that each is one write.
+/// Writes a capture. A block is assembled first, so that it is one write.
 #[derive(Debug)]
 pub(super) struct Writer<W> {
     output: W,
@@ -47,20 +47,20 @@ impl<W: Write> Writer<W> {
         writer.word(BYTE_ORDER_MAGIC);
         writer.half(1); // Version 1.0.
         writer.half(0);
-        writer.block.extend(u64::MAX.to_ne_bytes()); // The section's length is not known.
+        writer.block.extend(u64::MAX.to_ne_bytes()); // The section's length is unknown.
         writer.option(SHB_USERAPPL, b"sidestep");
         writer.end()?;
         writer.begin(INTERFACE_DESCRIPTION);
         writer.half(LINKTYPE_ETHERNET);
         writer.half(0);
-        writer.word(0); // No limit to what is kept of a frame.
+        writer.word(0); // No limit to the captured length.
         writer.option(IF_NAME, interface.as_bytes());
         writer.option(IF_TSRESOL, &[NANOSECONDS]);
         writer.end()?;
         Ok(writer)
     }
 
-    /// One frame, at `time_ns` since 1970.
+    /// Writes one frame, at `time_ns` since 1970.
     pub(super) fn frame(&mut self, time_ns: u64, direction: Direction, bytes: &[u8]) -> io::Result<()> {
         self.begin(ENHANCED_PACKET);
         self.word(0);

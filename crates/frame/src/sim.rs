@@ -1,5 +1,5 @@
-//! A wire in memory: two links with the same accounting as a device queue, bounded queues, a clock that only moves when it
-//! is told to. What is done in the same order gives the same result.
+//! A wire in memory: two links with the same accounting as a device queue, bounded queues, and a virtual clock. The
+//! same sequence of calls gives the same result.
 
 use super::accounting::{Frames, Place};
 use super::{Counters, FRAME_BYTES_MIN, FrameFacts, FrameLink, Outgoing, Reason, Received, Sender, Unsent};
@@ -9,19 +9,19 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a simulated wire is.
+/// The options of a simulated wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimOptions {
     /// Frames of each end.
     pub frames: u32,
-    /// Memory of each frame, bytes: a power of two above 256, which is what lies before a received frame.
+    /// The size of each frame, bytes: a power of two above 256, which is the space in front of a received frame.
     pub frame_bytes: u32,
-    /// Frames that an end can have handed over and not flushed, and those that can be on the wire in each direction;
-    /// more are lost, as they are when a device's ring is full.
+    /// The most frames that an end can hand over before a flush, and the most on the wire in each direction; further
+    /// ones are lost, as if a device's ring were full.
     pub queue: u32,
-    /// Frames of each end that are kept ready for receiving.
+    /// The number of frames of each end that are kept ready for receiving.
     pub fill: u32,
-    /// From flush to arrival, ns of the virtual clock.
+    /// The delay from flush to arrival, ns of the virtual clock.
     pub delay_ns: u64,
 }
 
@@ -36,18 +36,18 @@ impl Default for SimOptions {
 pub struct SimClock(Arc<AtomicU64>);
 
 impl SimClock {
-    /// Now, ns since the wire was made.
+    /// The time since the wire was made, ns.
     pub fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
 }
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Debug)]
 struct Flight {
     due_ns: u64,
@@ -58,7 +58,7 @@ struct Flight {
 #[derive(Debug, Default)]
 struct Wire {
     to: [VecDeque<Flight>; 2],
-    /// Memory of frames that have arrived, used again.
+    /// Memory of frames that have arrived, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -72,20 +72,20 @@ pub struct SimLink {
     facts: FrameFacts,
     frames: Frames,
     memory: Box<[u8]>,
-    /// Frames ready for receiving, in the order in which they will be used.
+    /// Frames ready for receiving, in the order of use.
     fill: VecDeque<u32>,
-    /// Handed over, not flushed: frame, offset, length.
+    /// Frames handed over and not flushed: frame, offset, length.
     staged: VecDeque<(u32, u32, usize)>,
-    /// Left, not yet taken back.
+    /// Frames sent and not yet taken back.
     completed: VecDeque<u64>,
     counters: Counters,
     lost: u64,
 }
 
-/// Two ends of one wire.
+/// Makes the two ends of one wire.
 ///
 /// # Panics
-/// When `frame_bytes` is no power of two above 256.
+/// Panics if `frame_bytes` is not a power of two above 256.
 pub fn pair(options: &SimOptions) -> (SimLink, SimLink) {
     assert!(options.frame_bytes.is_power_of_two() && options.frame_bytes > PACKET_HEADROOM_BYTES, "{options:?}");
     let (wire, clock) = (Arc::new(Mutex::new(Wire::default())), SimClock::default());
@@ -122,18 +122,18 @@ impl SimLink {
         link
     }
 
-    /// The clock that both ends have.
+    /// The clock of both ends.
     pub fn clock(&self) -> &SimClock {
         &self.clock
     }
 
-    /// Frames on their way to this end that were lost: no frame was ready for them, they were too long, or the wire was
-    /// full.
+    /// The number of frames to this end that were lost: no frame was ready for them, they were too long, or the wire
+    /// was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// When the next frame on its way to this end arrives, ns of the virtual clock.
+    /// The arrival time of the next frame to this end, ns of the virtual clock.
     pub fn next_due_ns(&self) -> Option<u64> {
         locked(&self.wire).to[self.end].front().map(|flight| flight.due_ns)
     }
@@ -156,7 +156,7 @@ impl SimLink {
         start..start + len
     }
 
-    /// The next frame that is due, if one of ours is ready for it.
+    /// The next frame that is due, if a frame of this end is ready for it.
     fn arrival(&mut self) -> Option<Flight> {
         let mut wire = locked(&self.wire);
         let queue = &mut wire.to[self.end];
@@ -172,7 +172,7 @@ impl SimLink {
     }
 }
 
-/// A thread that panicked while it held the wire leaves it whole: every change to it is one step.
+/// Locks the wire. A thread that panicked meanwhile leaves it consistent: every change to it is one step.
 fn locked(wire: &Mutex<Wire>) -> MutexGuard<'_, Wire> {
     wire.lock().unwrap_or_else(PoisonError::into_inner)
 }

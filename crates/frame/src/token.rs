@@ -1,8 +1,8 @@
-//! The tokens that stand for frames. They are neither copied nor made outside: who has one has the frame.
+//! The tokens of frames. They can be neither copied nor made outside: the owner of a token owns the frame.
 
 use std::fmt;
 
-/// A frame that has come. It must be given back: released, or answered and sent.
+/// A received frame. It must be released, or answered and sent.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a frame that is not given back is lost to its link"]
 pub struct Received {
@@ -20,7 +20,7 @@ impl Received {
         self.len as usize
     }
 
-    /// When it came, ns, on the clock of whoever stamped it: the device's, or the virtual one of a simulation.
+    /// The time of arrival, ns, on the device's clock or a simulation's virtual one.
     pub fn timestamp_ns(&self) -> Option<u64> {
         self.timestamp_ns
     }
@@ -34,21 +34,21 @@ pub struct Outgoing {
     pub(super) offset: u32,
 }
 
-/// A frame that could not be handed over, and why.
+/// A frame that could not be handed over, with the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsent {
     /// The frame, still the caller's.
     pub frame: Outgoing,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a frame could not be handed over.
+/// The reason why a frame could not be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The queue to the device is full.
     Full,
-    /// Shorter than an Ethernet header, or longer than what the frame holds.
+    /// The length is below an Ethernet header, or beyond the frame's memory.
     Length,
 }
 

@@ -1,41 +1,41 @@
-//! A link that writes down what passes: a pcapng capture with nanoseconds and directions, for tshark and its kin. AF_XDP
-//! passes by every other capture on the host.
+//! A link that captures its traffic: pcapng with nanoseconds and directions, for tshark and others. Other captures on
+//! the host do not see AF_XDP traffic.
 
 use super::pcapng::{Direction, Writer};
 use super::{Counters, FrameFacts, FrameLink, Outgoing, Received, Unsent};
 use std::io::{self, Write};
 
-/// A link and its capture. `N` gives the time of a frame that has no timestamp, ns since 1970.
+/// A link and its capture. `N` supplies the time of a frame without a timestamp, ns since 1970.
 #[derive(Debug)]
 pub struct Trace<L, W, N> {
     link: L,
     writer: Writer<W>,
     now_ns: N,
-    /// What ended the capture; the link goes on.
+    /// The error that ended the capture; the link continues.
     failure: Option<io::Error>,
     missed: u64,
     scratch: Vec<u8>,
 }
 
 impl<L: FrameLink, W: Write, N: FnMut() -> u64> Trace<L, W, N> {
-    /// Begins a capture. Give a writer that buffers: a block is written per frame.
+    /// Begins a capture. Pass a buffered writer: a block is written per frame.
     pub fn new(link: L, output: W, now_ns: N) -> io::Result<Self> {
         let writer = Writer::new(output, &link.facts().place)?;
         let scratch = Vec::with_capacity(link.facts().frame_bytes as usize);
         Ok(Self { link, writer, now_ns, failure: None, missed: 0, scratch })
     }
 
-    /// The link beneath.
+    /// The wrapped link.
     pub fn inner(&self) -> &L {
         &self.link
     }
 
-    /// Frames that are not in the capture, because writing has failed.
+    /// The number of frames missing in the capture after a failed write.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Ends the capture: the link, and the output with all of it, or what went wrong.
+    /// Ends the capture: returns the link, and the output with the whole capture, or the error.
     pub fn finish(mut self) -> (L, io::Result<W>) {
         let result = match self.failure.take() {
             Some(failure) => Err(failure),
@@ -95,7 +95,7 @@ impl<L: FrameLink, W: Write, N: FnMut() -> u64> FrameLink for Trace<L, W, N> {
     }
 
     fn send(&mut self, frame: Outgoing, len: usize) -> Result<(), Unsent> {
-        // Copied before, written after: a frame that the link refuses has not been sent.
+        // Copied before, written after: a frame that the link refuses was not sent.
         self.scratch.clear();
         self.scratch.extend(self.link.buffer(&frame).iter().take(len));
         self.link.send(frame, len)?;

@@ -1,5 +1,5 @@
-//! What every frame link must do, over a simulated wire: no frame is ever lost or doubled, whatever is done in whatever
-//! order; a capture of it opens in other people's tools.
+//! The contract of every frame link, over a simulated wire: no frame is ever lost or duplicated, whatever the order of
+//! calls; a capture opens in other tools.
 
 use sidestep_frame::fault::{Fault, FaultOptions};
 use sidestep_frame::sim::{self, SimClock, SimOptions};

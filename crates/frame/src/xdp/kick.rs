@@ -1,4 +1,4 @@
-//! Kicks: the call, or the thread, that makes the frames of a TX ring leave.
+//! The sender of the frames in a TX ring.
 
 use super::budget::Budget;
 use super::sqpoll::Sqpoll;
@@ -10,29 +10,29 @@ use sidestep_sys::xdp::{Descriptor, Producer, kick as call};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// The choice of who makes frames leave.
+/// The thread that sends frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kick {
-    /// The caller, by sendto(2), when the kernel asks for it. In copy mode the frame has left when the call returns.
+    /// The caller, by sendto(2), when the kernel requires it. In copy mode the frame is sent when the call returns.
     #[default]
     Caller,
-    /// A thread that makes the system calls, so that the caller makes none; it costs a CPU, or a wake-up.
+    /// A second thread makes the system calls, so that the caller makes none; it costs a CPU, or a wake-up.
     Thread {
-        /// How it waits when there is nothing to send. One that parks is woken by the caller, by a system call.
+        /// Its behaviour when there is nothing to send.
         idle: IdleStrategy,
-        /// The CPU it is pinned to.
+        /// The CPU to pin it to.
         cpu: Option<u32>,
     },
-    /// A thread of the kernel's that polls an io_uring: no system call by the caller while it is awake. It costs a CPU.
+    /// A kernel thread polls an io_uring: no system call by the caller while it is awake. It costs a CPU.
     Sqpoll {
-        /// The CPU it is pinned to.
+        /// The CPU to pin it to.
         cpu: Option<u32>,
-        /// After so long without a frame it sleeps, and the next flush wakes it by a system call; milliseconds.
+        /// The time without a frame after which it sleeps; the next flush then wakes it by a system call; milliseconds.
         idle_ms: u32,
     },
 }
 
-/// The kick of one link, started.
+/// The sender of a link.
 #[derive(Debug)]
 pub(super) enum Kicker {
     Caller { budget: Budget },
@@ -62,7 +62,7 @@ impl Kicker {
         }
     }
 
-    /// Makes what is published in `tx` leave. `calls` counts system calls.
+    /// Sends the published descriptors of `tx`. `calls` counts system calls.
     #[inline]
     pub(super) fn kick(
         &mut self,
@@ -78,7 +78,7 @@ impl Kicker {
         }
     }
 
-    /// Returns the error since the last call.
+    /// The errors since the last report.
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         match self {
@@ -89,9 +89,10 @@ impl Kicker {
     }
 }
 
-/// A call in copy mode sends 32 descriptors unless told otherwise (EAGAIN), so a full ring takes several: as many as it would
-/// take. Whether one has moved anything is not to be seen before Linux 6.17, which publishes the index then. What is left after
-/// them, or when the device has no room, is for a later poll.
+/// Sends by the caller's system calls. A call in copy mode sends 32 descriptors unless configured otherwise (EAGAIN),
+/// so a full ring takes several calls: as many as that would take. Before Linux 6.17, which publishes the index at each
+/// call, the progress of one call is not visible. Descriptors left after these calls, or when the device is full, are
+/// for a later poll.
 #[inline]
 fn by_caller(socket: BorrowedFd<'_>, tx: &Producer<Descriptor>, budget: Budget, calls: &mut u64) -> io::Result<()> {
     for _ in 0..budget.calls(tx.pending()) {

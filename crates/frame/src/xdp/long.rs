@@ -1,5 +1,5 @@
-//! Frames longer than a buffer of the kernel's (XDP_USE_SG): gathered out of several into one piece of our own, and cut into several
-//! when they are sent. One copy each way, and everybody above sees frames as ever.
+//! Frames longer than a buffer (XDP_USE_SG): gathered from several buffers into memory of our own, and split when they
+//! are sent. That is one copy each way; layers above see ordinary frames.
 
 use super::XdpLink;
 use crate::accounting::{Frames, Place, Tally};
@@ -9,29 +9,29 @@ use sidestep_sys::memory::Mapping;
 use sidestep_sys::xdp::{Descriptor, MULTI_BUFFER_BYTES_MAX};
 use std::ptr::NonNull;
 
-/// Long frames that may be received and unread, or about to be sent, at a time: 4 MiB. TCP reads each at once.
+/// The most long frames that are received and unread, or about to be sent: 4 MiB. TCP reads each at once.
 const COUNT: u32 = 256;
 
-/// Where a frame is that is being gathered: with the other side, as far as it goes.
+/// The state of a frame that is being gathered: with the other side, as far as the accounting is concerned.
 const GATHERED: Place = Place::Fill(0);
 
-/// Memory for long frames, and where each of them is. Their numbers go on behind those of the frames of the memory that is shared
-/// with the kernel.
+/// Memory for long frames, and their state. Their numbers follow those of the frames in the memory shared with the
+/// kernel.
 #[derive(Debug)]
 pub(super) struct Long {
     pub(super) frames: Frames,
-    /// None where there are no long frames.
+    /// `None` if there are no long frames.
     memory: Option<Mapping>,
     /// The number of the first.
     first: u32,
-    /// Frames that were dropped because there was no room for them, or because a part of them could not be.
+    /// Frames that were dropped because there was no space for them, or because a part was invalid.
     pub(super) dropped: u64,
 }
 
-/// A frame of which some parts have come.
+/// A frame of which some parts have been received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
-    /// `None` for one that is dropped as it comes.
+    /// `None` for a frame that is being dropped.
     into: Option<u32>,
     bytes: u32,
 }
@@ -45,13 +45,13 @@ impl Long {
         Ok(Self { frames: Frames::new(count, MULTI_BUFFER_BYTES_MAX, 1), memory, first, dropped: 0 })
     }
 
-    /// The place among the long frames of one with this number.
+    /// The index among the long frames of this frame number.
     #[inline]
     pub(super) fn place_of(&self, number: u32) -> Option<u32> {
         number.checked_sub(self.first)
     }
 
-    /// Where `len` bytes from `offset` on of a long frame lie, if that many do.
+    /// The address of `len` bytes from `offset` on in a long frame, if they lie inside.
     #[inline]
     pub(super) fn locate(&self, index: u32, offset: u32, len: usize) -> Option<NonNull<u8>> {
         let memory = self.memory.as_ref()?;
@@ -67,24 +67,24 @@ impl Long {
 }
 
 impl XdpLink {
-    /// Whether a received frame is one that was gathered: of those there are fewer.
+    /// Returns whether a received frame was gathered: there are fewer of those.
     #[inline]
     pub fn is_long(&self, frame: &Received) -> bool {
         self.long.place_of(frame.index).is_some()
     }
 
-    /// Long frames received that are with the caller.
+    /// The number of received long frames that are with the caller.
     #[inline]
     pub fn lent_long(&self) -> u32 {
         self.long.tally().lent
     }
 
-    /// Long frames there are: 0 where frames do not lie in several buffers.
+    /// The number of long frames: 0 if frames never lie in several buffers.
     pub fn long_frames(&self) -> u32 {
         self.long.tally().sum()
     }
 
-    /// A frame to fill with so many bytes.
+    /// Allocates a frame to fill with this many bytes.
     #[inline]
     pub fn allocate_for(&mut self, bytes: usize) -> Option<Outgoing> {
         if bytes <= self.facts.frame_bytes as usize { self.allocate() } else { self.allocate_long() }
@@ -96,8 +96,8 @@ impl XdpLink {
         Some(Outgoing { index: self.long.first + index, offset: 0 })
     }
 
-    /// Takes parts of a frame, a first one and what else has come; the frame, when it is whole. The kernel shows all parts at
-    /// once, but whoever writes to the ring need not.
+    /// Takes the parts of a frame, a first one and further received ones; returns the frame when it is complete. The
+    /// kernel publishes all parts at once, but another writer of the ring need not.
     #[cold]
     pub(super) fn gather(&mut self, number: usize, first: Descriptor) -> Option<Received> {
         let mut descriptor = first;
@@ -119,7 +119,7 @@ impl XdpLink {
         is_whole.then(|| Received { index: self.long.first + index, offset: 0, len: partial.bytes, timestamp_ns: None })
     }
 
-    /// Adds what a descriptor has brought to the frame that it is a part of.
+    /// Adds a descriptor's bytes to the frame that it is a part of.
     fn gather_part(&mut self, number: usize, descriptor: Descriptor) -> Partial {
         let begun = self.queues[number].partial.take();
         let mut partial = begun.unwrap_or_else(|| Partial { into: self.long.frames.take(GATHERED), bytes: 0 });
@@ -132,7 +132,7 @@ impl XdpLink {
         partial
     }
 
-    /// False if there is no room for it.
+    /// Appends a part; false if it does not fit.
     fn append(&self, partial: &mut Partial, part: &Received) -> bool {
         let bytes = self.bytes(part);
         let to = partial.into.and_then(|index| self.long.locate(index, partial.bytes, bytes.len()));
@@ -144,7 +144,7 @@ impl XdpLink {
         true
     }
 
-    /// Hands over a long frame in as many pieces as it takes, all or none of them.
+    /// Hands over a long frame in as many pieces as needed, all or none of them.
     #[cold]
     pub(super) fn send_long(&mut self, index: u32, frame: Outgoing, len: usize) -> Result<(), Unsent> {
         let pieces = len.div_ceil(self.facts.frame_bytes as usize) as u32;
@@ -156,7 +156,7 @@ impl XdpLink {
             return Err(Unsent { frame, reason: Reason::Full });
         }
         let Some(start) = self.locate(frame.index, frame.offset, len, Place::Held) else {
-            // Another link's: a fault, as with any frame.
+            // A frame of another link: a fault, as with any frame.
             self.long.frames.step(index, Place::Held, Place::Free);
             return Ok(());
         };

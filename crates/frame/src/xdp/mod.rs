@@ -1,10 +1,11 @@
-//! Frames of one device queue, or of several, over an AF_XDP socket for each (linux/if_xdp.h; Linux 5.11).
+//! Frames of one device queue, or of several, with an AF_XDP socket for each (linux/if_xdp.h; Linux 5.11).
 //!
-//! The link needs the sockets' descriptors, their rings and the frame memory, mapped, and their facts; it needs no privilege.
-//! Who has made the sockets and bound them is another matter (`sidestep control`, or this process as root).
+//! The link needs the sockets' descriptors, their rings and the frame memory, mapped, and their facts; it needs no
+//! privilege. The sockets are made and bound elsewhere (by `sidestep control`, or by this process as root).
 //!
-//! Several queues have one memory and one accounting of its frames. Received is from each in turn; sent is by the lowest, so that
-//! frames leave in the order in which they were handed over, by one system call for all of them.
+//! Several queues share one memory and one accounting of its frames. Received frames are taken from each queue in turn.
+//! The lowest queue sends, so that frames leave in the order in which they were handed over, by one system call for all
+//! of them.
 
 mod budget;
 mod kick;
@@ -34,35 +35,37 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Frames lent to the kernel at a time: one store of the index, one cache line of addresses, for eight of them.
+/// The number of frames lent to the kernel at a time: one store of the index, one cache line of addresses, for eight of
+/// them.
 const FILL_BATCH: u32 = 8;
 
-/// How a link over AF_XDP is driven.
+/// The options of a link over AF_XDP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XdpOptions {
-    /// Who makes frames leave.
+    /// The thread that sends.
     pub kick: Kick,
-    /// Frames lent to the kernel for receiving by each queue; half of all for all of them, or what the FILL ring holds, if none
-    /// is given. The fewer there are, the sooner each is used again while the cache still has it, and the shorter a burst may be.
+    /// The number of frames lent to the kernel for receiving by each queue. By default half of all frames for all
+    /// queues, or the size of the FILL ring. With fewer, each is reused sooner, while it is still in the cache, and
+    /// bursts must be shorter.
     pub fill: Option<u32>,
 }
 
 /// Device queues of one interface, mostly one.
 #[derive(Debug)]
 pub struct XdpLink {
-    // Before the rings: its thread looks at them.
+    // Before the rings: its thread reads them.
     kicker: Kicker,
     queues: Box<[Queue]>,
     turns: Turns,
-    /// Which of the queues is sent by.
+    /// The index of the queue that sends.
     sender: usize,
-    /// Of that queue.
+    /// The TX ring of that queue.
     tx: Producer<Descriptor>,
     completion: Consumer<u64>,
     frames: Frames,
     long: Long,
-    /// Frames handed over after which `send` takes sent ones back by itself: the kernel sends nothing while the COMPLETION
-    /// ring is full, and a caller that always finds something to receive need not poll.
+    /// The number of sent frames after which `send` takes them back by itself: the kernel sends nothing while the
+    /// COMPLETION ring is full, and a caller that always finds something to receive need not poll.
     reap_at: u32,
     facts: FrameFacts,
     received: u64,
@@ -70,18 +73,19 @@ pub struct XdpLink {
     full: u64,
     calls: u64,
     umem: Umem,
-    /// An epoll of the sockets, where there are several.
+    /// An epoll of the sockets, if there are several.
     all: Option<OwnedFd>,
 }
 
 impl XdpLink {
-    /// Over a socket and memory of this process.
+    /// Makes a link over a socket and memory of this process.
     pub fn over(xsk: Xsk, umem: Umem, options: &XdpOptions) -> Result<Self, Problem> {
         let (socket, facts, rings) = xsk.into_parts();
         Self::open(socket, rings, umem, facts, options)
     }
 
-    /// Over a socket made elsewhere. It must not have been used before: whose frames are where is not to be learnt from it.
+    /// Makes a link over a socket made elsewhere. The socket must be unused: the state of its frames cannot be read
+    /// from it.
     pub fn open(
         socket: OwnedFd,
         rings: Rings,
@@ -92,7 +96,7 @@ impl XdpLink {
         Self::open_all(vec![XdpQueue { socket, rings, facts }], umem, options)
     }
 
-    /// The same over a socket for each of several queues of one interface, all with this memory.
+    /// Makes a link over a socket for each of several queues of one interface, all with this memory.
     pub fn open_all(sockets: Vec<XdpQueue>, umem: Umem, options: &XdpOptions) -> Result<Self, Problem> {
         let refused = |why: &str| {
             Problem::failed("cannot make a link of AF_XDP sockets", why).next("give it a fresh socket for each queue")
@@ -105,8 +109,8 @@ impl XdpLink {
             facts.push(of_queue);
             senders.push(sender);
         }
-        // Devices may receive by more queues than they transmit by, as virtio-net does with an XDP program: those with low numbers do
-        // both. In copy mode the kernel leaves frames of the others where they are, without an error.
+        // A device may receive by more queues than it transmits by, as virtio-net does with an XDP program: the
+        // low-numbered ones do both. In copy mode the kernel leaves frames of the others unsent, without an error.
         let lowest = (0..queues.len()).min_by_key(|at| facts[*at].queue);
         let Some(sender) = lowest else { return Err(refused("there is none")) };
         let (xsk, queue) = (&facts[sender], &queues[sender]);
@@ -156,23 +160,24 @@ impl XdpLink {
         Ok(link)
     }
 
-    /// What becomes readable when a frame has come, to be slept on (poll(2), epoll(7)): the socket, or an epoll of several.
+    /// The descriptor that becomes readable when a frame arrives (poll(2), epoll(7)): the socket, or an epoll of
+    /// several.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.all.as_ref().map_or_else(|| self.sender(), AsFd::as_fd)
     }
 
-    /// Frames that are lent to the device for receiving, all queues together, as far as there are so many.
+    /// The intended number of frames lent to the device for receiving, all queues together.
     pub fn fill_target(&self) -> u32 {
         self.queues.iter().map(|queue| queue.fill_target).sum()
     }
 
-    /// Frames received that are with the caller.
+    /// The number of received frames that are with the caller.
     #[inline]
     pub fn lent(&self) -> u32 {
         self.frames.tally().lent
     }
 
-    /// The socket that is sent by.
+    /// The socket that sends.
     fn sender(&self) -> BorrowedFd<'_> {
         self.queues[self.sender].socket.as_fd()
     }
@@ -190,14 +195,14 @@ impl XdpLink {
         }
     }
 
-    /// Bytes from `offset` to the end of a frame.
+    /// The number of bytes from `offset` to the end of a frame.
     #[inline]
     fn room(&self, index: u32, offset: u32) -> usize {
         let is_long = self.long.place_of(index).is_some();
         if is_long { self.long.frames.room(offset) } else { self.frames.room(offset) }
     }
 
-    /// Where bytes of a frame are, if it is at `place` and has as many.
+    /// The address of bytes in a frame, if the frame is in state `place` and has this many.
     #[inline]
     fn locate(&self, index: u32, offset: u32, len: usize, place: Place) -> Option<NonNull<u8>> {
         if let Some(index) = self.long.place_of(index) {
@@ -213,7 +218,7 @@ impl XdpLink {
     }
 }
 
-/// An epoll that is readable when one of the sockets is.
+/// An epoll that becomes readable with any of the sockets.
 fn watch(queues: &[Queue]) -> Result<OwnedFd, Problem> {
     let failed = |error: rustix::io::Errno| Problem::failed("cannot watch several AF_XDP sockets", error);
     let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
@@ -354,7 +359,7 @@ impl FrameLink for XdpLink {
         for queue in &mut self.queues {
             queue.poll(&mut self.frames, &mut self.calls)?;
         }
-        // What a kick has left behind, when the device had no room or a call sends only so many.
+        // Descriptors that a kick left unsent: the device was full, or a call's limit was reached.
         if self.tx.pending() != 0 { self.kick() } else { self.kicker.report() }
     }
 

@@ -1,4 +1,4 @@
-//! One receive queue of a link: its socket and rings, and whose turn it is among several.
+//! One receive queue of a link: its socket and rings, and the turns of several queues.
 
 use super::long::Partial;
 use super::{FILL_BATCH, XdpOptions};
@@ -8,16 +8,16 @@ use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, XskFacts, kick as
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Frames taken from one queue before the next one is looked at: few enough that none waits long for a flood on another, and
-/// enough that a burst is read out of one ring.
+/// The number of frames taken from one queue before the next one's turn: few enough that none waits long for a flood on
+/// another, and enough that a burst is read from one ring.
 const BURST: u32 = 16;
 
-/// A socket that is bound to a queue, and has not been used.
+/// An unused socket that is bound to a queue.
 #[derive(Debug)]
 pub struct XdpQueue {
     /// The AF_XDP socket.
     pub socket: OwnedFd,
-    /// Its rings, mapped: all four.
+    /// Its four rings, mapped.
     pub rings: Rings,
     /// Its queue and mode.
     pub facts: XskFacts,
@@ -29,15 +29,15 @@ pub(super) struct Queue {
     pub(super) rx: Consumer<Descriptor>,
     fill: Producer<u64>,
     pub(super) socket: OwnedFd,
-    /// Its place among those of the link.
+    /// Its index among the queues of the link.
     number: u8,
     pub(super) fill_target: u32,
-    /// The frame of several buffers that has not come to its end.
+    /// The incomplete frame of several buffers.
     pub(super) partial: Option<Partial>,
     polls_device: bool,
 }
 
-/// The sending half: that of one queue is used.
+/// The sending half; only that of one queue is used.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) tx: Producer<Descriptor>,
@@ -45,7 +45,7 @@ pub(super) struct Sender {
 }
 
 impl Queue {
-    /// Number `number` of `count` queues of a link.
+    /// Opens number `number` of `count` queues of a link.
     pub(super) fn open(
         XdpQueue { socket, rings, facts }: XdpQueue,
         (number, count): (u8, u8),
@@ -89,7 +89,7 @@ impl Queue {
         self.fill.publish();
     }
 
-    /// When nothing has come: lends frames, and has the kernel look at the FILL ring or polls the device by a call, where
+    /// Lends frames when nothing has come, and makes the kernel look at the FILL ring or poll the device by a call, if
     /// that is due.
     #[inline]
     pub(super) fn poll(&mut self, frames: &mut Frames, calls: &mut u64) -> io::Result<()> {
@@ -107,7 +107,7 @@ impl Queue {
     }
 }
 
-/// Whose turn it is.
+/// The turns of the queues.
 #[derive(Debug)]
 pub(super) struct Turns {
     count: usize,
@@ -126,7 +126,7 @@ impl Turns {
         self.at
     }
 
-    /// A frame was taken from it.
+    /// Counts a frame taken from the queue.
     #[inline]
     pub(super) fn took(&mut self) {
         self.left -= 1;
@@ -135,7 +135,7 @@ impl Turns {
         }
     }
 
-    /// The next one.
+    /// Passes the turn to the next queue.
     #[inline]
     pub(super) fn next(&mut self) {
         self.at = if self.at + 1 == self.count { 0 } else { self.at + 1 };
@@ -147,7 +147,7 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// The order in which frames are taken of queues that hold so many.
+    /// The order in which frames are taken from queues that hold this many.
     fn order<const QUEUES: usize>(mut waiting: [u32; QUEUES]) -> Vec<usize> {
         let (mut turns, mut order) = (Turns::new(QUEUES), Vec::new());
         while waiting.iter().any(|count| *count != 0) {

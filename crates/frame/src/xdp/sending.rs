@@ -1,11 +1,11 @@
-//! Sending while a received frame is being read: what answers a frame is written straight into another one.
+//! Sending while a received frame is being read: an answer is written directly into another frame.
 
 use super::XdpLink;
 use crate::accounting::Place;
 use crate::{FrameLink, Outgoing, Received};
 use std::io;
 
-/// The sending half of a link, for as long as a received frame is read. It has no way to give that frame back.
+/// The sending half of a link while a received frame is read. It cannot release that frame.
 #[derive(Debug)]
 pub struct Sending<'l> {
     link: &'l mut XdpLink,
@@ -18,7 +18,7 @@ impl XdpLink {
         Sending { link: self }
     }
 
-    /// The bytes of a received frame, and the half of the link that sends other frames meanwhile.
+    /// The bytes of a received frame, and the half of the link that can send other frames meanwhile.
     #[inline]
     pub fn read_and_send(&mut self, frame: &Received) -> (&[u8], Sending<'_>) {
         let place = self.locate(frame.index, frame.offset, frame.len(), Place::Lent);
@@ -32,19 +32,19 @@ impl XdpLink {
 }
 
 impl Sending<'_> {
-    /// See [`XdpLink::allocate_for`].
+    /// Calls [`XdpLink::allocate_for`].
     #[inline]
     pub fn allocate_for(&mut self, bytes: usize) -> Option<Outgoing> {
         self.link.allocate_for(bytes)
     }
 
-    /// See [`FrameLink::buffer`].
+    /// Calls [`FrameLink::buffer`].
     #[inline]
     pub fn buffer(&mut self, frame: &Outgoing) -> &mut [u8] {
         self.link.buffer(frame)
     }
 
-    /// See [`FrameLink::send`]; what cannot be sent now is discarded, and false.
+    /// Calls [`FrameLink::send`]; a frame that cannot be sent now is discarded, and false is returned.
     #[inline]
     pub fn send(&mut self, frame: Outgoing, len: usize) -> bool {
         match self.link.send(frame, len) {
@@ -56,13 +56,13 @@ impl Sending<'_> {
         }
     }
 
-    /// See [`FrameLink::discard`].
+    /// Calls [`FrameLink::discard`].
     #[inline]
     pub fn discard(&mut self, frame: Outgoing) {
         self.link.discard(frame);
     }
 
-    /// See [`FrameLink::flush`].
+    /// Calls [`FrameLink::flush`].
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
         self.link.flush()

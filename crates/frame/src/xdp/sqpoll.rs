@@ -1,5 +1,5 @@
-//! Sending by a thread of the kernel's: an io_uring that it polls (IORING_SETUP_SQPOLL), and a send of nothing put into it
-//! per flush. The caller makes a system call only to wake that thread.
+//! Sending by a kernel thread: it polls an io_uring (IORING_SETUP_SQPOLL), into which an empty send is put per flush.
+//! The caller makes a system call only to wake that thread.
 
 use super::budget::Budget;
 use io_uring::{IoUring, opcode, types};
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null;
 
-/// Kicks under way at the most: each sends as much of what it finds in the TX ring as a call may.
+/// The most kicks in flight: each sends as much of the TX ring as a call may.
 const ENTRIES: u32 = 64;
 
 pub(super) struct Sqpoll {
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Sqpoll {
     }
 }
 
-/// The error, and by name what of the kernel's it comes from.
+/// The error text, with the kernel setting that causes it.
 fn why(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
@@ -52,8 +52,8 @@ impl Sqpoll {
         Ok(Self { ring, underway: 0, budget, error: None })
     }
 
-    /// Asks for `pending` descriptors to be sent, by as many calls as that takes. What finds all entries under way is dropped:
-    /// the completions of those are looked at by the next poll, which kicks again for what is left.
+    /// Asks for `pending` descriptors to be sent, by as many calls as needed. Calls beyond the ring's entries are
+    /// dropped: the next poll reads the completions of the others and kicks again for the rest.
     #[inline]
     pub(super) fn kick(&mut self, socket: BorrowedFd<'_>, pending: u32, calls: &mut u64) -> io::Result<()> {
         self.reap();
@@ -73,7 +73,7 @@ impl Sqpoll {
         self.take_error()
     }
 
-    /// What went wrong since it was last asked.
+    /// The errors since the last report.
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         if self.underway != 0 {

@@ -1,5 +1,5 @@
-//! A thread that makes the sending calls, beside the one that owns the link. The TX ring stays single-producer: this thread
-//! reads its indices and lets the kernel do the rest.
+//! A thread that makes the sending calls for the thread that owns the link. The TX ring stays single-producer: this
+//! thread only reads its indices.
 
 use sidestep_sys::futex::{self, Scope};
 use sidestep_sys::idle::{Idle, IdleStrategy};
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two tries while the interface is down.
+/// The pause between two attempts while the interface is down.
 const DOWN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The state that both threads share.
@@ -52,11 +52,12 @@ impl Thread {
         Ok(thread)
     }
 
-    /// Called when frames have been published.
+    /// Wakes the thread after frames have been published.
     #[inline]
     pub(super) fn kick(&mut self, calls: &mut u64) -> io::Result<()> {
         if self.parks {
-            // Pairs with the fence in `sleep`: either it sees what was published, or we see that it sleeps.
+            // Pairs with the fence in `sleep`: either the thread sees the published frames, or this one sees that it
+            // sleeps.
             fence(Ordering::SeqCst);
             if self.shared.asleep.load(Ordering::Relaxed) == 1 {
                 *calls += 1;
@@ -71,7 +72,7 @@ impl Thread {
         futex::wake_all(&self.shared.asleep, Scope::Private);
     }
 
-    /// Returns the last error, once.
+    /// The last error, reported once.
     #[inline]
     pub(super) fn report(&mut self) -> io::Result<()> {
         if self.shared.error.load(Ordering::Relaxed) == 0 {
@@ -116,7 +117,7 @@ fn run(
     }
 }
 
-/// Makes the sending call; returns false when the interface has gone for good.
+/// Sends; false if the interface has gone for good.
 fn transmit(shared: &Shared, socket: &OwnedFd) -> bool {
     match call::transmit(socket.as_fd()) {
         Err(error) if !call::is_retry(&error) => {

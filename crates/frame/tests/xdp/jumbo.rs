@@ -1,4 +1,4 @@
-//! Frames of several buffers (Linux 6.6): gathered, cut, accounted for.
+//! Frames of several buffers (Linux 6.6): gathered, split, accounted for.
 
 use crate::support::{Feed, KICKS, check_accounts, lab, link_with, options, receive, send, wait};
 use sidestep_frame::FrameLink;
@@ -8,7 +8,7 @@ use sidestep_sys::xdp::XskOptions;
 use std::net::UdpSocket;
 use std::process::Command;
 
-/// On the way at a time: of the longest, fewer than the 128 frames lent for receiving hold.
+/// The most frames in flight: of the longest, fewer than the 128 frames lent for receiving hold.
 const WINDOW: u64 = 8;
 
 fn ip(host: &Host, words: &str) {
@@ -28,7 +28,7 @@ fn links(lab: &Lab, mtu: u32, kick: Kick) -> [(XdpLink, Feed); 2] {
     })
 }
 
-/// Lengths around every border, in no order.
+/// Lengths around every boundary, in no order.
 fn length(number: u64, most: u64) -> usize {
     (60 + number * 97 % (most - 59)) as usize
 }
@@ -84,11 +84,11 @@ fn every_sender_delivers_them() {
     }
 }
 
-/// Nearly three times what a call sends, whose end is inside of a frame: all of it leaves with the one flush, without another
-/// word of the owner's.
+/// Sends nearly three times the descriptors of one call, with a limit in the middle of a frame: all of it is sent by
+/// the one flush, without another call by the owner.
 #[test]
 fn a_burst_leaves_whole_with_one_flush() {
-    /// 6 descriptors of 1792 bytes each where they are received, of the 128 frames that are lent for that.
+    /// 6 descriptors of 1792 bytes each on the receiving side, of the 128 frames that are lent for that.
     const BURST: u64 = 18;
     let Some(lab) = lab() else { return };
     for kick in KICKS {
@@ -117,13 +117,14 @@ fn a_burst_leaves_whole_with_one_flush() {
     }
 }
 
-/// Longer than any that is taken, and more of them than there is memory for: dropped, counted, and all goes on.
+/// Sends frames that are too long, and more than there is memory for: they are dropped and counted, and later ones
+/// pass.
 #[test]
 fn what_cannot_be_gathered_is_dropped_whole() {
     let Some(lab) = lab() else { return };
     let [(mut near, _feed), (mut far, _far_feed)] = links(&lab, 60_000, Kick::Caller);
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    // The frames of B go to its link, so nobody there answers a question for its address.
+    // The frames of B go to its link, so its kernel answers no neighbour request.
     ip(a, &format!("neigh replace {} lladdr 02:00:00:00:00:02 dev {} nud permanent", b.ipv4, a.interface));
     let socket = a.within(|| Ok(UdpSocket::bind((a.ipv4, 0)).unwrap())).unwrap();
     for round in 1..=10 {
@@ -138,7 +139,7 @@ fn what_cannot_be_gathered_is_dropped_whole() {
             (far.counters().long_dropped == round).then_some(())
         });
     }
-    // Kept, until there are no more; what comes then is dropped, and what was kept is still whole.
+    // Frames are kept until none is left; later ones are dropped, and the kept ones are still intact.
     let (mut kept, mut sent) = (Vec::new(), 0);
     let before = far.counters().long_dropped;
     wait("the end of the memory", || {

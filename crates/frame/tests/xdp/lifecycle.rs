@@ -13,7 +13,7 @@ fn ip(host: &Host, arguments: &[&str]) {
     assert!(status.success(), "ip {arguments:?}");
 }
 
-/// What flush or poll says sooner or later.
+/// The error that flush or poll eventually returns.
 fn error_of(link: &mut XdpLink) -> io::Error {
     wait("an error", || {
         send(link, 0, 60);
@@ -72,7 +72,7 @@ fn an_interface_that_is_down_is_told_and_comes_back() {
             host.within(|| wait_until_up(&host.interface, crate::support::WATCHDOG)).expect("it comes up");
         }
         wait("traffic after the link came back", || {
-            // Each sender may still report what it met while the link was down.
+            // Each sender may still report an error from the time when the link was down.
             let _ = (near.poll(), far.poll());
             send(&mut near, 77, 60);
             let _ = near.flush();

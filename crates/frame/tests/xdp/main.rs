@@ -1,4 +1,4 @@
-//! Frame links over AF_XDP, on both ends of a lab's wire. They need root; who uses the link does not.
+//! Frame links over AF_XDP, on both ends of a lab's wire. The tests need root; a user of a link does not.
 
 mod jumbo;
 mod lifecycle;

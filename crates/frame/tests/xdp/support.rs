@@ -1,4 +1,4 @@
-//! What the tests of AF_XDP links share.
+//! Helpers for the tests of AF_XDP links.
 
 use sidestep_frame::xdp::{Kick, XdpLink, XdpOptions};
 use sidestep_frame::{FrameLink, Received};
@@ -11,16 +11,16 @@ use sidestep_sys::xdp::{Geometry, Mode, RingSizes, Umem, Unbound, Xsk, XskOption
 pub(crate) use sidestep_testkit::{WATCHDOG, drive as wait};
 use std::os::fd::BorrowedFd;
 
-/// Frames of each end.
+/// The number of frames of each end.
 pub(crate) const FRAMES: u32 = 256;
-/// IEEE 802, local experiments: nobody else sends it.
+/// The EtherType for local experiments (IEEE 802): no other program sends it.
 pub(crate) const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// The longest frame of these tests.
 const LENGTH_MAX: usize = 16 << 10;
 
-/// Every way to send. The kernel's thread is told to stay awake, even on a machine that stops for a while: whether it sleeps
-/// is another test.
+/// All senders. The kernel thread is configured to stay awake, even on a machine that stops for a while: its sleep is
+/// another test.
 pub(crate) const KICKS: [Kick; 4] = [
     Kick::Caller,
     Kick::Thread { idle: IdleStrategy::SPIN, cpu: None },
@@ -37,20 +37,20 @@ pub(crate) fn lab() -> Option<Lab> {
     Some(Lab::up(&Options::default()).expect("root can make a lab"))
 }
 
-/// What sends frames to a socket, for as long as it lives.
+/// Redirects frames to a socket, as long as it lives.
 pub(crate) struct Feed {
     _program: Program,
     _attachment: Attachment,
 }
 
-/// How the frames of each end lie.
+/// The layout of each end's frames.
 pub(crate) const GEOMETRY: Geometry = Geometry { frames: FRAMES, frame_bytes: 2048, headroom: 0 };
 
 pub(crate) fn options() -> XskOptions {
     XskOptions { rings: RingSizes::all(128), patience: WATCHDOG, ..XskOptions::default() }
 }
 
-/// Makes memory and a socket on a host, not bound.
+/// Makes memory and an unbound socket on a host.
 pub(crate) fn unbound(host: &Host) -> (Umem, Unbound) {
     let make = || {
         let umem = Umem::create(GEOMETRY)?;
@@ -60,7 +60,7 @@ pub(crate) fn unbound(host: &Host) -> (Umem, Unbound) {
     host.within(make).expect("root can make a socket")
 }
 
-/// Sends the frames of a host to a bound socket.
+/// Redirects the frames of a host to a bound socket.
 pub(crate) fn feed(host: &Host, socket: BorrowedFd<'_>) -> Feed {
     let make = || -> Result<Feed, Problem> {
         let program = Program::load(Filter::Everything, 1)?;
@@ -72,12 +72,12 @@ pub(crate) fn feed(host: &Host, socket: BorrowedFd<'_>) -> Feed {
     host.within(make).expect("root can attach a program")
 }
 
-/// A link that the frames of a host go to.
+/// A link that receives the frames of a host.
 pub(crate) fn link(host: &Host, kick: Kick) -> (XdpLink, Feed) {
     link_with(host, kick, &options())
 }
 
-/// One with other options.
+/// A link with other options.
 pub(crate) fn link_with(host: &Host, kick: Kick, options: &XskOptions) -> (XdpLink, Feed) {
     let open = || {
         let umem = Umem::create(GEOMETRY)?;
@@ -90,7 +90,7 @@ pub(crate) fn link_with(host: &Host, kick: Kick, options: &XskOptions) -> (XdpLi
     (link, feed)
 }
 
-/// 0, 1, 2 ... 255, 0, 1 ...: a frame's filling begins at its number, wherever that is.
+/// 0, 1, 2 ... 255, 0, 1 ...: a frame's payload begins at its number in it.
 static RAMP: [u8; LENGTH_MAX + 256] = {
     let mut ramp = [0; LENGTH_MAX + 256];
     let mut index = 0;
@@ -101,7 +101,7 @@ static RAMP: [u8; LENGTH_MAX + 256] = {
     ramp
 };
 
-/// Writes a frame with a number, and a filling that depends on it.
+/// Writes a frame with a number, and a payload that depends on it.
 pub(crate) fn write(frame: &mut [u8], number: u64) {
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
     frame[12..14].copy_from_slice(&ETHER_TYPE);
@@ -110,7 +110,7 @@ pub(crate) fn write(frame: &mut [u8], number: u64) {
     frame[22..].copy_from_slice(&RAMP[usize::from(number as u8)..][..filling]);
 }
 
-/// The number of a frame of ours; its bytes must be those that were written.
+/// The number of a test frame; its bytes must be those that were written.
 pub(crate) fn number(frame: &[u8]) -> Option<u64> {
     if frame.get(12..14)? != ETHER_TYPE {
         return None;
@@ -120,7 +120,7 @@ pub(crate) fn number(frame: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// Sends one numbered frame; false if there is no room for it now.
+/// Sends one numbered frame; false if the queue is full now.
 pub(crate) fn send(link: &mut XdpLink, number: u64, len: usize) -> bool {
     let Some(frame) = link.allocate_for(len) else { return false };
     write(&mut link.buffer(&frame)[..len], number);
@@ -133,7 +133,7 @@ pub(crate) fn send(link: &mut XdpLink, number: u64, len: usize) -> bool {
     }
 }
 
-/// The next frame of ours. The kernel's own (neighbour discovery and the like) are given back.
+/// The next test frame. Frames of the kernel (neighbour discovery and the like) are released.
 pub(crate) fn receive(link: &mut XdpLink) -> Option<(Received, u64)> {
     while let Some(frame) = link.receive() {
         match number(link.bytes(&frame)) {
@@ -144,11 +144,11 @@ pub(crate) fn receive(link: &mut XdpLink) -> Option<(Received, u64)> {
     None
 }
 
-/// Every frame is where it was in the beginning, the long ones, too.
+/// Checks that every frame is in its initial state, long ones included.
 pub(crate) fn check_accounts(link: &mut XdpLink) {
     let tally = wait("the return of every frame", || {
         link.poll().expect("the wire is up");
-        // What the kernel sends by itself may still be coming in.
+        // Frames that the kernel sends by itself may still arrive.
         while let Some(frame) = link.receive() {
             link.release(frame);
         }

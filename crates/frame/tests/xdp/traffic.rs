@@ -1,14 +1,14 @@
-//! Frames there and back, every one checked, in every way to send.
+//! Frames there and back, every one checked, with every sender.
 
 use crate::support::{KICKS, check_accounts, lab, link, receive, send, wait};
 use sidestep_frame::FrameLink;
 use sidestep_frame::xdp::{Kick, XdpLink};
 use sidestep_lab::Side;
 
-/// On the way at a time: fewer than the frames lent for receiving, so that none may be lost.
+/// The most frames in flight: fewer than the frames lent for receiving, so that none may be lost.
 const WINDOW: u64 = 48;
 
-/// Sends numbered frames of every length, has them answered in place, and checks that all come back in order.
+/// Sends numbered frames of every length, answers them in place, and checks that all come back in order.
 fn there_and_back(near: &mut XdpLink, far: &mut XdpLink, count: u64) {
     let (mut sent, mut back) = (0, 0);
     wait("the last answer", || {
@@ -64,7 +64,7 @@ fn a_caller_that_always_receives_need_not_poll() {
     let Some(lab) = lab() else { return };
     let (mut near, _feed) = link(lab.host(Side::A), Kick::Caller);
     let (mut far, _far_feed) = link(lab.host(Side::B), Kick::Caller);
-    // Many times what any ring holds.
+    // Many times the size of any ring.
     for number in 0..5_000 {
         assert!(send(&mut near, number, 60));
         near.flush().expect("the wire is up");
@@ -91,7 +91,7 @@ fn a_full_ring_leaves_in_several_calls_of_one_flush() {
         assert!((0..100).all(|number| send(&mut near, number, 60)));
         near.flush().expect("the wire is up");
         let mut next = 0;
-        // The owner does nothing more for it.
+        // The owner makes no further call.
         wait("the last of a burst", || {
             far.poll().expect("the wire is up");
             while let Some((frame, number)) = receive(&mut far) {

@@ -1,4 +1,4 @@
-//! A process without any privilege drives a link that it was handed, and makes no system call on the way.
+//! An unprivileged process drives a link that it was handed, and makes no system call on the fast path.
 
 use crate::support::{FRAMES, GEOMETRY, KICKS, feed, lab, link, options, receive, send, unbound, wait};
 use sidestep_frame::FrameLink;
@@ -11,16 +11,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 
-/// Which sender the child is to use: an index into `KICKS`. Its descriptors are those below, out of the way of all others.
+/// The sender that the child must use: an index into `KICKS`. Its descriptors are those below, far from all others.
 const VARIABLE: &str = "SIDESTEP_TEST_KICK";
 const SOCKET: i32 = 700;
 const UMEM: i32 = 701;
 const NOBODY: u32 = 65_534;
-/// Answers the child gives before it ends.
+/// The number of answers of the child before it ends.
 const MESSAGES: u64 = 1000;
-/// Messages under way at a time: where there are more spinning threads than CPUs, each batch waits for its turn.
+/// The most messages in flight: with more spinning threads than CPUs, each batch waits for its turn.
 const BATCH: usize = 40;
-/// A frame of this number tells the child to make no system call from now on.
+/// The number of a frame that tells the child to make no system call from now on.
 const SEAL: u64 = 1 << 32;
 
 fn spawn(socket: BorrowedFd<'_>, umem: BorrowedFd<'_>, kick: usize) -> Child {
@@ -40,7 +40,7 @@ fn spawn(socket: BorrowedFd<'_>, umem: BorrowedFd<'_>, kick: usize) -> Child {
 #[test]
 fn nobody_echoes_without_capability_and_without_system_call() {
     let Some(lab) = lab() else { return };
-    // All senders that take the calls off the caller, and the caller itself, who may make his.
+    // All senders that relieve the caller of system calls, and the caller itself, which may make its own.
     for (index, kick) in KICKS.into_iter().enumerate() {
         eprintln!("{kick:?}");
         let (mut near, _feed) = link(lab.host(Side::A), Kick::Caller);
@@ -78,7 +78,7 @@ fn nobody_echoes_without_capability_and_without_system_call() {
     }
 }
 
-/// Not a test of its own: the other one starts it in a process of its own.
+/// Not a test of its own: the other one starts it as a separate process.
 #[test]
 #[ignore = "started by nobody_echoes_without_capability_and_without_system_call"]
 fn child() {
@@ -101,7 +101,7 @@ fn child() {
         link.send(answer, len).expect("there is room");
         link.flush().expect("the wire is up");
         match number {
-            // These may make calls: to send, and to wake the one who sends.
+            // These may make calls: to send, and to wake the sender.
             SEAL if matches!(KICKS[index], Kick::Caller | Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, .. }) => {}
             SEAL => {
                 drain(&mut link);
@@ -110,20 +110,21 @@ fn child() {
             _ => answered += 1,
         }
     }
-    // The last answer may still be with the sender; nobody waits for it but the parent, so it must leave before us.
+    // The last answer may still be with the sender; only the parent waits for it, so it must be sent before this
+    // process ends.
     drain(&mut link);
     // SAFETY: ends the process at once; the destructors would make system calls.
     unsafe { libc::_exit(0) }
 }
 
-/// Waits until everything has left: the sender is then awake, the first time it had to be woken.
+/// Waits until everything is sent: the sender is then awake, as it had to be woken at first.
 fn drain(link: &mut XdpLink) {
     while link.counters().tally.sent != 0 {
         link.poll().expect("the wire is up");
     }
 }
 
-/// What the parent binds it to; a real parent tells it.
+/// The facts of the parent's bind; a real parent passes them on.
 fn facts() -> XskFacts {
     XskFacts {
         interface: "lab0".into(),
@@ -150,8 +151,8 @@ fn become_nobody() {
     assert_eq!(effective, Some("0000000000000000"));
 }
 
-/// From now on any system call of this thread kills the process with SIGSYS (seccomp(2)), but exit_group(2) and what a
-/// panic says with write(2).
+/// From now on any system call of this thread kills the process with SIGSYS (seccomp(2)), except exit_group(2) and the
+/// write(2) of a panic message.
 fn no_more_system_calls() {
     let step = |code: u32, jump_true, jump_false, value| libc::sock_filter {
         code: code as u16,
