@@ -1,4 +1,4 @@
-//! The building of a lab: namespaces, their settings, the veth pairs between them, addresses.
+//! Building of a lab: namespaces, their settings, the veth pairs between them, addresses.
 
 use std::fs;
 use std::io;
@@ -16,8 +16,8 @@ use super::options::Checksums;
 use super::ready;
 use super::state::State;
 
-/// A host sends what its programs send: no address detection, no router solicitation, no filter by source. IPv4 takes
-/// these over from the machine otherwise (net.core.devconf_inherit_init_net).
+/// Settings that keep the kernel quiet on a host: no address detection, no router solicitation, no filter by source.
+/// Otherwise IPv4 copies them from the machine (net.core.devconf_inherit_init_net).
 const HOST_SETTINGS: [(&str, &str); 8] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -29,16 +29,16 @@ const HOST_SETTINGS: [(&str, &str); 8] = [
     ("ipv6/conf/default/router_solicitations", "0"),
 ];
 
-/// No kernel stack answers on the wire.
+/// Settings that keep the kernel's stack silent on the wire.
 const WIRE_SETTINGS: [(&str, &str); 2] = [("ipv6/conf/all/disable_ipv6", "1"), ("ipv6/conf/default/disable_ipv6", "1")];
 
-/// Whether this kernel knows IPv6 (it may be built or booted without).
+/// Returns whether this kernel supports IPv6 (it may be built or booted without).
 pub(crate) fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6").exists()
 }
 
-/// Builds what `state` says. Each namespace is put into `created` as soon as it exists, so that a failure can be undone
-/// without touching what somebody else has made.
+/// Builds the lab of `state`. Each namespace is added to `created` as soon as it exists, so that a failure can be
+/// undone without touching namespaces of others.
 pub(crate) fn build(ip: &Ip, state: &State, mark: Mark, created: &mut Vec<String>) -> Result<(), Problem> {
     for place in places(state) {
         let namespace = state.name.namespace(place);
@@ -82,13 +82,13 @@ fn interfaces(place: Place) -> &'static [&'static str] {
     }
 }
 
-/// Settings come before the interfaces, which take them over when they are made.
+/// Applies the settings before the interfaces are made, which copy them.
 fn settle(place: Place) -> Result<(), Problem> {
     let settings = if place == Place::Wire { &WIRE_SETTINGS[..] } else { &HOST_SETTINGS[..] };
     for (setting, value) in settings {
         let path = Path::new("/proc/sys/net").join(setting);
         match fs::write(&path, value) {
-            // A kernel without IPv6 has nothing to be silenced.
+            // A kernel without IPv6 does not have the setting.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 return Err(Problem::failed(format!("cannot set {} to {value}", path.display()), error)
@@ -111,7 +111,7 @@ fn join(ip: &Ip, state: &State) -> Result<(), Problem> {
     veth(ip, state, (&b.namespace, &b.interface), (&wire, WIRE_TO_B))
 }
 
-/// Both ends are made where they belong: never does one of them appear among the interfaces of the machine.
+/// Makes both ends directly in their namespaces: neither ever appears among the machine's interfaces.
 fn veth(ip: &Ip, state: &State, near: (&str, &str), far: (&str, &str)) -> Result<(), Problem> {
     let (queues, mtu) = (state.queues.to_string(), state.mtu.to_string());
     let end = |interface| ["name", interface, "mtu", &mtu, "numtxqueues", &queues, "numrxqueues", &queues];
@@ -123,7 +123,7 @@ fn veth(ip: &Ip, state: &State, near: (&str, &str), far: (&str, &str)) -> Result
     ip.run(&arguments).map(drop)
 }
 
-/// What makes every frame look as on a cable: finished checksums, no segment longer than the MTU, tags inside.
+/// Makes every frame look as on a cable: complete checksums, no segment longer than the MTU, VLAN tags inside.
 fn finish_frames(interfaces: &[&str]) -> Result<(), Problem> {
     for interface in interfaces {
         for offload in Offload::ALL {
@@ -145,7 +145,7 @@ fn host_lines(host: &Host) -> Vec<String> {
     ];
     lines.extend(host.ipv6.map(|ipv6| format!("address add {ipv6}/64 dev {interface} nodad")));
     lines.push(format!("link set dev {interface} up"));
-    // Without a default route, joining a group or sending to one needs a route of its own. IPv6 has one per interface.
+    // Without a default route, joining a group or sending to one needs its own route. IPv6 has one per interface.
     lines.push(format!("route add 224.0.0.0/4 dev {interface}"));
     lines
 }
@@ -154,7 +154,7 @@ fn wire_lines() -> Vec<String> {
     [WIRE_TO_A, WIRE_TO_B].map(|interface| format!("link set dev {interface} arp off up")).to_vec()
 }
 
-/// Makes the namespaces say that they belong to nobody any more.
+/// Marks the namespaces as not owned by a process any more.
 pub(crate) fn mark_persistent(ip: &Ip, state: &State) -> Result<(), Problem> {
     places(state).into_iter().try_for_each(|place| Mark::Persistent.put(ip, &state.name.namespace(place)))
 }

@@ -1,4 +1,4 @@
-//! The directory of the records of labs: atomic writes, and one lock against two processes removing or claiming at once.
+//! The directory of lab records: atomic writes, and one lock against concurrent removal or claiming.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,20 +10,20 @@ use sidestep_sys::{Problem, lock};
 use super::name::LabName;
 use super::state::State;
 
-/// Runtime state ends with the boot, as namespaces do.
+/// Runtime state that ends with the boot, as namespaces do.
 const DEFAULT: &str = "/run/sidestep";
 
-/// Replaces [`DEFAULT`], for tests and for machines without /run.
+/// The variable that replaces [`DEFAULT`], for tests and for machines without /run.
 pub(crate) const VARIABLE: &str = "SIDESTEP_STATE_DIR";
 
-/// A record has about one KiB; a file above this is not one.
+/// The size limit of a record, which has about one KiB.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// The directory `labs` of the state directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory(PathBuf);
 
-/// Held while labs are claimed or removed; dropped, or with the end of the process, it is free.
+/// The lock held while labs are claimed or removed; released on drop or when the process ends.
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
 
 impl Directory {
@@ -45,7 +45,7 @@ impl Directory {
         Ok(Lock(file))
     }
 
-    /// The labs that have a record, sound or not.
+    /// The labs that have a record, intact or damaged.
     pub(crate) fn names(&self) -> Result<Vec<LabName>, Problem> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
@@ -61,14 +61,14 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes what is left of records whose writer was killed before they were whole. Names are claimed under the lock,
-    /// so a part without a record is nobody's.
+    /// Removes partial records whose writer was killed. Names are claimed under the lock, so a partial file without a
+    /// record is not in use.
     pub(crate) fn remove_torn(&self, _lock: &Lock) {
         for entry in fs::read_dir(&self.0).into_iter().flatten().filter_map(Result::ok) {
             let file = entry.file_name();
             let name = file.to_str().and_then(|file| LabName::new(file.strip_suffix(".json.tmp")?).ok());
             if name.is_some_and(|name| !self.has(&name)) {
-                // What stays costs some bytes and is tried again by the next lab.
+                // A leftover costs some bytes, and the next lab tries again.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -78,7 +78,7 @@ impl Directory {
         self.record(name).exists()
     }
 
-    /// `Ok(None)` without a record; the inner error says what is wrong with a damaged one.
+    /// Returns `Ok(None)` without a record; the inner error describes the damage of a record.
     pub(crate) fn load(&self, name: &LabName) -> Result<Option<Result<State, String>>, Problem> {
         let path = self.record(name);
         let text = match read_bounded(&path) {
@@ -96,17 +96,17 @@ impl Directory {
         self.write(&self.record(&state.name), &state.to_json()?)
     }
 
-    /// Where the relay of a persistent lab tells its counters.
+    /// The file into which the relay of a persistent lab writes its counters.
     pub(crate) fn counters(&self, name: &LabName) -> PathBuf {
         self.file(name, "wire")
     }
 
-    /// Where the relay of a persistent lab complains.
+    /// The file into which the relay of a persistent lab writes its errors.
     pub(crate) fn relay_log(&self, name: &LabName) -> PathBuf {
         self.file(name, "log")
     }
 
-    /// Writes a file so that a reader, or a crash, sees the old content or the new, never a part. Each file has one
+    /// Writes a file atomically: a reader, or a crash, sees the old content or the new, never a part. Each file has one
     /// writer, so one temporary name per file is enough.
     pub(crate) fn write(&self, path: &Path, content: &[u8]) -> Result<(), Problem> {
         let temporary = temporary(path);
@@ -115,7 +115,7 @@ impl Directory {
             .map_err(|error| self.problem("write", path, &error))
     }
 
-    /// Forgets a lab. The record goes last: as long as it is there, a removal that was cut short is taken up again.
+    /// Removes the files of a lab. The record goes last: as long as it exists, an interrupted removal is resumed.
     pub(crate) fn forget(&self, name: &LabName) -> Result<(), Problem> {
         let record = self.record(name);
         let counters = self.counters(name);
@@ -152,7 +152,7 @@ fn temporary(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Reads a file, but not more of it than any record of ours has.
+/// Reads a file of at most a record's size.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(RECORD_BYTES_MAX + 1).read_to_end(&mut text)?;

@@ -1,4 +1,4 @@
-//! Which processes are inside a namespace: those a lab cannot be taken away from under without saying so.
+//! Processes inside a namespace: a lab is not removed silently while they run.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ pub(crate) struct Holder {
     pub(crate) command: String,
 }
 
-/// The processes with a thread in one of the namespaces, without this process and those of `known`.
+/// The processes with a thread in one of the namespaces, except this process and those of `known`.
 pub(crate) fn holders(namespaces: &[String], known: &[u32]) -> Vec<Holder> {
     let held: Vec<_> = namespaces.iter().filter_map(|namespace| identity(&namespace_path(namespace))).collect();
     if held.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn list(holders: &[Holder]) -> String {
     holders.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Threads choose their namespace each for itself.
+/// Returns whether a thread of the process is inside: each thread has its own namespace.
 fn is_in(pid: u32, held: &[(u64, u64)]) -> bool {
     let threads = format!("/proc/{pid}/task");
     numbered(Path::new(&threads))

@@ -1,4 +1,4 @@
-//! One of the two hosts: where it is, how it is reached, how a program or a thread gets there.
+//! One of the two hosts: its addresses, and the ways to run a program or a thread on it.
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use sidestep_sys::netns::{self, Namespace};
 use super::name::{INTERFACE, LabName, Place, namespace_path};
 use super::privilege;
 
-/// Which of the two hosts.
+/// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -51,19 +51,19 @@ impl Side {
 /// A host of a lab: a named network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Which of the two.
+    /// The side of the lab.
     pub side: Side,
-    /// Its name, as `ip netns exec NAME` takes it.
+    /// The name for `ip netns exec NAME`.
     pub namespace: String,
-    /// The file that stands for it.
+    /// The file of the namespace.
     pub namespace_path: PathBuf,
     /// Its end of the wire: `lab0` on both hosts.
     pub interface: String,
     /// The MAC address of `interface`, locally administered.
     pub mac: [u8; 6],
-    /// Out of the range for benchmarks, 198.18.0.0/15 (RFC 2544), in a /24.
+    /// An address from the range for benchmarks, 198.18.0.0/15 (RFC 2544), in a /24.
     pub ipv4: Ipv4Addr,
-    /// Out of the range for benchmarks, 2001:2::/48 (RFC 5180), in a /64; `None` on a kernel without IPv6.
+    /// An address from the range for benchmarks, 2001:2::/48 (RFC 5180), in a /64; `None` on a kernel without IPv6.
     pub ipv6: Option<Ipv6Addr>,
 }
 
@@ -82,16 +82,16 @@ impl Host {
         }
     }
 
-    /// A command that will run on this host, with a `/sys` that shows it (as `ip netns exec` does).
+    /// A command that will run on this host, with a matching `/sys` (as `ip netns exec` does).
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Problem> {
-        // The command itself could tell no more than that it was not started.
+        // The error of the command itself would only say that it was not started.
         privilege::check_entering()?;
         let mut command = Command::new(program);
         self.namespace()?.apply_to(&mut command)?;
         Ok(command)
     }
 
-    /// Starts a command, made anywhere, on this host.
+    /// Starts any command on this host.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, Problem> {
         self.namespace()?.apply_to(command)?;
         command.spawn().map_err(|error| {
@@ -101,12 +101,12 @@ impl Host {
         })
     }
 
-    /// Moves the calling thread to this host for good; its sockets from now on belong to the host.
+    /// Moves the calling thread to this host for good; its later sockets belong to the host.
     pub fn enter(&self) -> Result<(), Problem> {
         self.namespace()?.enter()
     }
 
-    /// Runs `work` on a thread of its own on this host and waits for its result.
+    /// Runs `work` on a new thread on this host and waits for its result.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T, Problem> + Send) -> Result<T, Problem> {
         netns::within(&self.namespace_path, work)
     }

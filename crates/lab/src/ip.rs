@@ -1,4 +1,4 @@
-//! The `ip` command of iproute2: every failure names the command, what it printed, and the next step.
+//! The `ip` command of iproute2. Every failure names the command, its output, and the next step.
 
 use std::env;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use sidestep_sys::{Problem, process};
 
-/// Not in the PATH of every account, though `ip` lives there on Debian.
+/// Directories missing in the PATH of some accounts; Debian has `ip` there.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/bin"];
 
 /// The `ip` command of this machine.
@@ -18,7 +18,7 @@ pub(crate) struct Ip {
 }
 
 impl Ip {
-    /// Finds it, so that its absence is known before anything is changed.
+    /// Finds the command, so that its absence is known before anything is changed.
     pub(crate) fn find() -> Result<Self, Problem> {
         let path = env::var_os("PATH").unwrap_or_default();
         Self::find_in(env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)))
@@ -63,7 +63,7 @@ impl Ip {
         let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // An early end of ip breaks the pipe; its exit status tells more than the broken pipe.
+            // An early exit of ip breaks the pipe; its exit status is the better error.
             let _ = stdin.write_all(input.as_bytes()).and_then(|()| stdin.write_all(b"\n"));
         }
         child.wait_with_output()
@@ -71,9 +71,9 @@ impl Ip {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // A process group of its own: Ctrl-C ends sidestep in order, and must not end the commands that clean up.
+        // A process group of its own: Ctrl-C ends sidestep in order, and must not end the cleaning commands.
         command.args(arguments).env("LC_ALL", "C").process_group(0);
-        // Nor may one outlive a killed sidestep, and make something after the next lab has swept up.
+        // The command must not outlive a killed sidestep either, and make something after the next lab's cleanup.
         process::die_with_parent(&mut command);
         command
     }
@@ -95,7 +95,7 @@ fn reason(output: &Output) -> String {
     }
 }
 
-/// The line that `ip -batch` complains of: `Command failed -:3`.
+/// The line number in an error of `ip -batch`: `Command failed -:3`.
 fn failed_line(reason: &str) -> Option<usize> {
     let number = reason.rsplit_once("Command failed -:")?.1;
     number.split_whitespace().next()?.parse().ok().filter(|&number| number > 0)

@@ -1,14 +1,14 @@
-//! Two hosts on one machine, and a wire between them that can be made bad.
+//! Two hosts on one machine, with a wire between them that can be impaired.
 //!
-//! [`Lab::up`] makes two hosts out of network namespaces and joins them by a veth pair; nothing of it is visible in the namespace
-//! of the machine. [`wire::Impairment`] says how bad the wire between them is, per direction.
+//! [`Lab::up`] makes two hosts out of network namespaces and joins them by a veth pair; nothing of it is visible in the
+//! machine's own namespace. [`wire::Impairment`] describes the impairment of the wire per direction.
 //!
 //! An ephemeral lab is removed when its value is dropped. SIGINT does not drop anything: a program that wants its lab
 //! removed on Ctrl-C handles the signal by a flag and returns normally. After SIGKILL the next [`Lab::up`], or
 //! [`Lab::sweep_stale`], finds the lab by its record and removes it.
 //!
-//! The records lie in `/run/sidestep/labs` (`$SIDESTEP_STATE_DIR/labs` where that is set), one `NAME.json` per lab,
-//! written before anything of the lab is made.
+//! The records are in `/run/sidestep/labs` (or `$SIDESTEP_STATE_DIR/labs`), one `NAME.json` per lab, written before
+//! anything of the lab is made.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -48,7 +48,7 @@ use name::LabName;
 use relay::RelayThread;
 use state::State;
 
-/// A random name in use is drawn anew; more than this many in use at once are no accident.
+/// The limit of draws of a random name: this many names in use are no accident.
 const NAME_ATTEMPTS_MAX: usize = 100;
 
 /// A lab that is up.
@@ -58,14 +58,14 @@ pub struct Lab {
     directory: Directory,
     state: State,
     swept: Vec<String>,
-    /// The impaired wire, where a thread of this process runs it.
+    /// The impaired wire, if a thread of this process runs it.
     relay: Option<RelayThread>,
-    /// Removed on drop: it is ours, and it has not been taken down yet.
+    /// True if it is removed on drop: this process owns it and has not taken it down yet.
     is_ours: bool,
 }
 
 impl Lab {
-    /// Makes a lab; dead ones of others are removed first ([`Lab::swept`] says which).
+    /// Makes a lab. Dead labs of others are removed first ([`Lab::swept`] lists them).
     pub fn up(options: &Options) -> Result<Self, Problem> {
         options.check()?;
         let ip = Ip::find()?;
@@ -111,18 +111,18 @@ impl Lab {
         })
     }
 
-    /// Takes a half-built lab away, and nothing that was there before it.
+    /// Removes a half-built lab, and nothing that existed before it.
     fn undo(&mut self, created: &[String]) {
         self.is_ours = false;
         self.relay = None;
         let wire = self.state.wire.map(Process::from);
         if let Err(problem) = teardown::remove(&self.ip, &self.directory, &self.state.name, wire, created) {
-            // The caller is told why the lab could not be made, which matters more; the next lab sweeps this one.
+            // The caller gets the error of building, which matters more; the next lab removes the rest of this one.
             say(problem);
         }
     }
 
-    /// From here on the lab outlives this process.
+    /// Makes the lab outlive this process.
     fn release(&mut self) -> Result<(), Problem> {
         build::mark_persistent(&self.ip, &self.state)?;
         self.state.owner = None;
@@ -131,7 +131,7 @@ impl Lab {
         Ok(())
     }
 
-    /// A lab that is up already; dropping the value leaves it up.
+    /// Opens an existing lab; dropping the value leaves it up.
     pub fn open(name: &str) -> Result<Self, Problem> {
         let name = LabName::new(name)?;
         let directory = Directory::from_environment();
@@ -163,7 +163,7 @@ impl Lab {
         listing::list(&Directory::from_environment())
     }
 
-    /// Removes labs that are provably ours and dead; returns a line for each.
+    /// Removes dead labs that sidestep certainly made; returns a line for each.
     pub fn sweep_stale() -> Result<Vec<String>, Problem> {
         let ip = Ip::find()?;
         privilege::check(false)?;
@@ -185,13 +185,13 @@ impl Lab {
         }
     }
 
-    /// Whether the frames between the hosts carry finished checksums.
+    /// The state of checksums in the frames between the hosts.
     pub fn checksums(&self) -> Checksums {
         self.state.checksums
     }
 
-    /// What has happened to the frames, per direction; `None` for a perfect wire. A persistent lab is up to a second
-    /// behind; the wire of somebody else's ephemeral lab tells nothing.
+    /// The counters of the frames, per direction; `None` for a perfect wire. For a persistent lab they are up to a
+    /// second old; another process's ephemeral lab has none.
     pub fn counters(&self) -> Result<Option<Directions<WireCounters>>, Problem> {
         match (&self.relay, self.state.wire) {
             (Some(relay), _) => Ok(Some(relay.counters())),
@@ -200,13 +200,13 @@ impl Lab {
         }
     }
 
-    /// What was found dead and removed before this lab was made.
+    /// The dead labs that were removed before this lab was made.
     pub fn swept(&self) -> &[String] {
         &self.swept
     }
 
-    /// Takes the lab down; returns what the user ought to know, such as processes that were inside. After a refusal the
-    /// lab is as it was.
+    /// Takes the lab down; returns remarks for the user, such as processes that were inside. After a refusal the lab is
+    /// unchanged.
     pub fn down(&mut self, removal: Removal) -> Result<Option<String>, Problem> {
         let _lock = self.directory.lock()?;
         let State { name, wire, .. } = &self.state;
@@ -220,7 +220,7 @@ impl Lab {
         Ok(remark)
     }
 
-    /// Takes down the lab of this name, also when its record is damaged or parts of it are gone.
+    /// Takes down the lab of this name, even if its record is damaged or parts of it are gone.
     pub fn down_by_name(name: &str, removal: Removal) -> Result<Option<String>, Problem> {
         let name = LabName::new(name)?;
         let ip = Ip::find()?;
@@ -234,7 +234,7 @@ impl Drop for Lab {
         if !self.is_ours {
             return;
         }
-        // Nobody is left to return the answer to.
+        // Drop has no caller to return the answer to.
         match self.down(Removal::Forced) {
             Ok(None) => {}
             Ok(Some(remark)) => say(remark),
@@ -245,11 +245,11 @@ impl Drop for Lab {
 
 fn this_process() -> Result<Process, Problem> {
     Process::this().map_err(|error| {
-        Problem::failed("cannot tell when this process was started", error).next("mount /proc, then try again")
+        Problem::failed("cannot read when this process was started", error).next("mount /proc, then try again")
     })
 }
 
-/// Takes the name and writes the record: from now on the lab is found, whatever becomes of this process.
+/// Claims the name and writes the record: from now on the lab is found even if this process is killed.
 fn claim(directory: &Directory, options: &Options, owner: Process, _lock: &Lock) -> Result<State, Problem> {
     let is_free = |name: &LabName| !directory.has(name) && state::existing_namespaces(name).is_empty();
     let name = match &options.name {

@@ -16,27 +16,27 @@ use crate::wire::{Directions, Impairment};
 pub struct Listing {
     /// Its name.
     pub name: String,
-    /// How it stands.
+    /// Its condition.
     pub condition: Condition,
-    /// Its hosts, `a` first; none when the record is damaged.
+    /// Its hosts, `a` first; none if the record is damaged.
     pub hosts: Vec<Host>,
-    /// Whether the frames between the hosts carry finished checksums.
+    /// The state of checksums in the frames between the hosts.
     pub checksums: Option<Checksums>,
-    /// How bad its wire is; `None` for a perfect one.
+    /// The impairment of its wire; `None` for a perfect one.
     pub impairment: Option<Directions<Impairment>>,
-    /// The process that runs the wire of a persistent lab; `None` without one, and when it has ended before the lab.
+    /// The process that runs the wire of a persistent lab; `None` without one, and if it has ended before the lab.
     pub wire_pid: Option<u32>,
 }
 
-/// How a lab stands.
+/// The condition of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
     /// Up until it is taken down.
     Persistent,
-    /// Up until the process of this pid ends.
+    /// Up until the process with this pid ends.
     Owned(u32),
-    /// Dead, for this reason; the next lab that is made removes it.
+    /// Dead, for this reason; the next lab removes it.
     Stale(String),
     /// Its record cannot be read, for this reason.
     Damaged(String),

@@ -1,5 +1,5 @@
-//! Whose a namespace is, written into the namespace itself: the alias of its loopback interface, which stays as long as
-//! the namespace does. It tells a dead lab from a living one when the record is lost, damaged, or kept elsewhere.
+//! The owner of a namespace, written into the namespace itself: the alias of its loopback interface, which lasts as
+//! long as the namespace. It distinguishes a dead lab from a living one if the record is lost, damaged, or elsewhere.
 
 use serde::Deserialize;
 use sidestep_sys::Problem;
@@ -10,7 +10,7 @@ use super::ip::Ip;
 const PERSISTENT: &str = "sidestep lab persistent";
 const OWNER: &str = "sidestep lab owner ";
 
-/// What a namespace says about its owner.
+/// The owner that a namespace names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// It ends with this process.
@@ -41,19 +41,19 @@ impl Mark {
         ip.run(&["-n", namespace, "link", "set", "dev", "lo", "alias", &self.text()]).map(drop)
     }
 
-    /// The mark of a namespace; `None` when it has none or cannot be looked into, so that nothing is known of it.
+    /// The mark of a namespace; `None` if it has none or cannot be entered.
     pub(crate) fn of(ip: &Ip, namespace: &str) -> Option<Self> {
         let links = ip.run(&["-n", namespace, "-json", "link", "show", "dev", "lo"]).ok()?;
         Self::parse(serde_json::from_str::<[Link; 1]>(&links).ok()?[0].ifalias.as_ref()?)
     }
 
-    /// Whether it proves that nobody wants the namespace any more.
+    /// Returns whether it proves that the namespace is no longer in use.
     pub(crate) fn is_dead(self) -> bool {
         matches!(self, Self::Owner(owner) if !owner.is_alive())
     }
 }
 
-/// The part of `ip -json link show` that matters here.
+/// The used part of `ip -json link show`.
 #[derive(Deserialize)]
 struct Link {
     ifalias: Option<String>,

@@ -1,4 +1,4 @@
-//! Names: of a lab, of its namespaces, of its interfaces.
+//! Names of labs, of their namespaces, of their interfaces.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
 
-/// Where iproute2 keeps the names of namespaces (NETNS_RUN_DIR).
+/// The directory of iproute2's namespace names (NETNS_RUN_DIR).
 pub(crate) const NAMESPACE_DIRECTORY: &str = "/var/run/netns";
 
 /// The interface that joins a host to the other one; the same on both, so that a command works on either.
@@ -16,16 +16,16 @@ pub(crate) const INTERFACE: &str = "lab0";
 pub(crate) const WIRE_TO_A: &str = "to-a";
 pub(crate) const WIRE_TO_B: &str = "to-b";
 
-/// Before every namespace of ours.
+/// The prefix of every namespace of a lab.
 const NAMESPACE_PREFIX: &str = "sidestep-";
 
-/// Leaves room for prefix and suffix in file names and messages.
+/// The limit leaves space for prefix and suffix in file names and messages.
 const NAME_BYTES_MAX: usize = 32;
 
 /// Six of 36 characters: two billion names, and those in use are refused.
 const RANDOM_CHARACTERS: usize = 6;
 
-/// A valid lab name: up to 32 of `a-z`, `0-9` and `-`, the first and the last no `-`.
+/// A valid lab name: up to 32 of `a-z`, `0-9` and `-`, neither starting nor ending with `-`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct LabName(String);
@@ -60,12 +60,12 @@ impl LabName {
         format!("{NAMESPACE_PREFIX}{}-{}", self.0, place.suffix())
     }
 
-    /// The three namespaces a lab may have; one without an impaired wire has no third.
+    /// The three namespaces of a lab; without an impaired wire the third does not exist.
     pub(crate) fn namespaces(&self) -> [String; 3] {
         Place::ALL.map(|place| self.namespace(place))
     }
 
-    /// The lab whose namespace would have this name; `None` for a name that is not one of ours.
+    /// The lab to which a namespace name belongs; `None` for other names.
     pub(crate) fn of_namespace(namespace: &str) -> Option<Self> {
         let (name, suffix) = namespace.strip_prefix(NAMESPACE_PREFIX)?.rsplit_once('-')?;
         let is_ours = Place::ALL.iter().any(|place| place.suffix() == suffix);
@@ -113,7 +113,7 @@ impl Place {
     }
 }
 
-/// The file that stands for a named namespace.
+/// The file of a named namespace.
 pub(crate) fn namespace_path(namespace: &str) -> PathBuf {
     Path::new(NAMESPACE_DIRECTORY).join(namespace)
 }

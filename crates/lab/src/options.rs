@@ -1,4 +1,4 @@
-//! What a lab is asked to be.
+//! Options of a lab.
 
 use std::path::PathBuf;
 
@@ -8,32 +8,32 @@ use sidestep_sys::Problem;
 use super::name::LabName;
 use crate::wire::{Directions, Impairment};
 
-/// The kernel takes up to 4096, but a queue without a CPU of its own measures nothing.
+/// The most queues. The kernel allows 4096, but a queue without a CPU of its own measures nothing.
 const QUEUES_MAX: u32 = 128;
-/// What a veth has unless told otherwise, as Ethernet.
+/// The default MTU of a veth, as of Ethernet.
 pub const MTU_USUAL: u32 = 1_500;
-/// The least that IPv6 runs on (RFC 8200).
+/// The smallest MTU for IPv6 (RFC 8200).
 const MTU_MIN: u32 = 1_280;
-/// The most that network devices commonly carry.
+/// The largest MTU that network devices commonly support.
 const MTU_MAX: u32 = 9_216;
 
-/// What a lab is asked to be. The default is a lab that ends with its owner, with a perfect wire.
+/// The options of a lab. The default is a lab that ends with its owner, with a perfect wire.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Its name (`a-z`, `0-9`, `-`, at most 32); `None` for a random one.
     pub name: Option<String>,
-    /// How long it stays.
+    /// Its lifetime.
     pub lifetime: Lifetime,
-    /// Whether the frames between the hosts carry finished checksums.
+    /// The state of checksums in the frames between the hosts.
     pub checksums: Checksums,
-    /// How bad the wire is; `None` for a perfect one, a single veth pair without a relay.
+    /// The impairment of the wire; `None` for a perfect one, a single veth pair without a relay.
     pub impairment: Option<Directions<Impairment>>,
     /// Transmit and receive queues of each end of the veth.
     pub queues: u32,
-    /// The longest IP packet that the wire carries in one frame, bytes.
+    /// The MTU of the wire, bytes.
     pub mtu: u32,
-    /// The program that a persistent lab with an impaired wire starts as `PROGRAM lab wire NAME`, to call
-    /// [`crate::wire::run`]; an ephemeral lab runs the wire on a thread of this process.
+    /// The program that a persistent lab with an impaired wire starts as `PROGRAM lab wire NAME`; it calls
+    /// [`crate::wire::run`]. An ephemeral lab runs the wire on a thread of this process.
     pub relay_program: Option<PathBuf>,
 }
 
@@ -51,29 +51,28 @@ impl Default for Options {
     }
 }
 
-/// How long a lab stays.
+/// The lifetime of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until its value is dropped. Should the process be killed first, the next [`super::Lab::up`] removes it.
+    /// Until its value is dropped. If the process is killed first, the next [`super::Lab::up`] removes it.
     Ephemeral,
     /// Until [`super::Lab::down`].
     Persistent,
 }
 
-/// Whether the frames between the hosts carry finished checksums.
+/// The state of checksums in the frames between the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksums {
-    /// As a veth comes: checksums are never computed, and segments of up to 64 KiB cross the wire in one piece.
+    /// The veth's default: checksums are not computed, and segments of up to 64 KiB cross the wire in one piece.
     Offloaded,
-    /// Offloads off on both ends, those of VLAN tags, too: every frame is as it would be on a cable, for stacks in user space
-    /// and for captures.
-    /// An impaired wire always has them, for only true checksums show a flipped bit.
+    /// Offloads are off on both ends, those of VLAN tags, too: every frame is as on a cable, for user-space stacks and
+    /// captures. An impaired wire always has this, because only real checksums reveal a flipped bit.
     True,
 }
 
 impl Options {
-    /// Refuses what cannot be before anything is changed.
+    /// Refuses impossible options before anything is changed.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         if let Some(name) = &self.name {
             LabName::new(name)?;
@@ -97,7 +96,7 @@ impl Options {
         Ok(())
     }
 
-    /// What the frames will carry: an impaired wire forces true checksums.
+    /// The effective state of checksums: an impaired wire forces real ones.
     pub(crate) fn effective_checksums(&self) -> Checksums {
         if self.impairment.is_some() { Checksums::True } else { self.checksums }
     }

@@ -1,4 +1,4 @@
-//! Whether this process may make a lab, known before anything is changed.
+//! Checks that this process may make a lab, before anything is changed.
 
 use std::fs;
 
@@ -9,21 +9,22 @@ const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
 const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
 const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 
-/// Namespaces need CAP_SYS_ADMIN, devices CAP_NET_ADMIN, the relay of an impaired wire CAP_NET_RAW.
+/// Checks the capabilities: namespaces need CAP_SYS_ADMIN, devices CAP_NET_ADMIN, the relay of an impaired wire
+/// CAP_NET_RAW.
 pub(crate) fn check(has_relay: bool) -> Result<(), Problem> {
     let mut needed = vec![NET_ADMIN, SYS_ADMIN];
     needed.extend(has_relay.then_some(NET_RAW));
     check_status(&status()?, "make", &needed)
 }
 
-/// Entering a namespace, and giving a program a `/sys` of its own there, needs CAP_SYS_ADMIN.
+/// Checks that this process may enter a namespace and mount `/sys` there: it needs CAP_SYS_ADMIN.
 pub(crate) fn check_entering() -> Result<(), Problem> {
     check_status(&status()?, "enter", &[SYS_ADMIN])
 }
 
 fn status() -> Result<String, Problem> {
     fs::read_to_string("/proc/self/status").map_err(|error| {
-        Problem::failed("cannot tell the capabilities of this process", error).next("mount /proc, then try again")
+        Problem::failed("cannot read the capabilities of this process", error).next("mount /proc, then try again")
     })
 }
 

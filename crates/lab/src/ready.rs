@@ -1,4 +1,4 @@
-//! `ip link set up` returns before the kernel has put queues, addresses and routes to work; a lab is up only after that.
+//! Readiness of a lab: `ip link set up` returns before the kernel has activated queues, addresses and routes.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,10 +11,10 @@ use sidestep_sys::Problem;
 use super::host::Host;
 use super::ip::Ip;
 
-/// The kernel needs some milliseconds; a machine that needs longer than this is not merely busy.
+/// The kernel needs some milliseconds; beyond this time the machine is not merely busy.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Short against the time that bringing a lab up takes anyway.
+/// The polling interval, short against the time that bringing a lab up takes anyway.
 const POLL: Duration = Duration::from_millis(2);
 
 /// Waits until each link carries frames and each host has a route to the other. The links are given as namespace and
@@ -40,15 +40,15 @@ fn until(deadline: Instant, what: &str, mut attempt: impl FnMut() -> Result<(), 
     Ok(())
 }
 
-/// Between carrier and the end of the kernel's link watch work a device drops every frame without a word. Only the
-/// operational state, which that work sets, tells; ARP and TCP would hide the loss by sending again, multicast does not.
+/// Checks the operational state. Between carrier and the end of the kernel's link watch work a device drops every frame
+/// silently, and only that work sets this state. ARP and TCP would hide the loss by retransmission, multicast does not.
 fn carries_frames(ip: &Ip, namespace: &str, interface: &str) -> Result<(), String> {
     let links = ip.run(&["-n", namespace, "-json", "link", "show", "dev", interface]).map_err(|p| p.brief())?;
     let [link] = serde_json::from_str::<[Link; 1]>(&links).map_err(|error| error.to_string())?;
     if link.operstate == "UP" { Ok(()) } else { Err(format!("its operational state is {}", link.operstate)) }
 }
 
-/// The part of `ip -json link show` that matters here.
+/// The used part of `ip -json link show`.
 #[derive(Deserialize)]
 struct Link {
     operstate: String,
@@ -65,7 +65,7 @@ fn wait_routes(host: &Host, other: &Host, deadline: Instant) -> Result<(), Probl
     })
 }
 
-/// A UDP socket bound and connected needs address and route, and sends nothing.
+/// Connects a UDP socket, which needs address and route, and sends nothing.
 fn try_route(local: IpAddr, remote: IpAddr) -> io::Result<()> {
     UdpSocket::bind(SocketAddr::new(local, 0))?.connect(SocketAddr::new(remote, 9))
 }

@@ -1,4 +1,4 @@
-//! Who runs the impaired wire of a lab: a thread of its owner, or a process of its own where the lab outlives its maker.
+//! The runner of a lab's impaired wire: a thread of its owner, or a separate process if the lab outlives its maker.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,15 +18,15 @@ use super::name::{LabName, Place, WIRE_TO_A, WIRE_TO_B, namespace_path};
 use super::state::{ProcessRecord, State};
 use crate::wire::{Directions, Ends, Impairment, Relay, WireCounters};
 
-/// A process starts in some milliseconds; a busy machine may need a while, a hanging one is given up.
+/// The time to start. A process needs some milliseconds; a busy machine may need more, a hanging one is given up.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 const START_POLL: Duration = Duration::from_millis(2);
 
-/// How often the counters of a persistent lab are written, for somebody who watches them.
+/// The interval at which the counters of a persistent lab are written.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the process of a wire writes beside the record: that it is ready, and what has happened to the frames.
+/// The file that the process of a wire writes beside the record: its readiness and the counters.
 #[derive(Serialize, Deserialize)]
 struct Report {
     process: ProcessRecord,
@@ -42,7 +42,7 @@ pub(super) struct RelayThread {
 }
 
 impl RelayThread {
-    /// Returns when the wire carries frames.
+    /// Starts the thread; returns when the wire carries frames.
     pub(super) fn start(name: &LabName, impairment: Directions<Impairment>) -> Result<Self, Problem> {
         let stop = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(Mutex::new(Directions::default()));
@@ -90,14 +90,14 @@ impl Drop for RelayThread {
     }
 }
 
-/// Moves the calling thread between the hosts and opens both ends.
+/// Moves the calling thread into the wire's namespace and opens both ends.
 fn enter(name: &LabName) -> Result<Ends, Problem> {
     Namespace::open(namespace_path(&name.namespace(Place::Wire)))?.enter()?;
     Ends::open(WIRE_TO_A, WIRE_TO_B)
 }
 
-/// Runs the impaired wire of a persistent lab in this process until `stop` is set or the lab is gone. The calling thread
-/// moves into the namespace of the wire. `sidestep lab wire NAME` calls this; nobody else needs to.
+/// Runs the impaired wire of a persistent lab in this process until `stop` is set or the lab is gone. The calling
+/// thread moves into the namespace of the wire. For `sidestep lab wire NAME`.
 pub fn run_wire(lab_name: &str, stop: &AtomicBool) -> Result<(), Problem> {
     let name = LabName::new(lab_name)?;
     let directory = Directory::from_environment();
@@ -118,7 +118,7 @@ pub fn run_wire(lab_name: &str, stop: &AtomicBool) -> Result<(), Problem> {
             return Ok(true);
         }
         reported = Instant::now();
-        // Nobody is left to stop a wire whose lab has no sound record any more.
+        // A wire whose lab has no intact record any more must stop by itself.
         if !matches!(directory.load(&name), Ok(Some(Ok(_)))) {
             return Ok(false);
         }
@@ -146,7 +146,8 @@ pub(super) fn reported_counters(directory: &Directory, name: &LabName) -> Result
     Ok(report.counters)
 }
 
-/// Starts the process of a wire. `started` is told who it is before it is waited for, so that it can be recorded.
+/// Starts the process of a wire. `started` gets its identity before the process is waited for, so that it can be
+/// recorded.
 pub(super) fn start_process(
     directory: &Directory,
     name: &LabName,
@@ -170,7 +171,7 @@ pub(super) fn start_process(
         }
         thread::sleep(START_POLL);
     }
-    // A process that ends before its maker stays a zombie until the maker asks for its status.
+    // A process that ends before its maker stays a zombie until the maker reads its status.
     thread::spawn(move || child.wait());
     Ok(())
 }
@@ -196,7 +197,7 @@ fn is_ready(directory: &Directory, name: &LabName, process: Option<Process>) -> 
 }
 
 fn end(mut child: Child) {
-    // Both fail only for a child that has ended already, which is what is wanted.
+    // Both fail only for a child that has ended already, as wanted.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -205,8 +206,8 @@ fn not_started(directory: &Directory, name: &LabName, program: &Path, has_ended:
     let log = read_bounded(&directory.relay_log(name)).unwrap_or_default();
     let said = String::from_utf8_lossy(&log).trim().to_owned();
     let reason = match (has_ended, said.is_empty()) {
-        (true, true) => "it ended at once and said nothing".to_owned(),
-        (true, false) => format!("it ended and said: {said}"),
+        (true, true) => "it ended at once without a message".to_owned(),
+        (true, false) => format!("it ended with the message: {said}"),
         (false, _) => format!("it was not ready within {} s", START_TIMEOUT.as_secs()),
     };
     let program = program.display();

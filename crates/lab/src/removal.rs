@@ -1,4 +1,4 @@
-//! Taking a lab down at the user's word: what is refused, and what is not.
+//! Removal of a lab at the user's request, and its refusals.
 
 use sidestep_sys::Problem;
 use sidestep_sys::process::Process;
@@ -11,12 +11,12 @@ use super::name::LabName;
 use super::state::{State, existing_namespaces};
 use super::teardown;
 
-/// What taking a lab down does about its users.
+/// The treatment of a lab's users when it is taken down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// Refuses while another process owns the lab, or a process is inside.
     Careful,
-    /// Removes the lab all the same. Processes inside are left alive, in a namespace without a name and without a wire.
+    /// Removes the lab anyway. Processes inside stay alive, in a namespace without a name and without a wire.
     Forced,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn by_name(
     teardown::remove(ip, directory, name, wire, &namespaces)
 }
 
-/// What would be torn out of somebody's hands is refused, with the pids.
+/// Refuses to remove a lab in use, with the pids of its users.
 pub(super) fn refuse_if_used(ip: &Ip, name: &LabName, state: Option<&State>) -> Result<(), Problem> {
     let what = format!("cannot take lab {name} down");
     let forced = format!("sidestep lab down --force {name}");
@@ -52,7 +52,7 @@ pub(super) fn refuse_if_used(ip: &Ip, name: &LabName, state: Option<&State>) -> 
         None => owner_by_mark(ip, &namespaces),
     };
     if let Some(owner) = owner.filter(|owner| owner.pid != std::process::id() && owner.is_alive()) {
-        return Err(Problem::failed(what, format!("process {} has made it for itself and still runs", owner.pid))
+        return Err(Problem::failed(what, format!("process {} owns it and still runs", owner.pid))
             .next(format!("wait for its end, or use: {forced}")));
     }
     let relay = state.and_then(|state| state.wire).map(|wire| wire.pid);
@@ -60,7 +60,7 @@ pub(super) fn refuse_if_used(ip: &Ip, name: &LabName, state: Option<&State>) -> 
     if holders.is_empty() {
         return Ok(());
     }
-    Err(Problem::failed(what, format!("inside of it run: {}", list(&holders)))
+    Err(Problem::failed(what, format!("these processes run inside: {}", list(&holders)))
         .next(format!("end them first, or leave them without a network by: {forced}")))
 }
 

@@ -1,4 +1,4 @@
-//! The record of a lab, by which another process finds it, opens it, and removes it when its owner is dead.
+//! The record of a lab, by which another process finds it, opens it, and removes it after its owner's death.
 
 use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
@@ -9,7 +9,7 @@ use super::name::{LabName, namespace_path};
 use super::options::{Checksums, Options};
 use crate::wire::{Directions, Impairment};
 
-/// The shape of the record; another one is refused, not guessed at.
+/// The version of the record; another one is refused.
 const SCHEMA: u32 = 1;
 
 /// The record of a lab.
@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 pub(crate) struct State {
     schema: u32,
     pub(crate) name: LabName,
-    /// The process that the lab ends with; `None` for a persistent lab.
+    /// The process with which the lab ends; `None` for a persistent lab.
     pub(crate) owner: Option<ProcessRecord>,
     /// The process that moves the frames of a persistent lab with an impaired wire.
     pub(crate) wire: Option<ProcessRecord>,
@@ -43,8 +43,7 @@ impl State {
         }
     }
 
-    /// Reads a record. It is believed only if it says about `name` what we would have written: names of namespaces are
-    /// going to be removed by it.
+    /// Parses a record. It is accepted only if its content matches `name`, because namespaces are removed by it.
     pub(crate) fn parse(name: &LabName, text: &[u8]) -> Result<Self, String> {
         let state: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if state.schema != SCHEMA {
@@ -63,13 +62,13 @@ impl State {
         })
     }
 
-    /// Those of its namespaces that exist.
+    /// The namespaces of it that exist.
     pub(crate) fn existing_namespaces(&self) -> Vec<String> {
         existing_namespaces(&self.name)
     }
 }
 
-/// Those of the namespaces a lab of this name may have that exist.
+/// The possible namespaces of a lab of this name that exist.
 pub(crate) fn existing_namespaces(name: &LabName) -> Vec<String> {
     name.namespaces().into_iter().filter(|namespace| namespace_path(namespace).exists()).collect()
 }
@@ -78,7 +77,7 @@ fn hosts(name: &LabName, has_ipv6: bool) -> [Host; 2] {
     [Side::A, Side::B].map(|side| Host::new(name, side, has_ipv6))
 }
 
-/// A [`Process`] as the record keeps it.
+/// A [`Process`] as the record stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessRecord {
     pub(crate) pid: u32,

@@ -1,4 +1,4 @@
-//! Labs whose owner was killed: found by their record, or by what their namespaces say, and removed.
+//! Removal of labs whose owner was killed, found by their record or by the marks of their namespaces.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::name::{LabName, NAMESPACE_DIRECTORY};
 use super::state::{State, existing_namespaces};
 use super::teardown;
 
-/// Removes every lab that is provably ours and dead; returns a line for each, and for what was in the way.
+/// Removes every dead lab that sidestep certainly made; returns a line for each, and for each failure.
 pub(crate) fn sweep(ip: &Ip, directory: &Directory, lock: &Lock) -> Result<Vec<String>, Problem> {
     directory.remove_torn(lock);
     let mut removed = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn sweep(ip: &Ip, directory: &Directory, lock: &Lock) -> Result<Vec<S
     Ok(removed)
 }
 
-/// A lab that cannot be removed is reported, and does not keep the next from coming up.
+/// Removes a lab. A failure is reported, and does not prevent the next lab.
 fn remove(ip: &Ip, directory: &Directory, name: &LabName, wire: Option<Process>, reason: &str) -> Vec<String> {
     match teardown::remove(ip, directory, name, wire, &existing_namespaces(name)) {
         Ok(remark) => [format!("removed lab {name}: {reason}")].into_iter().chain(remark).collect(),
@@ -44,7 +44,7 @@ fn remove(ip: &Ip, directory: &Directory, name: &LabName, wire: Option<Process>,
     }
 }
 
-/// Why nobody can want this lab any more; `None` when somebody may.
+/// The reason why this lab is no longer in use; `None` if it may be.
 pub(crate) fn death(state: &State) -> Option<String> {
     match state.owner.map(Process::from) {
         Some(owner) if !owner.is_alive() => Some(format!("its owner (process {}) has ended", owner.pid)),
@@ -53,17 +53,18 @@ pub(crate) fn death(state: &State) -> Option<String> {
     }
 }
 
-/// A damaged record hides the owner: the lab is dead only if no namespace names a living one and nobody is inside.
+/// The reason for a damaged record, which hides the owner: the lab is dead only if no namespace names a living one and
+/// no process is inside.
 fn death_of_damaged(ip: &Ip, name: &LabName, damage: &str) -> Option<String> {
     let namespaces = existing_namespaces(name);
     let is_owned = |namespace: &String| matches!(Mark::of(ip, namespace), Some(Mark::Owner(owner)) if owner.is_alive());
     if namespaces.iter().any(is_owned) || !holders(&namespaces, &[]).is_empty() {
         return None;
     }
-    Some(format!("its record is damaged ({damage}) and nobody uses it"))
+    Some(format!("its record is damaged ({damage}) and no process uses it"))
 }
 
-/// Labs that have a namespace of ours by name, but no record in this directory.
+/// Labs that have a namespace by name, but no record in this directory.
 fn orphans(directory: &Directory) -> Vec<LabName> {
     let entries = fs::read_dir(NAMESPACE_DIRECTORY).into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<_> = entries.filter_map(|entry| LabName::of_namespace(entry.file_name().to_str()?)).collect();

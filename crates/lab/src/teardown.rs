@@ -1,4 +1,4 @@
-//! The removal of a lab, whole or half built, by its owner or by somebody who found it.
+//! Teardown of a lab, complete or half built, by its owner or by a process that found it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::holders::{holders, list};
 use super::ip::Ip;
 use super::name::{INTERFACE, LabName, WIRE_TO_A, WIRE_TO_B, namespace_path};
 
-/// The relay looks at its stop flag many times a second; one that needs longer hangs and is killed.
+/// The time for the relay to end. It checks its stop flag many times a second; a slower one hangs and is killed.
 const RELAY_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 const RELAY_END_POLL: Duration = Duration::from_millis(5);
 
-/// Removes the namespaces and then the record; returns what the user ought to know. Processes of the user are left alone:
-/// they keep a namespace without a name, and without a wire, until they end.
+/// Removes the namespaces and then the record; returns remarks for the user. Processes of the user are left alone: they
+/// keep a namespace without a name, and without a wire, until they end.
 pub(crate) fn remove(
     ip: &Ip,
     directory: &Directory,
@@ -30,13 +30,13 @@ pub(crate) fn remove(
     }
     let holders = holders(namespaces, &[]);
     for namespace in namespaces {
-        // Deleting a namespace returns before its interfaces are gone, deleting an interface does not. One that has
-        // none any more is no reason to stop.
+        // Deleting a namespace returns before its interfaces are gone; deleting an interface does not. A namespace that
+        // has no interface any more is fine.
         for interface in [INTERFACE, WIRE_TO_A, WIRE_TO_B] {
             let _ = ip.run(&["-n", namespace, "link", "delete", "dev", interface]);
         }
         let deleted = ip.run(&["netns", "delete", namespace]);
-        // Somebody who keeps records elsewhere, and so does not share our lock, may have swept it up first.
+        // A process with another record directory, which does not share our lock, may have removed it first.
         if namespace_path(namespace).exists() {
             deleted?;
         }
@@ -45,7 +45,7 @@ pub(crate) fn remove(
     Ok((!holders.is_empty()).then(|| format!("lab {name}: still in a namespace of it: {}", list(&holders))))
 }
 
-/// Ends the relay that the record names, and no process that happens to have its pid.
+/// Ends the relay named by the record, and no other process with the same pid.
 pub(crate) fn end_relay(relay: Process) -> Result<(), Problem> {
     let problem = |error: std::io::Error| {
         Problem::failed(format!("cannot stop the wire (process {})", relay.pid), error)

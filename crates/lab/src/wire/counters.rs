@@ -1,14 +1,13 @@
-//! What has happened to the frames of a wire.
+//! Counters of the frames of a wire.
 
 use serde::{Deserialize, Serialize};
 
-/// What has happened to the frames of one direction. At any time
-/// `offered + duplicated = lost + queue_drops + delivered + in flight`.
+/// The counters of one direction. At any time `offered + duplicated = lost + queue_drops + delivered + in flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Frames that came in.
     pub offered: u64,
-    /// Frames taken away by `loss`.
+    /// Frames removed by `loss`.
     pub lost: u64,
     /// Additional copies made by `duplicate`.
     pub duplicated: u64,
@@ -16,20 +15,20 @@ pub struct Counters {
     pub reordered: u64,
     /// Frames in which a bit was flipped.
     pub corrupted: u64,
-    /// Frames that found the queue, or the memory for frames in flight, full.
+    /// Frames dropped because the queue, or the memory for frames in flight, was full.
     pub queue_drops: u64,
     /// Frames that went out.
     pub delivered: u64,
 }
 
-/// What has happened to the frames of one direction, and what befell them outside of the impairment.
+/// The counters of one direction, including events outside of the impairment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounters {
-    /// What the impairment has done.
+    /// The counters of the impairment.
     #[serde(flatten)]
     pub impaired: Counters,
-    /// Frames the kernel threw away before the relay saw them, because it was too slow; not among `offered`.
+    /// Frames that the kernel dropped before the relay read them, because it was too slow; not in `offered`.
     pub overrun: u64,
-    /// Frames among `delivered` that the interface at the far end did not take.
+    /// Frames in `delivered` that the interface at the far end did not accept.
     pub refused: u64,
 }

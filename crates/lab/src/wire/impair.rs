@@ -1,4 +1,4 @@
-//! One direction of an impaired wire, without I/O and without a clock: frames and times in, frames out.
+//! One direction of an impaired wire, sans I/O and without a clock: frames and times in, frames out.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,13 +7,13 @@ use sidestep_sys::Problem;
 
 use super::{Counters, Impairment};
 
-/// Frames under way at once. 65,536 is 100 ms of the smallest frames at 650,000 a second, more than a lab relays.
+/// The most frames in flight: 65,536 is 100 ms of the smallest frames at 650,000 a second, more than a lab relays.
 pub(crate) const FRAMES_IN_FLIGHT_MAX: usize = 65_536;
 
-/// Bytes under way at once: half a second of a full gigabit, and what a small machine can spare per direction.
+/// The most bytes in flight: half a second of a full gigabit, and affordable on a small machine per direction.
 pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 
-/// Addresses and type, which stay as they are: a real NIC would throw a frame of another address away unseen.
+/// Addresses and type, which stay unchanged: a real NIC would drop a frame with another address unseen.
 const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// One direction of an impaired wire. Times are nanoseconds on the caller's clock, which does not run backwards.
@@ -21,7 +21,7 @@ const ETHERNET_HEADER_BYTES: usize = 14;
 pub(crate) struct Impair {
     impairment: Impairment,
     random: fastrand::Rng,
-    /// When each frame that waits for its turn, or is on it, has been serialised; oldest first.
+    /// The end of serialisation of each frame that waits for its turn, or is being sent; oldest first.
     serialising: VecDeque<u64>,
     in_flight: BinaryHeap<Reverse<InFlight>>,
     in_flight_bytes: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Impair {
 }
 
 impl Impair {
-    /// A wire with nothing on it. Refuses an impairment that contradicts itself.
+    /// Makes an empty wire. Refuses a contradictory impairment.
     pub(crate) fn new(impairment: Impairment) -> Result<Self, Problem> {
         impairment.check()?;
         Ok(Self {
@@ -59,7 +59,7 @@ impl Impair {
         }
     }
 
-    /// The next frame that has arrived by now.
+    /// Takes the next frame that has arrived by now.
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         if self.next_due()? > now_ns {
             return None;
@@ -70,12 +70,12 @@ impl Impair {
         Some(arrived.frame)
     }
 
-    /// When the next frame arrives; `None` on an empty wire.
+    /// The arrival time of the next frame; `None` on an empty wire.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.in_flight.peek().map(|Reverse(next)| next.due_ns)
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub(crate) fn counters(&self) -> Counters {
         self.counters
     }
@@ -94,13 +94,13 @@ impl Impair {
         self.sequence += 1;
     }
 
-    /// When the last bit has left the sender; `None` when the queue before the wire is full.
+    /// The time at which the last bit has left the sender; `None` if the queue before the wire is full.
     fn serialise(&mut self, now_ns: u64, frame_bytes: usize) -> Option<u64> {
         let Some(rate_bps) = self.impairment.rate_bps else { return Some(now_ns) };
         while self.serialising.front().is_some_and(|&done_ns| done_ns <= now_ns) {
             self.serialising.pop_front();
         }
-        // The frame on its turn does not wait, so the queue holds one more than may wait.
+        // The frame being sent does not wait, so the queue holds one more than may wait.
         if self.serialising.len() > self.impairment.queue_frames as usize {
             return None;
         }
@@ -133,7 +133,7 @@ impl Impair {
     }
 }
 
-/// Rounded up: a wire is never faster than its rate.
+/// The serialisation time, rounded up: a wire is never faster than its rate.
 fn serialisation_ns(frame_bytes: usize, rate_bps: u64) -> u64 {
     let bits = frame_bytes as u128 * 8;
     u64::try_from((bits * 1_000_000_000).div_ceil(u128::from(rate_bps))).unwrap_or(u64::MAX)
@@ -147,7 +147,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Frames of one time keep the order in which they came.
+    /// The sort key: frames due at the same time keep their order.
     fn key(&self) -> (u64, u64) {
         (self.due_ns, self.sequence)
     }
@@ -184,7 +184,7 @@ mod tests {
         Impair::new(Impairment::parse(text).unwrap()).unwrap()
     }
 
-    /// A frame of 60 bytes or more that carries its number behind the header.
+    /// A frame of 60 bytes or more that carries its number after the header.
     fn frame(number: u32, bytes: usize) -> Vec<u8> {
         let mut frame = vec![0; bytes.max(60)];
         frame[14..18].copy_from_slice(&number.to_be_bytes());
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_the_tail() {
-        // 100 bytes at 8 kbit/s take 100 ms; one on its turn and three waiting fit.
+        // 100 bytes at 8 kbit/s take 100 ms; one being sent and three waiting fit.
         let mut wire = wire("rate=8kbit,queue=3");
         let arrived = transmit(&mut wire, 10, 0, 100);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What one direction of the wire does to frames, and its text form: `loss=1%,delay=5ms,rate=100mbit,seed=7`.
+//! The impairment of one direction of the wire, and its text form: `loss=1%,delay=5ms,rate=100mbit,seed=7`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,38 +13,38 @@ use super::quantity::{Share, format_rate, parse_rate};
 pub const KEYS: [&str; 10] =
     ["loss", "duplicate", "reorder", "gap", "delay", "jitter", "corrupt", "rate", "queue", "seed"];
 
-/// Longer delays and gaps are a dead wire, and would only fill the memory for frames in flight.
+/// The longest delay or gap; longer ones are a dead wire, and would only fill the memory for frames in flight.
 const DELAY_NS_MAX: u64 = 60_000_000_000;
 
 /// One thousand frames, what Linux gives a device by default (txqueuelen).
 const QUEUE_FRAMES_DEFAULT: u32 = 1_000;
 
-/// Above this a queue holds more than a wire in flight may (`impair::FRAMES_IN_FLIGHT_MAX`).
+/// The most frames of the queue: a wire holds no more in flight (`impair::FRAMES_IN_FLIGHT_MAX`).
 const QUEUE_FRAMES_MAX: u32 = 65_536;
 
-/// What one direction of the wire does. The default does nothing.
+/// The impairment of one direction. The default does nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Impairment {
-    /// Frames that vanish.
+    /// The share of frames that are lost.
     pub loss: Share,
-    /// Frames that arrive twice.
+    /// The share of frames that arrive twice.
     pub duplicate: Share,
-    /// Frames that are held back for `gap_ns`, so that later ones overtake them.
+    /// The share of frames that are held back for `gap_ns`, so that later ones overtake them.
     pub reorder: Share,
-    /// How long a reordered frame is held back.
+    /// The time for which a reordered frame is held back.
     pub gap_ns: u64,
-    /// How long every frame is under way.
+    /// The delay of every frame.
     pub delay_ns: u64,
-    /// Evenly distributed addition to the delay, from minus to plus this much. It changes the order of close frames.
+    /// Evenly distributed addition to the delay, from minus to plus this much. It reorders close frames.
     pub jitter_ns: u64,
-    /// Frames in which one random bit past the Ethernet header is flipped.
+    /// The share of frames in which one random bit past the Ethernet header is flipped.
     pub corrupt: Share,
     /// Bits per second of the frame (without preamble, check sequence and gap, as tc(8) counts); `None` is unlimited.
     pub(crate) rate_bps: Option<u64>,
-    /// Frames that may wait for their turn at `rate_bps`; those beyond are dropped.
+    /// The most frames that wait for their turn at `rate_bps`; further ones are dropped.
     pub(crate) queue_frames: u32,
-    /// The same seed does the same to the same frames.
+    /// The seed: the same one impairs the same frames in the same way.
     pub seed: u64,
 }
 
@@ -66,7 +66,7 @@ impl Default for Impairment {
 }
 
 impl Impairment {
-    /// Reads the text form; an empty text impairs nothing.
+    /// Parses the text form; an empty text impairs nothing.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         let mut impairment = Self::default();
         let mut seen = Vec::new();
@@ -100,7 +100,7 @@ impl Impairment {
         Ok(())
     }
 
-    /// Refuses what contradicts itself; what a program has put together is checked too, when the wire is built.
+    /// Refuses a contradictory impairment; one that a program made is checked, too, when the wire is built.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         let refuse = |pair: &str, reason: &str| Err(bad(pair, reason));
         if self.jitter_ns > self.delay_ns {

@@ -1,7 +1,7 @@
-//! A wire that loses, repeats, holds back, delays, damages and slows down frames, the same way for the same seed.
+//! A wire that drops, duplicates, reorders, delays, corrupts and rate-limits frames, in the same way for the same seed.
 //!
-//! [`Impairment`] is what the user asks for, [`Impair`] decides about each frame (it does no I/O and knows no clock),
-//! and a relay moves the frames between two packet sockets.
+//! [`Impairment`] is the user's request, [`Impair`] decides about each frame (sans I/O, without a clock), and a relay
+//! moves the frames between two packet sockets.
 
 mod counters;
 mod impair;
@@ -18,7 +18,7 @@ pub use impairment::{Impairment, KEYS};
 pub use quantity::Share;
 pub(crate) use relay::{Ends, Relay};
 
-/// One thing per direction of the wire.
+/// A pair of values, one per direction of the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directions<T> {
     /// From host `a` to host `b`.

@@ -13,13 +13,13 @@ impl Share {
     /// No frame.
     pub const NONE: Self = Self(0);
 
-    /// `None` above one million.
+    /// Makes a share; `None` above one million.
     pub(crate) fn from_parts_per_million(parts: u32) -> Option<Self> {
         (parts <= PARTS).then_some(Self(parts))
     }
 
-    /// Draws: true for this share of the calls. A share of none draws nothing, so that switching one impairment on does
-    /// not depend on those that are off.
+    /// Draws: true for this share of the calls. An empty share draws nothing, so that one impairment is independent of
+    /// those that are off.
     pub(crate) fn draw(self, random: &mut fastrand::Rng) -> bool {
         self.0 > 0 && random.u32(0..PARTS) < self.0
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Share {
 /// The units of tc(8), largest first: bits per second, powers of ten.
 const RATE_UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 
-/// Bits per second out of `100mbit`.
+/// Parses bits per second from text such as `100mbit`.
 pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
     let unit = RATE_UNITS.iter().find_map(|&(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
     let (number, bits) = unit.ok_or("a rate is written in bit, kbit, mbit or gbit per second, as 100mbit")?;

@@ -10,13 +10,13 @@ use sidestep_sys::{Problem, process};
 
 use super::{Directions, Impair, Impairment, WireCounters};
 
-/// How long an idle relay sleeps before it looks at its stop flag: short for who waits for the end, long for the CPU.
+/// The longest sleep of an idle relay before it checks its stop flag: short for a user, long for the CPU.
 const STOP_POLL_NS: u64 = 50_000_000;
 
-/// Frames taken from one side before the other gets its turn.
+/// The number of frames taken from one side before the other side's turn.
 const BATCH_FRAMES: usize = 64;
 
-/// Mixed into the seed of the way back, so that one seed for both ways does not do the same to both.
+/// Mixed into the seed of the reverse direction, so that one seed does not impair both directions in the same way.
 const SEED_OF_THE_WAY_BACK: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A wire between two packet sockets.
@@ -28,7 +28,7 @@ pub(crate) struct Relay {
     buffer: FrameBuffer,
 }
 
-/// One direction: the impairment, and the counters of what happens around it. The sockets belong to both directions.
+/// One direction: the impairment, and the counters around it. The sockets belong to both directions.
 #[derive(Debug)]
 struct Way {
     impair: Impair,
@@ -51,7 +51,7 @@ impl Ends {
 }
 
 impl Relay {
-    /// A wire with nothing on it. A seed is used as it is from `a` to `b`, and changed for the way back.
+    /// Makes an empty wire. A seed is used as it is from `a` to `b`, and changed for the reverse direction.
     pub(crate) fn new(impairment: Directions<Impairment>) -> Result<Self, Problem> {
         let mut back = impairment.b_to_a;
         back.seed ^= SEED_OF_THE_WAY_BACK;
@@ -63,12 +63,12 @@ impl Relay {
         })
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     fn counters(&self) -> Directions<WireCounters> {
         Directions { a_to_b: self.a_to_b.counters(), b_to_a: self.b_to_a.counters() }
     }
 
-    /// Carries frames until `stop` is set or `round` breaks, which sees the counters after every round.
+    /// Carries frames until `stop` is set or `round` breaks, which gets the counters after every round.
     pub(crate) fn run(
         &mut self,
         ends: &Ends,
@@ -92,7 +92,7 @@ impl Relay {
         Ok(())
     }
 
-    /// One round: what has come in goes on the wire, what has arrived goes out. Says whether anything came in.
+    /// Carries one round of frames in and out. Returns whether any came in.
     fn carry(&mut self, ends: &Ends) -> io::Result<bool> {
         let now = || u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let from_a = self.a_to_b.take_in(&ends.a, &mut self.buffer, now)?;
@@ -137,7 +137,8 @@ impl Way {
         Ok(true)
     }
 
-    /// A frame that the far interface does not take (too long, no room, down) is lost as on a real wire, but counted.
+    /// Sends a frame. One that the far interface does not accept (too long, no space, down) is lost as on a real wire,
+    /// but counted.
     fn put_out(&mut self, to: &PacketSocket, now_ns: u64) {
         while let Some(frame) = self.impair.due(now_ns) {
             if to.send(&frame).is_err() {
