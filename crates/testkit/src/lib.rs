@@ -1,6 +1,6 @@
-//! For tests only: stock kernels in virtual machines, and waiting with a watchdog.
+//! Test support: stock kernels in virtual machines, and waiting with a watchdog.
 //!
-//! [`vm`] boots a stock kernel for tests of what the kernel at hand lacks.
+//! [`vm`] boots a stock kernel for tests of features that this host's kernel lacks.
 #![forbid(unsafe_code)]
 
 mod lingering;

@@ -1,4 +1,4 @@
-//! A descriptor that does not close.
+//! A descriptor whose close(2) blocks.
 
 use rustix::net::sockopt::set_socket_linger;
 use std::io::Write;
@@ -6,12 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A TCP connection over loopback whose close(2) waits for so long, because its peer, which waits at the listener, does not read.
-/// A program that another thread of the test starts meanwhile has a copy until execve(2), and may be the one that waits: a few
-/// seconds are enough where the test does not need more.
+/// A TCP connection over loopback whose close(2) lingers for this time, because its peer, still in the listener's
+/// queue, does not read. A program that another thread starts meanwhile has a copy until execve(2), and may be the one
+/// that lingers: use a few seconds unless the test needs more.
 ///
 /// # Panics
-/// Loopback does not work.
+/// Panics if loopback does not work.
 pub fn lingering(time: Duration) -> (TcpListener, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
     let mut stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");

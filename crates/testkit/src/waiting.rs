@@ -1,34 +1,35 @@
-//! Waiting for what happens in its own time.
+//! Waiting for asynchronous events.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far above what anything takes that tests wait for: what has not happened by then does not happen. No measurement.
+/// Far above the time of anything that tests wait for: an event that has not happened by then never will. Not a
+/// measurement.
 pub const WATCHDOG: Duration = Duration::from_secs(120);
-/// Short for who waits, long for the CPU that others need meanwhile.
+/// The polling interval: short for the waiter, long for the CPU that others need meanwhile.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Tries until it gives something: what another thread, process, or the kernel does.
+/// Tries until `attempt` returns a value: for actions of another thread, process, or the kernel.
 ///
 /// # Panics
-/// It gives nothing for [`WATCHDOG`].
+/// Panics if it returns nothing for [`WATCHDOG`].
 pub fn wait<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
     attempts(what, attempt, || thread::sleep(POLL))
 }
 
-/// The same for what either holds or not.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// It does not hold for [`WATCHDOG`].
+/// Panics if it does not hold for [`WATCHDOG`].
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait(what, || holds().then_some(()));
 }
 
-/// The same where the attempts themselves do the work, so that there is nothing to sleep for; others get the CPU in between, as
-/// there may be more spinning threads than CPUs.
+/// Tries until `attempt` returns a value, if the attempts themselves do the work, so that there is nothing to sleep
+/// for. It yields the CPU in between, as there may be more spinning threads than CPUs.
 ///
 /// # Panics
-/// It gives nothing for [`WATCHDOG`].
+/// Panics if it returns nothing for [`WATCHDOG`].
 pub fn drive<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
     attempts(what, attempt, thread::yield_now)
 }

@@ -1,4 +1,4 @@
-//! The virtual machines themselves: the kernels, their modules, a device, a lab in there.
+//! The virtual machines themselves: the kernels, their modules, a device, a lab inside.
 
 use sidestep_lab::Side;
 use sidestep_lab::{Lab, Options};
@@ -35,7 +35,7 @@ fn the_kernel_is_a_stock_one() {
 }
 
 fn modules_are_there() {
-    // 8021q needs garp, mrp, stp and llc; the others need nothing that is not built in.
+    // 8021q needs garp, mrp, stp and llc; the others need only built-in modules.
     for module in ["veth", "8021q", "garp", "llc", "bonding", "e1000e"] {
         assert!(Path::new("/sys/module").join(module).exists(), "{module}");
     }

@@ -1,4 +1,4 @@
-//! The archive that Linux unpacks into its first file system: cpio, format "newc"
+//! The archive that Linux unpacks into its initial file system: cpio, format "newc"
 //! (Documentation/driver-api/early-userspace/buffer-format.rst).
 //!
 //! ```text
@@ -25,19 +25,19 @@ impl<W: Write> Archive<W> {
         Self { output, folders: BTreeSet::new(), entries: 0 }
     }
 
-    /// A file that may be executed, and the folders above it. `path` is absolute.
+    /// Adds an executable file, and the folders above it. `path` is absolute.
     pub(super) fn file(&mut self, path: &Path, data: &[u8]) -> io::Result<()> {
         self.folders_of(path)?;
         self.entry(path, PROGRAM, (0, 0), data)
     }
 
-    /// An empty folder.
+    /// Adds an empty folder.
     pub(super) fn folder(&mut self, path: &Path) -> io::Result<()> {
         self.folders_of(path)?;
         if self.folders.insert(path.to_owned()) { self.entry(path, DIRECTORY, (0, 0), &[]) } else { Ok(()) }
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub(super) fn device(&mut self, path: &Path, number: (u32, u32)) -> io::Result<()> {
         self.folders_of(path)?;
         self.entry(path, CHARACTERS, number, &[])
@@ -64,7 +64,8 @@ impl<W: Write> Archive<W> {
         let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the archive's format ends at 4 GiB");
         let (length, name_length) = (u32::try_from(data.len()).map_err(too_long)?, name.len() as u32 + 1);
         self.entries += 1;
-        // inode, mode, uid, gid, links, time, length, device it is on (2), device it is (2), length of the name, checksum.
+        // inode, mode, uid, gid, links, time, length, device it is on (2), device number (2), length of the name,
+        // checksum.
         let numbers = [self.entries, mode, 0, 0, 1, 0, length, 0, 0, device.0, device.1, name_length, 0];
         self.output.write_all(b"070701")?;
         for number in numbers {

@@ -1,4 +1,4 @@
-//! A cable between a machine and the kernel of this host: a tap with several queues, in a network namespace that has no name.
+//! A cable between a machine and this host's kernel: a tap with several queues, in an unnamed network namespace.
 //!
 //! ```text
 //!  this host's kernel, in a namespace of its own            the machine
@@ -6,8 +6,8 @@
 //!   198.18.0.1, 2001:2::1                                       198.18.0.2, 2001:2::2
 //! ```
 //!
-//! Nothing of it outlives this process, whatever ends it: the namespace is held by descriptors alone, QEMU dies with the thread
-//! that waits for it, and the tap goes with the namespace.
+//! Nothing of it outlives this process: only descriptors hold the namespace, QEMU dies with the thread that waits for
+//! it, and the tap goes with the namespace.
 
 use super::libraries;
 use sidestep_sys::Problem;
@@ -21,40 +21,40 @@ use std::thread::{self, JoinHandle};
 
 /// The tap's name, in its namespace.
 const TAP: &str = "vm0";
-/// What QEMU calls this end.
+/// The name of this end in QEMU.
 const NETDEV: &str = "cable";
-/// Where taps come from.
+/// The device that creates taps.
 const TUN: &str = "/dev/net/tun";
 
 /// This host's addresses on the cable, from those for tests of devices (RFC 2544, RFC 5180).
 pub const PEER: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1))];
-/// The machine's.
+/// The machine's addresses.
 pub const MACHINE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2))];
 
-/// The Ethernet addresses of both, locally administered.
+/// This host's Ethernet address, locally administered.
 pub const PEER_MAC: &str = "02:00:00:00:00:01";
-/// The machine's.
+/// The machine's Ethernet address, locally administered.
 pub(crate) const MACHINE_MAC: &str = "02:00:00:00:00:02";
 
-/// A network device of the machine, and who is at the other end.
+/// A network device of the machine, and the peer at the other end.
 #[derive(Debug)]
 pub struct Cable {
-    /// As QEMU's `-device` takes it, without `netdev` and `mac`.
+    /// The device in the form of QEMU's `-device`, without `netdev` and `mac`.
     pub device: &'static str,
-    /// Pairs of queues.
+    /// The number of queue pairs.
     pub queues: u32,
-    /// What this host does at its end, in the namespace, on a thread of its own, until [`Peer::is_over`].
+    /// The work of this host's end, in the namespace, on its own thread, until [`Peer::is_over`].
     pub peer: fn(&Peer),
 }
 
-/// What a peer knows.
+/// The state that a peer sees.
 #[derive(Clone, Debug, Default)]
 pub struct Peer(Arc<AtomicBool>);
 
 impl Peer {
-    /// Whether the machine has ended.
+    /// Returns whether the machine has ended.
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Peer {
 /// Gives the device of a machine its addresses and sets it up. For tests inside.
 ///
 /// # Panics
-/// If `ip` fails.
+/// Panics if `ip` fails.
 pub fn plug(interface: &str) {
     let [v4, v6] = MACHINE;
     for line in lines(interface, v4, v6) {
@@ -81,7 +81,7 @@ fn lines(interface: &str, v4: IpAddr, v6: IpAddr) -> [String; 4] {
     ]
 }
 
-/// A cable that lies there, with a peer at this end.
+/// A connected cable, with a peer at this end.
 #[derive(Debug)]
 pub(super) struct Laid {
     namespace: Namespace,
@@ -89,10 +89,11 @@ pub(super) struct Laid {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why this host cannot have one; `None` where it can.
+/// The reason why this host cannot have one; `None` if it can.
 pub(super) fn unavailable() -> Option<Problem> {
     (!Path::new(TUN).exists()).then(|| {
-        Problem::failed("cannot lay a cable to a machine", format!("there is no {TUN}")).next("load it: modprobe tun")
+        Problem::failed("cannot connect a cable to a machine", format!("there is no {TUN}"))
+            .next("load it: modprobe tun")
     })
 }
 
@@ -105,7 +106,7 @@ impl Cable {
         ip(&namespace, &format!("tuntap add mode tap name {TAP} vnet_hdr{kind}"))?;
         ip(&namespace, &format!("link set {TAP} address {PEER_MAC}"))?;
         lines(TAP, v4, v6).iter().try_for_each(|line| ip(&namespace, line))?;
-        // A test may keep all frames from the machine's kernel, which answers no question for its address then.
+        // A test may keep all frames from the machine's kernel, which then answers no neighbour request.
         for address in MACHINE {
             ip(&namespace, &format!("neigh add {address} dev {TAP} lladdr {MACHINE_MAC} nud permanent"))?;
         }
@@ -124,7 +125,7 @@ impl Cable {
         named.spawn(work).map_err(|error| Problem::failed("cannot start the peer of a machine", error))
     }
 
-    /// What QEMU is told.
+    /// The arguments for QEMU.
     pub(super) fn arguments(&self) -> [String; 4] {
         let queues = if self.queues > 1 { format!(",queues={}", self.queues) } else { String::new() };
         let netdev = format!("tap,id={NETDEV},ifname={TAP},script=no,downscript=no,vhost=off{queues}");
@@ -133,7 +134,7 @@ impl Cable {
 }
 
 impl Laid {
-    /// Has the command start where the tap is.
+    /// Makes the command start in the tap's namespace.
     pub(super) fn apply_to(&self, command: &mut Command) -> Result<(), Problem> {
         self.namespace.apply_to(command)
     }
@@ -143,7 +144,7 @@ impl Drop for Laid {
     fn drop(&mut self) {
         self.peer.0.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A peer that has panicked has said so; the tests in the machine will have missed it.
+            // A peer that panicked has printed that; the tests in the machine fail without it.
             let _ = thread.join();
         }
     }
@@ -165,7 +166,7 @@ mod tests {
     use std::net::UdpSocket;
 
     fn looks(peer: &Peer) {
-        // The address is there: the cable is laid before its peer begins.
+        // The address exists: the cable is connected before its peer starts.
         drop(UdpSocket::bind((PEER[0], 0)).unwrap());
         drop(UdpSocket::bind((PEER[1], 0)).unwrap());
         while !peer.is_over() {

@@ -1,11 +1,11 @@
-//! Which tests this run of the harness is about: a machine that boots for one of them should not run all.
+//! The tests that this run of the harness selects: a machine that boots for one of them must not run all.
 
 use std::collections::HashSet;
 
 /// Options of the harness that are followed by a value.
 const WITH_VALUE: [&str; 7] = ["--skip", "--test-threads", "--format", "--logfile", "--color", "--shuffle-seed", "-Z"];
 
-/// Those of `names` that the harness's arguments choose. What is not understood chooses all: too many are never wrong.
+/// Selects the `names` that match the harness's arguments. Unknown arguments select all, which is never wrong.
 pub(super) fn of(names: Vec<String>, arguments: impl Iterator<Item = String>) -> Vec<String> {
     let (mut filters, mut skips, mut is_exact) = (Vec::new(), HashSet::new(), false);
     let mut arguments = arguments.peekable();

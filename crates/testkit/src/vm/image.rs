@@ -1,4 +1,4 @@
-//! The initial RAM disk: this test binary, the programs and modules it asked for, and the list of what is to be done.
+//! The initial RAM disk: this test binary, the programs and modules it needs, and the list of tests.
 
 use super::Plan;
 use super::archive::Archive;
@@ -11,14 +11,14 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Modules in the order of loading, a path a line.
+/// Modules in the order of loading, one path per line.
 pub(super) const MODULES: &str = "/vm/modules";
-/// Tests in the order of running, a name a line.
+/// Tests in the order of running, one name per line.
 pub(super) const TESTS: &str = "/vm/tests";
-/// Where file systems will be mounted, and /tmp.
+/// Mount points of file systems, and /tmp.
 const MOUNTS: [&str; 5] = ["/dev", "/proc", "/sys", "/tmp", "/run"];
 
-/// Writes the image into `folder` and gives its path.
+/// Writes the image into `folder` and returns its path.
 pub(super) fn write(folder: &Path, kernel: &Files, plan: &Plan, tests: &[String]) -> Result<PathBuf, Problem> {
     let modules = kernel.modules.in_order(plan.modules)?;
     let binary = this_binary()?;
@@ -35,7 +35,7 @@ pub(super) fn write(folder: &Path, kernel: &Files, plan: &Plan, tests: &[String]
     Ok(path)
 }
 
-/// The program that is running: in the machine it is at the same place.
+/// The running program: in the machine it has the same path.
 pub(super) fn this_binary() -> Result<PathBuf, Problem> {
     std::env::current_exe().map_err(|error| Problem::failed("cannot find this program's file", error))
 }
@@ -50,7 +50,7 @@ impl Image<'_> {
         for mount in MOUNTS {
             self.archive.folder(Path::new(mount))?;
         }
-        // What pid 1 says goes there, before it has mounted anything.
+        // Pid 1 writes there before it has mounted anything.
         self.archive.device(Path::new("/dev/console"), (5, 1))?;
         let mut list = String::new();
         for module in modules {
@@ -84,7 +84,8 @@ impl Image<'_> {
         self.archive.file(path, bytes).map_err(failed)
     }
 
-    /// A tenth of the size, and the emulated CPU has to copy it. Where there is no strip(1), or it will not, all of it serves.
+    /// Strips a program to a tenth of its size, because the emulated CPU has to copy it. Without strip(1), or if it
+    /// fails, the whole program is used.
     fn without_debug_information(&self, program: &Path) -> std::io::Result<Vec<u8>> {
         let out = self.folder.join("stripped");
         let mut strip = Command::new("strip");

@@ -1,4 +1,4 @@
-//! Pid 1 of the machine: mounts what a system has, loads the modules, runs the tests one after another, switches off.
+//! Pid 1 of the machine: mounts the usual file systems, loads the modules, runs the tests in turn, switches off.
 
 use super::image;
 use super::transcript::{MARK, PASSED};
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
-/// A test that is not done by then hangs, also on an emulated CPU.
+/// The time limit of a test, also on an emulated CPU; a slower one hangs.
 const LIMIT: Duration = Duration::from_secs(180);
-/// Where programs are.
+/// The folders of programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// What, in where, and whether a kernel may be without it. Nothing over /tmp, which is memory as it is: the programs may have
-/// been built there, and stand where they were built.
+/// Type, mount point, and whether a kernel may lack it. Nothing is mounted over /tmp, which is in memory anyway: the
+/// programs may have been built there, and keep their paths.
 const MOUNTS: [(&str, &str, bool); 8] = [
     ("devtmpfs", "/dev", false),
     ("proc", "/proc", false),
@@ -32,10 +32,10 @@ const MOUNTS: [(&str, &str, bool); 8] = [
     ("cgroup2", "/sys/fs/cgroup", false),
     ("debugfs", "/sys/kernel/debug", true),
 ];
-/// Words of the kernel's that a test must not cause.
+/// Words in the kernel's log that fail a test.
 const COMPLAINTS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "general protection fault", "UBSAN:"];
 
-/// Does all of it. Comes back never: a pid 1 that ends is a panic of the kernel.
+/// Runs everything and never returns: the end of pid 1 is a kernel panic.
 pub(super) fn run() -> ! {
     let mounted = mounts();
     match Port::open() {
@@ -54,7 +54,7 @@ pub(super) fn run() -> ! {
     }
 }
 
-/// Mounts, and tells what could not be.
+/// Mounts the file systems; returns the failures.
 fn mounts() -> Vec<String> {
     let mut faults = Vec::new();
     for (kind, place, may_fail) in MOUNTS {
@@ -65,7 +65,7 @@ fn mounts() -> Vec<String> {
             faults.push(format!("cannot mount {place}: {error}"));
         }
     }
-    // Where iproute2 has the names of network namespaces.
+    // The place of iproute2's names of network namespaces.
     if let Err(error) = fs::create_dir_all("/var").and_then(|()| symlink("/run", "/var/run")) {
         faults.push(format!("cannot make /var/run: {error}"));
     }
@@ -100,12 +100,12 @@ fn tests(port: &mut Port) {
     }
 }
 
-/// A soft lockup is only a CPU that was not emulated for a while.
+/// Returns whether a line is a complaint. A soft lockup only means that a CPU was not emulated for a while.
 fn is_complaint(line: &str) -> bool {
     COMPLAINTS.iter().any(|word| line.contains(word)) && !line.contains("soft lockup")
 }
 
-/// One test, in a process of its own; the verdict.
+/// Runs one test in its own process; returns its verdict.
 fn test(name: &str, port: &Port) -> io::Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env("PATH", PATH);
@@ -120,7 +120,7 @@ fn test(name: &str, port: &Port) -> io::Result<String> {
     })
 }
 
-/// Waits until the limit; `None` where the child had to be ended.
+/// Waits until the limit; `None` if the child had to be killed.
 fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -150,7 +150,7 @@ impl Port {
         let _ = self.0.write_all(text.as_bytes());
     }
 
-    /// Until everything is out: the power goes at once.
+    /// Waits until everything is sent: the power goes off at once.
     fn drain(&self) {
         let _ = tcdrain(&self.0);
     }
@@ -165,7 +165,7 @@ impl KernelLog {
         Self(rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok().map(File::from))
     }
 
-    /// What was logged since, of warnings and worse.
+    /// The warnings, and worse, that were logged since the last call.
     fn news(&mut self) -> String {
         let Some(file) = &mut self.0 else { return String::new() };
         let (mut news, mut record) = (String::new(), [0; 8192]);
@@ -176,7 +176,7 @@ impl KernelLog {
     }
 }
 
-/// The text of a record whose level is warning (4) or worse; levels stand in the lowest three bits.
+/// The text of a record of level warning (4) or worse; the lowest three bits hold the level.
 fn warning(record: &str) -> Option<String> {
     let (prefix, text) = record.split_once(';')?;
     let level: u32 = prefix.split(',').next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Which kernels there are, and where `scripts/vm-kernels` has put them.
+//! Kernels, and the place where `scripts/vm-kernels` puts them.
 
 use super::modules::Modules;
 use sidestep_sys::Problem;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// A stock kernel of Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Of Debian 12.
+    /// The kernel of Debian 12.
     Linux6_1,
-    /// Of Debian 13.
+    /// The kernel of Debian 13.
     Linux6_12,
 }
 
@@ -38,7 +38,7 @@ fn folder() -> PathBuf {
     std::env::var_os("SIDESTEP_VM_DIR").map_or_else(ours, PathBuf::from)
 }
 
-/// What a kernel's folder holds.
+/// The content of a kernel's folder.
 #[derive(Debug)]
 pub(super) struct Files {
     /// The kernel, an ELF file that QEMU enters directly (CONFIG_PVH).
@@ -50,7 +50,7 @@ pub(super) struct Files {
 impl Files {
     fn open(folder: &Path) -> Result<Self, String> {
         let vmlinux = folder.join("vmlinux");
-        // Written last: what has it is whole.
+        // Written last: a folder that has it is complete.
         let package = folder.join("package");
         fs::metadata(&package).map_err(|error| format!("{}: {error}", package.display()))?;
         let builtin = fs::read_to_string(folder.join("builtin")).map_err(|error| format!("builtin: {error}"))?;

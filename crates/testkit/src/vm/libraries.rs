@@ -1,11 +1,11 @@
-//! Programs of the host, and what they need to run elsewhere.
+//! Programs of the host, and the libraries that they need elsewhere.
 
 use sidestep_sys::Problem;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where programs of the system are, also for users whose PATH leaves the system's own out.
+/// Folders of system programs, also for users whose PATH lacks them.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// The file of a program, by name or path.
@@ -22,7 +22,7 @@ pub(super) fn find(program: &str) -> Result<PathBuf, Problem> {
 
 /// The libraries and the loader of a program, as ldd(1) finds them; none for one that is statically linked.
 pub(super) fn of(program: &Path) -> Result<Vec<PathBuf>, Problem> {
-    let failed = |why: String| Problem::failed(format!("cannot tell the libraries of {}", program.display()), why);
+    let failed = |why: String| Problem::failed(format!("cannot find the libraries of {}", program.display()), why);
     let output = Command::new("ldd").arg(program).output().map_err(|error| failed(format!("ldd: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     if let Some(line) = text.lines().find(|line| line.contains("not found")) {

@@ -1,4 +1,4 @@
-//! QEMU: an emulated machine with two CPUs and two serial ports, one for the kernel's log, one for what the tests say.
+//! QEMU: an emulated machine with two CPUs and two serial ports, one for the kernel's log, one for the tests' output.
 
 use super::cable::Laid;
 use super::kernel::Files;
@@ -15,63 +15,63 @@ use std::time::{Duration, Instant};
 /// The kernel's log, in the machine's folder.
 const LOG: &str = "kernel.log";
 const QEMU: &str = "qemu-system-x86_64";
-/// Memory of the machine: the image twice (as archive and unpacked), and what tests need.
+/// Memory of the machine: the image twice (as archive and unpacked), and space for the tests.
 const MEMORY: &str = "1024M";
-/// A machine that is not done by then hangs. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
+/// The time limit of a machine. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
 const LIMIT: Duration = Duration::from_secs(900);
-/// What the kernel says, once a minute, of a CPU that does not go on; after this many times it never will.
+/// The kernel's message, once a minute, about a CPU that makes no progress; after this many it never will.
 const STALL: &str = "rcu_preempt detected stalls";
 const STALLS: usize = 3;
-/// How often the log is looked at for it.
+/// The interval between two checks of the log for it.
 const LOOK: Duration = Duration::from_secs(5);
-/// More than tests have to say; the rest is read and forgotten.
+/// The limit of the output; more is read and discarded.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
-/// The part of the kernel's log that is shown when a machine has ended too early.
+/// The number of log lines shown if a machine has ended too early.
 const LOG_LINES: usize = 60;
 
-/// What makes the boot of an emulated CPU short: no self-tests, no measures against attacks, nothing to calibrate; and a
-/// kernel that ends the machine when it panics.
+/// Options that shorten the boot of an emulated CPU: no self-tests, no mitigations, no calibration; and a kernel that
+/// ends the machine when it panics.
 const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr no_timer_check tsc=reliable \
                             cryptomgr.notests initcall_blacklist=jent_mod_init random.trust_cpu=on";
 
-/// How a machine has ended.
+/// The end of a machine.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// What came over the port of the tests.
+    /// The output on the port of the tests.
     pub(super) output: String,
     /// The end of the kernel's log.
     pub(super) log: String,
-    /// Whether it had to be stopped.
+    /// True if it had to be stopped.
     pub(super) is_late: bool,
 }
 
-/// Why there can be no machine here; `None` where QEMU is installed.
+/// The reason why no machine can run here; `None` if QEMU is installed.
 pub(super) fn unavailable() -> Option<Problem> {
     let missing = libraries::find(QEMU).err()?;
     Some(missing.next("install it with: apt-get install --no-install-recommends qemu-system-x86"))
 }
 
-/// What is booted.
+/// A machine to boot.
 pub(super) struct Machine<'a> {
-    /// Where its log goes.
+    /// The folder of its log.
     pub(super) folder: &'a Path,
     pub(super) kernel: &'a Files,
     pub(super) plan: &'a Plan,
     pub(super) cable: Option<&'a Laid>,
     pub(super) image: &'a Path,
-    /// What pid 1 is told to run: any one of the tests.
+    /// The argument for pid 1: any of the tests.
     pub(super) first_test: &'a str,
 }
 
 impl Machine<'_> {
-    /// Boots the kernel with the image and waits for the end. Emulated CPUs seldom stand still for good in a timer's interrupt;
-    /// then it is booted once more, and that is said.
+    /// Boots the kernel with the image and waits for the end. Rarely, an emulated CPU stops for good in a timer
+    /// interrupt; the machine is then booted once more, with a message.
     pub(super) fn run(&self) -> Result<Ended, Problem> {
         let ended = self.boot()?;
         if !ended.is_late || !has_stalled(&self.log()) {
             return Ok(ended);
         }
-        eprintln!("the CPUs of an emulated machine stood still ({STALL}): it is booted once more");
+        eprintln!("the CPUs of an emulated machine stopped ({STALL}): it is booted once more");
         self.boot()
     }
 
@@ -116,7 +116,7 @@ fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsStr
     arguments
 }
 
-/// The kernel hands on to init what stands behind `--`, and as its environment what it does not know.
+/// The kernel passes words after `--` to init, and unknown words as its environment.
 fn command_line(first_test: &str) -> Result<String, Problem> {
     let binary = image::this_binary()?;
     let plain = |text: &str| !text.contains([' ', '"']);
@@ -127,13 +127,14 @@ fn command_line(first_test: &str) -> Result<String, Problem> {
     Ok(format!("{COMMAND_LINE} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
 }
 
-/// Whether the kernel has told for minutes that a CPU does not go on.
+/// Returns whether the kernel has reported for minutes that a CPU makes no progress.
 fn has_stalled(log: &Path) -> bool {
     let said = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).matches(STALL).count());
     said.is_ok_and(|count| count >= STALLS)
 }
 
-/// Waits for the end of the child, and makes it come at the deadline or when it has stalled; whether it came by itself.
+/// Waits for the end of the child, and kills it at the deadline or when it has stalled; returns whether it ended by
+/// itself.
 fn ends_by(child: &mut Child, deadline: Instant, has_stalled: impl Fn() -> bool) -> bool {
     let mut look_at = Instant::now() + LOOK;
     while Instant::now() < deadline {
@@ -153,7 +154,7 @@ fn ends_by(child: &mut Child, deadline: Instant, has_stalled: impl Fn() -> bool)
     false
 }
 
-/// Everything up to the limit, as text; what is beyond is drained, so that the writer does not wait.
+/// Reads everything up to the limit, as text; the rest is drained, so that the writer does not block.
 fn read_all(mut stream: impl Read) -> String {
     let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {

@@ -1,10 +1,11 @@
-//! A stock kernel in a virtual machine, for tests of what the kernel at hand lacks: modules, devices, another version.
+//! A stock kernel in a virtual machine, for tests of features that this host's kernel lacks: modules, devices, other
+//! versions.
 //!
-//! A test binary lists its tests with [`vm_tests!`](crate::vm_tests). The first of them that is run boots QEMU (an emulated CPU:
-//! no rights are needed, and no hardware) on a kernel of Debian that `scripts/vm-kernels` has unpacked, with an initial RAM disk
-//! that holds this very binary, which is init in there and runs the tests of that kernel as root, each in a process of its own.
-//! Where QEMU or the kernel is missing, the tests say "skipped" and why; with `SIDESTEP_VM=required` in the environment, as
-//! CI has it, they fail.
+//! A test binary lists its tests with [`vm_tests!`](crate::vm_tests). The first of them that runs boots QEMU (an
+//! emulated CPU: it needs no privilege and no hardware) on a Debian kernel that `scripts/vm-kernels` has unpacked. The
+//! initial RAM disk holds this binary, which is init in the machine and runs the tests of that kernel as root, each in
+//! its own process. If QEMU or the kernel is missing, the tests print "skipped" with the reason; with
+//! `SIDESTEP_VM=required` in the environment, as in CI, they fail.
 //!
 //! ```text
 //!  test binary on the host                        the same binary in the machine
@@ -28,24 +29,24 @@ mod transcript;
 pub use cable::{Cable, MACHINE, PEER, PEER_MAC, Peer, plug};
 pub use kernel::Kernel;
 
-/// Set inside the machine, on the kernel's command line: init's environment is made of what the kernel does not know.
+/// Set inside the machine, on the kernel's command line: unknown words there become init's environment.
 const INSIDE: &str = "SIDESTEP_VM_INSIDE";
 
-/// What the machines of a test binary are to have.
+/// The equipment of a test binary's machines.
 #[derive(Debug)]
 pub struct Plan {
-    /// Kernel modules, loaded before the first test, with what they depend on.
+    /// Kernel modules, loaded before the first test together with their dependencies.
     pub modules: &'static [&'static str],
-    /// Programs by name or path, put where they are on the host, with the libraries that they load. `ip` is always there.
+    /// Programs by name or path, put at their path on the host, with their libraries. `ip` is always there.
     pub programs: &'static [&'static str],
-    /// Devices as QEMU's `-device` takes them.
+    /// Devices in the form of QEMU's `-device`.
     pub devices: &'static [&'static str],
-    /// A device that is wired to this host, which takes root.
+    /// A device that is connected to this host, which takes root.
     pub cable: Option<&'static Cable>,
 }
 
 impl Plan {
-    /// A machine that has nothing but the kernel, `ip`, and the tests.
+    /// A machine that has only the kernel, `ip`, and the tests.
     pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[], cable: None };
 }
 
@@ -63,17 +64,17 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// The name of a test as the harness has it: without the crate.
+    /// The name of a test in the harness: without the crate.
     fn full_name(&self, test: &str) -> String {
         let module = self.module.split_once("::").map_or("", |(_, module)| module);
         if module.is_empty() { test.to_owned() } else { format!("{module}::{test}") }
     }
 }
 
-/// Runs the test in a machine, or, where this process is in one, does what it is there for.
+/// Runs the test in a machine; inside a machine, runs its body.
 ///
 /// # Panics
-/// When the test has failed in there, with what it said.
+/// Panics if the test failed in the machine, with its output.
 pub fn run(suite: &'static Suite, test: &str, body: fn()) {
     match (std::env::var_os(INSIDE), std::process::id()) {
         (None, _) => outcome::of(suite, test),
@@ -82,7 +83,7 @@ pub fn run(suite: &'static Suite, test: &str, body: fn()) {
     }
 }
 
-/// Whether this process is in a machine of a test.
+/// Returns whether this process runs in a test machine.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }

@@ -1,4 +1,4 @@
-//! The modules of a kernel: where they are, and what they need to have loaded before them.
+//! The modules of a kernel, and their dependencies.
 
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// More folders in one another than this are no kernel's: its deepest module is six below.
+/// The limit of nested folders; a kernel's deepest module is six below.
 const DEPTH_MAX: u32 = 16;
 
 /// Modules by name, `-` written as `_`.
@@ -17,7 +17,8 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// Those below `folder`, and those that `builtin` (modules.builtin, a path a line) says are part of the kernel.
+    /// Finds the modules below `folder`, and those that `builtin` (modules.builtin, one path per line) lists as part of
+    /// the kernel.
     pub(super) fn find(folder: &Path, builtin: &str) -> io::Result<Self> {
         let builtin = builtin.lines().filter_map(|line| name(Path::new(line))).collect();
         let mut modules = Self { files: BTreeMap::new(), builtin };
@@ -37,7 +38,7 @@ impl Modules {
         Ok(())
     }
 
-    /// The files to load for `wanted`, each after those it depends on, none twice; nothing for what is built in.
+    /// The files to load for `wanted`, each after its dependencies, none twice; nothing for built-in ones.
     pub(super) fn in_order(&self, wanted: &[&str]) -> Result<Vec<&Path>, Problem> {
         let mut order = Vec::new();
         for one in wanted {
@@ -69,13 +70,13 @@ impl Modules {
     }
 }
 
-/// The module that a file holds; `None` for other files.
+/// The module name of a file; `None` for other files.
 fn name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     file.strip_suffix(".ko").map(|stem| stem.replace('-', "_"))
 }
 
-/// What the section `.modinfo` of a module says it depends on: `depends=a,b`, between zero bytes.
+/// The dependencies in the section `.modinfo` of a module: `depends=a,b`, between zero bytes.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let start = module.windows(KEY.len()).position(|window| window == KEY).map(|at| at + KEY.len());

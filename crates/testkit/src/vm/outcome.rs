@@ -1,4 +1,4 @@
-//! The host's side of a test: one machine for all tests of a suite, and what became of each in there.
+//! The host's side of a test: one machine for all tests of a suite, and the outcome of each.
 
 use super::transcript::{Ending, Transcript};
 use super::{Suite, cable, chosen, image, libraries, machine};
@@ -7,10 +7,10 @@ use sidestep_sys::process::is_root;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Makes the lack of QEMU or of a kernel a failure.
+/// The variable that makes the lack of QEMU or of a kernel a failure.
 const REQUIRED: &str = "SIDESTEP_VM";
 
-/// What a machine said, or why there was none.
+/// The output of a machine, or the reason why there was none.
 type Run = Arc<OnceLock<Result<Heard, Absence>>>;
 
 #[derive(Debug)]
@@ -22,18 +22,18 @@ struct Heard {
 
 #[derive(Debug)]
 enum Absence {
-    /// Whoever runs the tests may not; nothing is wrong with the host.
+    /// This user lacks the privilege; nothing is wrong with the host.
     NeedsRoot,
     /// This host lacks something.
     Unavailable(Problem),
-    /// It has all, and still it did not work.
+    /// Nothing is lacking, and it failed anyway.
     Broken(Problem),
 }
 
 /// Suites that have had their machine, by address.
 static RUNS: Mutex<Vec<(usize, Run)>> = Mutex::new(Vec::new());
 
-/// Says what became of a test; boots the machine of its suite if it is the first of them.
+/// Reports the outcome of a test; boots the machine of its suite for the first of them.
 pub(super) fn of(suite: &'static Suite, test: &str) {
     let name = suite.full_name(test);
     let run = run_of(suite);
@@ -107,7 +107,7 @@ fn judge(heard: &Heard, name: &str, series: &str) {
     }
 }
 
-/// A folder that goes with its value.
+/// A folder that is removed with its value.
 struct Folder(PathBuf);
 
 impl Folder {

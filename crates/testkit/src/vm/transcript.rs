@@ -1,4 +1,4 @@
-//! What passes over the serial port of the tests: marks of init's, and between them what a test says.
+//! The protocol on the serial port of the tests: marks of init, with the output of a test between them.
 //!
 //! ```text
 //!  RS "begin" NAME LF   output of the test   RS "end" NAME VERDICT LF   ...   RS "done" LF
@@ -12,28 +12,28 @@ use std::collections::BTreeMap;
 /// Begins every mark.
 pub(super) const MARK: char = '\x1e';
 
-/// How a test has ended.
+/// The end of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// `None` where it has passed, else in what way it has not.
+    /// `None` if it passed, else the failure.
     pub(super) failure: Option<String>,
-    /// What it said, and what the kernel had to say.
+    /// Its output, and that of the kernel.
     pub(super) output: String,
 }
 
-/// What was heard.
+/// The output that was received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Transcript {
     /// Tests that have begun, by name.
     pub(super) tests: BTreeMap<String, Ending>,
-    /// What init could not do.
+    /// The failures of init.
     pub(super) faults: Vec<String>,
-    /// Whether it came to its end.
+    /// True if it is complete.
     pub(super) is_whole: bool,
 }
 
 impl Transcript {
-    /// Reads what came; whatever it is, it is no reason to panic.
+    /// Parses any output, without panics.
     pub(super) fn read(text: &str) -> Self {
         let text = text.replace('\r', "");
         let mut transcript = Self::default();

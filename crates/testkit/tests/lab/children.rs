@@ -1,4 +1,4 @@
-//! This test program as another process: each role is a test that does nothing unless it is asked by a variable.
+//! This test program as another process: each role is a test that does nothing unless a variable requests it.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,14 +13,14 @@ const OWNER: &str = "SIDESTEP_TEST_OWNER";
 const WIRE: &str = "SIDESTEP_TEST_WIRE";
 const MARKER: &str = "lab is up: ";
 
-/// A process that has made a lab for itself and waits until its standard input ends.
+/// A process that owns a lab and waits until its standard input ends.
 pub(crate) struct Owner {
     pub(crate) child: Child,
     pub(crate) lab: String,
 }
 
 impl Owner {
-    /// Starts it; the lab is up when this returns.
+    /// Starts it; returns when the lab is up.
     pub(crate) fn start(state_directory: Option<&Path>) -> Self {
         Self::finish(Self::begin(state_directory))
     }
@@ -37,18 +37,18 @@ impl Owner {
 
     pub(crate) fn finish(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
-        // The harness has no line end after `test children::owner_role ... `.
+        // The harness prints no line end after `test children::owner_role ... `.
         let lab = lines.filter_map(|line| Some(line.split_once(MARKER)?.1.to_owned())).next();
         Self { child, lab: lab.expect("the owner makes a lab") }
     }
 
-    /// Lets it end as a program does that returns.
+    /// Ends it normally.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Lets it end as by `kill -9`.
+    /// Ends it as `kill -9` does.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -66,8 +66,8 @@ fn owner_role() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// A program that runs the wire when it is called as `PROGRAM lab wire NAME`: a script, since the arguments of a test
-/// program are names of tests.
+/// A program that runs the wire when it is called as `PROGRAM lab wire NAME`. It is a script, because the arguments of
+/// a test program are names of tests.
 pub(crate) fn relay_script() -> String {
     let program = env::current_exe().unwrap();
     let role = "--exact children::wire_role --nocapture";

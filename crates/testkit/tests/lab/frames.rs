@@ -1,4 +1,4 @@
-//! What the frames between the hosts look like, seen by a packet socket at the far end.
+//! Frames between the hosts, captured by a packet socket at the far end.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +13,7 @@ const IPV4: usize = 20;
 const IPV6: usize = 40;
 const UDP: u8 = 17;
 
-/// The ones' complement sum over pseudo-header and UDP datagram, checksum included: 0xffff when it is true (RFC 768).
+/// The ones' complement sum over pseudo-header and UDP datagram, checksum included: 0xffff if it is correct (RFC 768).
 fn udp_sum(frame: &[u8]) -> u16 {
     let packet = &frame[ETHERNET..];
     let (addresses, datagram) = match packet[0] >> 4 {

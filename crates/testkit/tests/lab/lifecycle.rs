@@ -1,4 +1,4 @@
-//! Coming up, being found, going away.
+//! Making, finding and removing labs.
 
 use std::fs;
 use std::process::Command;

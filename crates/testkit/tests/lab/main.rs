@@ -1,4 +1,4 @@
-//! Labs of real network namespaces. They need root: without it each test says so and passes.
+//! Labs of real network namespaces. They need root: without it each test prints "skipped" and passes.
 
 mod children;
 mod frames;

@@ -1,4 +1,4 @@
-//! What is left by a killed owner or by a damaged record is found and removed; what may be wanted is not.
+//! Remains of a killed owner or a damaged record are found and removed; a lab that may be in use is not.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn an_owner_killed_at_any_moment_leaves_nothing_for_long() {
     }
 }
 
-/// The names that have a record, or a part of one.
+/// The names that have a record, complete or partial.
 fn labs_in(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root.join("labs")).unwrap().map(|entry| entry.unwrap().file_name());
     let names = entries.filter_map(|name| Some(name.to_str()?.split_once(".json")?.0.to_owned()));

@@ -1,4 +1,4 @@
-//! What the tests of labs share.
+//! Helpers for the tests of labs.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use sidestep_lab::{Host, Impairment, Lab, Options};
 use sidestep_sys::process::is_root;
 pub(crate) use sidestep_testkit::{WATCHDOG, wait_until};
 
-/// Whether the test can run; says why not.
+/// Returns whether the test can run; prints the reason if not.
 pub(crate) fn can_run() -> bool {
     if !is_root() {
         eprintln!("skipped: needs root");
@@ -31,7 +31,7 @@ pub(crate) fn impaired(text: &str) -> Lab {
     Lab::up(&Options { impairment: Some(directions), ..Options::default() }).unwrap()
 }
 
-/// A UDP socket on a host, on any port; reading gives up after the watchdog.
+/// A UDP socket on a host, on any port; reading times out after the watchdog.
 pub(crate) fn udp(host: &Host, is_ipv6: bool) -> (UdpSocket, SocketAddr) {
     let address = if is_ipv6 { host.ipv6.unwrap().into() } else { host.ipv4.into() };
     let socket = host.within(|| Ok(UdpSocket::bind(SocketAddr::new(address, 0)).unwrap())).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn namespaces_of(lab: &str) -> Vec<String> {
     names.lines().filter(|line| line.starts_with(&ours)).map(str::to_owned).collect()
 }
 
-/// The files that a lab has in a state directory.
+/// The files of a lab in a state directory.
 pub(crate) fn files_of(root: &Path, lab: &str) -> Vec<PathBuf> {
     let ours = format!("{lab}.");
     let entries = fs::read_dir(root.join("labs")).into_iter().flatten().map(Result::unwrap);
@@ -60,13 +60,13 @@ pub(crate) fn state_directory() -> PathBuf {
     env::var_os("SIDESTEP_STATE_DIR").map_or_else(|| "/run/sidestep".into(), PathBuf::from)
 }
 
-/// Nothing is left of a lab: no namespace, no file.
+/// Asserts that nothing is left of a lab: no namespace, no file.
 pub(crate) fn assert_gone(lab: &str) {
     assert_eq!(namespaces_of(lab), Vec::<String>::new());
     assert_eq!(files_of(&state_directory(), lab), Vec::<PathBuf>::new());
 }
 
-/// A directory that goes with its value.
+/// A directory that is removed with its value.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! What the two hosts can send each other over a perfect wire.
+//! Traffic between the two hosts over a perfect wire.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

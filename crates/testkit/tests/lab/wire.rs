@@ -22,7 +22,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Sends `content` from `a` to `b` over the kernel's TCP; returns what has arrived.
+/// Sends `content` from `a` to `b` over the kernel's TCP; returns the received bytes.
 fn transfer(lab: &Lab, content: &[u8]) -> Vec<u8> {
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let listener = b.within(|| Ok(TcpListener::bind((b.ipv4, 0)).unwrap())).unwrap();
@@ -62,7 +62,7 @@ fn tcp_recovers_from_everything_at_once() {
         let counters = way.impaired;
         assert!(conserved(&counters), "{counters:?}");
         assert!(counters.lost > 0 && counters.duplicated > 0 && counters.reordered > 0, "{counters:?}");
-        // A relay that waits for a CPU is overrun: frames lost like others, and counted.
+        // A relay that waits for a CPU is overrun: such frames are lost like others, and counted.
         assert_eq!(way.refused, 0);
     }
     assert!(a_to_b.impaired.corrupted > 0);
@@ -73,7 +73,7 @@ fn a_slow_wire_with_a_short_queue_drops_and_tcp_lives_with_it() {
     if !can_run() {
         return;
     }
-    // The first ten segments leave in one burst (RFC 6928), and four of them fit.
+    // The first ten segments are sent in one burst (RFC 6928), and four of them fit.
     let lab = impaired("rate=50mbit,queue=3,delay=1ms");
     let content = vec![0x5a; 500_000];
     assert_eq!(transfer(&lab, &content), content);
@@ -94,7 +94,7 @@ fn the_share_of_datagrams_lost_is_that_asked_for() {
     let mut received = 0_u32;
     for index in 0..DATAGRAMS {
         sender.send_to(&index.to_be_bytes(), address).unwrap();
-        // In step with the wire, so that nothing is lost but by the impairment.
+        // In step with the wire, so that only the impairment loses frames.
         if index % 50 == 49 {
             wait_until("the passage of the frames", || offered(&lab) > u64::from(index));
             received += drain(&receiver);
