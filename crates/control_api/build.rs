@@ -1,4 +1,4 @@
-//! Tells the compiler that `--cfg loom` is meant.
+//! Declares `--cfg loom` to the compiler.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(loom)");

@@ -1,4 +1,4 @@
-//! The application's end of the connection: ask, wait for the reply, take the descriptors.
+//! The application's end of the connection: sends requests, waits for replies, takes the descriptors.
 
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
@@ -18,21 +18,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long control may take for a reply. Binding an AF_XDP socket to a busy NIC takes hundreds of milliseconds.
+/// The time limit of a reply. Binding an AF_XDP socket to a busy NIC takes hundreds of milliseconds.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 
-/// Notices that nobody has fetched: more than a connection has stacks, and the errors of a moment.
+/// The most unread notices: more than a connection has stacks, plus a short burst of errors.
 const NOTICES_MAX: usize = 64;
 
-/// Pages of a list; more than this many do not end.
+/// The most pages of a list; a longer one does not end.
 const PAGES_MAX: usize = 4096;
 
-/// Why a request was not answered by what was asked for.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum Error {
-    /// Control says no; nothing has changed.
+    /// Control has refused; nothing has changed.
     Refused(Refusal),
-    /// Control cannot be reached any more: connect again and resume, or stay with the kernel.
+    /// Control is unreachable: connect again and resume, or stay with the kernel.
     Lost(Problem),
 }
 
@@ -69,13 +69,13 @@ impl From<Error> for Problem {
 /// A stack of this process.
 #[derive(Debug)]
 pub struct Stack {
-    /// What was opened; [`StackFacts::socket_facts`] is what the maker of frame links asks for.
+    /// The facts of the opened stack; [`StackFacts::socket_facts`] is for the maker of frame links.
     pub facts: StackFacts,
-    /// The AF_XDP sockets, bound, each with its rings, fresh: in the order of [`StackFacts::queues`].
+    /// The AF_XDP sockets, bound and unused, each with its rings: in the order of [`StackFacts::queues`].
     pub sockets: Vec<(OwnedFd, Rings)>,
     /// The packet memory.
     pub frames: Umem,
-    /// To be told while the stack is polled; without it the kernel has the traffic.
+    /// The heartbeat, to be written while the stack is polled; without it the kernel gets the traffic.
     pub heartbeat: Heartbeat,
     /// Counters that `sidestep ps` shows.
     pub counters: Counters,
@@ -83,24 +83,24 @@ pub struct Stack {
     pub counters_page: OwnedFd,
 }
 
-/// Something that control says unasked.
+/// A message that control sends without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A stack is no more.
+    /// A stack was closed by control.
     Revoked {
-        /// Which.
+        /// The stack.
         stack: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Traffic was given back to the kernel, as no socket of this process held its port any more.
+    /// Traffic was given back to the kernel, because no socket of this process held its port any more.
     GivenBack {
         /// The stack.
         stack: u32,
-        /// Which traffic.
+        /// The traffic.
         entry: Entry,
     },
-    /// ICMP has told something of a packet that went past the kernel.
+    /// An ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
 }
 
@@ -115,7 +115,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the control of this network namespace (or `$SIDESTEP_CONTROL`) and greets it; `name` is for people.
+    /// Connects to the control of this network namespace (or `$SIDESTEP_CONTROL`) and sends the greeting; `name` is for
+    /// display.
     pub fn connect(name: &str) -> Result<Self, Error> {
         Self::connect_to(&place::socket().map_err(Error::Lost)?, name)
     }
@@ -123,7 +124,7 @@ impl Client {
     /// Connects to the control at `path`.
     pub fn connect_to(path: &Path, name: &str) -> Result<Self, Error> {
         let channel = Channel::connect(path).map_err(|error| {
-            // The kernel turns away who is not on control's list.
+            // The kernel refuses users who are not on control's list.
             if error.kind() == std::io::ErrorKind::PermissionDenied {
                 let thing = format!("user {} cannot bypass the kernel", sidestep_sys::process::effective_uid());
                 let refusal = Refusal::plain(Code::NotAllowed, thing);
@@ -152,8 +153,8 @@ impl Client {
         Ok(())
     }
 
-    /// Takes the view of the shared tables out; `None` the second time. It stays valid, and truthful as long as control
-    /// lives, whatever becomes of the connection.
+    /// Takes the view of the shared tables; `None` the second time. It stays valid after the connection ends, and
+    /// current as long as control lives.
     pub fn take_table(&mut self) -> Option<Reader> {
         self.table.take()
     }
@@ -163,8 +164,8 @@ impl Client {
         self.control_pid
     }
 
-    /// Opens a stack: maps what control has prepared, then has it bound. What this process cannot map is refused, too, and
-    /// control gives it up.
+    /// Opens a stack: maps what control has prepared, then asks control to bind it. If this process cannot map it, the
+    /// stack is refused, and control discards it.
     pub fn open_stack(&mut self, wish: OpenStack) -> Result<Stack, Error> {
         let thing = format!("cannot open a stack on {}", wish.interface);
         let (reply, descriptors) = self.ask(Request::OpenStack(wish), None)?;
@@ -182,7 +183,7 @@ impl Client {
         if facts.queues.is_empty() || facts.queues.len() > sockets.len() {
             return Err(lost(Fault::Malformed(format!("{} queues, {} sockets", facts.queues.len(), sockets.len()))));
         }
-        // Those for which there was no queue.
+        // The sockets for which there was no queue.
         sockets.truncate(facts.queues.len());
         let [heartbeat, counters_page] = counted(descriptors)?;
         let counters = Counters::open(counters_page.as_fd()).map_err(Error::Lost)?;
@@ -190,7 +191,7 @@ impl Client {
         Ok(Stack { facts, sockets, frames, heartbeat, counters, counters_page })
     }
 
-    /// Has the sockets bound, a few queues at a time.
+    /// Asks control to bind the sockets, a few queues at a time.
     fn bind_stack(&mut self) -> Result<(StackFacts, Vec<OwnedFd>), Error> {
         for _ in 0..=QUEUES_MAX {
             match self.ask(Request::BindStack, None)? {
@@ -202,7 +203,7 @@ impl Client {
         Err(strange(&Reply::Binding))
     }
 
-    /// The sockets of a stack that was begun, by a few at a time.
+    /// Fetches the sockets of a stack that was begun, a few at a time.
     fn take_sockets(&mut self, first: OwnedFd, count: u32) -> Result<Vec<OwnedFd>, Error> {
         let count = count.min(QUEUES_MAX) as usize;
         let mut sockets = vec![first];
@@ -216,8 +217,8 @@ impl Client {
         Ok(sockets)
     }
 
-    /// Takes up a stack again that this process opened by an earlier connection, with the page of its counters. What was
-    /// steered to it still is; steering it again gives a restarted control the kernel's sockets to hold.
+    /// Resumes a stack that this process opened on an earlier connection, with the page of its counters. Its steering
+    /// entries are still in force; steering them again gives a restarted control the kernel sockets to hold.
     pub fn resume_stack(&mut self, stack: u32, counters_page: BorrowedFd<'_>) -> Result<StackFacts, Error> {
         match self.ask(Request::ResumeStack { stack }, Some(counters_page))?.0 {
             Reply::Stack(facts) => Ok(facts),
@@ -225,8 +226,8 @@ impl Client {
         }
     }
 
-    /// Sends traffic to a stack. `twin` is the kernel's socket that is bound to the same address and port; control keeps a
-    /// descriptor of it as long as the entry stands, so the port stays taken.
+    /// Steers traffic to a stack. `twin` is the kernel socket bound to the same address and port; control keeps a
+    /// descriptor of it as long as the entry exists, so the port stays taken.
     pub fn steer(&mut self, stack: u32, entry: Entry, twin: BorrowedFd<'_>) -> Result<(), Error> {
         self.expect_done(Request::Steer { stack, entry }, Some(twin))
     }
@@ -244,18 +245,18 @@ impl Client {
         }
     }
 
-    /// Has the kernel ask for a neighbour; the answer will be in the tables.
+    /// Makes the kernel resolve a neighbour; the answer appears in the tables.
     pub fn resolve(&mut self, address: IpAddr, interface: u32) -> Result<(), Error> {
         self.expect_done(Request::Resolve { address, interface }, None)
     }
 
-    /// Tells people, by way of `sidestep ps`, that a socket stays with the kernel.
+    /// Reports to control, for `sidestep ps`, that a socket stays with the kernel.
     pub fn report(&mut self, subject: &str, code: Code) -> Result<(), Error> {
         self.expect_done(Request::Report { subject: subject.to_owned(), code }, None)
     }
 
-    /// What some application has counted for a stack, and the steering program on its interface that should be 0: name and
-    /// value of all that is not.
+    /// The counters of some application's stack, and those of the steering program on its interface that should be 0:
+    /// name and value of each that is not zero.
     pub fn counters(&mut self, stack: u32) -> Result<Vec<(String, u64)>, Error> {
         match self.ask(Request::Counters { stack }, None)?.0 {
             Reply::Counters { values } => Ok(values),
@@ -268,7 +269,7 @@ impl Client {
         self.expect_done(Request::CloseStack { stack }, None)
     }
 
-    /// Closes everything of this connection at once.
+    /// Closes the whole connection at once.
     pub fn bye(mut self) -> Result<(), Error> {
         self.expect_done(Request::Bye, None)
     }
@@ -284,7 +285,7 @@ impl Client {
         )
     }
 
-    /// The interfaces that have the steering program.
+    /// The interfaces with the steering program attached.
     pub fn programs(&mut self) -> Result<Vec<ProgramLine>, Error> {
         self.pages(
             |from| Request::Programs { from },
@@ -295,12 +296,12 @@ impl Client {
         )
     }
 
-    /// Detaches the program from an interface that no stack is on; for root.
+    /// Detaches the program from an interface without stacks; for root.
     pub fn release(&mut self, interface: &str) -> Result<(), Error> {
         self.expect_done(Request::Release { interface: interface.to_owned() }, None)
     }
 
-    /// What one client has steered and was refused.
+    /// The entries and refusals of one client.
     pub fn details(&mut self, client: u32) -> Result<Vec<DetailLine>, Error> {
         self.pages(
             |from| Request::Inspect { client, from },
@@ -311,7 +312,7 @@ impl Client {
         )
     }
 
-    /// Fetches a notice, without waiting. A lost connection is an error; [`Self::as_fd`] is readable for both.
+    /// Fetches a notice, without waiting. A lost connection is an error; [`Self::as_fd`] becomes readable for both.
     pub fn notice(&mut self) -> Result<Option<Notice>, Error> {
         while self.notices.is_empty() && self.is_readable(Duration::ZERO)? {
             self.receive()?;
@@ -344,13 +345,13 @@ impl Client {
         }
     }
 
-    /// One request and its reply; notices that come in between are kept.
+    /// Sends one request and returns its reply; notices that arrive meanwhile are queued.
     fn ask(&mut self, request: Request, twin: Option<BorrowedFd<'_>>) -> Result<(Reply, Vec<OwnedFd>), Error> {
         self.number = self.number.checked_add(1).unwrap_or(1);
         let number = self.number;
         let descriptors: Vec<BorrowedFd<'_>> = twin.into_iter().collect();
         match self.channel.send(&Numbered { number, body: request }, &descriptors) {
-            // Turned away already; what it said before it hung up is still to be read.
+            // Already refused; the last message before the hang-up is still to be read.
             Ok(()) | Err(Fault::Closed) => {}
             Err(fault) => return Err(lost(fault)),
         }
@@ -368,13 +369,13 @@ impl Client {
                     return Err(Error::Refused(refusal));
                 }
                 Some((answered, reply, descriptors)) if answered == number => return Ok((reply, descriptors)),
-                // The reply to a question that was given up.
+                // The reply to an abandoned request.
                 _ => {}
             }
         }
     }
 
-    /// Whether a packet or the end came within `timeout`; a signal may cut it short.
+    /// Returns whether a packet or the end of the connection came within `timeout`; a signal may cut the wait short.
     fn is_readable(&self, timeout: Duration) -> Result<bool, Error> {
         let timeout = Timespec::try_from(timeout).ok();
         match poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], timeout.as_ref()) {
@@ -384,7 +385,7 @@ impl Client {
         }
     }
 
-    /// ICMP errors repeat themselves, the loss of a stack does not.
+    /// Queues a notice. A full queue drops ICMP errors, which are repeated, but not the loss of a stack.
     fn put_aside(&mut self, notice: Notice) {
         if self.notices.len() == NOTICES_MAX {
             let oldest = self.notices.iter().position(|kept| matches!(kept, Notice::IcmpError(_))).unwrap_or(0);
@@ -393,7 +394,7 @@ impl Client {
         self.notices.push_back(notice);
     }
 
-    /// One packet: a reply, or a notice that is put aside.
+    /// Receives one packet: a reply, or a notice, which is queued.
     fn receive(&mut self) -> Result<Option<(u32, Reply, Vec<OwnedFd>)>, Error> {
         let incoming = self.channel.receive::<Reply>().map_err(lost)?;
         match (incoming.message.number, incoming.message.body) {
@@ -409,7 +410,7 @@ impl Client {
                 self.put_aside(Notice::IcmpError(error));
                 Ok(None)
             }
-            // A refusal that nobody asked for ends the connection: too many clients, not on the list.
+            // An unsolicited refusal ends the connection: too many clients, not on the list.
             (0, Reply::Refused(refusal)) => Err(Error::Refused(refusal)),
             (0, _) => Ok(None),
             (number, reply) => Ok(Some((number, reply, incoming.descriptors))),

@@ -1,11 +1,11 @@
-//! What an application and the control plane share, and nothing else does.
+//! Types and formats that applications and the control plane share.
 //!
 //! [`message`]: the bounded protocol on control's Unix socket, with descriptors. [`table`]: the mirror of the kernel's
-//! interfaces, addresses, routes and neighbours in shared memory. [`counters`]: a page that the application counts in and
-//! others look at. [`routes`]: the kernel's routing decisions from that mirror.
-//! [`rss`]: by which queue of a device a packet comes. [`heartbeat`]: the application's sign of life. [`client`]: the application's end of it all.
+//! interfaces, addresses, routes and neighbours in shared memory. [`counters`]: a page written by the application and
+//! read by others. [`routes`]: the kernel's routing decisions from that mirror. [`rss`]: the device queue that receives
+//! a packet. [`heartbeat`]: the application's heartbeat. [`client`]: the application's end of the connection.
 #![forbid(unsafe_code)]
-// The models are of the sequence lock alone.
+// The models cover the sequence lock alone.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(not(loom))]

@@ -1,21 +1,21 @@
-//! Where control listens and keeps its state: one control per network namespace.
+//! The paths of control's socket and state: one control per network namespace.
 
 use sidestep_sys::Problem;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names the socket of control, where it is not the one of this network namespace.
+/// The variable with the path of control's socket, if it is not the one of this network namespace.
 pub const SOCKET_VARIABLE: &str = "SIDESTEP_CONTROL";
 
-/// Replaces `/run/sidestep`, for tests and for machines without /run.
+/// The variable that replaces `/run/sidestep`, for tests and for machines without /run.
 pub(crate) const STATE_VARIABLE: &str = "SIDESTEP_STATE_DIR";
 
-/// The inode of the calling thread's network namespace, which names it among those that exist now.
+/// The inode of the calling thread's network namespace, which identifies it among existing ones.
 pub fn namespace_inode() -> Result<u64, Problem> {
     let file = fs::metadata("/proc/thread-self/ns/net");
     let inode = file.map(|metadata| metadata.ino());
-    inode.map_err(|error| Problem::failed("cannot tell this network namespace", error).next("mount /proc"))
+    inode.map_err(|error| Problem::failed("cannot identify this network namespace", error).next("mount /proc"))
 }
 
 /// The directory of this namespace's control: `/run/sidestep/net-INODE`.
@@ -25,7 +25,7 @@ pub fn directory() -> Result<PathBuf, Problem> {
     Ok(root.join(format!("net-{}", namespace_inode()?)))
 }
 
-/// Where an application looks for control: `$SIDESTEP_CONTROL`, else `control.sock` in [`directory`].
+/// The path of control's socket: `$SIDESTEP_CONTROL`, else `control.sock` in [`directory`].
 pub fn socket() -> Result<PathBuf, Problem> {
     match std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => Ok(path.into()),

@@ -1,5 +1,5 @@
-//! The kernel's routing decisions from the shared tables: [`stack::route`](sidestep_stack::route) over a
-//! [`table`] of this moment.
+//! The kernel's routing decisions from the shared tables: [`stack::route`](sidestep_stack::route) over a snapshot of
+//! the [`table`].
 
 use crate::table::{self, Incomplete, Reader, Snapshot};
 use sidestep_stack::route::{self, Query, Resolved, Routes, Tables, Unreachable};
@@ -8,27 +8,27 @@ use sidestep_wire::vlan::VlanId;
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-/// Routes out of the mirror. One per thread: it keeps a copy of the tables, which it renews when they have changed.
+/// Routes from the mirror. One per thread: it has a copy of the tables, renewed after each change.
 #[derive(Debug)]
 pub struct MirrorRoutes {
     reader: Reader,
     held: RefCell<Held>,
 }
 
-/// The tables as the routing logic wants them.
+/// The tables in the form of the routing logic.
 #[derive(Debug, Default)]
 struct Held {
     snapshot: Snapshot,
     links: Vec<route::Link>,
     routes: Vec<route::Route>,
     neighbours: Vec<route::Neighbour>,
-    /// Whether it is of any moment at all; the generation of an empty table is 0, too.
+    /// True if the copy is valid; the generation of an empty table is 0, too.
     is_known: bool,
     are_complete: bool,
 }
 
 impl MirrorRoutes {
-    /// Over the table that control has handed over.
+    /// Wraps the table that control has handed over.
     pub fn new(reader: Reader) -> Self {
         Self { reader, held: RefCell::default() }
     }
@@ -38,13 +38,13 @@ impl MirrorRoutes {
         &self.reader
     }
 
-    /// The way to a destination, as [`Routes::resolve`], with a type of service. What the mirror does not know for certain
-    /// is [`Unreachable::AskKernel`].
+    /// The route to a destination, as [`Routes::resolve`], with a type of service. If the mirror is not certain, the
+    /// result is [`Unreachable::AskKernel`].
     pub fn find(&self, query: &Query) -> Result<Resolved, Unreachable> {
         self.with_tables(|tables, _| tables.resolve(query)).unwrap_or(Err(Unreachable::AskKernel))
     }
 
-    /// Lets `look` see the present tables and their generation; `None` while they cannot be had whole.
+    /// Passes the present tables and their generation to `look`; `None` while no consistent copy is available.
     pub fn with_tables<T>(&self, look: impl FnOnce(&Tables<'_>, u64) -> T) -> Option<T> {
         let mut held = self.held.borrow_mut();
         if !held.is_known || held.snapshot.generation != self.reader.generation() {
@@ -94,7 +94,7 @@ impl Held {
 }
 
 fn link(link: &table::Link) -> route::Link {
-    // An id that no tag can carry makes the device one that frames cannot be built for.
+    // An id that no tag can carry: frames cannot be built for such a device.
     let vlan = link.vlan.map(|(below, id)| (below, VlanId::new(id)));
     let is_sound = vlan.is_none_or(|(_, id)| id.is_some());
     route::Link {

@@ -1,7 +1,7 @@
-//! A page that an application counts in and that others look at: `sidestep ps` and `top`, through control.
+//! A page of counters that an application writes and others read: `sidestep ps` and `top`, through control.
 //!
-//! The page is made by control, sealed in its size, and written by the application alone: one plain store per count, no
-//! locked instruction. Whoever looks believes nothing of it but numbers.
+//! Control makes the page and seals its size; only the application writes it: one plain store per count, no locked
+//! instruction. Readers trust nothing but numbers.
 
 mod list;
 
@@ -14,29 +14,30 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SIDECNTS");
 
-/// Meanings of numbers never change, so a newer list is a longer one; this counts changes of the page itself.
+/// The version of the page. Meanings of numbers never change, so a newer list is only longer.
 const PAGE_VERSION: u64 = 1;
 
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 1;
 const STACK_AT: usize = 2;
-/// The first counter; each has its word. Those that change together share cache lines, which only their writer touches.
+/// The first counter; each has its own word. Counters that change together share cache lines, which only their writer
+/// accesses.
 const COUNTERS_AT: usize = 8;
 
-/// Words of the page.
+/// The size of the page, words.
 pub(crate) const PAGE_WORDS: usize = 512;
 
-/// Counters that a page has room for.
+/// The most counters of a page.
 pub const COUNTERS_MAX: usize = PAGE_WORDS - COUNTERS_AT;
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS_MAX);
 
-/// The application's end: it counts.
+/// The application's end, which counts.
 #[derive(Debug)]
 pub struct Counters(Words);
 
 impl Counters {
-    /// A new page, and the descriptor to hand over.
+    /// Makes a page; returns the view and the descriptor to hand over.
     pub fn create(stack: u32) -> Result<(CountersView, OwnedFd), Problem> {
         let problem = |error| Problem::failed("cannot make a page of counters", error).next("free some memory");
         let (words, file) = Words::create("sidestep-counters", PAGE_WORDS, Writers::Holders).map_err(problem)?;
@@ -47,7 +48,7 @@ impl Counters {
         Ok((view, file))
     }
 
-    /// Maps a page that came from control.
+    /// Maps a page received from control.
     pub fn open(file: BorrowedFd<'_>) -> Result<Self, Problem> {
         let words = Words::open(file, PAGE_WORDS)?;
         let header = [words.word(MAGIC_AT).load(Acquire), words.word(VERSION_AT).load(Relaxed)];
@@ -55,13 +56,13 @@ impl Counters {
         Ok(Self(words))
     }
 
-    /// A page of this process alone, for programs that run without control.
+    /// Makes a page of this process alone, for programs that run without control.
     pub fn private() -> Result<Self, Problem> {
         let (_view, file) = Self::create(0)?;
         Self::open(std::os::fd::AsFd::as_fd(&file))
     }
 
-    /// Adds to a counter. One thread counts: this is a load and a store.
+    /// Adds to a counter. Only one thread counts: this is a load and a store.
     #[inline]
     pub fn add(&self, counter: Counter, count: u64) {
         let word = self.0.word(COUNTERS_AT + counter as usize);
@@ -74,32 +75,32 @@ impl Counters {
         self.0.word(COUNTERS_AT + counter as usize).store(value, Relaxed);
     }
 
-    /// What a counter says.
+    /// The value of a counter.
     #[inline]
     pub fn value(&self, counter: Counter) -> u64 {
         self.0.word(COUNTERS_AT + counter as usize).load(Relaxed)
     }
 }
 
-/// The end of everybody else: it looks. The bytes are the application's, and may be anything.
+/// The read-only end for others. The bytes are the application's, and may be anything.
 #[derive(Debug)]
 pub struct CountersView(WordsView);
 
 impl CountersView {
-    /// Maps the page of some application.
+    /// Maps the page of an application.
     pub fn open(file: BorrowedFd<'_>) -> Result<Self, Problem> {
         let words = WordsView::open(file, PAGE_WORDS)?;
         check([words.load(MAGIC_AT, Acquire), words.load(VERSION_AT, Relaxed)])?;
         Ok(Self(words))
     }
 
-    /// Every counter that this version knows, with its value. Each is read by itself; together they are of one moment only
-    /// when the application rests.
+    /// Every counter of this version with its value. Each is read by itself; together they are consistent only while
+    /// the application is idle.
     pub fn values(&self) -> Vec<(Counter, u64)> {
         Counter::ALL.iter().map(|counter| (*counter, self.value(*counter))).collect()
     }
 
-    /// What one counter says.
+    /// The value of one counter.
     pub fn value(&self, counter: Counter) -> u64 {
         self.0.load(COUNTERS_AT + counter as usize, Relaxed)
     }
@@ -109,7 +110,7 @@ fn check(header: [u64; 2]) -> Result<(), Problem> {
     if header == [MAGIC, PAGE_VERSION] {
         return Ok(());
     }
-    Err(Problem::failed("cannot use a page of counters", "it is none, or of another version")
+    Err(Problem::failed("cannot use a page of counters", "it is not one, or of another version")
         .next("restart the control plane and the program from the same version of sidestep"))
 }
 

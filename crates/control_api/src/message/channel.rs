@@ -1,4 +1,4 @@
-//! One end of a connection: packets in, packets out, descriptors with them.
+//! One end of a connection: packets in, packets out, with descriptors.
 
 use super::{DESCRIPTORS_MAX, Numbered, PACKET_BYTES_MAX};
 use rustix::cmsg_space;
@@ -16,17 +16,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a connection or a message may wait for the other end to make room.
+/// The longest wait for space at the other end, for a connection or a message.
 const SEND_WAIT: Duration = Duration::from_secs(5);
 
-/// Descriptors that one packet can carry (net/scm.h).
+/// The most descriptors of one packet (net/scm.h).
 const SCM_MAX_FD: usize = 253;
 
 /// A connected packet socket.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
-/// A packet that came, and what came with it.
+/// A received packet with its descriptors.
 #[derive(Debug)]
 pub struct Incoming<T> {
     /// The message.
@@ -35,21 +35,21 @@ pub struct Incoming<T> {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// A packet that is none, or none that came.
+/// The reason why a packet could not be received or sent.
 #[derive(Debug)]
 pub enum Fault {
     /// The other end is gone.
     Closed,
-    /// Nothing there yet, or no room: only where the channel does not wait, or has waited long enough.
+    /// Nothing there yet, or no space: the channel does not wait, or has waited long enough.
     WouldBlock,
-    /// The message came, but this process can open no more descriptors, and those beside it are lost.
+    /// The message came, but this process cannot open more descriptors, and those sent with it are lost.
     NoDescriptors {
-        /// The message's.
+        /// The number of the message.
         number: u32,
     },
-    /// Not a message of this protocol; the text says why.
+    /// Not a message of this protocol; the text has the reason.
     Malformed(String),
-    /// The kernel says no.
+    /// An error of the kernel.
     Io(io::Error),
 }
 
@@ -83,18 +83,18 @@ impl Channel {
     pub fn connect(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        // Also bounds the wait of connect(2) for room in the listener's queue (unix(7)).
+        // Also bounds the wait of connect(2) for space in the listener's queue (unix(7)).
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_WAIT))?;
         connect(&socket, &address)?;
         Ok(Self(socket))
     }
 
-    /// Over a socket that is connected already; whether it waits is its own business.
+    /// Wraps a connected socket, blocking or not.
     pub fn over(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    /// Sends one message with at most [`DESCRIPTORS_MAX`] descriptors. All of it goes, or nothing.
+    /// Sends one message with at most [`DESCRIPTORS_MAX`] descriptors, as a whole or not at all.
     pub fn send<T: Serialize>(&self, message: &Numbered<T>, descriptors: &[BorrowedFd<'_>]) -> Result<(), Fault> {
         let bytes = serde_json::to_vec(message).map_err(|error| Fault::Malformed(error.to_string()))?;
         if bytes.len() > PACKET_BYTES_MAX || descriptors.len() > DESCRIPTORS_MAX {
@@ -114,25 +114,26 @@ impl Channel {
         }
     }
 
-    /// Receives one message. Descriptors of a packet that is refused are closed.
+    /// Receives one message. Descriptors of a refused packet are closed.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<Incoming<T>, Fault> {
         let mut descriptors = Vec::new();
         let message = self.receive_beside(&mut descriptors)?;
         Ok(Incoming { message, descriptors })
     }
 
-    /// The same, but every descriptor that came is put into `descriptors`, those of a packet that is refused, too: closing
-    /// what a stranger made may take long, and is for the caller to do where it does not matter.
+    /// Receives one message and puts every received descriptor into `descriptors`, those of a refused packet, too:
+    /// closing a stranger's descriptor may take long, and the caller does it at a better place.
     pub fn receive_beside<T: DeserializeOwned>(&self, descriptors: &mut Vec<OwnedFd>) -> Result<Numbered<T>, Fault> {
         let mut bytes = [0; PACKET_BYTES_MAX];
-        // Room for all that a packet can carry: the kernel would close the rest on this thread.
+        // Space for all that a packet can carry: the kernel would close the rest on this thread.
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SCM_MAX_FD))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut is_second = false;
         let received = loop {
             match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
-                // The other end has hung up with a packet of ours unread. The error comes once, before its last words.
+                // The other end has hung up with a packet of ours unread. The error is reported once, before its last
+                // messages.
                 Err(rustix::io::Errno::CONNRESET) if !is_second => is_second = true,
                 result => break result?,
             }
@@ -149,12 +150,12 @@ impl Channel {
         if descriptors.len() - before > DESCRIPTORS_MAX {
             return Err(Fault::Malformed("more descriptors than allowed".into()));
         }
-        // A packet without a byte looks like the end of the connection; our side never sends one, and takes it as that.
+        // An empty packet looks like the end of the connection; this side never sends one, and takes it as the end.
         if received.bytes == 0 {
             return Err(Fault::Closed);
         }
         let message: Numbered<T> = parse(&bytes[..received.bytes])?;
-        // There was room for all that a packet can carry, so it is this process that cannot take them.
+        // There was space for all that a packet can carry, so this process is at its limit.
         if received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(Fault::NoDescriptors { number: message.number });
         }
@@ -168,7 +169,7 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// The bytes of a packet as a message. What a stranger sends comes here first.
+/// Parses a packet, possibly a stranger's, as a message.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Numbered<T>, Fault> {
     serde_json::from_slice(bytes).map_err(|error| Fault::Malformed(error.to_string()))
 }
@@ -226,7 +227,7 @@ mod tests {
         assert!(one.send(&Numbered { number: 0, body: "x".repeat(PACKET_BYTES_MAX) }, &[]).is_err());
     }
 
-    /// Runs this test alone in a process of its own, as the limit is the process's.
+    /// Runs this test alone in its own process, because the limit is the process's.
     #[test]
     fn descriptors_for_which_there_is_no_room_do_not_make_a_message_malformed() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn a_hundred_descriptors_are_refused_and_closed() {
         let (one, two) = pair();
-        // One end of a pipe: its other end tells when every copy is closed.
+        // One end of a pipe: the other end sees when every copy is closed.
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let many = [writer.as_fd(); 100];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(100))];

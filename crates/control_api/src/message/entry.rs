@@ -1,4 +1,4 @@
-//! What of an interface's traffic a stack is to receive.
+//! Steering entries: the traffic of an interface that a stack receives.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -33,29 +33,29 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// One rule of steering. Without a VLAN id it is for untagged frames.
+/// One steering entry. Without a VLAN id it is for untagged frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Entry {
-    /// The packets of one conversation.
+    /// The packets of one connection.
     Flow {
-        /// Of this protocol.
+        /// The protocol.
         protocol: Protocol,
         /// This host's end.
         local: SocketAddr,
         /// The other end.
         remote: SocketAddr,
-        /// In this VLAN.
+        /// The VLAN.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vlan: Option<u16>,
     },
-    /// Everything to a port that no flow takes.
+    /// Everything to a port that no flow matches.
     Listener {
-        /// Of this protocol.
+        /// The protocol.
         protocol: Protocol,
-        /// The address, or the unspecified one for all of this host, and the port.
+        /// The port, with the address, or the unspecified address for all of this host.
         local: SocketAddr,
-        /// In this VLAN.
+        /// The VLAN.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vlan: Option<u16>,
     },
@@ -63,10 +63,10 @@ pub enum Entry {
     Multicast {
         /// The group and the port.
         group: SocketAddr,
-        /// From this source alone (source-specific multicast); from any where there is none.
+        /// The only accepted source (source-specific multicast); any if `None`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<IpAddr>,
-        /// In this VLAN.
+        /// The VLAN.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vlan: Option<u16>,
     },
@@ -81,7 +81,7 @@ impl Entry {
         }
     }
 
-    /// The address and port that packets are sent to.
+    /// The destination address and port of the packets.
     pub fn local(&self) -> SocketAddr {
         match self {
             Self::Flow { local, .. } | Self::Listener { local, .. } => *local,
@@ -96,8 +96,8 @@ impl Entry {
         }
     }
 
-    /// The same traffic in one way of saying it: an IPv4 address in IPv6 form is the IPv4 address, and what a packet does
-    /// not carry (scope, flow label) is left out.
+    /// The canonical form of the same traffic: an IPv4-mapped IPv6 address becomes the IPv4 address, and fields that a
+    /// packet does not carry (scope, flow label) are left out.
     #[must_use]
     pub fn canonical(self) -> Self {
         let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
@@ -112,27 +112,27 @@ impl Entry {
         }
     }
 
-    /// What is wrong with it, whatever the host looks like.
+    /// The fault of the entry itself, independent of the host.
     pub fn fault(&self) -> Option<&'static str> {
         let local = self.local();
         if local.port() == 0 {
-            return Some("port 0 is no port");
+            return Some("port 0 is not valid");
         }
         if self.vlan().is_some_and(|id| id == 0 || id > 4094) {
             return Some("a VLAN id is 1 to 4094");
         }
         match self {
-            Self::Flow { remote, .. } if remote.port() == 0 => Some("port 0 is no port"),
+            Self::Flow { remote, .. } if remote.port() == 0 => Some("port 0 is not valid"),
             Self::Flow { remote, .. } if remote.is_ipv4() != local.is_ipv4() => Some("two address families"),
             Self::Flow { remote, .. } if !is_host(local.ip()) || !is_host(remote.ip()) => {
                 Some("both ends of a flow are hosts")
             }
-            Self::Listener { .. } if local.ip().is_multicast() => Some("a group is not listened at, it is joined"),
-            Self::Multicast { .. } if !local.ip().is_multicast() => Some("the group is no multicast address"),
+            Self::Listener { .. } if local.ip().is_multicast() => Some("a group must be joined, not listened on"),
+            Self::Multicast { .. } if !local.ip().is_multicast() => Some("the group is not a multicast address"),
             Self::Multicast { source: Some(source), .. } if source.is_ipv4() != local.is_ipv4() => {
                 Some("two address families")
             }
-            Self::Multicast { source: Some(source), .. } if !is_host(*source) => Some("the source is no host"),
+            Self::Multicast { source: Some(source), .. } if !is_host(*source) => Some("the source is not a host"),
             _ => None,
         }
     }

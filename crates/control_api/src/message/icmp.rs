@@ -1,5 +1,5 @@
-//! What routers and peers say of a packet that an application has sent: ICMP goes to the kernel, which does not know the
-//! connections, so control hears it and tells their owner.
+//! ICMP errors about an application's packets. ICMP goes to the kernel, which does not know the connections, so control
+//! receives the errors and passes them on to the owner.
 
 use super::Protocol;
 use serde::{Deserialize, Serialize};
@@ -8,50 +8,50 @@ use std::net::SocketAddr;
 /// An ICMP error about a packet of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IcmpError {
-    /// What the packet was of.
+    /// The protocol of the packet.
     pub protocol: Protocol,
-    /// Where it came from: this host's end.
+    /// Its source: this host's end.
     pub local: SocketAddr,
-    /// Where it was to go.
+    /// Its destination.
     pub remote: SocketAddr,
-    /// Its sequence number, of TCP: to be checked against what is under way (RFC 5927), as anybody can send ICMP.
+    /// Its TCP sequence number, to be checked against the data in flight (RFC 5927), because anybody can send ICMP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
-    /// What is wrong.
+    /// The kind of error.
     #[serde(flatten)]
     pub kind: IcmpErrorKind,
 }
 
-/// What is wrong with it.
+/// The kind of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum IcmpErrorKind {
-    /// Longer than a link on its way takes (RFC 1191, RFC 8201).
+    /// The packet exceeds a link's MTU on the path (RFC 1191, RFC 8201).
     TooBig {
-        /// The longest IP packet that it takes, bytes; 0 from routers that do not say.
+        /// The MTU of that link, bytes; 0 from routers that do not report it.
         mtu: u32,
     },
-    /// It cannot be delivered.
+    /// The packet cannot be delivered.
     Unreachable {
-        /// Why not.
+        /// The reason.
         why: Unreachable,
     },
 }
 
-/// Why a packet cannot be delivered.
+/// The reason why a packet cannot be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unreachable {
-    /// No way to the network.
+    /// No route to the network.
     Network,
-    /// No way to the host.
+    /// No route to the host.
     Host,
-    /// It made all hops it might.
+    /// The hop limit was exceeded in transit.
     HopLimit,
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     Protocol,
-    /// Nobody listens on the port.
+    /// No socket listens on the port.
     Port,
-    /// A filter forbids it.
+    /// Prohibited by a filter.
     Prohibited,
 }

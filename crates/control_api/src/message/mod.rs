@@ -1,6 +1,6 @@
-//! The protocol between applications and control: one request, one reply, each a packet of JSON on a Unix socket of
-//! packets (SOCK_SEQPACKET), descriptors beside it (SCM_RIGHTS). Control messages are not hot; they are short, bounded, and
-//! readable in a trace.
+//! The protocol between applications and control: one request, one reply, each a JSON packet on a Unix socket
+//! (SOCK_SEQPACKET), with descriptors (SCM_RIGHTS). Control messages are not on the fast path; they are short, bounded,
+//! and readable in a trace.
 //!
 //! ```text
 //! application                                  control
@@ -20,11 +20,11 @@
 //!                                  <-   IcmpError {kind, local, ...}           number 0, too
 //! ```
 //!
-//! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application that
-//! lost control to a restart can connect again and go on ([`Request::ResumeStack`]).
+//! A connection owns the stacks that it opened. When it ends, they are closed after [`GRACE`], so that an application
+//! that lost control to a restart can connect again and resume ([`Request::ResumeStack`]).
 //!
-//! A stack is opened in two steps, as Linux before 6.4 lets the rings of an AF_XDP socket be mapped only until it is bound. An
-//! application that never asks for the second one loses the first after [`BIND_WAIT`].
+//! A stack is opened in two steps, because Linux before 6.4 allows the rings of an AF_XDP socket to be mapped only
+//! until it is bound. An application that never requests the second step loses the first after [`BIND_WAIT`].
 
 mod channel;
 mod entry;
@@ -46,38 +46,38 @@ pub use stack::{BusyPoll, Downgrade, Mode, OpenStack, Prepared, RingSizes, Stack
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The version of the protocol. Both sides must have the same: they come from one release.
+/// The version of the protocol. Both sides must have the same: they are of one release.
 pub const VERSION: u32 = 5;
 
-/// Longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
+/// The longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 8192;
 
-/// Most descriptors beside one packet. A stack of more queues fetches its sockets by so many at a time.
+/// The most descriptors of one packet. A stack of more queues fetches its sockets in groups of this size.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// Longest name that an application gives itself, bytes; also of what it reports not to be accelerated, twice as long.
+/// The longest name of an application, bytes; the subject of a report may be twice as long.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// How long control keeps the stacks of a connection that ended while its process lives.
+/// The time for which control keeps the stacks of a connection that ended while its process lives.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// How long control keeps a socket for its application to map the rings of it and ask for the rest: as long as an application
-/// waits for an answer, as touching the frames takes about a second for each gibibyte.
+/// The time for which control keeps a socket until its application has mapped the rings and requests the rest: as long
+/// as an application waits for a reply, because touching the frames takes about a second per gibibyte.
 pub const BIND_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a restarted control keeps the stacks of its predecessor for their owners to come back.
+/// The time for which a restarted control keeps its predecessor's stacks until their owners reconnect.
 pub const RESTART_GRACE: Duration = Duration::from_secs(10);
 
-/// A message with the number that the reply repeats. 0 is for what nobody asked for.
+/// A message with the number that the reply repeats. 0 is for unsolicited messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbered<T> {
-    /// Chosen by the side that asks.
+    /// The number, chosen by the requesting side.
     pub number: u32,
     /// The message.
     pub body: T,
 }
 
-/// What an application asks.
+/// A request of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Request {
@@ -85,82 +85,84 @@ pub enum Request {
     Hello {
         /// [`VERSION`].
         version: u32,
-        /// What the application calls itself, for people.
+        /// The application's name, for display.
         name: String,
     },
-    /// Begins to open a stack. One that was begun before by this connection, and not bound, is given up.
+    /// Begins to open a stack. Discards a stack that this connection began before and did not bind.
     OpenStack(OpenStack),
     /// Fetches further sockets of the stack that was begun, at most [`DESCRIPTORS_MAX`].
     TakeSockets {
-        /// How many have come.
+        /// The number of sockets received so far.
         from: u32,
     },
-    /// The rings are mapped: binds the sockets and opens the stack that was begun. Refused, it is given up.
-    /// [`Reply::Binding`] asks for the same again, as to bind to a busy device takes tenths of a second for each queue.
+    /// The rings are mapped: binds the sockets and opens the stack that was begun. If refused, the stack is discarded.
+    /// After [`Reply::Binding`] the request is to be repeated, because binding to a busy device takes tenths of a
+    /// second per queue.
     BindStack,
-    /// Takes up a stack of this very process again, after control or the connection was lost. Its page of counters comes
-    /// along; nothing comes back, as the process still has the rest.
+    /// Resumes a stack of this very process after control or the connection was lost. The page of its counters is sent
+    /// with it; nothing is sent back, as the process still has the rest.
     ResumeStack {
         /// Its number.
         stack: u32,
     },
-    /// Sends traffic to a stack. The kernel's socket of the same address and port comes along.
+    /// Steers traffic to a stack. The kernel socket of the same address and port is sent with it.
     Steer {
         /// The stack.
         stack: u32,
-        /// Which traffic.
+        /// The traffic.
         entry: Entry,
     },
     /// Gives traffic back to the kernel.
     Unsteer {
         /// The stack.
         stack: u32,
-        /// Which traffic.
+        /// The traffic.
         entry: Entry,
     },
-    /// Reserves another block of local ports for outgoing connections of a stack: control holds them in the kernel, so that
-    /// nobody else gets them, and sends all TCP to them to the stack. They are the stack's until it is closed.
+    /// Reserves another block of local ports for outgoing connections of a stack: control holds them in the kernel, so
+    /// that no other program gets them, and steers all TCP to them to the stack. They are the stack's until it is
+    /// closed.
     ReservePorts {
         /// The stack.
         stack: u32,
     },
-    /// Makes the kernel ask for, or confirm, a neighbour's Ethernet address. The answer is in the table, later.
+    /// Makes the kernel resolve, or confirm, a neighbour's Ethernet address. The answer appears in the table, later.
     Resolve {
         /// The neighbour.
         address: std::net::IpAddr,
-        /// Number of the interface.
+        /// The index of the interface.
         interface: u32,
     },
-    /// Tells control, for `sidestep ps`, that a socket stays with the kernel and why.
+    /// Reports to control, for `sidestep ps`, that a socket stays with the kernel, and the reason.
     Report {
-        /// What is not accelerated, in the application's words.
+        /// The unaccelerated socket, in the application's words.
         subject: String,
-        /// Why.
+        /// The reason.
         code: Code,
     },
-    /// Asks for one page of the list of clients.
+    /// Requests one page of the list of clients.
     List {
-        /// Where the page begins: 0, then what the page before said.
+        /// The start of the page: 0, then `next` of the last page.
         from: u32,
     },
-    /// Asks for one page of what a client has steered and what it was refused.
+    /// Requests one page of a client's entries and refusals.
     Inspect {
-        /// The client's number out of the list.
+        /// The client's number from the list.
         client: u32,
-        /// Where the page begins.
+        /// The start of the page.
         from: u32,
     },
-    /// Asks for one page of the list of interfaces that have the steering program.
+    /// Requests one page of the list of interfaces with the steering program.
     Programs {
-        /// Where the page begins: 0, then what the page before said.
+        /// The start of the page: 0, then `next` of the last page.
         from: u32,
     },
-    /// Detaches the program from an interface that no stack is on. For root alone.
+    /// Detaches the program from an interface without stacks. For root alone.
     Release {
         /// Its name.
         interface: String,
     },
-    /// Asks what an application has counted.
+    /// Requests an application's counters.
     Counters {
         /// The stack.
         stack: u32,
@@ -170,58 +172,58 @@ pub enum Request {
         /// Its number.
         stack: u32,
     },
-    /// Closes everything of this connection at once, without [`GRACE`].
+    /// Closes the whole connection at once, without [`GRACE`].
     Bye,
 }
 
-/// What control answers.
+/// A reply of control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Reply {
-    /// To a greeting; the table comes along.
+    /// The reply to a greeting, with the table.
     Welcome {
         /// [`VERSION`].
         version: u32,
         /// Control's process.
         pid: u32,
     },
-    /// To [`Request::OpenStack`]; frames and a socket that is not bound yet come along.
+    /// The reply to [`Request::OpenStack`], with frames and an unbound socket.
     Prepared(Prepared),
-    /// To [`Request::TakeSockets`]; at least one comes along.
+    /// The reply to [`Request::TakeSockets`], with at least one socket.
     Sockets,
-    /// To [`Request::BindStack`]: some queues are still to come; ask again.
+    /// The reply to [`Request::BindStack`] if some queues are not bound yet; repeat the request.
     Binding,
-    /// To [`Request::BindStack`]; heartbeat and counters come along. To [`Request::ResumeStack`] without.
+    /// The reply to [`Request::BindStack`], with heartbeat and counters, and to [`Request::ResumeStack`], without.
     Stack(StackFacts),
-    /// To [`Request::ReservePorts`].
+    /// The reply to [`Request::ReservePorts`].
     Ports(PortBlock),
-    /// It is done.
+    /// The request was fulfilled.
     Done,
-    /// It is not, and nothing has changed.
+    /// The request was refused, and nothing has changed.
     Refused(Refusal),
     /// A page of the list.
     Listing {
         /// Clients.
         clients: Vec<ClientLine>,
-        /// Where the next page begins; `None` at the end.
+        /// The start of the next page; `None` at the end.
         next: Option<u32>,
     },
     /// A page of a client's details.
     Details {
         /// Lines.
         lines: Vec<DetailLine>,
-        /// Where the next page begins; `None` at the end.
+        /// The start of the next page; `None` at the end.
         next: Option<u32>,
     },
     /// A page of the list of interfaces.
     Programs {
         /// Interfaces.
         programs: Vec<ProgramLine>,
-        /// Where the next page begins; `None` at the end.
+        /// The start of the next page; `None` at the end.
         next: Option<u32>,
     },
-    /// What an application has counted, and frames of its stack's interface that the steering program could not give to whom
-    /// they were for, as far as it is not 0.
+    /// An application's counters, and the steering program's counters of frames on its stack's interface that did not
+    /// reach their owner, each that is not 0.
     Counters {
         /// Name and value.
         values: Vec<(String, u64)>,
@@ -230,17 +232,17 @@ pub enum Reply {
     Revoked {
         /// The stack.
         stack: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Number 0: traffic was given back to the kernel, as no socket of the owner held its port any more.
+    /// Number 0: traffic was given back to the kernel, because no socket of the owner held its port any more.
     GivenBack {
         /// The stack.
         stack: u32,
-        /// Which traffic.
+        /// The traffic.
         entry: Entry,
     },
-    /// Number 0: ICMP has told something of a packet that went past the kernel.
+    /// Number 0: an ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
 }
 
@@ -249,17 +251,17 @@ pub enum Reply {
 pub struct ClientLine {
     /// Its number, for [`Request::Inspect`].
     pub client: u32,
-    /// Its process; `None` for one that control's pid namespace does not show.
+    /// Its process; `None` for one that control's pid namespace cannot see.
     pub pid: Option<u32>,
     /// Its user.
     pub uid: u32,
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
-    /// Whether its connection stands. One without is kept for a moment, in case it comes back.
+    /// True if it is connected. A disconnected client is kept for a moment, in case it returns.
     pub is_connected: bool,
     /// Its stacks.
     pub stacks: Vec<StackLine>,
-    /// Sockets it was refused, or that it said stay with the kernel.
+    /// The number of sockets that were refused, or that it reported as staying with the kernel.
     pub refused: u64,
 }
 
@@ -272,28 +274,28 @@ pub struct StackLine {
     pub interface: String,
     /// Its queues.
     pub queues: Vec<u32>,
-    /// How many queues the interface receives by beside them.
+    /// The number of further queues that the interface receives by.
     pub elsewhere: u32,
-    /// Its mode: of several queues the slowest.
+    /// Its mode: of several queues, the slowest.
     pub mode: Mode,
-    /// Rules that send traffic to it.
+    /// The number of its entries.
     pub entries: u32,
-    /// Local ports that are reserved for its outgoing connections.
+    /// The number of local ports reserved for its outgoing connections.
     pub ports: u32,
 }
 
-/// An interface that has the steering program.
+/// An interface with the steering program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramLine {
     /// Its name.
     pub interface: String,
-    /// Its number.
+    /// Its index.
     pub index: u32,
-    /// The kernel's number of the program.
+    /// The kernel's id of the program.
     pub id: u32,
-    /// Whether it runs in generic mode.
+    /// True if it runs in generic mode.
     pub is_generic: bool,
-    /// Stacks on it.
+    /// The number of stacks on it.
     pub stacks: u32,
 }
 
@@ -301,34 +303,34 @@ pub struct ProgramLine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum DetailLine {
-    /// Traffic that goes past the kernel.
+    /// Traffic that bypasses the kernel.
     Accelerated {
-        /// To this stack.
+        /// The stack that receives it.
         stack: u32,
-        /// Which.
+        /// The traffic.
         entry: Entry,
     },
-    /// Traffic that does not.
+    /// Traffic that stays with the kernel.
     Kernel {
-        /// Which, in words.
+        /// The traffic, in words.
         subject: String,
-        /// Why not.
+        /// The reason.
         code: Code,
-        /// The reason at length.
+        /// The detailed reason.
         reason: String,
-        /// How often.
+        /// The number of times.
         times: u64,
-        /// When last: so many seconds ago.
+        /// The seconds since the last time.
         last_s: u64,
     },
-    /// Queues that a stack asked for and did not get.
+    /// Queues that a stack requested and did not get.
     WithoutQueues {
         /// The stack.
         stack: u32,
-        /// Which, and why.
+        /// The queues, and the reason.
         missing: Missing,
     },
-    /// Why a stack is not in the mode it asked for.
+    /// The reason why a stack is not in the mode that it requested.
     Downgraded {
         /// The stack.
         stack: u32,

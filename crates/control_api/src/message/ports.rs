@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Ports of a block; its first is a multiple of this, so that a device can tell a block by a mask.
+/// The ports of a block; its first is a multiple of this, so that a device can match a block by a mask.
 pub const BLOCK_PORTS: u16 = 256;
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -17,25 +17,25 @@ pub struct PortBlock {
 }
 
 impl PortBlock {
-    /// The block that a port is in, without any port of it yet.
+    /// The empty block around a port.
     pub fn around(port: u16) -> Self {
         Self { first: port - port % BLOCK_PORTS, members: [0; 4] }
     }
 
-    /// Its lowest port, whether it is a member or not.
+    /// Its lowest port, whether a member or not.
     pub fn first(&self) -> u16 {
-        // What came from elsewhere begins where a block begins, too.
+        // A received block is rounded to its start, too.
         self.first - self.first % BLOCK_PORTS
     }
 
-    /// Adds a port; one of another block is none of it.
+    /// Adds a port; ignores a port of another block.
     pub fn insert(&mut self, port: u16) {
         if let Some((word, bit)) = self.place(port) {
             self.members[word] |= bit;
         }
     }
 
-    /// Whether a port is a member.
+    /// Returns whether a port is a member.
     pub fn has(&self, port: u16) -> bool {
         self.place(port).is_some_and(|(word, bit)| self.members[word] & bit != 0)
     }
@@ -46,12 +46,12 @@ impl PortBlock {
         (0..BLOCK_PORTS).map(move |offset| block.first() + offset).filter(move |port| block.has(*port))
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn len(&self) -> u32 {
         self.members.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -91,7 +91,7 @@ mod tests {
         assert!(serde_json::to_string(&block).unwrap().len() < 200);
     }
 
-    /// What a stranger sends begins anywhere.
+    /// A block received from a stranger can start anywhere.
     #[test]
     fn a_crooked_one_is_taken_for_the_one_around_it() {
         let block: PortBlock =

@@ -1,55 +1,55 @@
-//! The queues of a stack: which it is to have, which it got, and by which others its packets may come.
+//! The queues of a stack: requested, obtained, and those of other owners by which its packets may come.
 
 use super::Mode;
 use serde::{Deserialize, Serialize};
 
-/// Receive queues of one interface that a stack may have, and the highest number of one, less one: what the steering program
-/// has places for.
+/// The most receive queues of a stack on one interface, and the limit of their numbers: the size of the steering
+/// program's table.
 pub const QUEUES_MAX: u32 = 64;
 
-/// Reasons told for queues that could not be had; those of others are the same nearly always.
+/// The most reasons reported for missing queues; those of the others are nearly always the same.
 const MISSING_MAX: usize = 4;
 
-/// Queues told that a stack does not have, of a device that has more than can be steered.
+/// The most queues reported that a stack does not have, of a device with more than can be steered.
 pub const ELSEWHERE_MAX: usize = 128;
 
-/// Longest text of such a reason, bytes: all of them and the queues fit one packet.
+/// The longest text of such a reason, bytes: all of them and the queues fit one packet.
 const REASON_BYTES_MAX: usize = 300;
 
-/// Which queues of its interface a stack is to have.
+/// The queues of the interface that a stack requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queues {
-    /// One, whichever is free.
+    /// One free queue.
     #[default]
     Any,
-    /// These, as far as they are free.
+    /// These queues, as far as they are free.
     These(Vec<u32>),
-    /// Every one that the interface receives by, as far as they are free.
+    /// All queues that the interface receives by, as far as they are free.
     Every,
 }
 
-/// A queue of a stack: it has an AF_XDP socket of its own.
+/// A queue of a stack, with its own AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueFacts {
     /// Its number, from 0.
     pub queue: u32,
-    /// The mode that it got.
+    /// Its mode.
     pub mode: Mode,
-    /// Its NAPI instance; 0 where the device has none to poll.
+    /// Its NAPI instance; 0 if the device has none to poll.
     pub napi_id: u32,
 }
 
-/// Queues that were wanted and could not be had.
+/// Queues that were requested and not available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Their numbers.
     pub queues: Vec<u32>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Adds a queue that could not be had to those for the same reason.
+/// Adds an unavailable queue to those with the same reason.
 pub fn miss(missing: &mut Vec<Missing>, queue: u32, reason: &str) {
     let reason = bounded(reason);
     let is_full = missing.len() == MISSING_MAX;
@@ -60,7 +60,7 @@ pub fn miss(missing: &mut Vec<Missing>, queue: u32, reason: &str) {
     }
 }
 
-/// As much of a reason as is told.
+/// The part of a reason that is reported.
 pub(super) fn bounded(reason: &str) -> &str {
     let end = (0..=REASON_BYTES_MAX.min(reason.len())).rev().find(|&end| reason.is_char_boundary(end)).unwrap_or(0);
     &reason[..end]

@@ -1,15 +1,16 @@
-//! Why something is not done, or not accelerated: a code for programs, three short texts for people.
+//! Refusals of requests or of acceleration: a code for programs, three short texts for display.
 
 use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
 use std::fmt;
 
-/// Longest text of a refusal, bytes: three of them and the frame around them fit one packet.
+/// The longest text of a refusal, bytes: three of them and their packet's other fields fit one packet.
 const TEXT_BYTES_MAX: usize = 600;
 
 macro_rules! codes {
     ($($(#[doc = $text:literal])+ $name:ident,)+) => {
-        /// Why. The names on the wire are these in snake_case; new ones are added at the end and none changes its meaning.
+        /// The reason. The names on the wire are these in snake_case; new ones are appended, and none changes its
+        /// meaning.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Code {
@@ -23,7 +24,7 @@ macro_rules! codes {
             /// Every reason that this version knows.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+ Self::Unknown];
 
-            /// What to tell people.
+            /// The text for display.
             pub fn description(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($text),+).trim_ascii(),)+
@@ -114,28 +115,28 @@ codes! {
 /// A refusal: the code, the thing, the reason, the next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// For programs.
+    /// The code, for programs.
     pub code: Code,
-    /// The thing that is not done: "cannot open a stack on eth1".
+    /// The thing that was refused: "cannot open a stack on eth1".
     pub thing: String,
-    /// Why: "queue 0 is busy".
+    /// The reason: "queue 0 is busy".
     pub reason: String,
-    /// What to do; empty when there is nothing.
+    /// The next step; empty if there is none.
     pub next: String,
 }
 
 impl Refusal {
-    /// A refusal without a next step.
+    /// Makes a refusal without a next step.
     pub fn new(code: Code, thing: impl Into<String>, reason: impl fmt::Display) -> Self {
         Self { code, thing: bounded(thing.into()), reason: bounded(reason.to_string()), next: String::new() }
     }
 
-    /// Refuses for what the code itself says.
+    /// Makes a refusal whose reason is the code's description.
     pub fn plain(code: Code, thing: impl Into<String>) -> Self {
         Self::new(code, thing, code.description())
     }
 
-    /// A problem of ours, told to a client.
+    /// Makes a refusal of a problem.
     pub fn of(code: Code, thing: impl Into<String>, problem: &Problem) -> Self {
         Self::new(code, thing, problem.brief()).next(problem.next_step())
     }
@@ -160,7 +161,7 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// Cuts a text that would not fit, at a character.
+/// Truncates a text that would not fit, at a character boundary.
 fn bounded(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         let end = (0..=TEXT_BYTES_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

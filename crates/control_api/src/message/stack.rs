@@ -1,19 +1,20 @@
-//! What a stack is to be, and what it became: the facts of `sidestep_sys::xdp` in a form that travels.
+//! The request for a stack, and its result: the facts of `sidestep_sys::xdp` in serialised form.
 
 use super::queues::{Missing, QueueFacts, Queues, bounded};
 use serde::{Deserialize, Serialize};
 use sidestep_sys::xdp;
 
-/// Queues that the packet memory grows with. More of them share it: the kernel keeps some 150 bytes for each frame and queue.
+/// The number of queues up to which the packet memory grows. Further queues share it: the kernel keeps some 150 bytes
+/// per frame and queue.
 const SHARES_MAX: u32 = 8;
 
-/// Steps down that are told: the queues of one device have the same nearly always.
+/// The most downgrades reported: the queues of one device nearly always have the same.
 const DOWNGRADES_MAX: usize = 4;
 
-/// Bytes that the kernel keeps for each frame and queue (`struct xdp_buff_xsk` and what points to it).
+/// Bytes that the kernel keeps for each frame and queue (`struct xdp_buff_xsk` and the pointer to it).
 const KERNEL_BYTES_PER_FRAME: u64 = 160;
 
-/// How frames move between the device and the packet memory, fastest first.
+/// The mode in which frames pass between device and packet memory, fastest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -22,22 +23,22 @@ pub enum Mode {
     ZeroCopy,
     /// Native XDP with one copy.
     Copy,
-    /// The kernel's generic XDP, for drivers without any: slower than the others.
+    /// The kernel's generic XDP, for drivers without native XDP: slower than the others.
     Generic,
 }
 
-/// A step down from the mode asked for.
+/// A downgrade from the requested mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Downgrade {
-    /// What did not work.
+    /// The mode that failed.
     pub from: Mode,
-    /// What was taken instead.
+    /// The mode in use.
     pub to: Mode,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Entries of the rings of an AF_XDP socket: powers of two. Whoever maps the rings has to know them.
+/// Entries of the rings of an AF_XDP socket: powers of two, needed to map the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingSizes {
     /// Frames for the kernel to fill.
@@ -50,7 +51,7 @@ pub struct RingSizes {
     pub transmit: u32,
 }
 
-/// The device queue is polled by the application's own system calls, where the device can be polled.
+/// Busy polling of the device queue by the application's own system calls, if the device supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusyPoll {
     /// SO_BUSY_POLL, microseconds.
@@ -59,39 +60,39 @@ pub struct BusyPoll {
     pub budget: u32,
 }
 
-/// What a stack is to be.
+/// The request for a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenStack {
-    /// Name of the interface, or its number.
+    /// Name of the interface, or its index.
     pub interface: String,
     /// Its queues.
     #[serde(default)]
     pub queues: Queues,
-    /// Frames for each queue. The packet memory is one, and has them for eight queues at the most.
+    /// Frames for each queue. The queues share one packet memory, with frames for eight queues at the most.
     pub frames: u32,
-    /// Bytes of a frame: 2048 or 4096.
+    /// The size of a frame, bytes: 2048 or 4096.
     pub frame_bytes: u32,
-    /// Bytes to keep free before each received frame.
+    /// Bytes to reserve in front of each received frame.
     #[serde(default)]
     pub headroom: u32,
     /// Entries of each ring: a power of two.
     pub ring_entries: u32,
-    /// The best mode that is wanted.
+    /// The best mode wanted.
     #[serde(default)]
     pub mode: Mode,
     /// Frames that one kick may send in copy mode (Linux 6.17; ignored before).
     #[serde(default)]
     pub tx_budget: Option<u32>,
-    /// Poll the device by the application's calls.
+    /// Busy polling of the device by the application's calls.
     #[serde(default)]
     pub busy_poll: Option<BusyPoll>,
-    /// The application takes frames that lie in several buffers: those of an MTU that a frame has no room for.
+    /// True if the application accepts frames in several buffers: at an MTU beyond the size of a frame.
     #[serde(default)]
     pub multi_buffer: bool,
 }
 
 impl OpenStack {
-    /// One queue, whichever is free, 4096 frames of 2048 bytes (8 MiB), rings of 2048, the best mode there is.
+    /// One free queue, 4096 frames of 2048 bytes (8 MiB), rings of 2048, the best available mode.
     pub fn on(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
@@ -107,85 +108,86 @@ impl OpenStack {
         }
     }
 
-    /// Memory of a stack with so many queues, bytes: the frames, and what the kernel keeps for those of each further queue.
+    /// The memory of a stack with this many queues, bytes: the frames, and the kernel's part for each further queue.
     pub fn bytes(&self, queues: u32) -> u64 {
         let frames = u64::from(self.frames) * u64::from(queues.clamp(1, SHARES_MAX));
         let kernels = KERNEL_BYTES_PER_FRAME.saturating_mul(u64::from(queues.saturating_sub(1)));
         frames.saturating_mul(u64::from(self.frame_bytes)).saturating_add(frames.saturating_mul(kernels))
     }
 
-    /// How the packet memory of a stack with so many queues is to lie.
+    /// The layout of the packet memory of a stack with this many queues.
     pub fn geometry(&self, queues: u32) -> xdp::Geometry {
         let frames = self.frames.saturating_mul(queues.clamp(1, SHARES_MAX));
         xdp::Geometry { frames, frame_bytes: self.frame_bytes, headroom: self.headroom }
     }
 }
 
-/// Sockets that are not bound yet: what has to be known to map them and their frames.
+/// Unbound sockets: the facts needed to map them and their frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// Frames of the packet memory.
     pub frames: u32,
-    /// Bytes of a frame.
+    /// The size of a frame, bytes.
     pub frame_bytes: u32,
-    /// Bytes kept free before each received frame.
+    /// Bytes reserved in front of each received frame.
     pub headroom: u32,
     /// Entries of the rings.
     pub rings: RingSizes,
-    /// Sockets: one for each queue that is to be had. The first comes along, the others are asked for.
+    /// The number of sockets, one for each available queue. The first is sent with this, the others are to be fetched.
     pub sockets: u32,
 }
 
 impl Prepared {
-    /// How the packet memory lies.
+    /// The layout of the packet memory.
     pub fn geometry(&self) -> xdp::Geometry {
         xdp::Geometry { frames: self.frames, frame_bytes: self.frame_bytes, headroom: self.headroom }
     }
 }
 
-/// What was opened.
+/// The facts of an opened stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFacts {
     /// Its number, for later requests.
     pub id: u32,
     /// Name of the interface.
     pub interface: String,
-    /// Number of the interface.
+    /// Index of the interface.
     pub index: u32,
-    /// Its queues, in the order of the sockets that came: there may have been more sockets than queues to be had.
+    /// Its queues, in the order of the received sockets, of which there may be more than available queues.
     pub queues: Vec<QueueFacts>,
-    /// Queues that were wanted and could not be had.
+    /// Queues that were requested and not available.
     pub missing: Vec<Missing>,
-    /// Queues that the interface has in use and that are not of this stack: a port cannot be steered while packets may come by any.
+    /// Queues in use by the interface that are not this stack's: a port cannot be steered while packets may come by any
+    /// of them.
     pub elsewhere: Vec<u32>,
     /// Frames of the packet memory.
     pub frames: u32,
-    /// Bytes of a frame.
+    /// The size of a frame, bytes.
     pub frame_bytes: u32,
-    /// Bytes kept free before each received frame.
+    /// Bytes reserved in front of each received frame.
     pub headroom: u32,
-    /// Why the packet memory does not lie on huge pages; `None` where it does.
+    /// The reason why the packet memory is not on huge pages; `None` if it is.
     pub no_huge_pages: Option<String>,
     /// Entries of the rings.
     pub rings: RingSizes,
-    /// The mode that it got: of several queues the slowest.
+    /// Its mode: of several queues, the slowest.
     pub mode: Mode,
-    /// The steps down to it, of any queue.
+    /// The downgrades to it, of any queue.
     pub downgrades: Vec<Downgrade>,
     /// Frames that one kick sends in copy mode.
     pub tx_budget: u32,
-    /// Set where busy polling was asked for and some queue can be polled.
+    /// Set if busy polling was requested and some queue can be polled.
     pub busy_poll: Option<BusyPoll>,
-    /// A frame may lie in several buffers, in any queue: what is longer than one is given to the application, too.
+    /// True if a frame may lie in several buffers, in any queue: the application also gets frames longer than a buffer.
     #[serde(default)]
     pub multi_buffer: bool,
-    /// After so many nanoseconds without a heartbeat (CLOCK_MONOTONIC, first word of the heartbeat map) the kernel takes the
-    /// packets. Before the first one it has them, too.
+    /// The age of a heartbeat, nanoseconds, beyond which the kernel gets the packets (CLOCK_MONOTONIC, first word of
+    /// the heartbeat map). The kernel also gets them before the first heartbeat.
     pub deadline_ns: u64,
 }
 
 impl StackFacts {
-    /// The facts of the bound sockets of one stack, to be sent; `None` where there are none.
+    /// The facts of one stack's bound sockets, to be sent; `None` if there are none.
     pub fn new(id: u32, sockets: &[xdp::XskFacts], deadline_ns: u64) -> Option<Self> {
         let first = sockets.first()?;
         let xdp::Geometry { frames, frame_bytes, headroom } = first.geometry;
@@ -224,13 +226,13 @@ impl StackFacts {
         })
     }
 
-    /// Its memory, bytes, counted as [`OpenStack::bytes`] does.
+    /// Its memory, bytes, counted as in [`OpenStack::bytes`].
     pub fn bytes(&self) -> u64 {
         let further = (self.queues.len() as u64).saturating_sub(1);
         u64::from(self.frames) * (u64::from(self.frame_bytes) + KERNEL_BYTES_PER_FRAME * further)
     }
 
-    /// The facts of each socket as the maker of frame links wants them, beside socket and packet memory.
+    /// The facts of each socket for the maker of frame links, beside socket and packet memory.
     pub fn socket_facts(&self) -> impl Iterator<Item = xdp::XskFacts> {
         self.queues.iter().map(|queue| self.facts_of(queue))
     }
@@ -244,7 +246,7 @@ impl StackFacts {
             index: self.index,
             queue: of.queue,
             mode,
-            // Not those of another queue that is slower.
+            // The mode of this queue, not of a slower one.
             downgrades: steps.filter(|step| step.to <= mode).collect(),
             rings: self.rings.into(),
             geometry: xdp::Geometry { frames, frame_bytes, headroom },

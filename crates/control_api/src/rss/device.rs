@@ -1,4 +1,4 @@
-//! From what the kernel tells to what can be relied on.
+//! Interpretation of the kernel's answers: only what is reliable is used.
 
 use super::{Fields, Spread, Table, WhyUnknown};
 use sidestep_sys::ethtool::{self, FlowKind, HashFunction, Rss, field};
@@ -10,11 +10,11 @@ use std::io;
 const SYMMETRIC_XOR: u8 = 1;
 const SYMMETRIC_OR_XOR: u8 = 2;
 
-/// Drivers whose device may hash otherwise than the kernel tells, up to (not with) a Linux. ena gives its device a value to begin
-/// with. virtio_net switches hashing off with each change of the number of queues, as an XDP program makes it, and goes on
-/// telling key and table; not so from 6.12 on.
+/// Drivers whose device may hash differently from the kernel's report, with the first Linux in which the report is
+/// right. ena programs its device with initial values of its own. virtio_net switches hashing off with each change of
+/// the number of queues, as an XDP program causes it, and keeps reporting key and table; fixed in 6.12.
 const UNTOLD: [(&str, (u32, u32)); 2] = [("ena", (u32::MAX, 0)), ("virtio_net", (6, 12))];
-/// A driver whose Toeplitz hash is symmetric unless told otherwise, and the Linux that is the first to say so.
+/// A driver whose Toeplitz hash is symmetric by default, with the first Linux that reports it.
 const SYMMETRIC_UNTOLD: (&str, (u32, u32)) = ("mlx5_core", (6, 16));
 
 pub(super) fn read(interface: &str) -> Spread {
@@ -26,12 +26,12 @@ pub(super) fn read(interface: &str) -> Spread {
     Spread { rules, ..understand(queues, rss, fields, &driver, release()) }
 }
 
-/// A device of which nothing special is known, with no rules.
+/// A device without special facts and without rules.
 pub(super) fn plain(queues: u32, rss: Rss) -> Spread {
     understand(Ok(queues), Ok(rss), [Ok(field::ALL); 4], "", release())
 }
 
-/// All but the rules; pure.
+/// The facts of a device except its rules; a pure function.
 pub(super) fn understand(
     queues: Result<u32, WhyUnknown>,
     rss: Result<Rss, WhyUnknown>,
@@ -79,7 +79,7 @@ fn fields(told: Result<u64, i32>) -> Result<Fields, WhyUnknown> {
     }
 }
 
-/// The first two numbers of the release; the oldest there is where they cannot be read.
+/// The first two numbers of the release; the oldest supported one if they cannot be read.
 fn release() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     numbers(&text).unwrap_or_default()

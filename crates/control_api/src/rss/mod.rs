@@ -1,12 +1,12 @@
-//! By which receive queue of a device a packet comes (receive side scaling).
+//! The receive queue of a device by which a packet comes (receive side scaling).
 //!
-//! A device hashes addresses and ports of what it receives, and takes the queue from a table by the low bits of the hash. Key,
-//! table and fields are the kernel's to tell ([`Spread::read`], which takes no capability), so the queue of an answer can be
-//! computed before the question is sent, and a local port be chosen whose answers come by a queue that is ours. Whatever is
-//! not certain is a [`WhyUnknown`] by name.
+//! A device hashes addresses and ports of a received packet, and looks the queue up in a table by the low bits of the
+//! hash. The kernel reports key, table and fields ([`Spread::read`], which takes no capability). So the queue of an
+//! answer can be computed before the request is sent, and a local port chosen whose answers come by an own queue. Any
+//! uncertainty is reported as a [`WhyUnknown`].
 //!
-//! Anybody with CAP_NET_ADMIN may change all of it at any time, of which the kernel tells nobody before Linux 6.17: who relies
-//! on it reads it again every few seconds, and compares.
+//! With CAP_NET_ADMIN all of it can be changed at any time, and the kernel notifies nobody before Linux 6.17: a user
+//! must read it again every few seconds, and compare.
 
 mod device;
 mod unknown;
@@ -22,25 +22,25 @@ use sidestep_wire::Addresses;
 use sidestep_wire::toeplitz::{Ports, Toeplitz, Transform};
 use std::net::{IpAddr, SocketAddr};
 
-/// How a device spreads what it receives over its queues, at the time it was asked.
+/// The spreading of received packets over a device's queues, at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     queues: Result<u32, WhyUnknown>,
     rules: Result<Vec<FlowRule>, WhyUnknown>,
     table: Result<Table, WhyUnknown>,
     hash: Result<(Toeplitz, Transform), WhyUnknown>,
-    /// In the order of [`FlowKind::ALL`].
+    /// The hashed fields, in the order of [`FlowKind::ALL`].
     fields: [Result<Fields, WhyUnknown>; 4],
 }
 
-/// What of a packet is hashed.
+/// The hashed fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fields {
     Addresses,
     AddressesAndPorts,
 }
 
-/// The queue of each hash, by its low bits: a power of two of them.
+/// The queue for each value of the hash's low bits: the length is a power of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table(Vec<u32>);
 
@@ -52,35 +52,35 @@ impl Table {
 }
 
 impl Spread {
-    /// Asks the kernel about a device of the calling thread's namespace: some ten system calls.
+    /// Reads the facts of a device in the calling thread's namespace: some ten system calls.
     pub fn read(interface: &str) -> Self {
         device::read(interface)
     }
 
-    /// A device with so many queues that tells all of this, hashes addresses and ports, and has no flow rules.
+    /// A device with this many queues and these settings, which hashes addresses and ports, and has no flow rules.
     pub fn of(queues: u32, rss: Rss) -> Self {
         device::plain(queues, rss)
     }
 
-    /// The receive queues that are in use, numbered from 0.
+    /// The number of receive queues in use, numbered from 0.
     pub fn queues(&self) -> Result<u32, WhyUnknown> {
         self.queues
     }
 
-    /// Whether the device has answered every question, if only that it has no such thing. One that is busy or being reset has
-    /// not (EIO, EBUSY), nor one whose flow rules were changed while they were read: nothing is known to have changed.
+    /// Returns whether the device has answered every question, even if only "not supported". A busy or resetting device
+    /// has not (EIO, EBUSY), nor one whose flow rules changed during the reading: then no change is known.
     pub fn is_answer(&self) -> bool {
         let failed = [self.queues.as_ref().err(), self.rules.as_ref().err(), self.table.as_ref().err()];
         let fields = self.fields.iter().filter_map(|fields| fields.as_ref().err());
         failed.into_iter().flatten().chain(fields).all(WhyUnknown::is_answer)
     }
 
-    /// The queue by which a packet comes from `remote` for `local`.
+    /// The queue by which a packet from `remote` to `local` comes.
     pub fn queue_of(&self, protocol: Protocol, remote: SocketAddr, local: SocketAddr) -> Result<u32, WhyUnknown> {
         self.toward(protocol, remote, local.ip())?.queue_of(local.port())
     }
 
-    /// The same for many local ports, one after another.
+    /// Prepares the same lookup for many local ports.
     pub fn toward(&self, protocol: Protocol, remote: SocketAddr, local: IpAddr) -> Result<Toward<'_>, WhyUnknown> {
         let (from, to) = (remote.ip().to_canonical(), local.to_canonical());
         let addresses = Addresses::new(from, to).ok_or(WhyUnknown::Families)?;
@@ -103,8 +103,8 @@ impl Spread {
         })
     }
 
-    /// The queues by which TCP and UDP may come at all, in order: those in the table and those that flow rules name; all of them
-    /// where something else may choose.
+    /// The queues by which TCP and UDP may come at all, in order: those in the table and those of flow rules; all
+    /// queues if something else may choose.
     pub fn receiving(&self) -> Result<Vec<u32>, WhyUnknown> {
         let queues = self.queues?;
         let is_told = !matches!(self.hash, Err(WhyUnknown::Driver(_)));
@@ -117,7 +117,7 @@ impl Spread {
         };
         let mut receiving = named().unwrap_or_else(|| (0..queues).collect());
         if self.fields.iter().any(Result::is_err) {
-            // What is not hashed comes by the first.
+            // Unhashed packets come by the first queue.
             receiving.push(0);
         }
         receiving.sort_unstable();
@@ -126,7 +126,7 @@ impl Spread {
     }
 }
 
-/// The place in [`FlowKind::ALL`].
+/// The index in [`FlowKind::ALL`].
 fn kind(is_tcp: bool, addresses: &Addresses) -> usize {
     let kind = match (is_tcp, addresses) {
         (true, Addresses::V4 { .. }) => FlowKind::Tcp4,
@@ -137,15 +137,15 @@ fn kind(is_tcp: bool, addresses: &Addresses) -> usize {
     kind as usize
 }
 
-/// What the hash says.
+/// The result of the hash.
 #[derive(Clone, Copy, Debug)]
 enum Target<'a> {
-    /// The same for all ports.
+    /// The same queue for all ports.
     Known(u32),
     ByPort(&'a Table, Ports<'a>),
 }
 
-/// From one remote address and port to one address of this host.
+/// Packets from one remote address and port to one address of this host.
 #[derive(Clone, Copy, Debug)]
 pub struct Toward<'a> {
     target: Target<'a>,
@@ -156,7 +156,7 @@ pub struct Toward<'a> {
 }
 
 impl Toward<'_> {
-    /// The queue by which a packet comes for this local port.
+    /// The queue by which a packet to this local port comes.
     pub fn queue_of(&self, port: u16) -> Result<u32, WhyUnknown> {
         for rule in self.rules {
             match rule.matches(self.is_tcp, self.remote, SocketAddr::new(self.local, port)) {
@@ -171,7 +171,7 @@ impl Toward<'_> {
         })
     }
 
-    /// Whether another local port may have another queue. Where not, trying is of no use.
+    /// Returns whether another local port may have another queue. If not, trying others is useless.
     pub fn depends_on_port(&self) -> bool {
         matches!(self.target, Target::ByPort(..)) || !self.rules.is_empty()
     }

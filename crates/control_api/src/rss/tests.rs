@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 use sidestep_sys::ethtool::{HashFunction, Rss, field};
 
-/// Microsoft's key, as all cards' documents have it.
+/// Microsoft's key, as in the documents of all NICs.
 const KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
@@ -26,7 +26,7 @@ fn at(text: &str) -> SocketAddr {
 
 const REMOTE: &str = "66.9.149.187:2794";
 const LOCAL: &str = "161.142.100.80:1766";
-/// Of the vectors, with ports and without.
+/// The hashes of the vectors, with ports and without.
 const HASH: u32 = 0x51cc_c178;
 const HASH_OF_ADDRESSES: u32 = 0x323e_8fc2;
 
@@ -112,7 +112,7 @@ fn a_long_key_is_cut() {
     assert_eq!(queue(&spread(long)), Ok(HASH % 8));
 }
 
-/// mlx5 has hashed symmetrically long before it could say so.
+/// mlx5 hashed symmetrically long before it could report that.
 #[test]
 fn a_driver_that_does_not_say_that_its_hash_is_symmetric_is_known() {
     let both_ways = |release| {
@@ -160,7 +160,7 @@ fn queues_that_rules_name_receive_too() {
     assert_eq!(Spread::of(8, some.clone()).receiving(), Ok(vec![2, 5]));
 }
 
-/// A reset of the device is no change of its table.
+/// A reset of the device is not a change of its table.
 #[test]
 fn what_could_not_be_asked_is_no_answer() {
     let of = |rss: Result<Rss, WhyUnknown>, fields| understand(Ok(8), rss, [fields; 4], "ice", (6, 12));
@@ -183,7 +183,7 @@ fn what_could_not_be_asked_is_no_answer() {
 }
 
 proptest! {
-    /// Whatever a driver tells, no panic, and no queue that it lacks.
+    /// Any report of a driver: no panic, and no queue that the device lacks.
     #[test]
     fn no_answer_is_too_odd(
         queues in 0_u32..20,

@@ -1,4 +1,4 @@
-//! Where everything is, in words of 64 bits. Writer and reader share these numbers; their hash stands in the header.
+//! The layout of the table, in 64-bit words. Writer and reader share these numbers; their hash is in the header.
 //!
 //! ```text
 //!   0  magic, layout hash, pid of the writer, namespace inode      |  8  generation          | 16  alive (ns)
@@ -14,28 +14,28 @@ pub(super) const MAGIC_AT: usize = 0;
 pub(super) const HASH_AT: usize = 1;
 pub(super) const PID_AT: usize = 2;
 pub(super) const NAMESPACE_AT: usize = 3;
-/// On a cache line of its own: readers look at it for every packet, and it changes seldom.
+/// On its own cache line: readers load it for every packet, and it changes seldom.
 pub(super) const GENERATION_AT: usize = 8;
-/// On another one: it changes all the time.
+/// On another cache line: it changes all the time.
 pub(super) const ALIVE_AT: usize = 16;
 const SECTIONS_AT: usize = 24;
 
-/// Interfaces of one namespace; a host with more has other worries.
+/// The most interfaces of one namespace.
 pub const LINKS_MAX: usize = 256;
-/// Addresses of one namespace.
+/// The most addresses of one namespace.
 pub const ADDRESSES_MAX: usize = 1024;
-/// Next hops of all routes in the tables local, main and default. Hosts at the edge of the default-free zone have more,
-/// and get the kernel path for what is missing.
+/// The most next hops of all routes in the tables local, main and default. Hosts in the default-free zone have more,
+/// and use the kernel path for the missing ones.
 pub const ROUTES_MAX: usize = 4096;
-/// Four times the kernel's own limit per family (gc_thresh3).
+/// The most neighbours: four times the kernel's own limit per family (gc_thresh3).
 pub const NEIGHBOURS_MAX: usize = 4096;
 
-/// Words before the records of a section.
+/// The length of a section's header, words.
 pub(super) const SECTION_HEADER: usize = 8;
 pub(super) const COUNT: usize = 1;
 pub(super) const INCOMPLETE: usize = 2;
 
-/// One section: where it is and how many records it holds.
+/// One section: its offset and the number of its records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section {
     pub(super) at: usize,
@@ -53,10 +53,10 @@ pub(super) const ADDRESSES: Section = Section { at: after(LINKS, Link::WORDS), c
 pub(super) const ROUTES: Section = Section { at: after(ADDRESSES, Address::WORDS), capacity: ROUTES_MAX };
 pub(super) const NEIGHBOURS: Section = Section { at: after(ROUTES, Route::WORDS), capacity: NEIGHBOURS_MAX };
 
-/// Words of the whole table: about half a megabyte.
+/// The size of the whole table, words: about half a megabyte.
 pub(crate) const TABLE_WORDS: usize = after(NEIGHBOURS, Neighbour::WORDS);
 
-/// Changes with every number that both sides must agree on. `ENCODING` counts changes of what the bits mean.
+/// A hash of every number that both sides must agree on. `ENCODING` counts changes of the meaning of bits.
 pub(super) const LAYOUT_HASH: u64 = {
     const ENCODING: usize = 1;
     let facts = [

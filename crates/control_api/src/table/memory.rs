@@ -1,4 +1,4 @@
-//! The words of a table, and what reaches them: the machine's memory, or loom's where a model is explored.
+//! The words of a table, and access to them: real memory, or loom's in a model.
 
 use std::sync::atomic::Ordering;
 

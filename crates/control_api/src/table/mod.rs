@@ -1,9 +1,9 @@
-//! The mirror of the kernel's tables: interfaces, addresses, routes and neighbours in memory that control writes and any
-//! number of processes read, so that sending a packet asks the kernel nothing.
+//! The mirror of the kernel's tables: interfaces, addresses, routes and neighbours in memory that control writes and
+//! any number of processes read, so that sending a packet does not ask the kernel.
 //!
-//! One writer, readers that map it read-only. [`Reader::generation`] is one load and tells whether a route resolved before
-//! still stands; [`Reader::snapshot`] copies the tables out. What the mirror cannot say for certain, it says it does not
-//! know ([`Incomplete`], [`Unknown`]): the kernel path is then right, "no route" would be a guess.
+//! One writer; readers map it read-only. [`Reader::generation`] is one load and tells whether an earlier route is still
+//! valid; [`Reader::snapshot`] copies the tables. An incomplete mirror says so ([`Incomplete`], [`Unknown`]): the
+//! kernel path must then be used, because "no route" would be a guess.
 
 #[cfg(not(loom))]
 mod layout;
@@ -27,25 +27,25 @@ pub use record::{Address, Link, Neighbour, NeighbourState, Route, RouteKind};
 #[cfg(not(loom))]
 pub use writer::Writer;
 
-/// Why a table does not hold all that the kernel knows.
+/// The reason why a table does not hold all that the kernel knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Incomplete {
-    /// It does hold all.
+    /// It is complete.
     #[default]
     No = 0,
-    /// It has not been read yet, or is being read anew after the kernel dropped messages.
+    /// It has not been read yet, or is being read again after the kernel dropped messages.
     NotRead = 1,
-    /// More entries than the table has room for.
+    /// The kernel has more entries than fit the table.
     Overflowed = 2,
-    /// The kernel decides by what the mirror does not hold: policy rules, other routing tables.
+    /// The kernel decides by data that is not mirrored: policy rules, other routing tables.
     Rules = 3,
-    /// An entry that this version does not understand.
+    /// An entry is not understood by this version.
     Unreadable = 4,
 }
 
 impl Incomplete {
-    /// Whether a miss proves that there is nothing.
+    /// Returns whether a miss proves absence.
     pub(crate) fn is_complete(self) -> bool {
         self == Self::No
     }
@@ -56,7 +56,7 @@ impl Incomplete {
         if self.is_complete() { other } else { self }
     }
 
-    /// What to tell people.
+    /// The text for display.
     pub fn description(self) -> &'static str {
         match self {
             Self::No => "complete",

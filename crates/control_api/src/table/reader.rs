@@ -1,4 +1,4 @@
-//! The reading side: any number of processes, without any privilege.
+//! The reading side: any number of unprivileged processes.
 
 use super::layout::{
     ADDRESSES, ALIVE_AT, COUNT, GENERATION_AT, HASH_AT, INCOMPLETE, LAYOUT_HASH, LINKS, MAGIC, MAGIC_AT, NAMESPACE_AT,
@@ -12,38 +12,40 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// How often a snapshot is begun anew because the tables changed between two of its sections.
+/// The most retries of a snapshot because the tables changed between two of its sections.
 const SNAPSHOTS_MAX: usize = 16;
 
-/// The tables of one moment, copied out of shared memory.
+/// A consistent copy of the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What [`Reader::generation`] said; as long as it says so, nothing that matters to a resolved route has changed.
+    /// The value of [`Reader::generation`]; while it is unchanged, resolved routes stay valid.
     pub generation: u64,
     /// Interfaces, by index.
     pub links: Vec<Link>,
     /// Addresses of this host.
     pub addresses: Vec<Address>,
-    /// Routes; next hops of one route in a row.
+    /// Routes; the next hops of one route are consecutive.
     pub routes: Vec<Route>,
     /// Neighbours.
     pub neighbours: Vec<Neighbour>,
-    /// Why a miss in `links` or `addresses` proves nothing.
+    /// The reason why a miss in `links` or `addresses` proves nothing.
     pub hosts_incomplete: Incomplete,
-    /// Why a miss in `routes`, or a match, proves nothing.
+    /// The reason why a miss in `routes`, or a match, proves nothing.
     pub routes_incomplete: Incomplete,
-    /// Why a miss in `neighbours` proves nothing.
+    /// The reason why a miss in `neighbours` proves nothing.
     pub neighbours_incomplete: Incomplete,
 }
 
-/// The tables could not be had whole: the writer died in the middle of a change, or does nothing but change them. The
-/// kernel path is right then; "no route" would be a lie.
+/// No consistent copy is available: the writer died during a change, or changes the tables all the time. The kernel
+/// path must be used; "no route" would be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the shared tables are being changed, and not by a writer that ends")
+        f.write_str(
+            "the shared tables are inconsistent: their writer died during a change, or does not stop changing them",
+        )
     }
 }
 
@@ -65,14 +67,15 @@ impl Reader {
         Ok(Self(words))
     }
 
-    /// Changes whenever a route resolved before may have become untrue. One load: cheap enough for every packet.
+    /// The generation. It changes whenever a resolved route may have become invalid. One load: cheap enough for every
+    /// packet.
     #[inline]
     pub fn generation(&self) -> u64 {
         // Partner: the Release store of the writer, after it has changed a section.
         self.0.load(GENERATION_AT, Acquire)
     }
 
-    /// When the writer last said that it lives: CLOCK_MONOTONIC, nanoseconds; 0 before the first time.
+    /// The writer's last heartbeat: CLOCK_MONOTONIC, nanoseconds; 0 before the first one.
     pub fn alive_ns(&self) -> u64 {
         self.0.load(ALIVE_AT, Relaxed)
     }
@@ -82,8 +85,8 @@ impl Reader {
         self.0.load(NAMESPACE_AT, Relaxed)
     }
 
-    /// Copies the tables of one moment to `into`, whose memory is used again. Takes microseconds to milliseconds, so it is
-    /// for when the generation has changed, not for every packet.
+    /// Makes a consistent copy of the tables in `into`, whose memory is reused. It takes microseconds to milliseconds,
+    /// so it is for changes of the generation, not for every packet.
     pub fn snapshot(&self, into: &mut Snapshot) -> Result<(), Unknown> {
         for _ in 0..SNAPSHOTS_MAX {
             into.generation = self.generation();
@@ -103,7 +106,7 @@ impl Reader {
         let words = &self.0;
         let copied = seqlock::read(words, section.at, || {
             let count = words.load(section.at + COUNT, Relaxed);
-            // A torn or hostile count: bounded here, thrown away by the lock or caught below.
+            // A torn or hostile count: bounded here, discarded by the lock or detected below.
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(section.capacity);
             let first = section.at + SECTION_HEADER;
             let raw: Vec<u64> = (first..first + count * R::WORDS).map(|index| words.load(index, Relaxed)).collect();

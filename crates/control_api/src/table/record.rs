@@ -1,43 +1,43 @@
-//! The records of the mirror: what a process has to know of the kernel's tables to send without asking it.
+//! The records of the mirror: the part of the kernel's tables that a process needs to send without asking the kernel.
 //!
-//! A record is a fixed number of words. Readers check what they decode: a value outside of its type is no record.
+//! A record is a fixed number of words. Readers check what they decode: a value out of range is rejected.
 
 pub use sidestep_stack::route::{Address, NeighbourState, RouteKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A kind of record.
 pub(super) trait Record: Sized + Clone {
-    /// Words of one record.
+    /// The size of one record, words.
     const WORDS: usize;
     /// Stores the record to `words`, which are [`Self::WORDS`] long.
     fn encode(&self, words: &mut [u64]);
-    /// Loads a record; `None` for what the writer never stores.
+    /// Loads a record; `None` for values that the writer never stores.
     fn decode(words: &[u64]) -> Option<Self>;
-    /// The bits of word `index` whose change can make a route that somebody has resolved before untrue.
+    /// The bits of word `index` whose change can invalidate a resolved route.
     fn material_bits(_index: usize) -> u64 {
         u64::MAX
     }
 }
 
-/// Longest name of an interface, bytes (IFNAMSIZ less the terminator).
+/// The longest name of an interface, bytes (IFNAMSIZ less the terminator).
 const NAME_BYTES: usize = 15;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The kernel's number for it.
+    /// Its index.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Ethernet address; zeroes where the device has none.
+    /// Ethernet address; zero if the device has none.
     pub mac: [u8; 6],
-    /// Largest IP packet, bytes.
+    /// The MTU, bytes of IP packet.
     pub mtu: u32,
     /// Administratively up and with carrier (IFF_UP and IFF_LOWER_UP or IFF_RUNNING).
     pub is_up: bool,
     /// IFF_LOOPBACK.
     pub is_loopback: bool,
-    /// An Ethernet device that is no bridge, bond, tunnel or the like: frames can be built for it.
+    /// True for an Ethernet device that is not a bridge, bond, tunnel or the like: frames can be built for it.
     pub is_plain_ethernet: bool,
     /// Receive queues.
     pub receive_queues: u16,
@@ -45,11 +45,11 @@ pub struct Link {
     pub transmit_queues: u16,
     /// For a VLAN device: the interface below it and the 802.1Q id.
     pub vlan: Option<(u32, u16)>,
-    /// The device this one is a port of (bridge, bond), 0 for none: then its traffic is that one's.
+    /// The device of which this one is a port (bridge, bond), which then gets its traffic; 0 for none.
     pub master: u32,
 }
 
-/// One next hop of a route. A route with several (ECMP) is as many records in a row.
+/// One next hop of a route. A route with several (ECMP) has as many consecutive records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// RT_TABLE_*: 255 local, 254 main, 253 default. No other tables are mirrored.
@@ -58,46 +58,46 @@ pub struct Route {
     pub destination: IpAddr,
     /// Bits of the prefix.
     pub prefix_len: u8,
-    /// Type of service that it is for; 0 for any.
+    /// The type of service that it is for; 0 for any.
     pub tos: u8,
-    /// What it does.
+    /// Its kind.
     pub kind: RouteKind,
     /// RT_SCOPE_*.
     pub scope: u8,
     /// RTPROT_*: 2 kernel, 3 boot, 4 static ...
     pub protocol: u8,
-    /// The least wins among prefixes of one length (RTA_PRIORITY).
+    /// The metric: the least wins among prefixes of one length (RTA_PRIORITY).
     pub metric: u32,
-    /// The router; `None` when the destination itself is the neighbour. May be of the other family (RTA_VIA).
+    /// The gateway; `None` if the destination itself is the neighbour. May be of the other family (RTA_VIA).
     pub gateway: Option<IpAddr>,
-    /// The interface out; 0 for routes that refuse.
+    /// The outgoing interface; 0 for routes that refuse.
     pub interface: u32,
-    /// Source address to prefer (RTA_PREFSRC).
+    /// The preferred source address (RTA_PREFSRC).
     pub preferred_source: Option<IpAddr>,
     /// MTU of the route, bytes; 0 for the interface's (RTAX_MTU).
     pub mtu: u32,
     /// Share of this next hop among those of the route, 1..=256.
     pub weight: u16,
-    /// The gateway is taken to be on the link whatever the addresses say (RTNH_F_ONLINK).
+    /// True if the gateway is on the link, whatever the addresses (RTNH_F_ONLINK).
     pub is_onlink: bool,
-    /// Dead or without carrier (RTNH_F_DEAD, RTNH_F_LINKDOWN): not to be used.
+    /// True if dead or without carrier (RTNH_F_DEAD, RTNH_F_LINKDOWN): not to be used.
     pub is_dead: bool,
-    /// Another next hop of the same route stands in the record before this one.
+    /// True if the record before this one is another next hop of the same route.
     pub is_continuation: bool,
 }
 
 /// A neighbour: an entry of the ARP or NDP cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The interface it is reached by.
+    /// The interface that leads to it.
     pub interface: u32,
     /// Its address.
     pub address: IpAddr,
-    /// Its Ethernet address; meaningful when usable.
+    /// Its Ethernet address; valid if usable.
     pub mac: [u8; 6],
-    /// What a sender may do.
+    /// The state for a sender.
     pub state: NeighbourState,
-    /// The kernel's own word for it, NUD_* (linux/neighbour.h). Its changes alone leave the table's generation as it is.
+    /// The kernel's state, NUD_* (linux/neighbour.h). Changes of it alone do not change the table's generation.
     pub nud: u16,
 }
 
@@ -264,7 +264,7 @@ impl Record for Neighbour {
         })
     }
 
-    /// A neighbour goes from reachable to stale and back every half minute; its address stays.
+    /// A neighbour alternates between reachable and stale every half minute; its address stays.
     fn material_bits(index: usize) -> u64 {
         if index == 3 { (1 << 48) - 1 } else { u64::MAX }
     }

@@ -1,27 +1,27 @@
-//! A sequence lock over words: the writer never waits, a reader knows whether what it copied is whole.
+//! A sequence lock over words: the writer never waits, and a reader knows whether its copy is consistent.
 //!
-//! The sequence word is odd while the writer is at work. A writer that dies there leaves it odd; a reader gives up after a
-//! bounded number of attempts and says so. No word is ever used before the reader knows that it is whole.
+//! The sequence word is odd while the writer is at work. A writer that dies there leaves it odd; a reader gives up
+//! after a bounded number of attempts. No word is used before the reader knows that the copy is consistent.
 
 use super::memory::{Load, Store, fence};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// How often a reader tries to copy a section. The writer stores only words that have changed, within microseconds; a
-/// reader that was disturbed so often meets a dead writer or one that does nothing but write.
+/// The most attempts of a reader to copy a section. The writer stores only changed words, within microseconds; after
+/// this many disturbed attempts the writer is dead or writes without pause.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Lets `store` change words below the lock at `at`.
+/// Locks the words at `at` while `store` changes them.
 pub(super) fn write<M: Store>(memory: &M, at: usize, store: impl FnOnce()) {
     let sequence = memory.load(at, Relaxed) | 1;
     memory.store(at, sequence, Relaxed);
-    // Partner: the Acquire fence of `read`. Who sees a word stored below also sees the odd number.
+    // Partner: the Acquire fence of `read`. A reader that sees a word stored below also sees the odd number.
     fence(Release);
     store();
     memory.store(at, sequence.wrapping_add(1), Release);
 }
 
-/// Copies words below the lock at `at` by `copy`, until no writer was at work meanwhile; `None` when that does not happen.
-/// `copy` must bear any values: what it returns is thrown away unless it is whole.
+/// Copies words of the lock at `at` by `copy`, until no writer was at work meanwhile; `None` if that does not happen.
+/// `copy` must tolerate any values: its result is discarded unless consistent.
 pub(super) fn read<M: Load, T>(memory: &M, at: usize, mut copy: impl FnMut() -> T) -> Option<T> {
     for _ in 0..ATTEMPTS_MAX {
         // Partner: the Release store that ends `write`.
@@ -83,7 +83,7 @@ mod models {
         });
     }
 
-    /// The writer dies at any store: what a reader then gets is whole or nothing.
+    /// The writer dies at any store: a reader then gets a consistent copy or none.
     #[test]
     fn loom_a_dead_writer_leaves_whole_or_nothing() {
         explore(|| {
@@ -91,7 +91,7 @@ mod models {
             let shared = Arc::clone(&words);
             let writer = thread::spawn(move || {
                 write(&*shared, 0, || (1..3).for_each(|index| shared.store(index, 1, Relaxed)));
-                // The beginning of a second change, and no end.
+                // The beginning of a second change, without its end.
                 shared.store(0, 3, Relaxed);
                 fence(Release);
                 shared.store(1, 2, Relaxed);

@@ -1,4 +1,4 @@
-//! The table as a whole: what is written is read, what is torn is not, what changes nothing says nothing.
+//! The table as a whole: written data is read back, torn data is not, and no change leaves the generation as it is.
 
 use super::*;
 use crate::table::record::Record;
@@ -107,7 +107,7 @@ fn more_than_fits_is_said() {
 #[test]
 fn no_reader_ever_sees_a_torn_table() {
     const ROUNDS: u32 = 20_000;
-    /// Copies that the two readers together must get while the writer writes.
+    /// Copies that the two readers together must get during the writes.
     const LOOKS: u64 = 1000;
     let mut writer = Writer::create(0).unwrap();
     let reader = Reader::open(writer.file()).unwrap();
@@ -218,7 +218,7 @@ proptest! {
         prop_assert_eq!(coded(&record), Some(record));
     }
 
-    /// A table of any words, as a hostile writer would fill it: an answer or a refusal, in bounded time.
+    /// A table of arbitrary words, as of a hostile writer: a result or an error, in bounded time.
     #[test]
     fn any_words_are_borne(words in prop::collection::vec(any::<u64>(), 10)) {
         let _ = Link::decode(&words);

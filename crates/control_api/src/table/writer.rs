@@ -1,4 +1,4 @@
-//! The writing side: the control plane's.
+//! The writing side, in the control plane.
 
 use super::layout::{
     ADDRESSES, ALIVE_AT, COUNT, GENERATION_AT, HASH_AT, INCOMPLETE, LAYOUT_HASH, LINKS, MAGIC, MAGIC_AT, NAMESPACE_AT,
@@ -20,8 +20,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A new, empty table that says of itself that it knows nothing yet; `namespace` is the inode of the network namespace
-    /// that it describes.
+    /// Makes an empty table, marked as not read yet; `namespace` is the inode of the network namespace that it
+    /// describes.
     pub fn create(namespace: u64) -> Result<Self, Problem> {
         let (words, file) = Words::create("sidestep-table", TABLE_WORDS, Writers::Maker).map_err(|error| {
             Problem::failed("cannot make the shared table", error).next("free some memory; it needs half a megabyte")
@@ -36,17 +36,18 @@ impl Writer {
         Ok(Self { words, file })
     }
 
-    /// The file to hand to readers: it can be mapped for reading only.
+    /// The file for readers: it can be mapped for reading only.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Says that the writer lives: CLOCK_MONOTONIC, nanoseconds.
+    /// Writes a heartbeat: CLOCK_MONOTONIC, nanoseconds.
     pub fn beat(&self, now_ns: u64) {
         self.words.store(ALIVE_AT, now_ns, Relaxed);
     }
 
-    /// Replaces the interfaces. Returns whether anything changed that a resolved route depends on; so do the others.
+    /// Replaces the interfaces. Returns whether anything changed that a resolved route depends on, as the other setters
+    /// do.
     pub fn set_links(&mut self, links: &[Link], incomplete: Incomplete) -> bool {
         self.set(LINKS, links, incomplete)
     }
@@ -56,7 +57,7 @@ impl Writer {
         self.set(ADDRESSES, addresses, incomplete)
     }
 
-    /// Replaces the routes; the next hops of one route stand in a row.
+    /// Replaces the routes; the next hops of one route are consecutive.
     pub fn set_routes(&mut self, routes: &[Route], incomplete: Incomplete) -> bool {
         self.set(ROUTES, routes, incomplete)
     }
@@ -77,14 +78,14 @@ impl Writer {
             changes.stores.iter().for_each(|(index, value)| self.words.store(*index, *value, Relaxed));
         });
         if changes.is_material {
-            // After the section: who loads the new number reads the new section. This thread is the only one that stores.
+            // After the section: a reader that loads the new number reads the new section. Only this thread stores.
             let generation = self.words.load(GENERATION_AT, Relaxed);
             self.words.store(GENERATION_AT, generation.wrapping_add(1), Release);
         }
         changes.is_material
     }
 
-    /// What has to be stored, found out before readers are disturbed.
+    /// The words to store, found before readers are disturbed.
     fn changes<R: Record>(&self, section: Section, records: &[R], incomplete: Incomplete) -> Changes {
         let mut changes = Changes::default();
         changes.note(&self.words, section.at + COUNT, records.len() as u64, u64::MAX);
@@ -101,7 +102,7 @@ impl Writer {
     }
 }
 
-/// Words whose value is to change.
+/// Words whose value changes.
 #[derive(Default)]
 struct Changes {
     stores: Vec<(usize, u64)>,
