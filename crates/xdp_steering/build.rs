@@ -1,15 +1,15 @@
-//! Compiles `bpf/steer.bpf.c` for the kernel's virtual machine, with frames of several buffers (Linux 5.18) and without. The
+//! Compiles `bpf/steer.bpf.c` for the BPF virtual machine, with frames of several buffers (Linux 5.18) and without. The
 //! objects are embedded in the library.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compilers to try, in this order, unless `CLANG` names one.
+/// The compilers to try, in this order, unless `CLANG` names one.
 const COMPILERS: [&str; 8] =
     ["clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15"];
 
-/// Instructions of Linux 5.1; the program needs a newer kernel anyway.
+/// The instruction set of Linux 5.1; the program needs a newer kernel anyway.
 const CPU: &str = "-mcpu=v3";
 
 fn main() {
@@ -41,12 +41,12 @@ fn compiler() -> String {
 fn compile(compiler: &str, root: &Path, source: &Path, object: &Path) -> Command {
     let little = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "little");
     let mut command = Command::new(compiler);
-    // BTF, which describes the maps, comes with debug information.
+    // BTF, which describes the maps, is part of the debug information.
     command.args(["-target", if little { "bpfel" } else { "bpfeb" }, "-O2", "-g", CPU]);
     command.args(["-Wall", "-Wextra", "-Werror"]);
-    // The object must not depend on where it was built.
+    // The object must not depend on the build directory.
     command.arg(format!("-ffile-prefix-map={}=.", root.display()));
-    // Debian keeps <asm/types.h> in a folder per architecture, which clang does not know for this target.
+    // Debian has <asm/types.h> in a folder per architecture, which clang does not know for this target.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     command.arg(format!("-I/usr/include/{arch}-linux-gnu"));
     command.arg("-c").arg(source).arg("-o").arg(object).current_dir(root);

@@ -1,5 +1,5 @@
-//! What the steering program costs per frame, by the kernel's own repetition (BPF_PROG_TEST_RUN): no driver, no socket,
-//! everything in the cache, so a floor and not a promise.
+//! Measures the cost of the steering program per frame by the kernel's repetition (BPF_PROG_TEST_RUN): no driver, no
+//! socket, everything in the cache, so it is a lower bound.
 //!
 //!     cargo run --release -p sidestep-xdp-steering --example cost     (as root)
 
@@ -11,10 +11,10 @@ use sidestep_xdp_steering::{Entry, Flow, Group, Listener, Protocol, Rehearsal, S
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const GROUP_MAC: [u8; 6] = [0x01, 0x00, 0x5e, 1, 2, 3];
 const REPEAT: u32 = 1_000_000;
-/// Rounds, of which the middle one is told.
+/// The number of rounds, of which the median is printed.
 const ROUNDS: usize = 9;
 
-/// A UDP datagram of 10.0.0.2, port 6000, with 64 bytes of payload.
+/// A UDP datagram from 10.0.0.2, port 6000, with 64 bytes of payload.
 fn datagram(mac: [u8; 6], to: [u8; 4], port: u16) -> Vec<u8> {
     let mut frame = mac.to_vec();
     frame.extend([2, 0, 0, 0, 0, 2, 8, 0]);

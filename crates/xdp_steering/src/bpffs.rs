@@ -1,4 +1,4 @@
-//! A BPF file system of our own, for hosts that have none mounted and so that nobody else's pins are near ours.
+//! A BPF file system of our own, for hosts without a mounted one, and to keep our pins apart from others.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,21 +11,21 @@ use sidestep_sys::Problem;
 /// `BPF_FS_MAGIC` of linux/magic.h.
 const MAGIC: u32 = 0xcafe_4a11;
 
-/// What the mount is called in /proc/self/mountinfo: how we know it again.
+/// The mount's source in /proc/self/mountinfo, by which it is recognised.
 const SOURCE: &str = "sidestep";
 
-/// What the kernel puts into every such file system by itself (CONFIG_BPF_PRELOAD).
+/// The kernel's own entries in every such file system (CONFIG_BPF_PRELOAD).
 const OF_THE_KERNEL: [&str; 2] = ["maps.debug", "progs.debug"];
 
-/// Folders within folders that are looked into.
+/// The most nested folders that are searched.
 const DEPTH_MAX: usize = 16;
 
-/// Whether a path is on a BPF file system.
+/// Returns whether a path is on a BPF file system.
 pub(crate) fn is_bpffs(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|facts| facts.f_type as u32 == MAGIC)
 }
 
-/// Makes `directory` the root of a BPF file system that only root can enter; `false` when it is on one already.
+/// Mounts a BPF file system that only root can enter at `directory`; `false` if the directory is on one already.
 pub fn mount(directory: &Path) -> Result<bool, Problem> {
     let problem = |error: io::Error| {
         Problem::failed(format!("cannot mount a BPF file system at {}", directory.display()), error)
@@ -41,11 +41,12 @@ pub fn mount(directory: &Path) -> Result<bool, Problem> {
         .map_err(|error| problem(error.into()))
 }
 
-/// Takes away what [`mount()`] made, and the directory; `false` when it made nothing there. Refuses while anything is
-/// pinned in it, as that would be lost.
+/// Removes the mount of [`mount()`] and the directory; `false` if there is none. Refuses while anything is pinned in
+/// it, as that would be lost.
 ///
-/// Others may have been here: where nothing is mounted at /sys/fs/bpf (in a network namespace that `ip netns exec` has entered, for
-/// one), iproute2 takes the first BPF file system that it finds, and makes folders and links in it. Those hold nothing, and go.
+/// Others may have used it: if nothing is mounted at /sys/fs/bpf (for example in a network namespace entered by `ip
+/// netns exec`), iproute2 takes the first BPF file system that it finds, and makes folders and links in it. Those hold
+/// nothing, and are removed.
 pub fn unmount(directory: &Path) -> Result<bool, Problem> {
     let thing = format!("cannot unmount the BPF file system at {}", directory.display());
     let problem = |why: io::Error| Problem::failed(thing.clone(), why).next("run as root (it needs CAP_SYS_ADMIN)");
@@ -55,17 +56,17 @@ pub fn unmount(directory: &Path) -> Result<bool, Problem> {
     if let Some(pin) = pinned(directory, 0).map_err(problem)? {
         let path = pin.display();
         let why =
-            format!("{path} is pinned there by somebody else, as by iproute2 where nothing is mounted at /sys/fs/bpf");
-        return Err(Problem::failed(thing, why).next(format!("remove it if nobody needs it: rm {path}")));
+            format!("{path} is pinned there by another program, such as iproute2 if nothing is mounted at /sys/fs/bpf");
+        return Err(Problem::failed(thing, why).next(format!("remove it if it is not needed: rm {path}")));
     }
-    // Empty, so nothing is lost by not waiting for those who look at it just now, perhaps through another mount namespace.
+    // It is empty, so a lazy unmount loses nothing, even if another mount namespace is using it just now.
     let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
     rustix::mount::unmount(directory, flags).map_err(|error| problem(error.into()))?;
     fs::remove_dir(directory).map_err(problem)?;
     Ok(true)
 }
 
-/// Something in this folder or below that is pinned: neither a folder, nor a link, nor the kernel's own.
+/// A pin in this folder or below: neither a folder, nor a link, nor one of the kernel's own.
 fn pinned(folder: &Path, depth: usize) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -74,7 +75,7 @@ fn pinned(folder: &Path, depth: usize) -> io::Result<Option<PathBuf>> {
         if kind.is_symlink() || is_of_the_kernel {
             continue;
         }
-        // Nobody nests them so deep; what is there is somebody's.
+        // No program nests folders so deep; they count as a pin.
         if !kind.is_dir() || depth == DEPTH_MAX {
             return Ok(Some(entry.path()));
         }
@@ -104,7 +105,7 @@ fn is_mount_of(line: &str, directory: &Path) -> bool {
         && file_system.next() == Some(SOURCE)
 }
 
-/// Blanks, tabs, line ends and backslashes of a path are told in octal.
+/// Decodes the octal escapes of blanks, tabs, line ends and backslashes in a path.
 fn unescape(text: &str) -> String {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }

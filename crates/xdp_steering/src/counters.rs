@@ -1,4 +1,4 @@
-//! How many frames went where, and why.
+//! Counters of frames, by outcome and reason.
 
 use libbpf_rs::{MapCore, MapFlags};
 use sidestep_sys::Problem;
@@ -6,32 +6,32 @@ use sidestep_sys::Problem;
 use crate::reason::{Reason, Verdict};
 use crate::tables::Tables;
 
-/// One counter: frames since the program was loaded, over all processors.
+/// One counter: frames since the program was loaded, over all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// What it counts.
+    /// The reason that it counts.
     pub reason: Reason,
     /// Frames.
     pub value: u64,
 }
 
 impl Counter {
-    /// The name it is shown under.
+    /// The displayed name.
     pub fn name(&self) -> &'static str {
         self.reason.name()
     }
 
-    /// One sentence for people.
+    /// The description, one sentence.
     pub fn description(&self) -> &'static str {
         self.reason.description()
     }
 
-    /// Where such frames go.
+    /// The outcome of such frames.
     pub fn verdict(&self) -> Verdict {
         self.reason.verdict()
     }
 
-    /// Whether a value other than zero says that something is wrong on this host.
+    /// Returns whether a value other than zero means that something is wrong on this host.
     pub fn should_be_zero(&self) -> bool {
         self.reason.should_be_zero()
     }
@@ -43,7 +43,7 @@ impl Tables {
         Reason::ALL.iter().map(|&reason| Ok(Counter { reason, value: self.counter(reason)? })).collect()
     }
 
-    /// One counter: frames since the program was loaded, over all processors.
+    /// One counter: frames since the program was loaded, over all CPUs.
     pub fn counter(&self, reason: Reason) -> Result<u64, Problem> {
         let problem = |why: String| Problem::failed(format!("cannot read the counter {reason}"), why);
         let map = &self.maps.counters;

@@ -5,21 +5,21 @@ pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
 pub(crate) const VERSION: u32 = 3;
 
-/// Stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
+/// The most stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
 pub const STACKS_MAX: u32 = 64;
-/// Receive queues of one interface that can be steered; queues above it stay with the kernel.
+/// The most receive queues of one interface that can be steered; queues above stay with the kernel.
 pub const QUEUES_MAX: u32 = 64;
-/// Flows of one interface: preallocated, about 2 MB.
+/// The most flows of one interface: preallocated, about 2 MB.
 pub const FLOWS_MAX: u32 = 16_384;
-/// Listeners of one interface.
+/// The most listeners of one interface.
 pub const LISTENERS_MAX: u32 = 1024;
-/// Multicast groups (or channels of a source) of one interface.
+/// The most multicast groups (or channels of a source) of one interface.
 pub const GROUPS_MAX: u32 = 4096;
 /// `PORTS`: rows of the array of TCP ports.
 pub(crate) const PORTS: u32 = 1 << 16;
 /// `COUNTERS_MAX`: more than there are reasons, so that a new reason does not change the map.
 pub(crate) const COUNTERS_MAX: u32 = 64;
-/// The longest label of a stack, bytes; what is longer is cut.
+/// The longest label of a stack, bytes; longer ones are truncated.
 pub(crate) const LABEL_BYTES: usize = 48;
 
 /// `VLAN_ANY`.
@@ -110,7 +110,7 @@ pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     bytes[offset..offset + value.len()].copy_from_slice(value);
 }
 
-/// The `N` bytes at `offset`; zero where there are none.
+/// The `N` bytes at `offset`; zero beyond the end.
 pub(crate) fn take<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes.get(offset..offset + N).and_then(|part| part.try_into().ok()).unwrap_or([0; N])
 }
@@ -122,7 +122,7 @@ mod tests {
     use libbpf_rs::btf::Btf;
     use libbpf_rs::btf::types::{MemberAttr, Struct};
 
-    /// Size and offsets (bytes) of a structure as the compiler laid it out.
+    /// Size and offsets (bytes) of a structure in the compiled program.
     fn compiled(name: &str) -> (usize, Vec<(String, usize)>) {
         let btf = Btf::from_path(concat!(env!("OUT_DIR"), "/steer.bpf.o")).unwrap();
         let structure = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no {name} in the BTF"));
@@ -220,7 +220,7 @@ mod tests {
         );
     }
 
-    /// The number that `#define NAME NUMBER` of steer.h gives.
+    /// The number in `#define NAME NUMBER` of steer.h.
     fn defined(name: &str) -> u32 {
         let header = include_str!("../../../bpf/steer.h");
         let line = header.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));

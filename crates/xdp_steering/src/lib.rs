@@ -1,21 +1,22 @@
-//! Steering: an XDP program that hands the frames of hot flows to the AF_XDP socket of the stack that owns them, and every
-//! other frame to the kernel, untouched.
+//! Steering: an XDP program that redirects the frames of hot flows to the AF_XDP socket of the stack that owns them,
+//! and passes every other frame to the kernel, unchanged.
 //!
-//! [`Steering`] attaches the program to one interface and pins what belongs to it, so that it outlives the process and can
-//! be adopted by the next. [`Tables`] says which flows, listeners and groups belong to which stack. [`Rehearsal`] is the
-//! same program with tables of its own, attached to nothing: it tells what would become of a frame.
+//! [`Steering`] attaches the program to one interface and pins its objects, so that it outlives the process and the
+//! next process can adopt it. [`Tables`] holds the flows, listeners and groups of each stack. [`Rehearsal`] is the same
+//! program with its own tables, not attached: it tells the outcome of a frame.
 //!
 //! Linux 5.15 or later. Attaching needs CAP_BPF and CAP_NET_ADMIN, on a thread inside the interface's namespace.
 //!
-//! What a user of this crate must see to, because a program in the driver cannot:
+//! The user of this crate must take care of the following, because a program in the driver cannot:
 //!
-//! * A redirect delivers once. A multicast group that is steered to a stack is not seen by the kernel's sockets of this
-//!   host, nor by a second stack; the entry names the one owner, and a second owner is refused.
-//! * VLAN tags that the device takes out of the frame are invisible here: switch that off (`ethtool -K DEV rxvlan off`)
-//!   before frames of VLANs are steered, or a tagged frame looks like an untagged one.
-//! * In generic mode frames come after GRO: switch that off (`ethtool -K DEV gro off`), or merged frames are too long for a
-//!   socket and stay with the kernel.
-//! * A socket must be set at the queue it is bound to. The kernel drops what is redirected to a socket of another queue.
+//! * A redirected frame has one receiver. A steered multicast group is not seen by the kernel's sockets of this host,
+//!   nor by a second stack; the entry has one owner, and a second one is refused.
+//! * VLAN tags that the device strips are invisible here: switch that off (`ethtool -K DEV rxvlan off`) before frames
+//!   of VLANs are steered, or a tagged frame looks like an untagged one.
+//! * In generic mode frames come after GRO: switch that off (`ethtool -K DEV gro off`), or merged frames are too long
+//!   for a socket and stay with the kernel.
+//! * A socket must be set at the queue to which it is bound. The kernel drops frames redirected to a socket of another
+//!   queue.
 //! * Checksums are not verified here.
 #![forbid(unsafe_code)]
 

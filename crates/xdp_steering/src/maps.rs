@@ -1,4 +1,4 @@
-//! The program's maps as handles: from a loaded object or from pins, each checked for its shape.
+//! The program's maps as handles, from a loaded object or from pins, each checked for its shape.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::layout::{
     group_key, listener_key, port_owner, stack_row,
 };
 
-/// Handles of all maps. The kernel keeps a map as long as one handle, pin or program has it.
+/// Handles of all maps. The kernel keeps a map as long as a handle, a pin or a program refers to it.
 #[derive(Debug)]
 pub(crate) struct Maps {
     pub(crate) config: MapHandle,
@@ -33,7 +33,7 @@ pub(crate) struct Maps {
 /// Type, bytes of key and value, number of entries.
 type Shape = (MapType, usize, usize, usize);
 
-/// The names that the program gives its maps, which are those of their pins.
+/// The names of the maps in the program, which are also those of their pins.
 pub(crate) const NAMES: [&str; 9] =
     ["config", "flows", "listeners", "groups", "ports", "stacks", "heartbeats", "sockets", "counters"];
 
@@ -95,7 +95,7 @@ impl Maps {
         })
     }
 
-    /// In the order of [`NAMES`].
+    /// The maps in the order of [`NAMES`].
     fn all(&self) -> [&MapHandle; NAMES.len()] {
         [
             &self.config,
@@ -110,12 +110,12 @@ impl Maps {
         ]
     }
 
-    /// The map that the program calls so.
+    /// The map with this name.
     pub(crate) fn named(&self, name: &str) -> Option<&MapHandle> {
         NAMES.iter().position(|known| *known == name).map(|index| self.all()[index])
     }
 
-    /// Gives every map its name in `directory`.
+    /// Pins every map in `directory`.
     pub(crate) fn pin(&self, directory: &Path) -> Result<(), Problem> {
         for (map, name) in self.all().into_iter().zip(NAMES) {
             let path = directory.join(name);

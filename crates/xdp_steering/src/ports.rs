@@ -1,5 +1,5 @@
-//! Reserved TCP ports: local ports of outgoing connections, which control holds in the kernel for a stack. All that comes to
-//! one is the stack's, so that a connection begins without a row of its own.
+//! Reserved TCP ports: local ports of outgoing connections, which control holds in the kernel for a stack. All segments
+//! to one are the stack's, so that a new connection needs no entry of its own.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,8 +10,8 @@ use crate::stack_id::StackId;
 use crate::tables::Tables;
 
 impl Tables {
-    /// Gives ports to a stack, which the kernel has no sockets upon. To give one again only says that it has none any more; what
-    /// another stack has is refused by that stack's name, and nothing has changed then.
+    /// Assigns ports to a stack that are not used by kernel sockets. Assigning one again only clears its kernel mark. A
+    /// port of another stack is refused with that stack's name, and nothing changes.
     pub fn add_ports(&self, stack: StackId, ports: &[u16]) -> Result<(), Problem> {
         self.stack(stack)?;
         for port in ports {
@@ -24,13 +24,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes ports of a stack back. What another stack has stays with it.
+    /// Removes ports of a stack. Those of another stack stay.
     pub fn remove_ports(&self, stack: StackId, ports: &[u16]) {
         let own = ports.iter().filter(|port| self.port_owner(**port) == Some(stack));
         own.for_each(|port| self.set_port(*port, None));
     }
 
-    /// The stack that a port is reserved for.
+    /// The stack for which a port is reserved.
     pub(crate) fn port_owner(&self, port: u16) -> Option<StackId> {
         self.owner_number(port).and_then(StackId::from_number)
     }
@@ -40,13 +40,14 @@ impl Tables {
         all_ports().filter(|port| self.port_owner(*port) == Some(stack)).collect()
     }
 
-    /// Takes back what belongs to stacks that are no more; how many there were.
+    /// Removes the ports of stacks that no longer exist; returns their number.
     pub(crate) fn sweep_ports(&self, is_doomed: impl Fn(u32) -> bool) -> u32 {
         let doomed = all_ports().filter(|port| self.owner_number(*port).is_some_and(&is_doomed));
         doomed.map(|port| self.set_port(port, None)).count() as u32
     }
 
-    /// Whether the kernel has had a socket upon a port since it was given: the program has seen a segment for one.
+    /// Returns whether the kernel has had a socket on the port since it was assigned: the program has seen a segment
+    /// for one.
     pub fn is_shared(&self, port: u16) -> bool {
         take::<4>(&self.row(port), port_owner::IS_SHARED) != [0; 4]
     }

@@ -1,4 +1,4 @@
-//! The compiled program: loading it into the kernel, and what the loader has to say when that fails.
+//! The compiled program: loading, and the loader's messages if that fails.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -11,9 +11,9 @@ use crate::maps::Maps;
 /// `bpf/steer.bpf.c`, compiled by the build script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Build {
-    /// Takes frames of several buffers (`xdp.frags`), so that drivers run it at an MTU above a page. Linux 5.18.
+    /// Accepts frames of several buffers (`xdp.frags`), so that drivers run it at an MTU above a page. Linux 5.18.
     Frags,
-    /// For kernels before that.
+    /// For older kernels.
     OneBuffer,
 }
 
@@ -36,25 +36,25 @@ pub(crate) struct Loaded {
 /// The program's name in the kernel's lists.
 pub(crate) const NAME: &str = "sidestep_xdp_steering";
 
-/// Of the loader's messages the last are the ones that matter; a verifier's log can have a megabyte.
+/// The end of the loader's messages that is kept; a verifier's log can have a megabyte.
 const MESSAGES_BYTES_MAX: usize = 2048;
 
 thread_local! {
-    /// What the loader said on this thread, instead of on standard error.
+    /// The loader's messages on this thread, kept from standard error.
     static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Loads program and maps; they go with the object unless something else holds them.
+/// Loads program and maps; they are freed with the object unless something else refers to them.
 pub(crate) fn load() -> Result<Loaded, Problem> {
     best(load_build)
 }
 
-/// The same of one build.
+/// Loads program and maps of one build.
 pub(crate) fn load_build(build: Build) -> Result<Loaded, Problem> {
     load_with(build, |_| Ok(()))
 }
 
-/// Loads the program onto maps that exist already.
+/// Loads the program with maps that exist already.
 pub(crate) fn load_onto(maps: &Maps) -> Result<Loaded, Problem> {
     best(|build| {
         load_with(build, |object| {
@@ -68,8 +68,8 @@ pub(crate) fn load_onto(maps: &Maps) -> Result<Loaded, Problem> {
     })
 }
 
-/// A kernel without frames of several buffers knows neither the flag nor the call of that program; it does not say which of
-/// the two it means, so that the other program is the question. The error is that of the first one.
+/// Loads the best build. An older kernel knows neither the flag nor the helper of the program for several buffers, and
+/// does not say which; so the other build is tried. The error is that of the first one.
 fn best(load: impl Fn(Build) -> Result<Loaded, Problem>) -> Result<Loaded, Problem> {
     load(Build::Frags).or_else(|problem| load(Build::OneBuffer).map_err(|_| problem))
 }

@@ -1,21 +1,21 @@
-//! What becomes of a frame, and why: one counter each. The order is that of `enum reason` in `bpf/steer.h`.
+//! Outcomes of frames, with their reasons: one counter each, in the order of `enum reason` in `bpf/steer.h`.
 
 use std::fmt;
 
-/// Where a frame goes.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// To the AF_XDP socket of the stack that owns it.
+    /// Redirected to the AF_XDP socket of the stack that owns it.
     Redirect,
-    /// To the kernel, as if no program were there.
+    /// Passed to the kernel, as if no program were attached.
     Pass,
-    /// Nowhere: its sender sends it again.
+    /// Dropped: its sender retransmits it.
     Drop,
 }
 
 macro_rules! reasons {
     ($($variant:ident $in_c:literal $name:literal $verdict:ident $should_be_zero:literal $description:literal;)*) => {
-        /// Why a frame went where it went.
+        /// The reason for a frame's outcome.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $(#[doc = $description] $variant,)*
@@ -25,22 +25,22 @@ macro_rules! reasons {
             /// All of them, in the order of their counters.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name its counter is shown under.
+            /// The displayed name of its counter.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// One sentence for people.
+            /// The description, one sentence.
             pub fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)* }
             }
 
-            /// Where such a frame goes.
+            /// The outcome of such a frame.
             pub fn verdict(self) -> Verdict {
                 match self { $(Self::$variant => Verdict::$verdict,)* }
             }
 
-            /// Whether a count other than zero says that something is wrong on this host.
+            /// Returns whether a count other than zero means that something is wrong on this host.
             pub fn should_be_zero(self) -> bool {
                 match self { $(Self::$variant => $should_be_zero,)* }
             }

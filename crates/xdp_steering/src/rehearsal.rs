@@ -1,4 +1,4 @@
-//! The program attached to nothing: what would become of a frame (BPF_PROG_TEST_RUN).
+//! The program without an interface: it tells the outcome of a frame (BPF_PROG_TEST_RUN).
 
 use std::time::Duration;
 
@@ -16,27 +16,27 @@ const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
-/// `struct xdp_md` of linux/bpf.h: bytes, and the offsets that are filled in.
+/// `struct xdp_md` of linux/bpf.h: its size, and the offsets of the fields that are set.
 const CONTEXT_BYTES: usize = 24;
 const CONTEXT_DATA_END: usize = 4;
 const CONTEXT_IFINDEX: usize = 12;
 const CONTEXT_QUEUE: usize = 16;
 
-/// A loaded program with tables of its own. Needs CAP_BPF, CAP_NET_ADMIN; no interface.
+/// A loaded program with its own tables. Needs CAP_BPF, CAP_NET_ADMIN; no interface.
 #[derive(Debug)]
 pub struct Rehearsal {
     object: Object,
     tables: Tables,
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where it would go.
+    /// The destination.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// How long the program ran, on average over the repetitions; the kernel tells it in whole nanoseconds.
+    /// The program's average run time over the repetitions; the kernel reports whole nanoseconds.
     pub duration: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Rehearsal {
         Self::of(program::load()?, mac)
     }
 
-    /// The program that kernels before Linux 5.18 get.
+    /// Loads the program for kernels before Linux 5.18.
     pub fn for_older_kernels(mac: [u8; 6]) -> Result<Self, Problem> {
         Self::of(program::load_build(Build::OneBuffer)?, mac)
     }
@@ -62,19 +62,20 @@ impl Rehearsal {
         &self.tables
     }
 
-    /// Instructions of the program as the compiler made it.
+    /// The number of instructions of the program as compiled.
     pub fn instructions(&self) -> usize {
         self.object.progs().map(|program| program.insn_cnt()).sum()
     }
 
-    /// Runs the program over a frame as if received on queue 0, `repeat` times (at least once). The kernel takes
-    /// frames of 14 bytes on. Of what is longer than about 3,500 bytes the program gets several buffers; that of older kernels
-    /// gets none of it.
+    /// Runs the program over a frame as if received on queue 0, `repeat` times (at least once). The kernel accepts
+    /// frames from 14 bytes on. A frame longer than about 3,500 bytes has several buffers; the program for older
+    /// kernels cannot be run over it.
     pub fn run(&mut self, frame: &[u8], repeat: u32) -> Result<Outcome, Problem> {
         self.run_with(frame, repeat, None)
     }
 
-    /// The same for a receive queue of an interface, which must have XDP attached natively (its queues are set up then).
+    /// Runs the program for a receive queue of an interface, which must have XDP attached natively (its queues are set
+    /// up then).
     pub fn run_on(&mut self, frame: &[u8], ifindex: u32, queue: u32) -> Result<Outcome, Problem> {
         let mut context = [0; CONTEXT_BYTES];
         put(&mut context, CONTEXT_DATA_END, &(frame.len() as u32).to_ne_bytes());
@@ -83,7 +84,8 @@ impl Rehearsal {
         self.run_with(frame, 1, Some(&mut context))
     }
 
-    /// The same on queue 0 for a frame that its device has cut behind the first so many bytes, 14 at least (Linux 6.18).
+    /// Runs the program on queue 0 for a frame that its device has split after this many bytes, 14 at least (Linux
+    /// 6.18).
     pub fn run_cut(&mut self, frame: &[u8], first_bytes: usize) -> Result<Outcome, Problem> {
         let mut context = [0; CONTEXT_BYTES];
         put(&mut context, CONTEXT_DATA_END, &(first_bytes as u32).to_ne_bytes());

@@ -12,18 +12,20 @@ use crate::layout::{LABEL_BYTES, QUEUES_MAX, STACKS_MAX, heartbeat, put, stack_r
 use crate::stack_id::StackId;
 use crate::tables::Tables;
 
-/// What a stack is made with.
+/// The options of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackOptions {
-    /// For people, and for a control plane that adopts it: who it is ("pid 4711 feed"). Cut to [`LABEL_BYTES`].
+    /// A label for display, and for a control plane that adopts the stack ("pid 4711 feed"). Truncated to
+    /// [`LABEL_BYTES`].
     pub label: String,
-    /// The longest frame its sockets take, bytes with the Ethernet header: chunk size - 256 - headroom of its UMEM in copy
-    /// mode. The kernel would drop a longer one, so it passes.
+    /// The longest frame that its sockets accept, bytes with the Ethernet header: chunk size - 256 - headroom of its
+    /// UMEM in copy mode. A longer one passes, because the kernel would drop it.
     pub frame_bytes_max: u32,
-    /// A queue that it has a socket on: as long as that socket is there, segments that come by a queue without one are dropped
-    /// and not passed.
+    /// A queue on which it has a socket. As long as that socket exists, segments that come by a queue without one are
+    /// dropped instead of passed.
     pub first_queue: u32,
-    /// How many deadlines its owner may be silent before segments pass, and the kernel resets its connections: at least 1.
+    /// The number of deadlines for which its owner may be silent before segments pass and the kernel resets its
+    /// connections: at least 1.
     pub tcp_deadlines: u32,
 }
 
@@ -32,11 +34,11 @@ pub struct StackOptions {
 pub struct StackFacts {
     /// Its number.
     pub id: StackId,
-    /// As given.
+    /// The label.
     pub label: String,
-    /// As given, bytes.
+    /// The longest frame, bytes.
     pub frame_bytes_max: u32,
-    /// Its last sign of life, CLOCK_MONOTONIC in nanoseconds; 0 before the first.
+    /// Its last heartbeat, CLOCK_MONOTONIC in nanoseconds; 0 before the first.
     pub heartbeat_ns: u64,
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for StackFacts {
     }
 }
 
-/// What was taken from a stack that was removed.
+/// The number of entries removed together with a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Flows.
@@ -60,10 +62,10 @@ pub struct Swept {
 }
 
 impl Tables {
-    /// Makes a stack, and returns the descriptor of its heartbeat: a map of one page that whoever holds the descriptor can
-    /// map (`mmap` shared, read and write, without any capability) and no other stack can reach. The first eight bytes are
-    /// the time of its last sign of life, CLOCK_MONOTONIC in nanoseconds, in this machine's byte order. Until the first
-    /// one is written its frames pass.
+    /// Makes a stack, and returns the descriptor of its heartbeat: a map of one page. Any holder of the descriptor can
+    /// map it (`mmap` shared, read and write, without any capability), and no other stack can reach it. The first eight
+    /// bytes are the time of the last heartbeat, CLOCK_MONOTONIC in nanoseconds, in this machine's byte order. Until
+    /// the first heartbeat its frames pass.
     pub fn stack_create(&self, options: &StackOptions) -> Result<(StackId, OwnedFd), Problem> {
         let what = || format!("cannot make a stack for {}", options.label);
         let id = self.free_stack()?.ok_or_else(|| {
@@ -82,8 +84,8 @@ impl Tables {
         Ok((id, descriptor))
     }
 
-    /// Removes a stack with all its entries and sockets. From the first step on its frames pass; a removal that was cut
-    /// short is finished by the next call, or by the next control plane.
+    /// Removes a stack with all its entries and sockets. From the first step on its frames pass; an interrupted removal
+    /// is completed by the next call, or by the next control plane.
     pub fn stack_remove(&self, stack: StackId) -> Result<Swept, Problem> {
         let problem = |error: libbpf_rs::Error| Problem::failed(format!("cannot remove {stack}"), error);
         let mut row = self.read_row(stack)?;
@@ -104,14 +106,15 @@ impl Tables {
         rows.filter_map(Result::transpose).collect()
     }
 
-    /// One stack; an error that names it when it does not exist.
+    /// One stack; fails with its number if it does not exist.
     pub fn stack(&self, stack: StackId) -> Result<StackFacts, Problem> {
         self.facts_of(stack)?.ok_or_else(|| {
             Problem::failed(format!("cannot use {stack}"), "there is no such stack").next("sidestep ps lists them")
         })
     }
 
-    /// The descriptor that [`Self::stack_create`] returned, anew: for a control plane that has adopted the stack.
+    /// The descriptor that [`Self::stack_create`] returned, opened again: for a control plane that has adopted the
+    /// stack.
     pub fn heartbeat(&self, stack: StackId) -> Result<OwnedFd, Problem> {
         let problem = |why: String| Problem::failed(format!("cannot open the heartbeat of {stack}"), why);
         let map = self.heartbeat_map(stack).map_err(|error| problem(error.to_string()))?;
@@ -119,13 +122,13 @@ impl Tables {
         map.as_fd().try_clone_to_owned().map_err(|error| problem(error.to_string()))
     }
 
-    /// Writes a heartbeat in the stack's place: the time now. For rehearsals, and for a control plane that grants a stack
-    /// its first deadline.
+    /// Writes a heartbeat with the time now in the stack's place: for rehearsals, and for a control plane that grants a
+    /// stack its first deadline.
     pub fn beat(&self, stack: StackId) -> Result<(), Problem> {
         self.beat_at(stack, monotonic_ns())
     }
 
-    /// As [`Self::beat`], with a time of the caller's choice: CLOCK_MONOTONIC in nanoseconds.
+    /// Writes a heartbeat as [`Self::beat`] does, with a time of the caller's choice: CLOCK_MONOTONIC in nanoseconds.
     pub fn beat_at(&self, stack: StackId, monotonic_ns: u64) -> Result<(), Problem> {
         let problem = |why: String| Problem::failed(format!("cannot write the heartbeat of {stack}"), why);
         let map = self.heartbeat_map(stack).map_err(|error| problem(error.to_string()))?;
@@ -135,8 +138,8 @@ impl Tables {
         map.update(&[0; 4], &page, MapFlags::ANY).map_err(|error| problem(error.to_string()))
     }
 
-    /// Sets the AF_XDP socket that gets the stack's frames of one receive queue: the queue that it is bound to. The kernel
-    /// forgets it when the socket is closed.
+    /// Sets the AF_XDP socket for the stack's frames of the receive queue to which it is bound. The kernel removes it
+    /// when the socket is closed.
     pub fn set_socket(&self, stack: StackId, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Problem> {
         let what = || format!("cannot set the socket of {stack}, queue {queue}");
         if queue >= QUEUES_MAX {
@@ -149,7 +152,7 @@ impl Tables {
         set.map_err(|error| Problem::failed(what(), error).next("hand over a socket of the family AF_XDP"))
     }
 
-    /// Takes a socket out again, if one is set.
+    /// Removes a socket, if one is set.
     pub fn clear_socket(&self, stack: StackId, queue: u32) -> Result<(), Problem> {
         if queue >= QUEUES_MAX {
             return Ok(());
@@ -158,7 +161,7 @@ impl Tables {
             .map_err(|error| Problem::failed(format!("cannot clear the socket of {stack}, queue {queue}"), error))
     }
 
-    /// Finishes removals that were cut short: nothing may point at a stack that does not exist.
+    /// Completes interrupted removals: no entry may refer to a stack that does not exist.
     pub(crate) fn sweep_dead(&self) -> Result<(), Problem> {
         let mut live = [false; STACKS_MAX as usize];
         for number in 0..STACKS_MAX {
@@ -261,7 +264,7 @@ fn socket_key(stack: StackId, queue: u32) -> [u8; 4] {
     (stack.number() * QUEUES_MAX + queue).to_ne_bytes()
 }
 
-/// To delete what is not there is no failure.
+/// Deleting an absent key is not a failure.
 fn absent_is_fine(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<()> {
     match result {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -276,7 +279,7 @@ mod tests {
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-    /// A UDP datagram of 10.0.0.2 to 10.0.0.1, port 5000.
+    /// A UDP datagram from 10.0.0.2 to 10.0.0.1, port 5000.
     const FRAME: [u8; 42] = [
         2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1,
         0, 7, 0x13, 0x88, 0, 8, 0, 0,
@@ -301,7 +304,7 @@ mod tests {
         };
         tables.add(doomed, &entry(5000)).unwrap();
         tables.add(other, &entry(5001)).unwrap();
-        // The first step of a removal, and no more.
+        // Only the first step of a removal.
         tables.write_row(doomed, &[0; stack_row::BYTES]).unwrap();
         assert_eq!(rehearsal.run(&FRAME, 1).unwrap().reason, Reason::StackGone);
         let tables = rehearsal.tables();

@@ -18,54 +18,55 @@ use crate::maps::{Maps, NAMES};
 use crate::program::{self, Build, Loaded};
 use crate::tables::Tables;
 
-/// At most, what a page of 4 KiB has left for an IP packet beside 256 bytes before it, 320 behind it (`struct skb_shared_info`) and
-/// an Ethernet header with two tags. Drivers take somewhat less.
+/// The largest MTU for which a frame fits a page of 4 KiB, beside 256 bytes before it, 320 after it (`struct
+/// skb_shared_info`) and an Ethernet header with two tags. Drivers allow somewhat less.
 const MTU_OF_A_PAGE: u32 = 4096 - 256 - 320 - 22;
 
 /// The pin of the link, beside those of the maps.
 const LINK: &str = "link";
 
-/// Where in the receive path the program runs.
+/// The place in the receive path where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver; generic mode, with the reason, where the driver cannot.
+    /// In the driver; falls back to generic mode, with the reason, if the driver cannot.
     Native,
-    /// In the kernel's own path, after it has made a packet of the frame.
+    /// In the kernel's generic path, after it has built an skb.
     Generic,
 }
 
-/// What to attach, and where to pin it.
+/// The options of an attachment, with the directory of its pins.
 #[derive(Clone, Debug)]
 pub struct Attach {
     /// The interface, in the namespace of the calling thread.
     pub ifindex: u32,
-    /// The mode wished for.
+    /// The mode wanted.
     pub mode: Mode,
-    /// The directory of the pins: one per interface, on a BPF file system (see [`crate::mount`]), with room for nothing
-    /// else. It is made if it is missing.
+    /// The directory of the pins: one per interface, on a BPF file system (see [`crate::mount`]), for nothing else. It
+    /// is created if missing.
     pub directory: PathBuf,
 }
 
-/// What is attached.
+/// The facts of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The interface's index.
     pub ifindex: u32,
-    /// Its name when it was attached or adopted.
+    /// Its name at the time of attachment or adoption.
     pub interface: String,
     /// The mode it runs in.
     pub mode: Mode,
-    /// Why it does not run in the mode wished for; only known to who attached it.
+    /// The reason why it does not run in the mode wanted; known only to the process that attached it.
     pub downgrade: Option<String>,
-    /// The kernel's number of the program, as bpftool shows it.
+    /// The kernel's id of the program, as shown by bpftool.
     pub program_id: u32,
-    /// The kernel's number of the link.
+    /// The kernel's id of the link.
     pub(crate) link_id: u32,
-    /// 1 when attached, one more for every control plane that has adopted it since.
+    /// 1 after attachment, one more for every adoption by a control plane.
     pub generation: u64,
 }
 
-/// The program on one interface. Dropping this detaches nothing: link and maps are pinned. [`Steering::remove`] does.
+/// The program on one interface. Dropping this does not detach: link and maps are pinned. [`Steering::remove`]
+/// detaches.
 #[derive(Debug)]
 pub struct Steering {
     tables: Tables,
@@ -75,7 +76,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Attaches the program by a BPF link and pins link and maps. Refuses where another program is attached, naming it.
+    /// Attaches the program by a BPF link and pins link and maps. Refuses if another program is attached, with its
+    /// name.
     pub fn attach(options: &Attach) -> Result<Self, Problem> {
         Self::attach_program(options, &program::load()?)
     }
@@ -90,7 +92,7 @@ impl Steering {
         let attached =
             tables.maps.pin(&options.directory).and_then(|()| attach_and_pin(options, &name, program, &tables));
         let downgrade = attached.inspect_err(|_| {
-            // Whatever stays is swept by the next attempt.
+            // Remaining files are removed by the next attempt.
             let _ = unpin(&options.directory);
         })?;
         let mut steering = Self::open(tables, &options.directory, options.ifindex, name)?;
@@ -98,8 +100,8 @@ impl Steering {
         Ok(steering)
     }
 
-    /// Takes over what a process before has attached and pinned. Refuses another layout, another interface, an interface
-    /// that is gone: nothing is changed then. Finishes removals of stacks that were cut short.
+    /// Takes over what an earlier process has attached and pinned. Refuses another layout, another interface, and an
+    /// interface that is gone, without changing anything. Completes interrupted removals of stacks.
     pub fn adopt(directory: &Path, ifindex: u32) -> Result<Self, Problem> {
         let name = interface_name(ifindex)?;
         let mac = interface_mac(&name)?;
@@ -117,8 +119,8 @@ impl Steering {
         Ok(steering)
     }
 
-    /// Detaches what is pinned in `directory`, whoever still holds it, and removes the pins and the directory; `false` when
-    /// there is nothing. Needs no interface: it may be gone.
+    /// Detaches what is pinned in `directory`, even if another process holds it, and removes the pins and the
+    /// directory; `false` if there is nothing. The interface need not exist any more.
     pub fn remove(directory: &Path) -> Result<bool, Problem> {
         if !directory.exists() || !is_bpffs(directory) {
             return Ok(false);
@@ -139,7 +141,7 @@ impl Steering {
         Ok(true)
     }
 
-    /// The same, with whatever else is in the directory: what another release has pinned there by names of its own.
+    /// Detaches and removes everything in the directory, also pins of another release under its own names.
     pub fn sweep(directory: &Path) -> Result<bool, Problem> {
         if !directory.exists() || !is_bpffs(directory) {
             return Ok(false);
@@ -154,17 +156,17 @@ impl Steering {
         Self::remove(directory)
     }
 
-    /// What is attached where.
+    /// The facts of the attachment.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Puts this build's program in the place of the one that was adopted, in one step and with the same tables: no frame
-    /// meets an interface without a program. `false` when it is the same one already.
+    /// Replaces an adopted program by this build's, atomically and with the same tables: every frame meets a program.
+    /// `false` if it is the same one already.
     pub fn update_program(&mut self) -> Result<bool, Problem> {
         let what = format!("cannot renew the program on {}", self.facts.interface);
         let problem =
-            |error: libbpf_rs::Error| Problem::failed(what.clone(), error).next("it goes on with the old one");
+            |error: libbpf_rs::Error| Problem::failed(what.clone(), error).next("the old program stays attached");
         let Loaded { object, .. } = program::load_onto(&self.tables.maps)?;
         let new = object.progs_mut().find(|program| program.name() == program::NAME);
         let new = new.ok_or_else(|| Problem::failed(what.clone(), "the compiled program is missing"))?;
@@ -188,8 +190,8 @@ impl Steering {
         &self.tables
     }
 
-    /// Whether the program is still on the interface: `false` after the interface, or its namespace, has gone, or after
-    /// somebody has detached it.
+    /// Returns whether the program is still on the interface: `false` if the interface, or its namespace, has gone, or
+    /// if the program was detached.
     pub fn is_attached(&self) -> Result<bool, Problem> {
         Ok(link_info(&self.link, &self.directory)?.ifindex == self.facts.ifindex)
     }
@@ -201,7 +203,7 @@ impl Steering {
         })?;
         let info = link_info(&link, directory)?;
         if info.ifindex == 0 {
-            return Err(foreign(directory, "the interface it was attached to is gone, or somebody has detached it"));
+            return Err(foreign(directory, "the interface it was attached to is gone, or the program was detached"));
         }
         if info.ifindex != ifindex {
             return Err(foreign(
@@ -224,7 +226,7 @@ impl Steering {
     }
 }
 
-/// What the kernel knows of a link; interface 0 when there is none any more.
+/// The kernel's facts of a link; interface 0 if it is detached.
 struct LinkState {
     id: u32,
     program_id: u32,
@@ -236,7 +238,7 @@ fn link_info(link: &Link, directory: &Path) -> Result<LinkState, Problem> {
         Problem::failed(format!("cannot ask about the link pinned in {}", directory.display()), error)
     })?;
     let LinkTypeInfo::Xdp(xdp) = info.info else {
-        return Err(foreign(directory, "its link is not one of XDP"));
+        return Err(foreign(directory, "its link is not an XDP link"));
     };
     Ok(LinkState { id: info.id, program_id: info.prog_id, ifindex: xdp.ifindex })
 }
@@ -255,14 +257,15 @@ fn interface_mac(name: &str) -> Result<[u8; 6], Problem> {
     })
 }
 
-/// A second program on an interface would need a dispatcher; taking the place of the first would break what it does.
+/// Refuses an interface with another program. A second one would need a dispatcher; replacing the first would break its
+/// function.
 fn refuse_other(tables: &Tables, ifindex: u32, name: &str) -> Result<(), Problem> {
     let Some(id) = attached_program(tables, ifindex)? else { return Ok(()) };
     Err(occupied(name, id))
 }
 
 fn attached_program(tables: &Tables, ifindex: u32) -> Result<Option<u32>, Problem> {
-    // The query takes no descriptor, but its type does.
+    // The query takes no descriptor, but its type requires one.
     let query = Xdp::new(tables.maps.config.as_fd()).query(ifindex.cast_signed(), XdpFlags::NONE);
     let found =
         query.map_err(|error| Problem::failed(format!("cannot ask what is attached to interface {ifindex}"), error))?;
@@ -277,14 +280,14 @@ fn occupied(name: &str, id: u32) -> Problem {
         "another control plane serves it, or left it behind: end that one, or run sidestep control --cleanup".to_owned()
     } else {
         format!(
-            "detach it by the means of its owner, or with: ip link set dev {name} xdp off; sidestep replaces nobody's"
+            "detach it by the means of its owner, or with: ip link set dev {name} xdp off; sidestep does not replace it"
         )
     };
     Problem::failed(format!("cannot attach to {name}"), format!("the XDP program {program} (id {id}) is attached"))
         .next(next)
 }
 
-/// Makes the directory; what a crash before the link was pinned has left in it is removed.
+/// Makes the directory; removes what a crash before the link was pinned has left in it.
 fn prepare(directory: &Path) -> Result<(), Problem> {
     let problem = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot pin in {}", directory.display()), why);
     let is_new = !directory.exists();
@@ -295,7 +298,7 @@ fn prepare(directory: &Path) -> Result<(), Problem> {
     }
     if !is_bpffs(directory) {
         if is_new {
-            // Nothing is left behind where nothing was.
+            // An empty directory that was just made is removed again.
             let _ = fs::remove_dir(directory);
         }
         return Err(problem(&"it is not on a BPF file system").next("mount one: mount -t bpf bpf DIRECTORY"));
@@ -308,7 +311,7 @@ fn prepare(directory: &Path) -> Result<(), Problem> {
     unpin(directory)
 }
 
-/// Removes our names, the link's first.
+/// Removes our pins, the link's first.
 fn unpin(directory: &Path) -> Result<(), Problem> {
     for name in [LINK].into_iter().chain(NAMES) {
         let path = directory.join(name);
@@ -324,7 +327,7 @@ fn unpin(directory: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns why it is not the mode wished for.
+/// Attaches and pins; returns the reason if it is not the mode wanted.
 fn attach_and_pin(options: &Attach, name: &str, program: &Loaded, tables: &Tables) -> Result<Option<String>, Problem> {
     let (link, mode, downgrade) = attach_link(options, name, program, tables)?;
     tables.change_config(|bytes| put(bytes, config::GENERIC, &[u8::from(mode == XdpMode::Generic)]))?;
@@ -351,7 +354,7 @@ fn attach_link(
         Mode::Generic => None,
         Mode::Native => match attach(XdpMode::Native) {
             Ok(link) => return Ok((link, XdpMode::Native, None)),
-            // Somebody was faster: generic mode would be refused, too.
+            // Another process was faster: generic mode would be refused, too.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(problem(error)),
             Err(error) => Some(not_native(name, *build, &error)),
         },
@@ -360,7 +363,7 @@ fn attach_link(
     Ok((link, XdpMode::Generic, refusal))
 }
 
-/// Why it is generic mode, and what brings the native one where that is the MTU.
+/// The reason for generic mode, with the remedy if the MTU is the cause.
 fn not_native(name: &str, build: Build, error: &io::Error) -> String {
     let reason = format!("generic mode, because the driver of {name} refuses native XDP: {error}");
     let mtu = device(name).map_or(0, |device| device.mtu);
@@ -400,7 +403,7 @@ mod tests {
     use super::*;
     use sidestep_lab::{Lab, Options, Side};
 
-    /// The program of older kernels, which this one takes, too.
+    /// The program for older kernels, which this kernel accepts, too.
     #[test]
     fn at_a_jumbo_mtu_an_older_kernel_says_why_it_is_generic_mode_and_what_helps() {
         if !sidestep_sys::process::is_root() {

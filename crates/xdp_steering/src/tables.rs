@@ -1,4 +1,4 @@
-//! What the program consults: settings, and who owns which flow, listener or group.
+//! The tables that the program looks up: settings, and the owners of flows, listeners and groups.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,33 +14,33 @@ use crate::layout::{
 use crate::maps::Maps;
 use crate::stack_id::StackId;
 
-/// How old a stack's heartbeat may be before its frames go to the kernel again.
+/// The default age of a stack's heartbeat beyond which its frames go to the kernel.
 ///
-/// A stack that has died needs no deadline: its sockets are closed and its frames pass at once. The deadline is for one
-/// that is stopped or hung. Too short is worse than too long: the kernel answers the frames of a TCP connection that it
-/// does not know with a reset, while the frames of a stack that was only late wait in its ring. A second is far above what
-/// a healthy polling thread is held up by (a time slice, a page fault, a hypervisor), and below what an operator notices.
+/// A dead stack needs no deadline: its sockets are closed and its frames pass at once. The deadline is for one that is
+/// stopped or hung. Too short is worse than too long: the kernel resets TCP connections that it does not know, whereas
+/// the frames of a stack that was only late wait in its ring. A second is far above the delays of a healthy polling
+/// thread (a time slice, a page fault, a hypervisor), and below what an operator notices.
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Below this a timer tick of the kernel (10 ms at 100 Hz), which is as well as the program knows the time, could look like
-/// death.
+/// The shortest deadline. Below it, one timer tick of the kernel (10 ms at 100 Hz), the program's clock resolution,
+/// could look like death.
 pub(crate) const DEADLINE_MIN: Duration = Duration::from_millis(50);
 
-/// Above this the switch would no longer serve its purpose.
+/// The longest deadline. Above it the switch would not serve its purpose.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
-/// Tries of an insertion whose rival has just gone.
+/// The attempts of an insertion whose rival has just been removed.
 const ADD_TRIES_MAX: usize = 3;
 
-/// The program's maps. One process writes them (control), and one thread of it: nothing here is atomic across calls.
+/// The program's maps. One thread of one process (control) writes them: nothing here is atomic across calls.
 #[derive(Debug)]
 pub struct Tables {
     pub(crate) maps: Maps,
 }
 
 impl Tables {
-    /// Gives a flow, listener or group to a stack. To give it again changes nothing; what another stack owns is refused by
-    /// that stack's name.
+    /// Assigns a flow, listener or group to a stack. Assigning it again changes nothing; an entry of another stack is
+    /// refused with that stack's name.
     pub fn add(&self, stack: StackId, entry: &Entry) -> Result<(), Problem> {
         entry.check()?;
         self.stack(stack)?;
@@ -60,12 +60,12 @@ impl Tables {
                 None => {}
             }
         }
-        Err(Problem::failed(format!("cannot steer {entry}"), "somebody else writes the tables at the same time")
+        Err(Problem::failed(format!("cannot steer {entry}"), "another process writes the tables at the same time")
             .next("let one control plane serve an interface"))
     }
 
-    /// Has the program look for entries of this kind from now on, before the first is there. It is never told to stop: who
-    /// has had one will have another.
+    /// Makes the program look up entries of this kind, before the first is inserted. The lookup is never switched off
+    /// again: further entries of the kind are likely.
     fn look_for(&self, entry: &Entry) -> Result<(), Problem> {
         let kinds = match entry {
             Entry::Flow(_) => 0,
@@ -81,7 +81,7 @@ impl Tables {
         self.change_config(|bytes| put(bytes, config::NONE, &[none & !kinds]))
     }
 
-    /// Takes an entry of a stack back; `false` when nobody has it. What another stack owns is refused.
+    /// Removes an entry of a stack; `false` if it does not exist. An entry of another stack is refused.
     pub fn remove(&self, stack: StackId, entry: &Entry) -> Result<bool, Problem> {
         match self.owner(entry)? {
             None => Ok(false),
@@ -109,12 +109,12 @@ impl Tables {
         Ok(entries)
     }
 
-    /// Switches steering of the whole interface; off means that every frame goes to the kernel.
+    /// Switches steering of the whole interface; if off, every frame goes to the kernel.
     pub fn set_enabled(&self, on: bool) -> Result<(), Problem> {
         self.change_config(|bytes| put(bytes, config::ENABLED, &u32::from(on).to_ne_bytes()))
     }
 
-    /// How old a heartbeat may be: [`DEADLINE_MIN`] to [`DEADLINE_MAX`].
+    /// Sets the allowed age of a heartbeat: [`DEADLINE_MIN`] to [`DEADLINE_MAX`].
     pub fn set_deadline(&self, deadline: Duration) -> Result<(), Problem> {
         if !(DEADLINE_MIN..=DEADLINE_MAX).contains(&deadline) {
             return Err(Problem::usage(
@@ -126,7 +126,7 @@ impl Tables {
         self.change_config(|bytes| put(bytes, config::DEADLINE_NS, &nanoseconds.to_ne_bytes()))
     }
 
-    /// Tells the program the interface's own address after it has changed. Frames to any other unicast address pass.
+    /// Sets the interface's own address after a change. Frames to any other unicast address pass.
     pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), Problem> {
         self.change_config(|bytes| put(bytes, config::MAC, &mac))
     }
@@ -142,7 +142,7 @@ impl Tables {
         self.maps.config.update(&[0; 4], &bytes, MapFlags::ANY).map_err(|error| settings_problem(&error))
     }
 
-    /// The settings of a program that has just been loaded.
+    /// Writes the settings of a newly loaded program.
     pub(crate) fn initialise(&self, ifindex: u32, mac: [u8; 6]) -> Result<(), Problem> {
         self.change_config(|bytes| {
             put(bytes, config::MAGIC, &MAGIC.to_ne_bytes());
@@ -156,8 +156,8 @@ impl Tables {
         self.set_deadline(DEADLINE_DEFAULT)
     }
 
-    /// Calls `visit` with the table, the key and the owner of every entry. Keys are collected first, so that `visit` may
-    /// delete them; a table that grows meanwhile cannot make this longer than the table can be.
+    /// Calls `visit` with the table, the key and the owner of every entry. Keys are collected first, so that `visit`
+    /// may delete them; the loop is bounded by the size of the table, even if it grows meanwhile.
     pub(crate) fn for_each_key(
         &self,
         mut visit: impl FnMut(Table, &[u8], u32) -> Result<(), Problem>,
@@ -180,7 +180,7 @@ impl Tables {
         Ok(found.map(|owner| u32::from_ne_bytes(take::<OWNER_BYTES>(&owner, 0))))
     }
 
-    /// `false` when it was not there.
+    /// Deletes a key; `false` if it was absent.
     pub(crate) fn delete(&self, table: Table, key: &[u8]) -> Result<bool, Problem> {
         match self.maps.of(table).delete(key) {
             Ok(()) => Ok(true),

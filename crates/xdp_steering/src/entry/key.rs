@@ -8,7 +8,7 @@ use crate::layout::{ADDRESS_BYTES, FAMILY_IPV4, FAMILY_IPV6, VLAN_ANY, flow_key,
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Which map an entry lives in.
+/// The map of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Flows,
@@ -95,7 +95,7 @@ fn key_of_group(group: &Group) -> [u8; group_key::BYTES] {
     key
 }
 
-/// What a key of a table stands for; `None` for bytes that no entry of ours has.
+/// The entry of a table's key; `None` for bytes that do not form an entry.
 pub(crate) fn entry_of(table: Table, key: &[u8]) -> Option<Entry> {
     match table {
         Table::Flows if key.len() == flow_key::BYTES => {
@@ -128,7 +128,7 @@ pub(crate) fn entry_of(table: Table, key: &[u8]) -> Option<Entry> {
     }
 }
 
-/// An IPv4 address in IPv6 form is the IPv4 address: that is what its packets carry.
+/// An IPv4-mapped IPv6 address becomes the IPv4 address, which the packets carry.
 fn address_bytes(ip: IpAddr) -> (u8, [u8; ADDRESS_BYTES]) {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! What can be steered: flows, listeners, multicast groups, in the types of `std::net`.
+//! Steering entries: flows, listeners, multicast groups, in the types of `std::net`.
 
 mod key;
 
@@ -18,7 +18,7 @@ pub enum Protocol {
     Udp,
 }
 
-/// The VLAN tags of a frame. A tag of number 0 carries only a priority and is none.
+/// The VLAN tags of a frame. A tag with id 0 carries only a priority and is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vlan {
     /// No tag.
@@ -34,10 +34,10 @@ pub enum Vlan {
     },
 }
 
-/// The VLANs that a listener or a group takes frames from.
+/// The VLANs from which a listener or a group takes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VlanMatch {
-    /// Any, and untagged frames, too.
+    /// Any, and untagged frames.
     Any,
     /// This one.
     Only(Vlan),
@@ -56,9 +56,9 @@ pub struct Flow {
     pub vlan: Vlan,
 }
 
-/// A bound port. An unspecified address (`0.0.0.0`, `::`) stands for every address of its own family: a socket that serves
-/// both families has two listeners. It takes nothing that the interface forwards to other hosts, which is asked of the
-/// kernel's routes for every frame: the address itself is faster where forwarding is on.
+/// A bound port. An unspecified address (`0.0.0.0`, `::`) stands for every address of its own family: a dual-stack
+/// socket has two listeners. It does not match frames that the interface forwards to other hosts, for which the
+/// kernel's routes are looked up per frame: a specific address is faster if forwarding is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listener {
     /// TCP or UDP.
@@ -69,19 +69,19 @@ pub struct Listener {
     pub vlan: VlanMatch,
 }
 
-/// A multicast group and port (UDP). It takes the datagrams away from every other receiver on this host.
+/// A multicast group and port (UDP). Its datagrams do not reach any other receiver on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     /// The group's address, and the port.
     pub group: SocketAddr,
-    /// Only datagrams of this sender (source-specific multicast, RFC 4607); `None` for any sender. An entry with a
-    /// source goes before one without.
+    /// The only sender accepted (source-specific multicast, RFC 4607); `None` for any. An entry with a source takes
+    /// precedence over one without.
     pub source: Option<IpAddr>,
     /// The tags of its frames.
     pub vlan: VlanMatch,
 }
 
-/// Anything that can be steered.
+/// A steering entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// A connection.
@@ -111,7 +111,7 @@ impl From<Group> for Entry {
 }
 
 impl Entry {
-    /// What is wrong with the entry itself, in one clause.
+    /// The fault of the entry itself, in one clause.
     fn fault(&self) -> Option<&'static str> {
         match self {
             Self::Flow(flow) => fault_of_flow(flow),
@@ -120,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// Refuses an entry that no frame could match, or that nobody should own.
+    /// Refuses an entry that no frame could match, or that no stack may own.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         let refusal = |fault| {
             Problem::usage(format!("cannot steer {self}"), fault).next("check the addresses, the port and the VLAN")
@@ -134,7 +134,7 @@ fn fault_of_flow(flow: &Flow) -> Option<&'static str> {
     let fault = match () {
         () if local.is_ipv4() != remote.is_ipv4() => "its two addresses are of different families",
         () if remote.is_multicast() || remote.is_unspecified() || remote.is_loopback() => {
-            "its remote address is no other host's"
+            "its remote address is not another host's"
         }
         () if flow.remote.port() == 0 => "its remote port is 0",
         () => return fault_of_local(flow.local, false).or_else(|| fault_of_vlan(flow.vlan)),
@@ -158,13 +158,13 @@ fn fault_of_group(group: &Group) -> Option<&'static str> {
     let ip = group.group.ip().to_canonical();
     let source = group.source.map(|source| source.to_canonical());
     match () {
-        () if !ip.is_multicast() => Some("its address is no multicast group"),
+        () if !ip.is_multicast() => Some("its address is not a multicast group"),
         () if group.group.port() == 0 => Some("its port is 0"),
         () if source.is_some_and(|source| source.is_ipv4() != ip.is_ipv4()) => {
             Some("group and source are of different families")
         }
         () if source.is_some_and(|source| source.is_multicast() || source.is_unspecified()) => {
-            Some("its source is no host's address")
+            Some("its source is not a host's address")
         }
         () => fault_of_match(group.vlan),
     }

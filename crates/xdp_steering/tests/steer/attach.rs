@@ -1,4 +1,4 @@
-//! Life and death on an interface: attached, adopted, refused, removed; nothing is left.
+//! Attachment to an interface: attached, adopted, refused, removed; nothing is left.
 
 use std::env;
 use std::fs;
@@ -19,14 +19,14 @@ use sidestep_xdp_steering::{Attach, Mode, Protocol, Reason, Steering, Vlan, Vlan
 
 use crate::support::{Pins, attached_program, can_run, flow, ifindex, listener, stack, wait_until};
 
-/// Tells the test binary, started anew, that it is the process that attaches and is killed.
+/// Tells the restarted test binary that it is the process that attaches and is killed.
 const CHILD: &str = "SIDESTEP_STEER_TEST_DIRECTORY";
 
 fn attach(directory: PathBuf) -> Result<Steering, Problem> {
     Steering::attach(&Attach { ifindex: ifindex("lab0"), mode: Mode::Native, directory })
 }
 
-/// Runs a test on host A of a lab, with a place for pins.
+/// Runs a test on host A of a lab, with a directory for pins.
 fn on_a_host(test: impl FnOnce(&Pins) -> Result<(), Problem> + Send) {
     let pins = Pins::new();
     let lab = Lab::up(&Options::default()).unwrap();
@@ -52,7 +52,7 @@ fn attached_it_is_seen_and_removed_nothing_is_left() {
         assert_eq!((facts.ifindex, facts.interface.as_str()), (ifindex("lab0"), "lab0"));
         assert_eq!(attached_program(facts.ifindex), facts.program_id);
         assert!(steering.is_attached()?);
-        // Still held by this process: removal detaches all the same.
+        // This process still holds it: removal detaches it anyway.
         assert!(Steering::remove(&pins.directory())?);
         assert!(!steering.is_attached()?);
         assert_eq!(attached_program(facts.ifindex), 0);
@@ -111,7 +111,7 @@ fn an_older_program_is_renewed_in_its_place() {
         assert_ne!(steering.facts().program_id, old);
         assert_eq!(attached_program(ifindex("lab0")), steering.facts().program_id);
         assert_eq!(steering.tables().stacks()?[0].id, owner);
-        // The new one works on the old tables.
+        // The new program works with the old tables.
         steering.tables().set_enabled(false)?;
         let before = steering.tables().counter(Reason::Disabled)?;
         wake_the_peer();
@@ -120,7 +120,7 @@ fn an_older_program_is_renewed_in_its_place() {
     });
 }
 
-/// Makes the other host send something: its answer to the question for its Ethernet address.
+/// Makes the other host send a frame: its answer to an ARP request.
 fn wake_the_peer() {
     let socket = UdpSocket::bind("198.18.0.1:0").unwrap();
     socket.send_to(b"anybody there", "198.18.0.2:9").unwrap();
@@ -297,12 +297,12 @@ fn pins_need_a_bpf_file_system_and_a_place_of_their_own() {
         assert!(problem.contains("not on a BPF file system"), "{problem}");
         assert!(!plain.exists());
         assert_eq!(attached_program(ifindex("lab0")), 0);
-        // A crash before the link was pinned leaves maps without a link: they make way.
+        // A crash before the link was pinned leaves maps without a link: they are removed.
         drop(attach(pins.directory())?);
         fs::remove_file(pins.directory().join("link")).unwrap();
         wait_until("detaching", || attached_program(ifindex("lab0")) == 0);
         drop(attach(pins.directory())?);
-        // What somebody else has put there stays, and is named.
+        // Files of others stay, and are named.
         fs::create_dir(pins.directory().join("foreign")).unwrap();
         let problem = Steering::remove(&pins.directory()).unwrap_err().to_string();
         assert!(problem.contains("lab0") && problem.contains("not empty"), "{problem}");
@@ -340,7 +340,7 @@ fn a_namespace_that_goes_away_takes_the_link_along() {
     let (owner, _) = stack(steering.tables(), "orphan");
     drop(lab);
     wait_until("the interface's end", || !steering.is_attached().unwrap());
-    // The tables are still there, and still ours to read.
+    // The tables still exist and can be read.
     assert_eq!(steering.tables().stacks().unwrap()[0].id, owner);
     drop(steering);
     let other = Lab::up(&Options::default()).unwrap();
@@ -356,7 +356,7 @@ fn a_namespace_that_goes_away_takes_the_link_along() {
     assert!(!pins.directory().exists());
 }
 
-/// Where nothing is mounted at /sys/fs/bpf, iproute2 takes the first BPF file system that it finds: this is what it leaves.
+/// Without a mount at /sys/fs/bpf, iproute2 takes the first BPF file system that it finds: it leaves these files.
 #[test]
 fn what_iproute2_leaves_goes_and_what_it_pins_is_named() {
     if !can_run() {

@@ -1,4 +1,4 @@
-//! Frames as they come from a wire, to be spoiled by the cases.
+//! Frames as on the wire, which the test cases modify.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ pub(crate) const PEER_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0x02];
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 
-/// A frame, and where its headers begin.
+/// A frame, and the offsets of its headers.
 #[derive(Clone)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
@@ -47,7 +47,7 @@ impl Frame {
         self
     }
 
-    /// With so many bytes of payload more, which the headers count.
+    /// Adds this many bytes of payload, which the headers count.
     pub(crate) fn longer(mut self, bytes: usize) -> Self {
         let more = |frame: &Self, at: usize| {
             let old = u16::from_be_bytes([frame.bytes[at], frame.bytes[at + 1]]);
@@ -63,7 +63,7 @@ impl Frame {
         self.padded(bytes)
     }
 
-    /// With IPv4 options, a multiple of four bytes.
+    /// Adds IPv4 options, a multiple of four bytes.
     pub(crate) fn options(mut self, options: &[u8]) -> Self {
         let total = u16::from_be_bytes([self.bytes[self.ip + 2], self.bytes[self.ip + 3]]) + options.len() as u16;
         self.bytes.splice(self.transport..self.transport, options.iter().copied());
@@ -72,7 +72,8 @@ impl Frame {
         self.ip(0, &[words]).ip(2, &total.to_be_bytes())
     }
 
-    /// With a fragment header behind that of IPv6: so far from the start (in eight bytes), and whether there is more to come.
+    /// Adds a fragment header after that of IPv6: the offset (in units of eight bytes), and whether more fragments
+    /// follow.
     pub(crate) fn fragment_header(mut self, place: u16, more: bool) -> Self {
         let next = self.bytes[self.ip + 6];
         let payload = u16::from_be_bytes([self.bytes[self.ip + 4], self.bytes[self.ip + 5]]) + 8;
@@ -82,7 +83,7 @@ impl Frame {
         self.ip(4, &payload.to_be_bytes()).ip(6, &[44])
     }
 
-    /// As the first of several fragments, with so many bytes of the segment.
+    /// Makes it the first of several fragments, with this many bytes of the segment.
     pub(crate) fn first_fragment(self, bytes: usize) -> Self {
         let end = self.transport + bytes;
         let frame = if self.is_ipv4() {
@@ -90,7 +91,7 @@ impl Frame {
         } else {
             self.ip(4, &(bytes as u16).to_be_bytes()).cut(end).fragment_header(0, true)
         };
-        // What is shorter than the shortest frame is padded.
+        // A frame below the minimum length is padded.
         let missing = 60_usize.saturating_sub(frame.bytes.len());
         frame.padded(missing)
     }
@@ -100,7 +101,7 @@ impl Frame {
         self
     }
 
-    /// Bytes behind the packet, as a switch pads short frames.
+    /// Adds bytes after the packet, as a switch pads short frames.
     pub(crate) fn padded(mut self, bytes: usize) -> Self {
         self.bytes.extend(vec![0; bytes]);
         self
@@ -111,7 +112,7 @@ impl Frame {
         self
     }
 
-    /// Puts a tag in front of what follows the addresses.
+    /// Inserts a tag after the addresses.
     pub(crate) fn tagged(mut self, kind: u16, control: u16) -> Self {
         let [a, b] = kind.to_be_bytes();
         let [c, d] = control.to_be_bytes();
@@ -127,7 +128,7 @@ fn ethernet(local: IpAddr, vlan: Vlan) -> Vec<u8> {
     bytes.extend(PEER_MAC);
     match vlan {
         Vlan::Untagged => {}
-        // The priority bits are set: they are not part of the number.
+        // The priority bits are set: they are not part of the VLAN id.
         Vlan::Tagged(number) => bytes.extend(tag(0x8100, 0xe000 | number)),
         Vlan::Double { outer, inner } => {
             bytes.extend(tag(0x88a8, outer));

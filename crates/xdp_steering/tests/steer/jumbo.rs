@@ -1,4 +1,4 @@
-//! Frames longer than a buffer: BPF_PROG_TEST_RUN makes several of what is longer than a page has room for.
+//! Frames longer than a buffer: BPF_PROG_TEST_RUN splits a frame that exceeds a page.
 
 use sidestep_lab::Options;
 use sidestep_lab::{Lab, Side};
@@ -9,10 +9,10 @@ use crate::support::{FRAME_BYTES_MAX, Pins, Stage, can_run, flow, group, ifindex
 
 const ENDS: [(&str, &str); 2] = [("10.0.0.1:5000", "10.0.0.2:6000"), ("[fd00::1]:5000", "[fd00::2]:6000")];
 
-/// What a frame of 9,000 bytes of IP packet has more than the short ones.
+/// The additional length of a frame with 9,000 bytes of IP packet, compared with the short ones.
 const JUMBO: usize = 9000 - 80;
 
-/// A stage whose owner takes frames of so many bytes.
+/// A stage whose owner accepts frames of this length.
 fn stage(frame_bytes_max: u32) -> Stage {
     Stage::over(Rehearsal::new(OWN_MAC).unwrap(), 60, frame_bytes_max)
 }
@@ -33,7 +33,7 @@ fn frames_of_several_buffers_go_to_an_owner_that_takes_them() {
             for vlan in [Vlan::Untagged, Vlan::Tagged(5), Vlan::Double { outer: 5, inner: 6 }] {
                 let frame = |more| Frame::new(number, remote, local, vlan).longer(more);
                 stage.steer(&flow(protocol, local, remote, vlan));
-                // Around the borders of one buffer and of two, and to the longest there is.
+                // Around the boundaries of one buffer and of two, up to the maximum.
                 for more in (3200..3700).step_by(7).chain((7300..7800).step_by(7)).chain([4096, JUMBO]) {
                     assert_eq!(verdict(&mut stage, &frame(more)).0, Reason::Flow, "{more}");
                 }
@@ -51,7 +51,7 @@ fn frames_of_several_buffers_go_to_an_owner_that_takes_them() {
     assert_eq!(verdict(&mut stage, &datagram).0, Reason::Group);
 }
 
-/// The length of the packet is held against that of all buffers.
+/// The packet's length is compared with that of all buffers.
 #[test]
 fn a_packet_that_is_longer_than_all_its_buffers_passes() {
     if !can_run() {
@@ -68,7 +68,7 @@ fn a_packet_that_is_longer_than_all_its_buffers_passes() {
     }
 }
 
-/// The datagram has the kernel's socket. The segment would be answered with a reset.
+/// A datagram goes to the kernel's socket. A segment would be answered with a reset.
 #[test]
 fn what_is_too_long_for_its_owner_is_the_kernels_or_nobodys() {
     if !can_run() {
@@ -99,7 +99,7 @@ fn what_is_too_long_for_its_owner_is_the_kernels_or_nobodys() {
     assert_eq!(verdict(&mut stage, &segment), (Reason::NoSocket, Verdict::Pass));
 }
 
-/// A device may cut a frame where it likes; the program reads the first buffer alone.
+/// A device may split a frame anywhere; the program reads the first buffer alone.
 #[test]
 fn headers_that_are_cut_by_the_device_pass_by_their_own_reason() {
     if !can_run() {

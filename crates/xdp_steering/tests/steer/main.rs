@@ -1,4 +1,4 @@
-//! The steering program in the kernel: every verdict, hostile frames, life and death on an interface, real traffic.
+//! The steering program in the kernel: every verdict, hostile frames, attachment to an interface, real traffic.
 
 mod attach;
 mod frames;

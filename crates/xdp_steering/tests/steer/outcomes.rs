@@ -1,4 +1,4 @@
-//! Every case: a frame, what stands in the tables, and what must become of it. A reason without a case fails the test.
+//! All cases: a frame, the entries in the tables, and the expected outcome. A reason without a case fails the test.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use sidestep_xdp_steering::{Entry, Protocol, Reason, Rehearsal, Vlan, VlanMatch}
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
 
-/// The two families, each with what the cases need.
+/// The two families, each with the data that the cases need.
 struct Family {
     local: &'static str,
     other_local: &'static str,
@@ -45,7 +45,7 @@ const VLANS: [Vlan; 3] = [Vlan::Untagged, Vlan::Tagged(100), Vlan::Double { oute
 
 const TRANSPORTS: [(u8, Protocol); 2] = [(TCP, Protocol::Tcp), (UDP, Protocol::Udp)];
 
-/// What stands in the tables, the frame, what must become of it.
+/// The entries in the tables, the frame, the expected outcome.
 type Case = (Vec<Entry>, Frame, Reason);
 
 fn all() -> Vec<Case> {
@@ -93,7 +93,7 @@ fn unicast(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &
         (vec![], Reason::NoEntry),
     ];
     cases.extend(cases_here.map(|(entries, reason)| (entries, frame(), reason)));
-    // A frame that a switch has padded, and one as long as the sockets take, are ordinary.
+    // A frame padded by a switch, and one of the maximum length of the sockets, are ordinary.
     let entries = vec![flow(protocol, local, remote, vlan)];
     cases.push((entries.clone(), frame().padded(9), Reason::Flow));
     let room = FRAME_BYTES_MAX as usize - frame().bytes.len();
@@ -130,7 +130,7 @@ fn multicast(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
     cases.push((joined(), Frame::new(TCP, remote, to, vlan), Reason::NoGroup));
 }
 
-/// A frame of an owned flow, spoiled: the kernel's, whoever owns it.
+/// A modified frame of an owned flow: it goes to the kernel.
 fn spoiled(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &mut Vec<Case>) {
     let Family { local, remote, .. } = family;
     let frame = || Frame::new(number, remote, local, vlan);
@@ -146,7 +146,7 @@ fn spoiled(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &
     }
     add(frame().destination([0x02, 0, 0, 0, 0, 0x03]), Reason::ForeignMac);
     add(frame().destination([0xff; 6]), Reason::ForeignMac);
-    // The IP packet says that it ends inside of the transport's header.
+    // The IP packet ends inside the transport header.
     let short: u16 = if frame().is_ipv4() { 20 + 7 } else { 7 };
     add(frame().ip(length, &short.to_be_bytes()), Reason::BadTransport);
     match protocol {
@@ -165,13 +165,13 @@ fn spoiled(family: &Family, vlan: Vlan, number: u8, protocol: Protocol, cases: &
     }
 }
 
-/// What the kernel must not have of a stack's connections, because it would reset them; and what stays with it.
+/// Segments that the kernel must not get, because it would reset a stack's connection; and those that stay with it.
 fn segments_in_pieces(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
     let Family { local, remote, .. } = family;
     let exact = || vec![flow(Protocol::Tcp, local, remote, vlan)];
     let frame = || Frame::new(TCP, remote, local, vlan);
     let mut add = |entries, frame, reason| cases.push((entries, frame, reason));
-    // The least that a fragment has, more than the header, and the header cut.
+    // The minimum of a fragment, more than the header, and the header truncated.
     for bytes in [8, 16, 24] {
         add(exact(), frame().first_fragment(bytes), Reason::DropFragment);
         add(
@@ -188,11 +188,11 @@ fn segments_in_pieces(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
         );
         add(vec![flow(Protocol::Tcp, local, remote, another(vlan))], frame().first_fragment(bytes), Reason::Fragment);
         add(exact(), frame().first_fragment(bytes).destination([2, 0, 0, 0, 0, 3]), Reason::Fragment);
-        // Datagrams are put together by the kernel, for the socket beside ours.
+        // The kernel reassembles datagrams, for the socket beside ours.
         let datagram = Frame::new(UDP, remote, local, vlan).first_fragment(bytes.min(16));
         add(vec![flow(Protocol::Udp, local, remote, vlan)], datagram, Reason::Fragment);
     }
-    // Too short for ports: no sender cuts so.
+    // Too short for ports: no sender fragments like this.
     add(exact(), frame().first_fragment(3), Reason::Fragment);
     if frame().is_ipv4() {
         for place in [[0x20, 1], [0, 1], [0x1f, 0xff]] {
@@ -208,7 +208,7 @@ fn segments_in_pieces(family: &Family, vlan: Vlan, cases: &mut Vec<Case>) {
     }
 }
 
-/// TCP ignores the options of IP; of datagrams the kernel's socket takes care.
+/// TCP ignores IP options; for datagrams, the kernel's socket handles them.
 fn options(cases: &mut Vec<Case>) {
     let Family { local, remote, .. } = IPV4;
     for bytes in [4, 8, 40] {
@@ -218,7 +218,7 @@ fn options(cases: &mut Vec<Case>) {
             cases.push((vec![flow(Protocol::Tcp, local, remote, vlan)], tcp.clone(), Reason::Flow));
             cases.push((vec![listener(Protocol::Tcp, local, VlanMatch::Any)], tcp.clone(), Reason::Listener));
             cases.push((Vec::new(), tcp.clone(), Reason::NoEntry));
-            // The packet ends inside of TCP's header.
+            // The packet ends inside the TCP header.
             let short = (20 + bytes as u16 + 19).to_be_bytes();
             cases.push((vec![flow(Protocol::Tcp, local, remote, vlan)], tcp.ip(2, &short), Reason::BadTransport));
             let udp = Frame::new(UDP, remote, local, vlan).options(&options);
@@ -239,7 +239,7 @@ fn spoiled_ipv4(cases: &mut Vec<Case>) {
     add(frame().ip(0, &[0x44]), Reason::BadIp);
     add(frame().ip(0, &[0x4f]), Reason::BadIp);
     add(frame().ip(2, &[0, 19]), Reason::BadIp);
-    add(frame().ip(8, &[0]), Reason::Listener); // The time to live is not looked at.
+    add(frame().ip(8, &[0]), Reason::Listener); // The time to live is not examined.
     for source in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [239, 1, 2, 3], [240, 0, 0, 1], [255, 255, 255, 255]] {
         add(frame().ip(12, &source), Reason::OddSource);
     }
@@ -256,8 +256,8 @@ fn spoiled_ipv6(cases: &mut Vec<Case>) {
     for extension in [0, 43, 51, 60, 135, 139, 140] {
         add(frame().ip(6, &[extension]), Reason::Ipv6Extension);
     }
-    add(frame().ip(4, &[0, 0]), Reason::BadTransport); // A jumbogram has its length in an option, and no option is here.
-    add(frame().ip(7, &[0]), Reason::Listener); // The hop limit is not looked at.
+    add(frame().ip(4, &[0, 0]), Reason::BadTransport); // A jumbogram has its length in an option, which is missing here.
+    add(frame().ip(7, &[0]), Reason::Listener); // The hop limit is not examined.
     for source in ["::", "::1", "::ffff:10.0.0.2", "ff02::1"] {
         let source: std::net::Ipv6Addr = source.parse().unwrap();
         add(frame().ip(8, &source.octets()), Reason::OddSource);
@@ -279,10 +279,10 @@ fn ethernet(cases: &mut Vec<Case>) {
         add(kind(other), Reason::NotIp);
     }
     add(frame().tagged(0x8100, 1).tagged(0x8100, 2).tagged(0x88a8, 3), Reason::VlanDepth);
-    // A tag of number 0 is a priority and no VLAN.
+    // A tag with id 0 is a priority and not a VLAN.
     let untagged = vec![listener(Protocol::Udp, IPV4.any, VlanMatch::Only(Vlan::Untagged))];
     cases.push((untagged, frame().tagged(0x8100, 0xe000), Reason::Listener));
-    // A VLAN's frame is not the one of a flow without VLAN, nor the other way round.
+    // A VLAN's frame does not match a flow without VLAN, nor the other way round.
     let one = vec![flow(Protocol::Udp, local, remote, Vlan::Tagged(1))];
     cases.push((one.clone(), frame().tagged(0x8100, 2), Reason::NoEntry));
     cases.push((one.clone(), frame(), Reason::NoEntry));
@@ -296,8 +296,8 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that are not in the frame: each with a test of its own in `verdicts`, `jumbo` or `ports`, StackGone in the crate's unit
-/// tests.
+/// Reasons that do not depend on the frame: each has its own test in `verdicts`, `jumbo` or `ports`, StackGone in the
+/// crate's unit tests.
 const ELSEWHERE: [Reason; 10] = [
     Reason::Disabled,
     Reason::StackGone,

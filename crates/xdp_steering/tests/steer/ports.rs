@@ -1,4 +1,4 @@
-//! Ports that are reserved for a stack: every segment to one is its own, and nothing else.
+//! Ports that are reserved for a stack: every segment to one is the stack's, and nothing else.
 
 use sidestep_xdp_steering::{Protocol, Reason, Vlan, VlanMatch};
 use std::net::{TcpListener, TcpStream};
@@ -26,10 +26,10 @@ fn segments_to_a_reserved_port_are_its_owners_and_nothing_else_is() {
             assert_eq!(reason(&mut stage, &segment), Reason::NoEntry);
             stage.tables().add_ports(stage.stack, &[61000, 61002]).unwrap();
             assert_eq!(reason(&mut stage, &segment), Reason::Port);
-            // Of any peer.
+            // From any peer.
             let other = remote.replace("6000", "1");
             assert_eq!(reason(&mut stage, &Frame::new(TCP, &other, local, Vlan::Untagged)), Reason::Port);
-            // Its neighbour that is left out, another transport, a VLAN, another host's frame.
+            // A neighbouring port that is left out, another transport, a VLAN, another host's frame.
             let beside = local.replace("61000", "61001");
             assert_eq!(reason(&mut stage, &Frame::new(TCP, remote, &beside, Vlan::Untagged)), Reason::NoEntry);
             assert_eq!(reason(&mut stage, &Frame::new(UDP, remote, local, Vlan::Untagged)), Reason::NoEntry);
@@ -38,13 +38,13 @@ fn segments_to_a_reserved_port_are_its_owners_and_nothing_else_is() {
             assert_eq!(reason(&mut stage, &strange), Reason::ForeignMac);
             let cut = Frame::new(TCP, remote, local, Vlan::Untagged).first_fragment(8);
             assert_eq!(reason(&mut stage, &cut), Reason::DropFragment);
-            // A listener of UDP at the same number is another thing.
+            // A UDP listener with the same port number is independent.
             stage.steer(&listener(Protocol::Udp, local, VlanMatch::Any));
             assert_eq!(reason(&mut stage, &Frame::new(UDP, remote, local, Vlan::Untagged)), Reason::Listener);
             stage.clear();
             stage.tables().remove_ports(stage.stack, &[61000, 61002]);
             assert_eq!(reason(&mut stage, &segment), Reason::NoEntry);
-            // A flow of a VLAN goes beside it.
+            // A flow of a VLAN takes precedence.
             stage.tables().add_ports(stage.stack, &[61000]).unwrap();
             stage.steer(&flow(Protocol::Tcp, local, remote, Vlan::Tagged(7)));
             assert_eq!(reason(&mut stage, &Frame::new(TCP, remote, local, Vlan::Tagged(7))), Reason::Flow);
@@ -54,7 +54,7 @@ fn segments_to_a_reserved_port_are_its_owners_and_nothing_else_is() {
     });
 }
 
-/// The lowest port, the highest, and all of them; a silent owner is one here, too.
+/// The lowest port, the highest, and all of them; a silent owner, too.
 #[test]
 fn every_port_has_a_row_of_its_own() {
     if !can_run() {
@@ -102,7 +102,7 @@ fn a_port_has_one_owner() {
     assert!(tables.add_ports(stage.stack, &[9]).is_err(), "no such stack");
 }
 
-/// What this host only forwards is somebody else's, whatever its port.
+/// A frame that this host only forwards is not taken, whatever its port.
 #[test]
 fn what_is_forwarded_is_not_taken() {
     if !can_run() {
@@ -113,7 +113,7 @@ fn what_is_forwarded_is_not_taken() {
         stage.tables().beat(stage.stack).unwrap();
         stage.tables().add_ports(stage.stack, &[61000]).unwrap();
         let ifindex = crate::support::ifindex("lab0");
-        // lab0 has 198.18.0.1/24: what is for its neighbour would go on there.
+        // lab0 has 198.18.0.1/24: a frame for its neighbour would be forwarded there.
         let there = Frame::new(TCP, "198.18.0.2:9", "198.18.0.77:61000", Vlan::Untagged);
         let ours = Frame::new(TCP, "198.18.0.2:9", "198.18.0.1:61000", Vlan::Untagged);
         let pins = crate::support::Pins::new();
@@ -131,20 +131,20 @@ fn what_is_forwarded_is_not_taken() {
     });
 }
 
-/// What the flags of a segment are.
+/// The flags of a segment.
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
 const RST_ACK: u8 = 0x14;
 const ACK: u8 = 0x10;
 
-/// What becomes of a segment, and whether its port is one of the kernel's, too, from then on.
+/// The outcome of a segment, and whether its port is shared with the kernel from then on.
 fn run(stage: &mut Stage, remote: &str, local: &str, flags: u8) -> (Reason, bool) {
     let frame = Frame::new(TCP, remote, local, Vlan::Untagged).transport(13, &[flags]);
     let port = local.parse::<std::net::SocketAddr>().unwrap().port();
     (reason(stage, &frame), stage.tables().is_shared(port))
 }
 
-/// Where no control holds a port the kernel gives it to others: what is for a socket of the kernel's goes there, and what is
+/// If control does not hold a port, the kernel gives it to others: segments for a kernel socket go there, and segments
 /// for none to the owner of the port.
 #[test]
 fn what_a_socket_of_the_kernels_has_to_get_is_not_taken() {
@@ -159,13 +159,13 @@ fn what_a_socket_of_the_kernels_has_to_get_is_not_taken() {
             for flags in [SYN, SYN_ACK, RST_ACK, ACK] {
                 assert_eq!(run(&mut stage, other, local, flags), (Reason::Port, false));
             }
-            // A listener gets what begins a connection; the stack has connections of the same port.
+            // A listener gets segments that open a connection; the stack has connections of the same port.
             let listener = TcpListener::bind(local).unwrap();
             assert_eq!(run(&mut stage, other, local, SYN_ACK), (Reason::Port, false));
             assert_eq!(run(&mut stage, other, local, RST_ACK), (Reason::Port, false));
             assert_eq!(run(&mut stage, other, local, SYN), (Reason::KernelSocket, true));
             assert_eq!(run(&mut stage, other, local, ACK), (Reason::Port, true));
-            // A connection gets all that is its own.
+            // A connection gets all of its segments.
             let client = TcpStream::connect(local).unwrap();
             let peer = client.local_addr().unwrap().to_string();
             let accepted = listener.accept().unwrap().0;
@@ -173,11 +173,11 @@ fn what_a_socket_of_the_kernels_has_to_get_is_not_taken() {
                 assert_eq!(run(&mut stage, &peer, local, flags), (Reason::KernelSocket, true));
             }
             assert_eq!(run(&mut stage, other, local, ACK), (Reason::Port, true));
-            // In TIME-WAIT, too.
+            // Also in TIME-WAIT.
             drop((accepted, listener));
             drop(client);
             assert_eq!(run(&mut stage, &peer, local, ACK), (Reason::KernelSocket, true));
-            // Given anew it is the stack's alone.
+            // After a new assignment it is the stack's alone.
             stage.tables().add_ports(stage.stack, &[61000]).unwrap();
             assert_eq!(run(&mut stage, &peer, local, ACK), (Reason::Port, false));
             stage.tables().remove_ports(stage.stack, &[61000]);
@@ -185,14 +185,15 @@ fn what_a_socket_of_the_kernels_has_to_get_is_not_taken() {
     });
 }
 
-/// One that is connecting gets what answers its SYN. Anything else is of a connection of the stack's that it would reset.
+/// A connecting socket gets the answer to its SYN. Other segments belong to a connection of the stack, which it would
+/// reset.
 #[test]
 fn who_is_connecting_gets_the_answer() {
     if !can_run() {
         return;
     }
     without_forwarding(|| {
-        // Nobody answers there.
+        // No host answers there.
         let neighbour = "neigh add 198.18.0.77 lladdr 02:00:00:00:00:77 dev lab0 nud permanent";
         assert!(std::process::Command::new("ip").args(neighbour.split(' ')).status().unwrap().success());
         let (local, remote) = ("198.18.0.1:61001", "198.18.0.77:9");

@@ -1,17 +1,17 @@
-//! Frames that nobody would send, and frames cut anywhere: they pass, and the kernel runs the program over all of them.
+//! Random frames, and truncated frames: they pass, and the kernel runs the program over all of them.
 
 use sidestep_xdp_steering::{Protocol, Reason, Verdict, Vlan, VlanMatch};
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{Stage, can_run, group, listener, without_forwarding};
 
-/// The kernel rehearses no shorter frame: an Ethernet header.
+/// The shortest frame that the kernel accepts for a test run: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
 
-/// Frames per kind of soup; about a second altogether.
+/// Frames per kind; about a second altogether.
 const FRAMES: usize = 4000;
 
-/// Whoever could get a frame would get it: everything the frames below are sent to is owned.
+/// A stage that owns every destination of the frames below.
 fn greedy() -> Stage {
     let stage = Stage::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -76,8 +76,9 @@ fn noise() {
     }
 }
 
-/// Our address and a known type in front, noise behind: deep into the parser. What random lengths and ports make a sound
-/// frame is redirected; the program's verdict must then be what the frame says when it is read by other means.
+/// Frames with our address and a known type in front, and noise after that, which reach deep into the parser. If random
+/// lengths and ports make a sound frame, it is redirected; the verdict must then agree with a second reading of the
+/// frame.
 #[test]
 fn damaged_frames_go_only_where_their_bytes_say() {
     if can_run() {
@@ -102,7 +103,7 @@ fn damage() {
                 redirected += 1;
                 assert!(is_plain(&frame), "{:?} {frame:02x?}", outcome.reason);
             }
-            // The one bit that says so, and what is left is one of ours.
+            // The DF bit alone, and no fragment.
             Verdict::Drop => {
                 let at = frame.windows(2).position(|kind| kind == [0x08, 0x00]).expect("only IPv4 has the bit") + 2;
                 assert_eq!(frame[at + 6] & 0x3f, 0x20, "{frame:02x?}");
@@ -115,8 +116,8 @@ fn damage() {
     assert!(redirected > FRAMES / 20, "flips in payload and checksum leave a frame sound: {redirected}");
 }
 
-/// The same question asked in another way: to us or to the group, at most two tags, one whole packet of TCP or UDP, of UDP
-/// without options, to an owned port.
+/// The same decision by other means: to us or to the group, at most two tags, one whole packet of TCP or UDP, UDP
+/// without IP options, to an owned port.
 fn is_plain(frame: &[u8]) -> bool {
     question(frame).is_some_and(|asked| asked.length_fits && asked.is_owned)
 }

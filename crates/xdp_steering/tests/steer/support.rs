@@ -1,4 +1,4 @@
-//! What these tests share.
+//! Helpers of these tests.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::frames::OWN_MAC;
 /// The longest frame of the stacks in these tests, bytes.
 pub(crate) const FRAME_BYTES_MAX: u32 = 1792;
 
-/// Whether the test can run; says why not.
+/// Returns whether the test can run; prints the reason if not.
 pub(crate) fn can_run() -> bool {
     if !is_root() {
         eprintln!("skipped: needs root");
@@ -30,7 +30,7 @@ pub(crate) fn can_run() -> bool {
     is_root()
 }
 
-/// Runs a test where nothing is forwarded, whatever this machine does.
+/// Runs a test with forwarding off, whatever this machine's setting.
 pub(crate) fn without_forwarding(test: impl FnOnce() + Send) {
     let lab = Lab::up(&Options::default()).unwrap();
     lab.host(Side::A)
@@ -42,7 +42,7 @@ pub(crate) fn without_forwarding(test: impl FnOnce() + Send) {
         .unwrap();
 }
 
-/// For every interface of the calling thread's namespace.
+/// Sets forwarding on every interface of the calling thread's namespace.
 pub(crate) fn set_forwarding(on: bool) {
     for family in ["ipv4", "ipv6"] {
         fs::write(format!("/proc/sys/net/{family}/conf/all/forwarding"), u8::from(on).to_string()).unwrap();
@@ -71,13 +71,13 @@ pub(crate) fn ifindex(interface: &str) -> u32 {
     index.unwrap_or_else(|| panic!("no interface {interface}"))
 }
 
-/// The XDP program on an interface, as netlink tells it; 0 for none.
+/// The XDP program on an interface, from netlink; 0 for none.
 pub(crate) fn attached_program(ifindex: u32) -> u32 {
     let any = File::open("/dev/null").unwrap();
     Xdp::new(any.as_fd()).query_id(ifindex.cast_signed(), XdpFlags::NONE).unwrap()
 }
 
-/// A socket of the family AF_XDP that is bound to nothing: enough to stand in the map of sockets.
+/// An unbound AF_XDP socket: enough for the map of sockets.
 pub(crate) fn bare_socket() -> OwnedFd {
     let socket = socket2::Socket::new(socket2::Domain::from(libc::AF_XDP), socket2::Type::RAW, None).unwrap();
     socket.into()
@@ -104,12 +104,12 @@ impl Stage {
         Self::of(60)
     }
 
-    /// The same with an owner of that patience for TCP.
+    /// A stage whose owner has this many deadlines for TCP.
     pub(crate) fn of(tcp_deadlines: u32) -> Self {
         Self::over(Rehearsal::new(OWN_MAC).unwrap(), tcp_deadlines, FRAME_BYTES_MAX)
     }
 
-    /// The same of any program, with an owner whose sockets take frames of such a length.
+    /// A stage of any program, with an owner whose sockets accept frames of this length.
     pub(crate) fn over(rehearsal: Rehearsal, tcp_deadlines: u32, frame_bytes_max: u32) -> Self {
         let (stack, _) = stack_of(rehearsal.tables(), "owner", tcp_deadlines, frame_bytes_max);
         let socket = bare_socket();
@@ -121,13 +121,13 @@ impl Stage {
         self.rehearsal.tables()
     }
 
-    /// Gives an entry to the stack, and keeps the stack alive.
+    /// Assigns an entry to the stack, and keeps the stack alive.
     pub(crate) fn steer(&self, entry: &Entry) {
         self.tables().beat(self.stack).unwrap();
         self.tables().add(self.stack, entry).unwrap();
     }
 
-    /// Takes every entry back.
+    /// Removes every entry.
     pub(crate) fn clear(&self) {
         for (entry, owner) in self.tables().entries().unwrap() {
             assert!(self.tables().remove(owner, &entry).unwrap());
@@ -135,7 +135,7 @@ impl Stage {
     }
 }
 
-/// A BPF file system of this test's own; nothing of it is left behind.
+/// A BPF file system of this test alone, removed afterwards.
 pub(crate) struct Pins(PathBuf);
 
 impl Pins {
@@ -147,12 +147,12 @@ impl Pins {
         Self(path)
     }
 
-    /// Where to pin one interface.
+    /// The directory of pins for one interface.
     pub(crate) fn directory(&self) -> PathBuf {
         self.0.join("lab0")
     }
 
-    /// A second one.
+    /// A second directory.
     pub(crate) fn other_directory(&self) -> PathBuf {
         self.0.join("other")
     }

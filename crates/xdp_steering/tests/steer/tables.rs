@@ -1,4 +1,4 @@
-//! Who owns what: idempotent, exclusive, bounded, swept.
+//! Ownership of entries: idempotent, exclusive, bounded, swept.
 
 use sidestep_xdp_steering::{
     GROUPS_MAX, LISTENERS_MAX, Protocol, Rehearsal, STACKS_MAX, StackId, StackOptions, Vlan, VlanMatch,
@@ -129,7 +129,7 @@ fn what_does_not_exist_is_refused() {
     let (somebody, _) = stack(tables, "somebody");
     let problem = tables.set_socket(somebody, 0, File::open("/dev/null").unwrap().as_fd()).unwrap_err();
     assert!(problem.to_string().contains("AF_XDP"), "{problem}");
-    // An unsound entry is refused before anything is asked of the kernel.
+    // An invalid entry is refused before the kernel is asked.
     assert!(tables.add(somebody, &listener(Protocol::Udp, "239.1.2.3:1", VlanMatch::Any)).is_err());
 }
 

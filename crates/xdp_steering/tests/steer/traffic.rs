@@ -1,4 +1,5 @@
-//! Real traffic between two hosts: hot flows reach the owner's socket, and everything else the kernel, at the same time.
+//! Real traffic between two hosts: hot flows reach the owner's socket, and everything else the kernel, at the same
+//! time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -68,7 +69,7 @@ impl Scene {
         [(self.a().ipv4.into(), self.b().ipv4.into()), (ipv6(self.a()), ipv6(self.b()))]
     }
 
-    /// The next frame of the socket that ends in `payload`. What else was steered would be a failure.
+    /// The next frame of the socket that ends in `payload`. Another steered frame would be a failure.
     pub(crate) fn expect_frame(&self, payload: &[u8]) {
         let mut frame = None;
         wait_until("a frame for the stack", || {
@@ -98,7 +99,7 @@ pub(crate) fn expect_no_datagram(socket: &UdpSocket) {
     socket.set_nonblocking(false).unwrap();
 }
 
-/// A connection of the kernel's on both sides, with an answer.
+/// A connection of kernel sockets on both sides, with an answer.
 pub(crate) fn tcp_round_trip(scene: &Scene, local: IpAddr) {
     let server = scene.b().within(|| Ok(TcpListener::bind((local, 0)).unwrap())).unwrap();
     let address = server.local_addr().unwrap();
@@ -117,7 +118,7 @@ pub(crate) fn tcp_round_trip(scene: &Scene, local: IpAddr) {
     answer.join().unwrap();
 }
 
-/// An echo request to the other host, as ping sends it. The kernel numbers and sums it on a socket of this kind.
+/// Sends an echo request to the other host, as ping does. The kernel fills in id and checksum on a socket of this kind.
 fn ping(scene: &Scene, to: Ipv4Addr) {
     let open = || {
         std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").unwrap();
@@ -153,7 +154,7 @@ fn hot_datagrams_reach_the_stack_while_the_kernel_keeps_the_rest() {
             }
             tcp_round_trip(&scene, local);
             expect_no_datagram(&hot);
-            // The owner falls silent, speaks again, and goes.
+            // The owner falls silent, beats again, and ends.
             scene.steering.tables().beat_at(scene.stack, 0).unwrap();
             sender.send_to(b"stale", (local, PORT)).unwrap();
             expect_datagram(&hot, b"stale");
@@ -218,7 +219,7 @@ fn a_tcp_port_of_a_stack_is_not_answered_by_the_kernel() {
     let _waiting = connect(6000);
     scene.expect_frame(&[]);
     assert_eq!(scene.count(Reason::Flow), 1);
-    // From another port it is nobody's, so the kernel answers: it has no such socket.
+    // From another port it has no owner, so the kernel answers: it has no such socket.
     let refused = connect(6001);
     wait_until("the kernel's reset", || {
         refused.take_error().unwrap().is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)

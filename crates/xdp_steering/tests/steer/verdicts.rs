@@ -1,4 +1,4 @@
-//! Verdicts that depend on more than the frame: the switch, the owner's life, its sockets, the queue.
+//! Verdicts that depend on more than the frame: the switch, the owner's heartbeat, its sockets, the queue.
 
 use std::os::fd::AsFd;
 use std::ptr;
@@ -20,7 +20,7 @@ fn frame() -> Vec<u8> {
     Frame::new(UDP, REMOTE, LOCAL, Vlan::Untagged).bytes
 }
 
-/// A stage on which the frame is redirected, until a test spoils that.
+/// A stage on which the frame is redirected, until a test changes that.
 fn owned() -> Stage {
     let mut stage = Stage::new();
     stage.steer(&listener(Protocol::Udp, LOCAL, VlanMatch::Any));
@@ -52,7 +52,7 @@ fn the_frames_of_a_silent_owner_pass_until_it_speaks_again() {
     let mut stage = owned();
     let now_ns = stage.tables().stack(stage.stack).unwrap().heartbeat_ns;
     assert_ne!(now_ns, 0);
-    // Never, when the machine was booted, and from a clock that is not ours.
+    // Never, at boot, and from another clock.
     for beat_ns in [0, 1, now_ns + 3_600_000_000_000, u64::MAX] {
         stage.tables().beat_at(stage.stack, beat_ns).unwrap();
         assert_eq!(reason(&mut stage), Reason::Stale, "{beat_ns}");
@@ -77,7 +77,7 @@ fn the_segments_of_a_silent_owner_wait_for_it_longer_than_its_datagrams() {
     assert_eq!(stage.rehearsal.run(&segment, 1).unwrap().reason, Reason::Stale, "not for ever");
 }
 
-/// In zero copy a full ring can hold up the kernel's packets, too, so an owner there has less time (decision 0023).
+/// In zero copy a full ring can also delay the kernel's packets, so an owner there has less time (decision 0023).
 #[test]
 fn how_long_segments_wait_is_the_stacks() {
     if !can_run() {
@@ -94,7 +94,7 @@ fn how_long_segments_wait_is_the_stacks() {
     }
 }
 
-/// Kinds of entries that no table has are not looked for; from the first one on they are found.
+/// Kinds of entries that no table has are not looked up; after the first insertion they are found.
 #[test]
 fn the_first_entry_of_a_kind_is_found() {
     if !can_run() {
@@ -124,7 +124,7 @@ fn the_first_entry_of_a_kind_is_found() {
     }
 }
 
-/// What is dropped is dropped for somebody who lives: else the kernel has it, and answers.
+/// A frame is dropped only for a living owner: otherwise the kernel gets it, and answers.
 #[test]
 fn fragments_of_a_lost_owner_are_the_kernels() {
     if !can_run() {
@@ -179,7 +179,7 @@ fn an_owner_beats_by_a_store_into_its_own_page_and_no_other() {
     assert_eq!(stage.tables().stack(other).unwrap().heartbeat_ns, now_ns);
 }
 
-/// Becomes nobody, on this thread alone (the C library would change the whole process).
+/// Drops all privileges of this thread alone (the C library would change the whole process).
 fn drop_privileges() {
     let nobody = 65_534_u32;
     // SAFETY: setresuid takes no pointer.
@@ -203,7 +203,7 @@ fn an_owner_needs_no_privilege_to_beat_and_gets_none() {
         let page = Mapping::shared(page.as_fd(), 4096, Access::ReadWrite).unwrap();
         // SAFETY: the mapping has a page, and a heartbeat is an aligned word at its start that only this test writes.
         unsafe { ptr::write_volatile(page.base().as_ptr().cast::<u64>(), now_ns) };
-        // A page that was not handed over cannot be had.
+        // A page that was not handed over cannot be opened.
         assert!(tables.heartbeat(other).is_err());
     };
     thread::scope(|scope| scope.spawn(as_nobody).join()).unwrap();
@@ -230,7 +230,7 @@ fn without_a_socket_the_frame_passes() {
     stage.tables().clear_socket(stage.stack, 0).unwrap();
     stage.tables().clear_socket(stage.stack, 0).unwrap();
     assert_eq!(reason(&mut stage), Reason::NoSocket);
-    // A socket on another queue does not help, and one that is closed is forgotten by the kernel.
+    // A socket on another queue does not help, and the kernel removes a closed one.
     let socket = bare_socket();
     stage.tables().set_socket(stage.stack, 1, socket.as_fd()).unwrap();
     assert_eq!(reason(&mut stage), Reason::NoSocket);
@@ -248,7 +248,7 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
     lab.host(Side::A)
         .within(|| {
             let ifindex = ifindex("lab0");
-            // The queues of a veth can be named here once XDP is attached to it.
+            // The queues of a veth can be selected here once XDP is attached to it.
             let attach = Attach { ifindex, mode: Mode::Native, directory: pins.directory() };
             let _steering = Steering::attach(&attach)?;
             let mut stage = owned();
@@ -274,7 +274,8 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
         .unwrap();
 }
 
-/// The kernel would reset a connection that comes by another queue than its owner's, for as long as that one lives.
+/// The kernel would reset a connection whose segments come by another queue than its owner's: they are dropped while
+/// the owner lives.
 #[test]
 fn segments_on_a_queue_without_a_socket_are_dropped_while_their_owner_lives() {
     if !can_run() {
@@ -312,7 +313,7 @@ fn segments_on_a_queue_without_a_socket_are_dropped_while_their_owner_lives() {
         let on = |stage: &mut Stage, frame: &Frame| stage.rehearsal.run_on(&frame.bytes, ifindex, 1).unwrap().reason;
         assert_eq!(on(&mut stage, &segment), Reason::DropQueue);
         assert_eq!(on(&mut stage, &fragment), Reason::DropQueue);
-        // Silent for too long, the owner is taken for lost; without its socket it has ended.
+        // An owner that is silent for too long counts as lost; one without its socket has ended.
         stage.tables().beat_at(stage.stack, 0).unwrap();
         assert_eq!(on(&mut stage, &segment), Reason::Stale);
         stage.tables().beat(stage.stack).unwrap();
@@ -347,7 +348,7 @@ fn what_the_host_forwards_is_not_for_a_listener_on_every_address() {
                 set_forwarding(forwarding);
                 assert_eq!(to("198.18.0.1:5000"), Reason::Listener);
                 assert_eq!(to("[2001:2::1]:5000"), Reason::Listener);
-                // An entry for one address is believed.
+                // An entry for a specific address is trusted.
                 assert_eq!(to("198.18.0.8:5000"), Reason::Listener);
                 let elsewhere = if forwarding { Reason::Forwarded } else { Reason::Listener };
                 assert_eq!(to("198.18.0.9:5000"), elsewhere);

@@ -1,4 +1,4 @@
-//! Frames of a real VLAN device, on stock kernels: the kernel at hand may be built without 802.1Q.
+//! Frames of a real VLAN device, on stock kernels: this host's kernel may be built without 802.1Q.
 
 use crate::support::listener;
 use crate::traffic::{Scene, expect_datagram, expect_no_datagram, tcp_round_trip, udp};
@@ -23,8 +23,8 @@ fn on(host: &Host, command: &str) {
     assert!(program.args(words).status().unwrap().success(), "{command}");
 }
 
-/// A device for the tag on both hosts, and the tag in the frame: without this, the veth hands it over beside the frame, and a
-/// program in the driver does not see it.
+/// Makes a device for the tag on both hosts, and keeps the tag in the frame: otherwise the veth passes it beside the
+/// frame, and a program in the driver does not see it.
 fn with_vlan(scene: &Scene) {
     for (host, address) in [(scene.a(), OF_A), (scene.b(), OF_B)] {
         on(host, "ethtool -K lab0 txvlan off rxvlan off");
@@ -38,7 +38,7 @@ fn tagged_frames_reach_the_kernels_vlan_device() {
     for mode in [Mode::Native, Mode::Generic] {
         let scene = Scene::new(mode);
         with_vlan(&scene);
-        // An entry for the same port without a tag takes nothing of the VLAN.
+        // An untagged entry for the same port takes nothing of the VLAN.
         let entry = listener(Protocol::Udp, &format!("{OF_B}:{PORT}"), VlanMatch::Only(Vlan::Untagged));
         scene.steer(&entry);
         let twin = udp(scene.b(), SocketAddr::new(OF_B.into(), PORT));

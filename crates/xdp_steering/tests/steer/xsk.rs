@@ -1,11 +1,11 @@
-//! The smallest AF_XDP receiver that proves that frames arrive: copy mode, one queue, no sending.
+//! The smallest AF_XDP receiver, to check that frames arrive: copy mode, one queue, no sending.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Frames of memory, and entries of each ring.
+/// The number of frames of memory, and of entries of each ring.
 const FRAMES: u32 = 64;
 const FRAME_BYTES: u32 = 2048;
 
@@ -26,14 +26,14 @@ struct Pages {
 // SAFETY: pages belong to the whole process; this type only names them and unmaps them once.
 unsafe impl Send for Pages {}
 
-/// A ring of the kernel's: where its counters and entries lie in its pages.
+/// A ring of the kernel: the location of its counters and entries in its pages.
 struct Ring {
     pages: Pages,
     offsets: libc::xdp_ring_offset,
 }
 
 impl Receiver {
-    /// A socket on a queue of an interface of the calling thread's namespace.
+    /// Makes a socket on a queue of an interface of the calling thread's namespace.
     pub(crate) fn bind(ifindex: u32, queue: u32) -> Self {
         let socket = socket2::Socket::new(socket2::Domain::from(libc::AF_XDP), socket2::Type::RAW, None).unwrap();
         let socket = OwnedFd::from(socket);
@@ -62,7 +62,7 @@ impl Receiver {
         receiver
     }
 
-    /// The oldest frame that has come in, if any.
+    /// The oldest received frame, if any.
     pub(crate) fn receive(&self) -> Option<Vec<u8>> {
         let consumed = self.receive.consumer().load(Ordering::Relaxed);
         if consumed == self.receive.producer().load(Ordering::Acquire) {
@@ -79,7 +79,7 @@ impl Receiver {
         Some(frame)
     }
 
-    /// Gives a frame of memory to the kernel. There are no more frames than entries.
+    /// Lends a frame of memory to the kernel. There are no more frames than entries.
     fn give(&self, address: u64) {
         let produced = self.fill.producer().load(Ordering::Relaxed);
         // SAFETY: the index is within the ring, and the kernel reads the entry only after the store below.
@@ -155,7 +155,7 @@ fn ring_offsets(socket: &OwnedFd) -> libc::xdp_mmap_offsets {
     offsets
 }
 
-/// The queue of a socket that was closed is free only after a grace period.
+/// Binds a socket. The queue of a closed socket is free only after a grace period.
 fn bind(socket: &OwnedFd, ifindex: u32, queue: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
