@@ -1,5 +1,5 @@
-//! What the registry asks of whoever moves the frames: the real one attaches programs and binds sockets, the one of the
-//! tests only remembers.
+//! The interface between the registry and the frame path: the real implementation attaches programs and binds sockets,
+//! that of the tests only records the calls.
 
 use sidestep_control_api::message::{Entry, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
 use sidestep_control_api::table::Link;
@@ -7,42 +7,43 @@ use sidestep_sys::Problem;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// A stack that has just been opened.
+/// A newly opened stack.
 pub(crate) struct Opened {
     pub(crate) facts: StackFacts,
-    /// For the application alone.
+    /// Sent to the application alone.
     pub(crate) heartbeat: OwnedFd,
 }
 
-/// Sockets that their application is to map before they are bound.
+/// Sockets that their application maps before they are bound.
 pub(crate) struct Begun<P> {
-    /// What control keeps of them; dropped, they are given up.
+    /// Control's part of them; dropping it discards them.
     pub(crate) kept: P,
     pub(crate) facts: Prepared,
-    /// The packet memory: for the application alone.
+    /// The packet memory, sent to the application alone.
     pub(crate) frames: OwnedFd,
 }
 
-/// How far opening has come.
+/// The progress of opening.
 pub(crate) enum Step<P> {
     /// Some queues are still to be bound.
     More(P),
-    /// All that can be had are.
+    /// All available queues are bound.
     Done(Box<Opened>),
 }
 
-/// Frames between interfaces and stacks. A refusal has changed nothing.
+/// The path of frames between interfaces and stacks. A refusal has changed nothing.
 pub(crate) trait Dataplane {
     /// Sockets that are not all bound yet.
     type Kept;
 
-    /// The queues of an interface that can be steered.
+    /// The number of an interface's queues that can be steered.
     fn queues(&self, link: &Link) -> u32;
 
-    /// How many queues a wish may get.
+    /// The number of queues that a request can get.
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal>;
 
-    /// Attaches the program, and tells again how many queues the wish may get: virtio-net has more with a program than without.
+    /// Attaches the program, and returns the number of queues that the request can get then: virtio-net has more with a
+    /// program than without.
     fn attach(&mut self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
         self.plan(link, wish)
     }
@@ -50,11 +51,11 @@ pub(crate) trait Dataplane {
     /// Makes the memory of a stack and its sockets, one for each queue.
     fn begin(&mut self, link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Self::Kept>, Refusal>;
 
-    /// Copies of at most `count` sockets from number `from` on, for the application alone.
+    /// Duplicates at most `count` sockets from number `from` on, for the application alone.
     fn sockets(kept: &Self::Kept, from: usize, count: usize) -> io::Result<Vec<OwnedFd>>;
 
-    /// Binds some of the sockets; with the last one opens stack number `stack` on an interface. Refused, the sockets are given
-    /// up.
+    /// Binds some of the sockets; with the last one it opens stack number `stack` on an interface. If refused, the
+    /// sockets are discarded.
     fn open(
         &mut self,
         stack: u32,
@@ -64,41 +65,42 @@ pub(crate) trait Dataplane {
         kept: Self::Kept,
     ) -> Result<Step<Self::Kept>, Refusal>;
 
-    /// Takes over a stack that an earlier process of control opened; returns what is steered to it.
+    /// Adopts a stack of an earlier control process; returns its entries.
     fn adopt(&mut self, facts: &StackFacts) -> Result<Vec<Entry>, Problem>;
 
-    /// Nothing more is taken over: what is left of the earlier process goes.
+    /// Ends the adoption: removes what is left of the earlier process.
     fn settle(&mut self);
 
-    /// Sends traffic to a stack; again changes nothing. `links` are the host's.
+    /// Steers traffic to a stack; a repetition changes nothing. `links` are the host's.
     fn steer(&mut self, stack: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal>;
 
-    /// Why ports and groups that are steered to a stack cannot stay: they may come by queues that are not its own by now.
+    /// The reason why a stack's ports and groups cannot stay: their packets may now come by queues of others.
     fn elsewhere(&self, stack: u32) -> Option<String>;
 
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
 
-    /// Sends all TCP to these ports, which control holds, to a stack; again if the kernel had sockets upon them meanwhile.
+    /// Steers all TCP to these ports, which control holds, to a stack; again if the kernel had sockets on them
+    /// meanwhile.
     fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal>;
 
-    /// The ports whose TCP goes to a stack, in order.
+    /// The ports whose TCP is steered to a stack, in order.
     fn ports(&self, stack: u32) -> Vec<u16>;
 
-    /// Interfaces that have the program, by number.
+    /// Interfaces with the program, by index.
     fn programs(&self) -> Vec<ProgramLine>;
 
-    /// Detaches from an interface that no stack is on.
+    /// Detaches the program from an interface without stacks.
     fn release(&mut self, interface: &str) -> Result<(), Refusal>;
 
-    /// Frames on the interface of a stack that went where they should not, by the steering program's names for it, as far as
-    /// there were any.
+    /// Counters of misrouted frames on the interface of a stack, under the steering program's names, each that is not
+    /// 0.
     fn counted(&self, stack: u32) -> Vec<(String, u64)>;
 
-    /// Closes a stack with all that is steered to it.
+    /// Closes a stack and removes its entries.
     fn close(&mut self, stack: u32) -> Result<(), Problem>;
 
-    /// Looks after the interfaces, which may have changed; returns the stacks that have lost theirs.
+    /// Checks the interfaces, which may have changed; returns the stacks that have lost theirs.
     fn look(&mut self, links: &[Link]) -> Vec<(u32, Refusal)>;
 
     /// Detaches everything.

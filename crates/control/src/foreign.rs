@@ -1,9 +1,9 @@
-//! Descriptors that strangers have sent, and how to be rid of them.
+//! Descriptors received from strangers, and their closing.
 //!
-//! Closing a descriptor can take as long as its maker likes: a TCP socket lingers for a peer that reads nothing
-//! (SO_LINGER), a file waits for its FUSE server. So nothing that a stranger made is closed on control's own thread, but on
-//! one per user, which the user may block for itself alone. (Connections that still have such descriptors queued are the
-//! reaper's.)
+//! Closing a descriptor can take as long as its maker likes: a TCP socket lingers for a peer that does not read
+//! (SO_LINGER), a file waits for its FUSE server. So a stranger's descriptor is never closed on control's own thread,
+//! but on one per user, which the user can block only for itself. (Connections in which such descriptors are still
+//! queued are closed by the reaper.)
 
 use rustix::net::sockopt::{set_socket_linger, socket_domain, socket_protocol};
 use rustix::net::{AddressFamily, ipproto};
@@ -12,19 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Threads at a time. Users beyond this share one, and each other's delays.
+/// The most threads at a time. Further users share one, and each other's delays.
 const THREADS_MAX: usize = 64;
 
 /// The key of those users. No user has this number: it is the kernel's for "none".
 const OTHERS: u32 = u32::MAX;
 
-/// Descriptors of one user that wait to be closed before it gets no more connections, and its messages are not read.
+/// The most unclosed descriptors of one user before it gets no more connections, and its messages are not read.
 const WAITING_MAX: usize = 512;
 
-/// The same of all; beyond it this is so for each user of whom any wait.
+/// The most unclosed descriptors of all users; beyond it the same applies to each user who has any.
 const WAITING_OF_ALL_MAX: usize = 2048;
 
-/// A stranger's descriptor, closed elsewhere when dropped.
+/// A stranger's descriptor, closed on another thread when dropped.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     descriptor: Option<OwnedFd>,
@@ -32,28 +32,28 @@ pub(crate) struct Foreign {
     closers: Closers,
 }
 
-/// What closes them: a thread for each user that has something to close, which ends when there is nothing left.
+/// The closing threads: one for each user with a descriptor to close, which ends when none is left.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closers(Arc<Mutex<BTreeMap<u32, VecDeque<OwnedFd>>>>);
 
 impl Closers {
-    /// Takes a descriptor that a process of `uid` has sent.
+    /// Wraps a descriptor that a process of `uid` has sent.
     pub(crate) fn own(&self, uid: u32, descriptor: OwnedFd) -> Foreign {
         Foreign { descriptor: Some(descriptor), uid, closers: self.clone() }
     }
 
-    /// Whether this user's descriptors do not get closed.
+    /// Returns whether this user's descriptors cannot be closed.
     pub(crate) fn is_stuck(&self, uid: u32) -> bool {
         let waiting = self.lock();
         let own = waiting.get(&key(&waiting, uid)).map_or(0, VecDeque::len);
-        // One that waits is out of the queue already.
+        // The one being closed is no longer in the queue.
         own >= WAITING_MAX || own > 0 && waiting.values().map(VecDeque::len).sum::<usize>() >= WAITING_OF_ALL_MAX
     }
 
-    /// Closes a descriptor that a process of `uid` has sent; soon, and not here.
+    /// Closes a descriptor that a process of `uid` has sent; soon, on another thread.
     pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd) {
         if is_udp(descriptor.as_fd()) {
-            return; // Nothing to wait for, and by far the most of them.
+            return; // Closing it does not block; by far the most common case.
         }
         let mut waiting = self.lock();
         let key = key(&waiting, uid);
@@ -65,14 +65,14 @@ impl Closers {
         let closers = self.clone();
         let thread = thread::Builder::new().name("closer".into()).spawn(move || closers.work(key));
         if thread.is_err() {
-            // No thread to be had: better here than never.
+            // No thread is available: closing it here is better than never.
             self.work(key);
         }
     }
 
     fn work(&self, key: u32) {
         while let Some(descriptor) = self.next(key) {
-            // Saves the wait where the maker has let go of it; where not, the wait is not ours.
+            // Avoids the wait if the maker has closed it; otherwise the wait is not ours.
             let _ = set_socket_linger(&descriptor, None);
         }
     }
@@ -91,7 +91,7 @@ impl Closers {
     }
 }
 
-/// Whose queue a user's descriptors are in.
+/// The queue of a user's descriptors.
 fn key(waiting: &BTreeMap<u32, VecDeque<OwnedFd>>, uid: u32) -> u32 {
     if waiting.len() < THREADS_MAX || waiting.contains_key(&uid) { uid } else { OTHERS }
 }

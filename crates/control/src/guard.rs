@@ -1,10 +1,10 @@
-//! Whether a socket holds its port.
+//! Proof that a socket holds its port.
 //!
-//! getsockname(2) does not tell: a TCP socket that the kernel gave a port when it connected goes on naming it after a reset,
-//! and the port is anybody's by then. bind(2) does: it refuses a socket that has a port (EINVAL), whatever it is to be bound
-//! to. But it binds one that has none, with the rights of whoever asks, and control may bind every port. So it is asked for a
-//! port that cannot be had: one that a socket of control's own holds alone. Then a socket without a port stays without one
-//! (EADDRINUSE).
+//! getsockname(2) is no proof: a TCP socket whose port the kernel chose at connect keeps reporting the port after a
+//! reset, when anybody may have it. bind(2) is: it refuses a socket that has a port (EINVAL), whatever the address. But
+//! it would bind a socket without a port, with the caller's rights, and control may bind every port. So control tries
+//! to bind it to a port that is not available: one that a socket of control's own holds exclusively. A socket without a
+//! port then stays without one (EADDRINUSE).
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, ipproto, socket_with};
@@ -13,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// A port of each protocol that nobody else can have, at any address. Nothing is received there.
+/// A port of each protocol that is exclusively ours, at any address. Nothing is received there.
 #[derive(Debug)]
 pub(crate) struct Guard {
     tcp: Held,
@@ -28,12 +28,13 @@ struct Held {
 }
 
 impl Guard {
-    /// In the network namespace of the calling thread.
+    /// Opens the guard in the network namespace of the calling thread.
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self { tcp: hold(Protocol::Tcp)?, udp: hold(Protocol::Udp)? })
     }
 
-    /// Whether a socket of this protocol and family, of the same network namespace, holds its port. Changes nothing.
+    /// Returns whether a socket of this protocol and family, of the same network namespace, holds its port. Changes
+    /// nothing.
     pub(crate) fn holds(&self, socket: BorrowedFd<'_>, protocol: Protocol, family: AddressFamily) -> io::Result<bool> {
         let port = match protocol {
             Protocol::Tcp => self.tcp.port,
@@ -41,7 +42,7 @@ impl Guard {
         };
         match bind(socket, &any(family, port)) {
             Err(Errno::INVAL) => Ok(true),
-            // It cannot be bound there; were it, it would hold that port and not the one in question.
+            // It cannot be bound there; if it were, it would hold that port and not the one in question.
             Ok(()) | Err(Errno::ADDRINUSE) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -54,7 +55,8 @@ fn any(family: AddressFamily, port: u16) -> SocketAddr {
     SocketAddr::new(address, port)
 }
 
-/// Without SO_REUSEADDR and SO_REUSEPORT nobody shares it; one of IPv6 that takes both families keeps both.
+/// Binds without SO_REUSEADDR and SO_REUSEPORT, so that nobody can share the port; a dual-stack IPv6 socket holds it
+/// for both families.
 fn hold(protocol: Protocol) -> io::Result<Held> {
     let (kind, number) = match protocol {
         Protocol::Tcp => (SocketType::STREAM, ipproto::TCP),
@@ -63,11 +65,11 @@ fn hold(protocol: Protocol) -> io::Result<Held> {
     let open = |family| socket_with(family, kind, SocketFlags::CLOEXEC, Some(number));
     let (family, socket) = match open(AddressFamily::INET6) {
         Ok(socket) => {
-            // A host may have it the other way by default (net.ipv6.bindv6only).
+            // The host's default may be different (net.ipv6.bindv6only).
             rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
             (AddressFamily::INET6, socket)
         }
-        // A kernel without IPv6 has no sockets of it to ask about.
+        // A kernel without IPv6 has no such sockets to check.
         Err(Errno::AFNOSUPPORT) => (AddressFamily::INET, open(AddressFamily::INET)?),
         Err(error) => return Err(error.into()),
     };
@@ -106,7 +108,7 @@ mod tests {
         }
     }
 
-    /// The kernel lets go of a port that it chose itself when the connection ends; the socket still names it.
+    /// The kernel releases a port that it chose itself when the connection ends; the socket still reports it.
     #[test]
     fn a_dead_connection_holds_nothing_and_gets_nothing() {
         let guard = Guard::open().unwrap();
@@ -119,7 +121,7 @@ mod tests {
             drop(accepted);
             assert!(io::Read::read(&mut &stream, &mut [0; 1]).is_err(), "reset");
             assert_eq!(stream.local_addr().unwrap().port(), port, "which it had");
-            // Asked twice: the first time has not bound it.
+            // Checked twice: the first check has not bound it.
             for _ in 0..2 {
                 assert!(!guard.holds(stream.as_fd(), Protocol::Tcp, family).unwrap());
             }

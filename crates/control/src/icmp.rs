@@ -1,4 +1,4 @@
-//! ICMP errors about packets that went past the kernel. The kernel gets them, and finds no socket that they could be for.
+//! ICMP errors about packets that bypassed the kernel. The kernel receives them, and finds no socket for them.
 
 use rustix::event::{PollFd, PollFlags};
 use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol, Unreachable};
@@ -8,34 +8,36 @@ use sidestep_wire::icmp::{Kind, Message, Quoted, parse_v4, parse_v6};
 use sidestep_wire::{Addresses, ipv4, protocol};
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Bytes of a message that are looked at: routers send at most 576 or 1280 (RFC 1812 section 4.3.2.3, RFC 4443 section 2.4).
+/// The part of a message that is read: routers send at most 576 or 1280 bytes (RFC 1812 section 4.3.2.3, RFC 4443
+/// section 2.4).
 const MESSAGE_BYTES_MAX: usize = 1500;
 
-/// Messages read in one turn: a flood of them must not keep the applications waiting. What is too much the kernel drops.
+/// The most messages read in one turn: a flood must not delay the applications. The kernel drops the rest.
 const MESSAGES_PER_TURN: usize = 64;
 
-/// Who hears them, of both families.
+/// The sockets that receive them, of both families.
 pub(crate) struct Errors(Vec<ErrorSocket>);
 
 impl Errors {
-    /// Where it may not be, connections past the kernel go without: the path's MTU is then the interface's.
+    /// Opens the sockets. If that is not permitted, accelerated connections lack ICMP errors: the path MTU is then the
+    /// interface's.
     pub(crate) fn open() -> Self {
         let open = |is_v6| {
             let opened = ErrorSocket::open(is_v6);
             if let (Err(error), false) = (&opened, is_v6) {
-                say(format!("cannot hear ICMP, so TCP past the kernel knows no path MTU: {error}"));
+                say(format!("cannot receive ICMP, so accelerated TCP does not learn the path MTU: {error}"));
             }
             opened.ok()
         };
         Self([false, true].into_iter().filter_map(open).collect())
     }
 
-    /// What to wait for.
+    /// The descriptors to poll.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.0.iter().map(|socket| PollFd::new(socket, PollFlags::IN))
     }
 
-    /// What has been said since the last turn.
+    /// The errors since the last turn.
     pub(crate) fn take(&self) -> Vec<IcmpError> {
         let (mut errors, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
         for socket in &self.0 {
@@ -56,9 +58,10 @@ fn of_v4(packet: &[u8]) -> Option<IcmpError> {
     }
 }
 
-/// An error goes to the sender of the packet that it is about, so that one's address stands in the checksum.
+/// Parses an ICMPv6 error. It is sent to the source of the packet that it is about, whose address is therefore in the
+/// checksum.
 fn of_v6(message: &[u8], from: Ipv6Addr) -> Option<IcmpError> {
-    /// Of ICMP's header, and in front of the source address in the one of IPv6.
+    /// The ICMP header, and the bytes before the source address in the IPv6 header.
     const QUOTED_SOURCE: usize = 8 + 8;
     let ours: [u8; 16] = message.get(QUOTED_SOURCE..QUOTED_SOURCE + 16)?.try_into().ok()?;
     let addresses = Addresses::V6 { source: from, destination: ours.into() };
@@ -79,7 +82,7 @@ fn icmp_error(kind: Kind, quoted: &Quoted<'_>) -> Option<IcmpError> {
         Kind::HostUnreachable => unreachable(Unreachable::Host),
         Kind::ProtocolUnreachable => unreachable(Unreachable::Protocol),
         Kind::PortUnreachable => unreachable(Unreachable::Port),
-        // Precedence violation and cutoff (RFC 1812 section 5.2.7.1) are a filter's, too.
+        // Precedence violation and cutoff (RFC 1812 section 5.2.7.1) also come from a filter.
         Kind::Prohibited | Kind::OtherUnreachable { .. } => unreachable(Unreachable::Prohibited),
         Kind::HopLimitExceeded | Kind::SourceRouteFailed => unreachable(Unreachable::HopLimit),
         Kind::ReassemblyTimeExceeded | Kind::ParameterProblem { .. } => return None,
@@ -121,7 +124,7 @@ mod tests {
         message[7] ^= 1;
         assert_eq!(of_v6(&message[..count], router), None, "its checksum is wrong");
         for end in 0..count {
-            // Whatever is cut off, nothing panics.
+            // However short, nothing panics.
             let _ = (of_v6(&message[..end], router), of_v4(&message[..end]));
         }
     }

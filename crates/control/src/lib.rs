@@ -1,8 +1,8 @@
-//! The control plane: what needs privilege, so that applications need none.
+//! The control plane: it does what needs privilege, so that applications need none.
 //!
-//! One daemon per network namespace. It mirrors the kernel's links, addresses, routes and neighbours into shared memory,
-//! attaches the steering program, makes AF_XDP sockets and hands them to applications that are on its list, and takes
-//! everything back when they end. It touches no packet.
+//! There is one daemon per network namespace. It mirrors the kernel's links, addresses, routes and neighbours into
+//! shared memory, attaches the steering program, makes AF_XDP sockets and hands them to permitted applications, and
+//! takes everything back when they end. It does not touch packets.
 #![forbid(unsafe_code)]
 
 mod daemon;
@@ -40,35 +40,35 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use xdp::Xdp;
 
-/// How to run.
+/// Options of the daemon.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Serve these interfaces alone, from the start to the end; any, from its first stack to the end, where none is named.
+    /// The interfaces to serve, attached from start to end. If empty, any interface, attached from its first stack on.
     pub interfaces: Vec<String>,
-    /// Who may use it.
+    /// The permitted users.
     pub permit: Permit,
-    /// Where to listen; the place of this network namespace if not given.
+    /// The path to listen at; by default that of this network namespace.
     pub socket: Option<PathBuf>,
-    /// Detach from an interface that is not named with its last stack, and not only at the end: some devices drop their link
-    /// each time.
+    /// True to detach from an unnamed interface with its last stack, and not only at the end: some devices drop their
+    /// link each time.
     pub detaches_unused: bool,
 }
 
-/// Descriptors that entries leave alone: three per client, those of programs and maps, and those on their way.
+/// Descriptors that entries may not use: three per client, those of programs and maps, and those in transit.
 const DESCRIPTORS_KEPT: usize = 2048;
 
-/// Serves the network namespace of the calling thread until `stop` is set, then leaves the host as it was.
+/// Serves the network namespace of the calling thread until `stop` is set, then restores the host.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
-    // Before there are descriptors of others, which its thread would have for a moment.
+    // Before there are descriptors of others, which its thread would share for a moment.
     let reaper = Reaper::start()?;
     let here = here()?;
     let now = Instant::now();
     let mirror = Mirror::open(place::namespace_inode()?, None)?;
     let socket = options.socket.clone().unwrap_or_else(|| place::socket_in(state.directory()));
-    // Before anything is attached: nothing may stay behind where somebody else listens.
+    // Before anything is attached: nothing may be left behind if another process listens there.
     let listener = Listener::open(&socket, options.permit.clone())?;
     let dataplane = Xdp::start(&state.pins(), &options.interfaces, options.detaches_unused, mirror.links())?;
     let records = state.records();
@@ -81,8 +81,8 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     state.remove()
 }
 
-/// Detaches everything that a control of this network namespace has attached, and removes what it remembers. Refuses while
-/// one is running. Returns how many interfaces were freed. Folders of network namespaces that are gone go, too.
+/// Detaches everything that a control of this network namespace has attached, and removes its state. Refuses while one
+/// is running. Returns the number of interfaces detached. Also removes the folders of network namespaces that are gone.
 pub fn cleanup() -> Result<usize, Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
@@ -99,13 +99,13 @@ fn here() -> Result<Here, Problem> {
     Ok(Here { cookie: cookie.map_err(failed)?, guard })
 }
 
-/// Every entry holds a kernel socket, and every reserved port; the usual limit of 1024 is for programs that do not.
-/// Returns how many there may be.
+/// Raises the limit of open files: every entry and every reserved port holds a kernel socket, and the usual limit is
+/// 1024. Returns the limit.
 fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // With less, connections and entries are refused earlier, and said so.
+    // With less, connections and entries are refused earlier, with that reason.
     let _ = setrlimit(Resource::Nofile, limit);
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit).unwrap_or(usize::MAX)

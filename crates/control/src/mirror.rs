@@ -1,8 +1,8 @@
-//! Keeps the shared table true to the kernel's.
+//! The mirror keeps the shared table equal to the kernel's tables.
 //!
-//! A change notice is only a hint that a table is to be read anew: merging notices goes wrong where the kernel drops
-//! routes without a word, replaces one of many next hops, or drops notices (ENOBUFS). Reading is milliseconds at most, and
-//! done at most every [`REFRESH_INTERVAL`]; what did not change is not written.
+//! A change notice is only a hint to read a table again: merging notices fails if the kernel drops routes silently,
+//! replaces one of many next hops, or drops notices (ENOBUFS). Reading takes milliseconds at most, and is done at most
+//! every [`REFRESH_INTERVAL`]; unchanged records are not written.
 
 use crate::netlink::{self, Asker, Dirty, Events, Read};
 use sidestep_control_api::table::{Address, Incomplete, Link, Neighbour, Route, Writer};
@@ -12,16 +12,17 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Shortest time between two readings of one table: a burst of changes is read once. A first change is read at once.
+/// The shortest time between two readings of one table: a burst of changes is read once. A first change is read at
+/// once.
 pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The same for a table that does not fit: its readers ask the kernel anyway, and it takes long to read.
+/// The interval for a table that does not fit: its readers ask the kernel anyway, and reading it takes long.
 const OVERFLOWED_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The same for a table that the kernel has refused to tell.
+/// The interval for a table that the kernel has refused to dump.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Readings that a change of the table spoilt before the mirror rests until the next turn.
+/// The number of readings spoiled by concurrent changes before the mirror waits for the next turn.
 const READINGS_MAX: usize = 4;
 
 /// The mirror of one network namespace: that of the thread that made it.
@@ -36,12 +37,12 @@ pub struct Mirror {
     neighbours: Table<Neighbour>,
 }
 
-/// One table as it was last read.
+/// One table as last read.
 struct Table<T> {
     records: Vec<T>,
     incomplete: Incomplete,
     read_at: Option<Instant>,
-    /// The last reading failed; the records are those of an earlier one.
+    /// True if the last reading failed; the records are those of an earlier one.
     is_refused: bool,
 }
 
@@ -50,7 +51,7 @@ impl<T> Table<T> {
         Self { records: Vec::new(), incomplete: Incomplete::NotRead, read_at: None, is_refused: false }
     }
 
-    /// When it may be read again.
+    /// The time of the next reading.
     fn due(&self) -> Option<Instant> {
         let interval = match self.incomplete {
             _ if self.is_refused => REFUSED_INTERVAL,
@@ -68,7 +69,7 @@ impl<T> Table<T> {
 
 impl Mirror {
     /// Opens the sockets in the calling thread's namespace and reads everything once. `event_buffer_bytes` is for tests
-    /// that want the kernel to drop notices.
+    /// in which the kernel must drop notices.
     pub fn open(namespace: u64, event_buffer_bytes: Option<usize>) -> Result<Self, Problem> {
         let problem = |error: io::Error| {
             Problem::failed("cannot listen to the kernel's routes and links", error).next("netlink must be allowed")
@@ -88,17 +89,17 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// The table's file, to hand to readers.
+    /// The table's file, for readers.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.writer.file()
     }
 
-    /// Says in the table that its writer lives: CLOCK_MONOTONIC, nanoseconds.
+    /// Writes the table's heartbeat: CLOCK_MONOTONIC, nanoseconds.
     pub fn beat(&self, now_ns: u64) {
         self.writer.beat(now_ns);
     }
 
-    /// The interfaces as last read, by number.
+    /// The interfaces as last read, by index.
     pub fn links(&self) -> &[Link] {
         &self.hosts.records
     }
@@ -118,26 +119,26 @@ impl Mirror {
         &self.neighbours.records
     }
 
-    /// What the kernel knows of one neighbour.
+    /// The kernel's entry of one neighbour.
     pub fn neighbour(&self, interface: u32, address: IpAddr) -> Option<&Neighbour> {
         let all = self.neighbours();
         let found = all.binary_search_by_key(&(interface, address), |entry| (entry.interface, entry.address));
         found.ok().map(|index| &all[index])
     }
 
-    /// Times that the kernel dropped notices because this side was slow; each led to a full reading.
+    /// The number of times that the kernel dropped notices because this side was slow; each led to a full reading.
     pub fn overruns(&self) -> u64 {
         self.events.overruns
     }
 
-    /// Takes note of changes; [`Self::refresh`] reads them.
+    /// Reads the notices of changes; [`Self::refresh`] reads the tables.
     pub fn drain(&mut self) -> Result<(), Problem> {
         let dirty = self.events.drain();
         self.dirty.add(dirty.map_err(|error| Problem::failed("lost the kernel's notices of changes", error))?);
         Ok(())
     }
 
-    /// When [`Self::refresh`] has something to do: `None` while nothing has changed.
+    /// The time at which [`Self::refresh`] has work: `None` while nothing has changed.
     pub fn due(&self) -> Option<Instant> {
         let tables = [
             self.dirty.hosts.then(|| self.hosts.due()),
@@ -148,10 +149,11 @@ impl Mirror {
         tables.into_iter().flatten().map(|due| due.unwrap_or_else(Instant::now)).min()
     }
 
-    /// Reads what has changed and is due, and writes it to the shared table. Returns whether interfaces may have changed.
+    /// Reads changed tables that are due, and writes them to the shared table. Returns whether interfaces may have
+    /// changed.
     ///
-    /// A table that the kernel refuses to tell is an error, and the mirror lives on: it says that it does not know this
-    /// table for certain any more, and reads it again a second later.
+    /// A table that the kernel refuses to dump is an error, and the mirror continues: it marks this table as
+    /// incomplete, and reads it again a second later.
     pub fn refresh(&mut self, now: Instant) -> Result<bool, Problem> {
         let is_due = |due: Option<Instant>| due.is_none_or(|due| due <= now);
         let hosts = self.dirty.hosts && is_due(self.hosts.due());
@@ -170,7 +172,7 @@ impl Mirror {
         Ok(hosts)
     }
 
-    /// Has the kernel ask for a neighbour, or confirm it.
+    /// Makes the kernel resolve or confirm a neighbour.
     pub fn use_neighbour(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
         netlink::use_neighbour(&mut self.asker, interface, address)
     }
@@ -208,8 +210,8 @@ impl Mirror {
         Ok(true)
     }
 
-    /// Says in the shared table what is not known any more, and asks with another socket the next time: nothing of a
-    /// question that was given up is left in it.
+    /// Marks a table as incomplete in the shared table, and opens a new socket for the next request: no part of an
+    /// abandoned answer is left in it.
     fn refused(&mut self, what: &str, error: io::Error) -> Result<bool, Problem> {
         if self.hosts.is_refused {
             self.writer.set_links(&self.hosts.records, Incomplete::Unreadable);
@@ -230,13 +232,13 @@ impl Mirror {
 }
 
 impl AsFd for Mirror {
-    /// Readable when there are changes to take note of.
+    /// Readable if there are change notices.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
 }
 
-/// Reads until no change came in between; `None` when changes come faster than that.
+/// Reads until no change came in between; `None` if changes come faster than that.
 fn settled<T>(mut read: impl FnMut() -> io::Result<Read<T>>) -> io::Result<Option<Read<T>>> {
     for _ in 0..READINGS_MAX {
         match read() {

@@ -1,17 +1,17 @@
-//! Who may bypass the kernel. An AF_XDP socket can forge any frame and sees what firewalls would have dropped, so it is
-//! given only to users and groups that the administrator names.
+//! Users who may bypass the kernel. An AF_XDP socket can forge any frame and sees frames that firewalls would have
+//! dropped, so only users and groups named by the administrator get one.
 
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::file;
 use std::path::Path;
 
-/// The group whose members may use control unless flags say otherwise, where it exists.
+/// The group whose members may use control unless options name others, if it exists.
 pub const GROUP: &str = "sidestep";
 
-/// The most that is read of group(5), bytes: some hundred thousand groups.
+/// The limit of group(5), bytes: some hundred thousand groups.
 const GROUP_FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The list of those who may.
+/// The list of permitted users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
     uids: Vec<u32>,
@@ -20,7 +20,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Root, the user that control runs as, and those named; without any name the members of [`GROUP`].
+    /// Permits root, the user that control runs as, and those named; if none is named, the members of [`GROUP`].
     pub fn new(uids: &[u32], gids: &[u32]) -> Self {
         let mut permit =
             Self { uids: vec![0, sidestep_sys::process::effective_uid()], gids: gids.to_vec(), queues_per_user: None };
@@ -34,7 +34,8 @@ impl Permit {
         permit
     }
 
-    /// Lets one user who is not root have so many queues of a device; without, half of them, and the last is root's.
+    /// Sets the number of a device's queues that one user other than root may have; by default half of them, and the
+    /// last is root's.
     #[must_use]
     pub fn with_queues_per_user(self, queues: Option<u32>) -> Self {
         Self { queues_per_user: queues, ..self }
@@ -44,17 +45,17 @@ impl Permit {
         self.queues_per_user
     }
 
-    /// The users that are named.
+    /// The named users.
     pub(crate) fn uids(&self) -> &[u32] {
         &self.uids
     }
 
-    /// The groups that are named.
+    /// The named groups.
     pub(crate) fn gids(&self) -> &[u32] {
         &self.gids
     }
 
-    /// Whether this peer, a member of `groups` beside its own, may.
+    /// Returns whether this peer, a member of `groups` beside its own, is permitted.
     pub fn allows(&self, peer: &Credentials, groups: &[u32]) -> bool {
         let is_member = self.gids.iter().any(|gid| *gid == peer.gid || groups.contains(gid));
         is_member || self.uids.contains(&peer.uid)

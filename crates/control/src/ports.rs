@@ -1,4 +1,4 @@
-//! Local ports of the kernel: which may be reserved, and how they are held.
+//! Local ports of the kernel: those that may be reserved, and the sockets that hold them.
 
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_linger};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
@@ -8,27 +8,27 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
-/// What the kernel gives programs as local ports where it was told nothing else (net.ipv4.ip_local_port_range).
+/// The kernel's default range of local ports (net.ipv4.ip_local_port_range).
 const RANGE_DEFAULT: RangeInclusive<u16> = 32_768..=60_999;
 
-/// The kernel, as the pool of ports asks it.
+/// The kernel's interface for the pool of ports.
 pub(crate) trait Ports {
-    /// Ports that may be reserved at all, and would not be missed.
+    /// The ports that may be reserved without harm to others.
     fn range(&self) -> RangeInclusive<u16>;
-    /// Ports that the administrator keeps for somebody.
+    /// The ports that the administrator has reserved (net.ipv4.ip_local_reserved_ports).
     fn kept(&self) -> Vec<RangeInclusive<u16>>;
-    /// Takes a port of TCP from everybody, on every address of both families, as long as the descriptor is open.
+    /// Holds a TCP port exclusively, on every address of both families, as long as the descriptor is open.
     fn hold(&self, port: u16) -> io::Result<OwnedFd>;
-    /// Whether packets that come by an interface may be for somebody else than this host: forwarded, or to an address and port
-    /// of this host that are translated back to somebody's behind it.
+    /// Returns whether packets that come by an interface may be for another host: forwarded, or to an address and port
+    /// of this host that are translated (NAT) to a host behind it.
     fn is_forwarding(&self, interface: &str) -> bool;
 }
 
-/// That of the calling thread's network namespace.
+/// The ports of the calling thread's network namespace.
 pub(crate) struct KernelPorts;
 
 impl Ports for KernelPorts {
-    /// The upper half of those that the kernel gives programs: nobody has a service there, and the lower half is left.
+    /// The upper half of the kernel's local ports: no service is there, and the lower half is left to others.
     fn range(&self) -> RangeInclusive<u16> {
         let told = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().and_then(|text| range_of(&text));
         let (first, last) = told.unwrap_or(RANGE_DEFAULT).into_inner();
@@ -65,10 +65,10 @@ impl Ports for KernelPorts {
     }
 }
 
-/// Without SO_REUSEADDR and SO_REUSEPORT nobody can bind beside it, whatever its own options are.
+/// Binds without SO_REUSEADDR and SO_REUSEPORT: nobody can share the port, whatever its own options are.
 fn open(family: AddressFamily) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    // It never connects: nothing to wait for when it is closed.
+    // It never connects, so closing it does not block.
     set_socket_linger(&socket, None)?;
     Ok(socket)
 }
@@ -135,7 +135,7 @@ mod tests {
         });
     }
 
-    /// The kernel's choice of a port for connect(2) and for bind(2) to port 0 goes round what is held.
+    /// The kernel's choice of a port for connect(2) and for bind(2) to port 0 avoids held ports.
     #[test]
     fn the_kernel_gives_nobody_a_held_port() {
         in_a_lab(|| {

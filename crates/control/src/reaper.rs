@@ -1,9 +1,9 @@
-//! Closes connections of strangers without waiting for what is in them.
+//! Closes connections of strangers without blocking.
 //!
-//! A connection that is closed takes along the messages that were not read, and the descriptors in them: one whose close takes as
-//! long as its maker likes (SO_LINGER on a full TCP connection) would hold up whoever closes it. The kernel never lingers for a
-//! thread that ends (`PF_EXITING` in inet_release). So connections are handed to a thread that has a table of descriptors of its
-//! own, takes them in, and ends.
+//! Closing a connection also closes its unread messages with the descriptors in them, and a stranger can make the close
+//! of a descriptor take as long as it likes (SO_LINGER on a full TCP connection). The kernel never lingers for a thread
+//! that exits (`PF_EXITING` in inet_release). So connections are passed to a thread with its own table of descriptors,
+//! which takes them in, and exits.
 
 use rustix::cmsg_space;
 use rustix::net::{
@@ -23,23 +23,23 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Connections that one thread takes along.
+/// The most connections that one thread takes.
 const BATCH_MAX: usize = 64;
 
-/// Threads of this process, those that end included, until no more are started to end. One that does not end is held up by
-/// something else than lingering: a device whose driver sleeps.
+/// The number of this process's threads, exiting ones included, at which no further closing thread is started. One that
+/// does not exit is blocked by something else than lingering: a device whose driver sleeps.
 const THREADS_MAX: usize = 256;
 
-/// How long to wait where there are as many.
+/// The pause while this limit is reached.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Connections that wait for room on the way to the thread, until no new ones are accepted.
+/// The number of connections that wait to be passed to the thread, at which no new ones are accepted.
 const HELD_MAX: usize = 64;
 
-/// The way to the thread.
+/// The sender to the thread.
 pub(crate) struct Reaper {
     way: OwnedFd,
-    /// One word for each connection that this side has let go of. Not before: whoever is the last to close it lingers.
+    /// One message for each connection that this side has closed. Not earlier: the last one to close it lingers.
     go: Sender<()>,
     held: VecDeque<OwnedFd>,
 }
@@ -58,15 +58,15 @@ impl Reaper {
         Ok(Self { way, go, held: VecDeque::new() })
     }
 
-    /// Ends a connection, of which its peer learns at once, and has it closed elsewhere.
+    /// Ends a connection, which its peer sees at once, and passes it on to be closed.
     pub(crate) fn close(&mut self, connection: OwnedFd) {
-        // One that has ended already needs no more.
+        // A connection that has ended already needs no shutdown.
         let _ = shutdown(&connection, Shutdown::Both);
         self.held.push_back(connection);
         self.hand_over();
     }
 
-    /// Hands over what had no room before.
+    /// Passes on connections that had to wait.
     pub(crate) fn hand_over(&mut self) {
         while let Some(connection) = self.held.pop_front() {
             if !self.send(&connection) {
@@ -77,7 +77,7 @@ impl Reaper {
         }
     }
 
-    /// Whether so many wait that nobody else may come in.
+    /// Returns whether so many wait that no new connection may be accepted.
     pub(crate) fn is_full(&self) -> bool {
         self.held.len() >= HELD_MAX
     }
@@ -91,7 +91,7 @@ impl Reaper {
     }
 }
 
-/// Of the thread: starts another one for each batch, which takes it in and ends.
+/// The thread's loop: starts another thread for each batch, which takes it in and exits.
 fn work(end: OwnedFd, going: &Receiver<()>) {
     let end = Arc::new(end);
     while going.recv().is_ok() {
@@ -102,12 +102,12 @@ fn work(end: OwnedFd, going: &Receiver<()>) {
     }
 }
 
-/// Threads of this process. One that has ended for us may still be closing what it had.
+/// The number of this process's threads. One that has exited for join may still be closing its descriptors.
 fn threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// Starts a thread that ends with `count` connections; `false` where there is none to be had.
+/// Starts a thread that exits with `count` connections; `false` if no thread is available.
 fn end_with(end: &Arc<OwnedFd>, count: usize) -> bool {
     let (tell, told) = sync_channel(1);
     let end = Arc::clone(end);
@@ -121,7 +121,7 @@ fn end_with(end: &Arc<OwnedFd>, count: usize) -> bool {
     thread::Builder::new().name("reaped".into()).spawn(begin).is_ok() && told.recv().unwrap_or(false)
 }
 
-/// Takes connections into the table of this thread, with which they go.
+/// Takes connections into this thread's table, to be closed with it.
 fn take(end: &OwnedFd, count: usize) {
     for _ in 0..count {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_lingers_in_a_connection_holds_up_nobody() {
         let mut reaper = Reaper::start().unwrap();
-        // More than fit on the way at once; each with a descriptor whose close takes five seconds.
+        // More than can be in transit at once; each with a descriptor whose close takes five seconds.
         for _ in 0..400 {
             let (ours, theirs) = pair();
             let (peer, socket) = lingering(Duration::from_secs(5));

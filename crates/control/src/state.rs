@@ -1,4 +1,4 @@
-//! What control has to remember when it is killed: a lock, and one small file per stack.
+//! The persistent state of control: a lock, and one small file per stack.
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -11,25 +11,25 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A record has about one KiB; what is longer is not one.
+/// The limit of a record, which has about one KiB.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
-/// Records of one directory; there are never more stacks than this.
+/// The most records of one directory; there are never more stacks than this.
 const RECORDS_MAX: usize = 4096;
 
-/// A holder that ends removes its lock; who waited for it in between looks again.
+/// The attempts to lock: a holder that ends removes its lock, and a waiter tries again.
 const LOCK_TRIES: usize = 8;
 
-/// The directory of one network namespace's control, and the right to use it.
+/// The directory of one network namespace's control, with its lock.
 #[derive(Debug)]
 pub(crate) struct State {
     directory: PathBuf,
-    /// Locked; closing it, or the end of the process, gives the lock back.
+    /// Locked; closing it, or the end of the process, releases the lock.
     #[expect(dead_code, reason = "it is held, not used")]
     lock: File,
 }
 
-/// A stack, for the control that comes after this one.
+/// The record of a stack, for the next control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) facts: StackFacts,
@@ -42,7 +42,7 @@ pub(crate) struct Record {
     pub(crate) owner: Owner,
 }
 
-/// [`Owner`] as it stands in a record.
+/// The form of [`Owner`] in a record.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Owner", rename_all = "snake_case")]
 enum OwnerForm {
@@ -51,7 +51,7 @@ enum OwnerForm {
     Unknown,
 }
 
-/// Of a record by an earlier release.
+/// The default for a record of an earlier release.
 fn unknown() -> Owner {
     Owner::Unknown
 }
@@ -63,7 +63,7 @@ impl Record {
 }
 
 impl State {
-    /// Makes the directory if need be and takes its lock; refuses while another control has it.
+    /// Makes the directory if needed and locks it; refuses while another control has it.
     pub(crate) fn take(directory: &Path) -> Result<Self, Problem> {
         let problem = |error: io::Error| {
             Problem::failed(format!("cannot use {}", directory.display()), error)
@@ -79,17 +79,17 @@ impl State {
         Err(problem(io::Error::other("its lock is being removed over and over")))
     }
 
-    /// Where it is.
+    /// The path.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where BPF objects are pinned.
+    /// The directory of pinned BPF objects.
     pub(crate) fn pins(&self) -> PathBuf {
         self.directory.join("bpf")
     }
 
-    /// Remembers a stack: whole or not at all.
+    /// Stores a stack's record, atomically.
     pub(crate) fn store(&self, record: &Record) -> io::Result<()> {
         let text = serde_json::to_vec(record)?;
         let path = self.record(record.facts.id);
@@ -99,13 +99,13 @@ impl State {
         fs::rename(&draft, &path)
     }
 
-    /// Forgets a stack.
+    /// Removes a stack's record.
     pub(crate) fn forget(&self, stack: u32) {
-        // What stays names a stack that the next control does not find, and forgets then.
+        // A leftover names a stack that the next control does not find, and then removes.
         let _ = fs::remove_file(self.record(stack));
     }
 
-    /// What an earlier control remembered; what is no record is removed.
+    /// The records of an earlier control; invalid files are removed.
     pub(crate) fn records(&self) -> Vec<Record> {
         let entries = fs::read_dir(self.directory.join("stacks")).into_iter().flatten().filter_map(Result::ok);
         let of = |entry: fs::DirEntry| {
@@ -119,7 +119,7 @@ impl State {
         entries.take(RECORDS_MAX).filter_map(of).collect()
     }
 
-    /// Removes the directory, which must be empty but for what is made here.
+    /// Removes the directory, which must contain only files made here.
     pub(crate) fn remove(self) -> Result<(), Problem> {
         let failed = |path: &Path, error: io::Error| {
             Problem::failed(format!("cannot remove {}", path.display()), error).next("remove it by hand")
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// The lock; `None` when its last holder removed it at this very moment.
+/// Takes the lock; `None` if its last holder just removed it.
 fn take_lock(path: &Path) -> Result<Option<File>, Problem> {
     let problem =
         |error: io::Error| Problem::failed(format!("cannot lock {}", path.display()), error).next("run as root");

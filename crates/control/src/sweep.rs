@@ -1,5 +1,5 @@
-//! What controls of network namespaces that are no more have left: folders, and BPF file systems mounted in them. A control
-//! that was killed cannot remove its own, and nobody enters its namespace again to do it.
+//! Removal of leftovers of controls in network namespaces that no longer exist: folders, and BPF file systems mounted
+//! in them. A control that was killed cannot remove its own, and nobody enters its namespace again to do so.
 
 use crate::state::State;
 use crate::xdp::Xdp;
@@ -10,18 +10,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Folders looked at in one go; more are left to the next one.
+/// The most folders examined at once; more are left to the next sweep.
 const FOLDERS_MAX: usize = 4096;
 
-/// Removes them, next to `own`, the folder of this namespace's control. Leaves alone what belongs to a namespace that
-/// somebody is in or has a name for, whose control lives, or whose stacks have living owners.
+/// Removes the leftovers next to `own`, the folder of this namespace's control. Leaves those of a namespace that a
+/// process is in or that has a name, whose control lives, or whose stacks have living owners.
 pub(crate) fn sweep(own: &Path) {
     let Some(root) = own.parent() else { return };
     let candidates: Vec<(u64, PathBuf)> = folders(root).filter(|(_, path)| path != own).take(FOLDERS_MAX).collect();
     if candidates.is_empty() {
         return;
     }
-    // Without a look at every process nothing is known to be gone.
+    // Without seeing every process, no namespace is known to be gone.
     let Some(living) = living() else { return };
     for (_, path) in candidates.into_iter().filter(|(inode, _)| !living.contains(inode)) {
         match remove(&path) {
@@ -41,7 +41,7 @@ fn folders(root: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     })
 }
 
-/// Inodes of the namespaces that a process is in, or that have a name: a mount of the file that stands for them.
+/// Inodes of the namespaces that a process is in, or that have a name: a mount of the namespace file.
 fn living() -> Option<BTreeSet<u64>> {
     let mut inodes = BTreeSet::new();
     for entry in fs::read_dir("/proc").ok()?.filter_map(Result::ok) {
@@ -51,15 +51,15 @@ fn living() -> Option<BTreeSet<u64>> {
         for task in fs::read_dir(entry.path().join("task")).into_iter().flatten().filter_map(Result::ok) {
             match fs::metadata(task.path().join("ns/net")) {
                 Ok(facts) => _ = inodes.insert(facts.ino()),
-                // To see where processes of more rights are needs CAP_SYS_PTRACE. The first one, which may have more than root
-                // in a container, is where all began.
+                // Reading the namespace of a more privileged process needs CAP_SYS_PTRACE. That of process 1, which may
+                // have more than root in a container, is the initial one here.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && entry.file_name() != "1" => {
-                    // One that has ended is refused in the same way.
+                    // A process that has ended gives the same error.
                     if task.path().exists() {
                         return None;
                     }
                 }
-                // One that has ended meanwhile is in none.
+                // A process that has ended meanwhile is in none.
                 Err(_) => {}
             }
         }
@@ -69,14 +69,15 @@ fn living() -> Option<BTreeSet<u64>> {
     Some(inodes)
 }
 
-/// The inode in a line of proc_pid_mountinfo(5) that mounts a network namespace: its fourth field is `net:[4026531840]`.
+/// The inode in a line of proc_pid_mountinfo(5) that mounts a network namespace: its fourth field is
+/// `net:[4026531840]`.
 fn named(line: &str) -> Option<u64> {
     line.split(' ').nth(3)?.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Removes a folder, unless its control or an owner of one of its stacks lives.
 fn remove(path: &Path) -> Result<bool, Problem> {
-    // Its control holds the lock as long as it lives, in whatever namespace of processes.
+    // Its control holds the lock as long as it lives, in any pid namespace.
     let Ok(state) = State::take(path) else { return Ok(false) };
     if state.records().iter().any(|record| record.process().is_alive()) {
         return Ok(false);

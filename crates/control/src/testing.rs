@@ -1,4 +1,4 @@
-//! A dataplane that only remembers, for the tests of what is above it.
+//! A dataplane that only records the calls, for the tests of the layers above.
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use crate::registry::Keeper;
@@ -15,10 +15,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// What was done, and what is to fail.
+/// The recorded calls, and the failures to inject.
 #[derive(Default)]
 pub(crate) struct Fake {
-    /// As many copies of it are about as sockets that are not bound.
+    /// One copy exists for each unbound socket.
     pub(crate) unbound: Rc<()>,
     pub(crate) bind_fails: bool,
     pub(crate) open: BTreeSet<u32>,
@@ -77,7 +77,7 @@ fn file() -> OwnedFd {
 }
 
 impl Dataplane for Fake {
-    /// How many of the queues are bound, of how many.
+    /// The number of bound queues, and of all.
     type Kept = (Rc<()>, u32, u32);
 
     fn queues(&self, link: &Link) -> u32 {
@@ -198,8 +198,8 @@ impl Dataplane for Fake {
     }
 }
 
-/// Sends a packet with descriptors, if the other end still listens, and closes them on a thread: whoever lets go last waits, and
-/// that must not be a test.
+/// Sends a packet with descriptors, if the other end still listens, and closes them on a thread: the last one to close
+/// them waits, and that must not be a test.
 pub(crate) fn send_with(socket: BorrowedFd<'_>, packet: &str, descriptors: Vec<OwnedFd>) {
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];

@@ -1,9 +1,10 @@
-//! Proof that a port is held: the kernel's own socket, bound there under the kernel's own checks.
+//! Proof that a port is held: the kernel twin, a kernel socket bound there under the kernel's own checks.
 //!
-//! Without it anybody on the list could take port 22 from sshd. The socket must be of this network namespace, too: in a
+//! Without it any permitted user could take port 22 from sshd. The socket must be of this network namespace: in a
 //! namespace of its own every user may bind every port.
 //!
-//! What a socket proves is what the kernel would give it, and nobody else, were it not steered:
+//! A socket proves a right to traffic that the kernel would deliver to it, and to no other socket, if it were not
+//! steered:
 //!
 //! | socket | proves |
 //! |---|---|
@@ -22,22 +23,22 @@ use sidestep_sys::socket::{TcpState, bound_interface, netns_cookie, tcp_state};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// Where the traffic comes in that is to be steered.
+/// The interface on which traffic is to be steered.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The cookie of control's network namespace.
     pub(crate) namespace: u64,
-    /// Of that namespace.
+    /// The guard of that namespace.
     pub(crate) guard: &'a Guard,
     /// The stack's interface.
     pub(crate) interface: u32,
-    /// All of them.
+    /// All interfaces.
     pub(crate) links: &'a [Link],
 }
 
 impl Place<'_> {
-    /// Whether a socket bound to `device` receives frames of this interface with this VLAN's tag. Two sockets bound to two
-    /// devices may have the same port, each without leave of the other.
+    /// Returns whether a socket bound to `device` receives frames of this interface with this VLAN tag. Two sockets
+    /// bound to two devices may have the same port, each independently of the other.
     pub(crate) fn is_reached_by(&self, device: u32, vlan: Option<u16>) -> bool {
         let is_its_vlan = |id| {
             let device = self.links.iter().find(|link| link.index == device);
@@ -66,7 +67,7 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
     if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) || protocol != entry.protocol() {
         return Err(refuse(format!("the kernel's socket is of another kind ({protocol})")));
     }
-    // A raw socket has its protocol where others have their port.
+    // A raw socket has its protocol in the place of the port.
     let kind = match protocol {
         Protocol::Tcp => SocketType::STREAM,
         Protocol::Udp => SocketType::DGRAM,
@@ -87,9 +88,9 @@ pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Re
         return Err(refuse(format!("the kernel's socket was bound to {bound} and no longer holds the port")));
     }
     let state = if protocol == Protocol::Tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
-    // One that is connecting has no peer to name.
+    // A connecting socket has no peer name yet.
     let peer = getpeername(twin).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
-    // Its owner may have let go of that port and bound another one since: then it was the other that the guard found held.
+    // Its owner may have closed that port and bound another one since: then the guard found the other one held.
     let now = name(twin).map_err(failed)?;
     if now != bound {
         return Err(refuse(format!("the kernel's socket was bound to {bound} and is bound to {now}")));
@@ -112,7 +113,7 @@ fn name(twin: BorrowedFd<'_>) -> std::io::Result<SocketAddr> {
     SocketAddr::try_from(getsockname(twin)?).map_err(Into::into)
 }
 
-/// Whether a socket in this `state`, of TCP, holds what the entry takes.
+/// Returns whether a socket in this TCP `state` holds the traffic of the entry.
 fn is_proved(entry: &Entry, state: Option<TcpState>, bound: SocketAddr, peer: Option<SocketAddr>) -> bool {
     let is_connection = state.map_or(peer.is_some(), |state| state == TcpState::Connection);
     match entry {
@@ -122,21 +123,21 @@ fn is_proved(entry: &Entry, state: Option<TcpState>, bound: SocketAddr, peer: Op
             bare(bound) == *local && peer.is_some_and(|peer| bare(peer) == *remote)
         }
         Entry::Flow { .. } => true,
-        // Everybody may join a group; whose it is is looked at elsewhere.
+        // Everybody may join a group; its owner is checked elsewhere.
         Entry::Multicast { .. } => true,
     }
 }
 
-/// An address as an entry has it: without what no packet carries.
+/// An address in the form of an entry: without the parts that no packet carries.
 fn bare(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether a socket bound to `bound` receives what is sent to the entry's address.
+/// Returns whether a socket bound to `bound` receives packets to the entry's address.
 fn covers(bound: IpAddr, entry: &Entry, takes_both: bool) -> bool {
     let (bound, wanted) = (bound.to_canonical(), entry.local().ip().to_canonical());
     if !bound.is_unspecified() {
-        // One bound to a group's address receives what is sent to the group.
+        // A socket bound to a group's address receives packets to the group.
         return bound == wanted;
     }
     bound.is_ipv4() == wanted.is_ipv4() || (bound.is_ipv6() && takes_both)
@@ -191,7 +192,7 @@ mod tests {
         let namespace = netns_cookie(socket.as_fd()).unwrap();
         let local = socket.local_addr().unwrap();
         let entry = |vlan| Entry::Listener { protocol: Protocol::Udp, local, vlan };
-        // Loopback is number 1 in every namespace.
+        // Loopback has index 1 in every namespace.
         let Ok(()) = sidestep_sys::socket::bind_to_interface(socket.as_fd(), 1) else {
             return eprintln!("skipped: needs Linux 5.7 or root");
         };
@@ -222,7 +223,7 @@ mod tests {
         rustix::net::listen(&twin, 4).unwrap();
         assert_eq!(code(&port, &twin, here), None);
         assert_eq!(code(&flow(at, elsewhere), &twin, here), None, "one that it may accept");
-        // A connection shares its port, with its listener or with others from here.
+        // A connection shares its port, with its listener or with other connections from here.
         let client = std::net::TcpStream::connect(at).unwrap();
         let from = client.local_addr().unwrap();
         let accepted = rustix::net::accept(&twin).unwrap();
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(code(&port, &twin, here), Some(Code::TwinMismatch), "it listens no more");
     }
 
-    /// It has a port while it waits for the answer, and no peer yet.
+    /// A connecting socket has a port and no peer yet.
     #[test]
     fn a_socket_that_is_connecting_proves_nothing() {
         let here = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap();
@@ -243,7 +244,7 @@ mod tests {
         rustix::net::bind(&full, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
         rustix::net::listen(&full, 0).unwrap();
         let at = SocketAddr::try_from(getsockname(&full).unwrap()).unwrap();
-        // Linux takes one connection more than the queue has places; the next one gets no answer.
+        // Linux accepts one connection more than the queue's length; the next one gets no answer.
         let connect = || {
             let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
             let _ = rustix::net::connect(&socket, &at);
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(code(&flow(peer), &twin, here), None);
     }
 
-    /// The kernel lets go of a port that it chose itself; the socket still names it.
+    /// The kernel releases a port that it chose itself; the socket still reports it.
     #[test]
     fn a_dead_socket_proves_nothing() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();

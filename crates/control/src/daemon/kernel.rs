@@ -1,4 +1,4 @@
-//! The kernel, as the registry asks it: through the mirror.
+//! The kernel's answers for the registry, from the mirror.
 
 use crate::guard::Guard;
 use crate::mirror::Mirror;
@@ -15,7 +15,7 @@ pub(super) struct Kernel<'a> {
 
 /// The network namespace that is served.
 pub(crate) struct Here {
-    /// What stands for it and no other, now or later.
+    /// The cookie that identifies it for ever.
     pub(crate) cookie: u64,
     pub(crate) guard: Guard,
 }
@@ -55,7 +55,7 @@ impl Host for Kernel<'_> {
     }
 }
 
-/// Whether an address begins with the first `bits` of a prefix.
+/// Returns whether an address begins with the first `bits` of a prefix.
 fn covers(prefix: IpAddr, bits: u8, address: IpAddr) -> bool {
     let bits = u32::from(bits);
     match (prefix, address) {

@@ -1,4 +1,4 @@
-//! The door: accepts connections, and turns away at once who may not come in.
+//! The listener: accepts connections, and immediately refuses users who are not permitted.
 
 use crate::permit::Permit;
 use crate::reaper::Reaper;
@@ -16,17 +16,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// Connections accepted in one turn, so that a flood of them does not starve those who are in.
+/// The most connections accepted in one turn, so that a flood does not starve existing clients.
 const ACCEPTS_PER_TURN: usize = 16;
 
-/// Descriptors that clients leave free for root's connections, for those that are turned away, and for what comes in messages. Of a
-/// low limit a half.
+/// Descriptors reserved for root's connections, for refused ones, and for those received in messages. Half of a low
+/// limit.
 const RESERVE: u64 = 512;
 
-/// A connection of somebody who may.
+/// A connection of a permitted user.
 pub(super) struct Arrival {
     pub(super) channel: Channel,
     pub(super) peer: Credentials,
@@ -37,22 +37,22 @@ pub(crate) struct Listener {
     #[expect(dead_code, reason = "it is held, not used")]
     name: Name,
     permit: Permit,
-    /// Turned away since the last line about it.
+    /// The number of refusals since the last log line about them.
     turned_away: u64,
 }
 
 impl Listener {
-    /// Listens at `path`. The lock of the state directory is held, so what lies there is a dead control's.
+    /// Listens at `path`. The lock of the state directory is held, so an existing socket there is a dead control's.
     pub(crate) fn open(path: &Path, permit: Permit) -> Result<Self, Problem> {
         let problem = |error: io::Error| {
             Problem::failed(format!("cannot listen at {}", path.display()), error)
                 .next("choose a path of at most 107 bytes in a folder that you alone may write: --socket PATH")
         };
         let socket = unix_socket::listen(path, unix_socket::Kind::Packets, BACKLOG).map_err(problem)?;
-        // The kernel turns away who is not on the list, before it costs anything here.
+        // The kernel refuses users who are not on the list, before they cost anything here.
         if !unix_socket::allow(path, permit.uids(), permit.gids()).map_err(problem)? {
             say(format!(
-                "the file system of {} has no access control lists: everybody may knock there",
+                "the file system of {} has no access control lists: everybody can connect there",
                 path.display()
             ));
             fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(problem)?;
@@ -60,7 +60,7 @@ impl Listener {
         Ok(Self { socket, name: Name(path.to_owned()), permit, turned_away: 0 })
     }
 
-    /// Those who came and may come in. `Err` when this process can open no more descriptors.
+    /// Accepts connections of permitted users. Fails if this process cannot open more descriptors.
     pub(super) fn accept(&mut self, reaper: &mut Reaper) -> Result<Vec<Arrival>, Problem> {
         let mut arrivals = Vec::new();
         for _ in 0..ACCEPTS_PER_TURN {
@@ -74,7 +74,7 @@ impl Listener {
         Ok(arrivals)
     }
 
-    /// Who is refused is never read: what is in the connection goes with it.
+    /// Checks a connection. A refused one is never read: unread messages are closed with it.
     fn examine(&mut self, socket: OwnedFd, reaper: &mut Reaper) -> Option<Arrival> {
         let Ok(peer) = Credentials::of_peer(socket.as_fd()) else {
             reaper.close(socket);
@@ -97,28 +97,28 @@ impl Listener {
         // One line for each doubling: a stranger must not fill the log.
         if self.turned_away.is_power_of_two() {
             let (pid, so_far) = (peer.pid.unwrap_or(0), self.turned_away);
-            say(format!("turned away user {} (process {pid}), {so_far} so far: {}", peer.uid, refusal.reason));
+            say(format!("refused user {} (process {pid}), {so_far} so far: {}", peer.uid, refusal.reason));
         }
         turn_away(Channel::over(socket), refusal, reaper);
         None
     }
 
-    /// Nobody comes in any more. Who knocked and was not let in is sent away.
+    /// Stops accepting. Connections still in the queue are refused.
     pub(super) fn close(self, reaper: &mut Reaper) {
         reaper.close(self.socket);
     }
 }
 
-/// Whether a new descriptor is one of the last: the kernel gives the lowest number that is free.
+/// Returns whether a new descriptor is one of the last: the kernel gives the lowest free number.
 fn is_of_reserve(descriptor: &OwnedFd) -> bool {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let reserve = RESERVE.min(limit / 2);
     u64::from(descriptor.as_raw_fd().unsigned_abs()) >= limit - reserve
 }
 
-/// Says why, and ends the connection.
+/// Sends the reason, and ends the connection.
 pub(super) fn turn_away(channel: Channel, refusal: Refusal, reaper: &mut Reaper) {
-    // Who does not read it does not need it.
+    // The peer need not read it.
     let _ = channel.send(&Numbered { number: 0, body: Reply::Refused(refusal) }, &[]);
     reaper.close(channel.into());
 }
@@ -129,12 +129,12 @@ impl AsFd for Listener {
     }
 }
 
-/// The file, for as long as somebody listens there.
+/// The socket's file, while this process listens there.
 struct Name(PathBuf);
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // The next control removes what stays.
+        // The next control removes a leftover.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,5 @@
-//! The daemon: one thread, one loop over the kernel's notices, the door, the applications and the ends of their processes.
+//! The daemon: one thread, one event loop over the kernel's notices, the listener, the applications and the ends of
+//! their processes.
 
 mod kernel;
 mod listener;
@@ -31,22 +32,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often what has no notice is looked after: the stop flag, deadlines, the writer's sign of life.
+/// The interval of checks without an event: the stop flag, deadlines, the table's heartbeat.
 const TURN: Duration = Duration::from_millis(250);
 
-/// How often neighbours in use are confirmed, and kernel sockets looked at.
+/// The interval at which neighbours in use are confirmed, and kernel sockets checked.
 const CONFIRM: Duration = Duration::from_secs(1);
 
-/// How long a connection may stay without a greeting.
+/// The time limit of a connection without a greeting.
 const GREETING_WAIT: Duration = Duration::from_secs(2);
 
-/// Neighbours confirmed in one go.
+/// The most neighbours confirmed at once.
 const CONFIRMATIONS_MAX: usize = 256;
 
 /// NUD_STALE (linux/neighbour.h).
 const STALE: u16 = 4;
 
-/// Everything that lives in the loop.
+/// The state of the event loop.
 pub(crate) struct Daemon<D: Dataplane, K> {
     mirror: Mirror,
     listener: Listener,
@@ -54,14 +55,14 @@ pub(crate) struct Daemon<D: Dataplane, K> {
     reaper: Reaper,
     registry: Registry<D, K>,
     errors: Errors,
-    /// With the user at the other end.
+    /// Each with the user at the other end.
     channels: BTreeMap<u32, (Channel, u32)>,
     here: Here,
-    /// No descriptors are left: the door is shut until then.
+    /// No descriptors are left: no connection is accepted until then.
     shut_until: Option<Instant>,
     confirmed_at: Instant,
     resting: Rest,
-    /// Packets that were no requests.
+    /// The number of packets that were not requests.
     malformed: u64,
 }
 
@@ -91,13 +92,13 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
     }
 
-    /// Serves until `stop` is set, then takes everything back; returns what was kept, which nobody needs any more.
+    /// Serves until `stop` is set, then takes everything back; returns the records, which are no longer needed.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<K, Problem> {
         let mut result = Ok(());
         while result.is_ok() && !stop.load(Ordering::Relaxed) {
             result = self.turn();
         }
-        // After a failure it stays for the control that comes next.
+        // After a failure it stays for the next control.
         if result.is_ok() {
             let notices = self.registry.end();
             self.notify(notices);
@@ -147,14 +148,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
 
     fn refresh(&mut self, now: Instant) -> bool {
         self.mirror.refresh(now).unwrap_or_else(|problem| {
-            // At most once a second and table. Who has what goes on without news of the kernel.
+            // At most once a second and per table. Existing stacks work without news from the kernel.
             say(problem);
             false
         })
     }
 
-    /// Serves a client unless its user rests; returns whether interfaces may have changed. After a request that took long the
-    /// tables are looked after: applications distrust them after three seconds of silence.
+    /// Serves a client unless its user is deferred; returns whether interfaces may have changed. After a long request
+    /// the tables are refreshed: applications distrust them after three seconds without a heartbeat.
     fn serve_in_turn(&mut self, id: u32) -> Result<bool, Problem> {
         let begun = Instant::now();
         let owner = self.registry.owner(id);
@@ -183,7 +184,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.listener, door));
         for (id, (channel, uid)) in &self.channels {
-            // Of a user whose descriptors do not get closed no more are taken.
+            // From a user whose descriptors cannot be closed, no more are accepted.
             if self.resting.has(self.registry.owner(*id), now) || self.registry.closers.is_stuck(*uid) {
                 continue;
             }
@@ -218,7 +219,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
     }
 
-    /// One request of one application; the next one is for the next turn, after the others.
+    /// Serves one request of one application; the next one waits for the next turn, after the others.
     fn serve(&mut self, id: u32, now: Instant) {
         let Some((channel, _)) = self.channels.get(&id) else { return };
         let mut descriptors = Vec::new();
@@ -228,14 +229,14 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
                 (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,
-            // Not the client's fault: its message stays where it is, or it is told.
+            // Not the client's fault: its message stays queued, or it is told.
             Err(Fault::Io(error)) if is_shortage(&error) => return,
             Err(Fault::NoDescriptors { number }) => (number, Answer::refused(no_descriptors())),
             Err(Fault::Malformed(reason)) => {
-                // The parser quotes the stranger.
+                // The parser's error quotes the stranger's text.
                 let reason = printable(&reason, 200);
                 self.malformed += 1;
-                // One line for each doubling, as at the door.
+                // One line for each doubling, as in the listener.
                 if self.malformed.is_power_of_two() {
                     let so_far = self.malformed;
                     say(format!("{} sends what is no request ({so_far} so far): {reason}", self.describe(id)));
@@ -244,9 +245,9 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             }
             Err(Fault::Closed | Fault::Io(_)) => return self.hang_up(id, now),
         };
-        // Those of a packet that was refused.
+        // The descriptors of a refused packet.
         drop(self.registry.foreign(id, descriptors));
-        // One that does not read its answers gets no more of them: nothing is queued for anybody.
+        // A client that does not read its replies gets no more of them: nothing is queued here.
         let is_sent = self.send(id, number, &answer);
         if !is_sent || answer.is_last {
             self.hang_up(id, now);
@@ -289,7 +290,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         self.registry.hang_up(id, now);
     }
 
-    /// What is queued in a connection is closed with it.
+    /// Closes a connection with everything that is queued in it.
     fn shut(&mut self, id: u32) {
         if let Some((channel, _)) = self.channels.remove(&id) {
             self.reaper.close(channel.into());
@@ -301,28 +302,28 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             if let Some((channel, _)) = self.channels.get(&id)
                 && has_room(channel, &body)
             {
-                // Who does not read it finds its stack gone at its next request.
+                // A client that does not read it finds its stack gone at its next request.
                 let _ = channel.send(&Numbered { number: 0, body }, &[]);
             }
         }
     }
 
     fn drop_silent(&mut self, now: Instant) {
-        // Who rests is not heard: its programs may have said long ago what is waited for.
+        // A deferred user is not served: its programs may have sent their greeting long ago.
         self.registry.await_anew(now, |owner| self.resting.has(owner, now));
         let is_silent =
             |client: &Client| !client.has_greeted && now.duration_since(client.awaited_since) >= GREETING_WAIT;
         let silent: Vec<u32> =
             self.registry.clients().filter(|(_, client)| is_silent(client)).map(|(id, _)| id).collect();
         silent.into_iter().for_each(|id| self.hang_up(id, now));
-        // Connections of applications that have been forgotten meanwhile.
+        // Connections of applications that have been removed meanwhile.
         let forgotten: Vec<u32> =
             self.channels.keys().copied().filter(|id| self.registry.client(*id).is_none()).collect();
         forgotten.into_iter().for_each(|id| self.shut(id));
     }
 
-    /// Has the kernel check neighbours that applications use and that it has not heard from: our own traffic does not tell
-    /// it that they are there.
+    /// Makes the kernel check stale neighbours that applications use: it does not see our traffic, which would confirm
+    /// them.
     fn confirm_neighbours(&mut self) {
         let mut wanted: Vec<_> =
             self.registry.clients().flat_map(|(_, client)| client.neighbours.iter().copied()).collect();
@@ -340,15 +341,15 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
     }
 }
 
-/// Whether a notice leaves room for answers: who gets none is let go. Of what anybody can cause from afar, as ICMP, less is queued
-/// than of what control has decided.
+/// Returns whether a notice leaves space for replies: a client that cannot get a reply is disconnected. Fewer notices
+/// are queued of events that anybody can cause remotely, such as ICMP, than of control's own decisions.
 fn has_room(channel: &Channel, notice: &Reply) -> bool {
     let share = if matches!(notice, Reply::IcmpError(_)) { 4 } else { 2 };
     let room = rustix::net::sockopt::socket_send_buffer_size(channel).unwrap_or(0);
     unread_by_peer_bytes(channel.as_fd()).is_ok_and(|unread| unread < room / share)
 }
 
-/// The kernel or this process is short of something for the moment.
+/// Returns whether the kernel or this process is temporarily out of a resource.
 fn is_shortage(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let short = [Errno::NOMEM, Errno::NOBUFS, Errno::MFILE, Errno::NFILE];
@@ -365,7 +366,7 @@ fn no_descriptors() -> Refusal {
         .next("try again later; raise its limit: LimitNOFILE in its unit, or ulimit -n")
 }
 
-/// What poll(2) has found.
+/// The result of poll(2).
 struct Ready {
     has_notices: bool,
     has_arrivals: bool,

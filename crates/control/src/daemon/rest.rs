@@ -1,20 +1,20 @@
-//! Whose turn it is, where one request takes long: to make the memory of a stack takes about a second for each gibibyte, and
-//! all are served by one thread.
+//! Deferral of users with long requests: making the memory of a stack takes about a second per gibibyte, and one thread
+//! serves all.
 
 use sidestep_sys::owner::Owner;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A request that takes so long delays others.
+/// A request of this length delays others.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Users whose requests took long, each with the time until when the others go first. With as much rest as work one user
-/// gets at most half of the time, whatever number of clients it has.
+/// Users with long requests, each with the time until which others are served first. A user is deferred for as long as
+/// its request took, so it gets at most half of the time, however many clients it has.
 #[derive(Debug, Default)]
 pub(super) struct Rest(BTreeMap<Owner, Instant>);
 
 impl Rest {
-    /// A request of this user took from `begun` to `now`; whether that was long.
+    /// Records a request of this user from `begun` to `now`; returns whether it was long.
     pub(super) fn note(&mut self, owner: Owner, begun: Instant, now: Instant) -> bool {
         let took = now.duration_since(begun);
         if took >= LONG {
@@ -23,12 +23,12 @@ impl Rest {
         took >= LONG
     }
 
-    /// Whether others go first.
+    /// Returns whether others are served first.
     pub(super) fn has(&self, owner: Owner, now: Instant) -> bool {
         self.0.get(&owner).is_some_and(|until| *until > now)
     }
 
-    /// When the first of them is served again.
+    /// The time at which the first of them is served again.
     pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
         self.0.retain(|_, until| *until > now);
         self.0.values().min().copied()

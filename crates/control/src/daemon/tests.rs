@@ -1,4 +1,4 @@
-//! What strangers do to the socket: the daemon lives, stays small, and serves the others.
+//! Hostile users of the socket: the daemon survives, stays small, and serves the others.
 
 use super::*;
 use crate::permit::Permit;
@@ -45,7 +45,7 @@ impl Running {
         self.folder.path().join("control.sock")
     }
 
-    /// A well-behaved application is served.
+    /// Asserts that a well-behaved application is served.
     fn assert_serves(&self) {
         let mut application = Application::connect_to(&self.path(), "test").unwrap();
         assert!(application.take_table().is_some());
@@ -68,7 +68,7 @@ fn raw(path: &Path) -> OwnedFd {
     socket
 }
 
-/// Reads until the daemon hangs up; returns what it said.
+/// Reads until the daemon hangs up; returns the text that it sent.
 fn last_words(socket: OwnedFd) -> String {
     rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(WATCHDOG)).unwrap();
     let mut text = String::new();
@@ -78,7 +78,7 @@ fn last_words(socket: OwnedFd) -> String {
         match file.read(&mut buffer) {
             Ok(0) => return text,
             Ok(length) => text.push_str(&String::from_utf8_lossy(&buffer[..length])),
-            // Reset: it hung up with something of ours unread.
+            // Reset: it hung up with a packet of ours unread.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return text,
             Err(error) => panic!("the daemon does not hang up: {error}"),
         }
@@ -112,7 +112,7 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     let greedy = raw(&daemon.path());
     send(&greedy, br#"{"number":1,"body":{"type":"hello","version":5,"name":"greedy"}}"#, SendFlags::empty()).unwrap();
     let deadline = Instant::now() + WATCHDOG;
-    // Until the daemon's answers do not fit any more, and it hangs up.
+    // Until the daemon's replies do not fit any more, and it hangs up.
     while send(&greedy, br#"{"number":2,"body":{"type":"list","from":0}}"#, SendFlags::NOSIGNAL).is_ok() {
         assert!(Instant::now() < deadline, "it goes on answering nobody");
     }
@@ -120,7 +120,7 @@ fn one_that_never_reads_and_one_that_says_nothing_are_let_go() {
     daemon.assert_serves();
 }
 
-/// While a user rests none of its programs is heard.
+/// While a user is deferred, none of its programs is served.
 #[test]
 fn who_rests_is_not_let_go_for_its_silence() {
     use sidestep_sys::credentials::Credentials;
@@ -133,7 +133,7 @@ fn who_rests_is_not_let_go_for_its_silence() {
         daemon.registry.admit(peer, Owner::User(uid), None, at).unwrap()
     };
     let (resting, other) = (admit(7, begun), admit(8, begun));
-    // A request of the first one's user took three seconds, so it rests until the sixth.
+    // A request of the first one's user took three seconds, so it is deferred until the sixth.
     assert!(daemon.resting.note(Owner::User(7), begun, begun + 3 * second));
     let mut is_there = |id, at| {
         daemon.drop_silent(at);
@@ -169,7 +169,7 @@ fn a_flood_of_connections_is_bounded() {
     let daemon = Running::new();
     let flood: Vec<OwnedFd> = (0..400).map(|_| raw(&daemon.path())).collect();
     let accepted = || descriptors() - flood.len();
-    // The daemon is in this process: its ends are counted, too. Other tests have a few of their own.
+    // The daemon is in this process: its ends are counted, too. Other tests have some as well.
     std::thread::sleep(Duration::from_millis(300));
     assert!(accepted() < 400, "{} descriptors", accepted());
     let refused = flood.into_iter().map(last_words).filter(|said| said.contains(r#""code":"limit""#)).count();
@@ -180,7 +180,7 @@ fn a_flood_of_connections_is_bounded() {
 #[test]
 fn an_application_that_goes_away_in_the_middle_leaves_nothing() {
     let daemon = Running::new();
-    // An interface that no machine has: refused, with the connection still good.
+    // An interface that no machine has: refused, with the connection still usable.
     let mut application = Application::connect_to(&daemon.path(), "test").unwrap();
     let refusal = application.open_stack(OpenStack::on("none0")).unwrap_err();
     assert_eq!(refusal.code(), Code::NoInterface);
@@ -204,7 +204,7 @@ fn descriptors_that_do_not_close_hold_up_nobody_else() {
     let daemon = Running::new();
     let hello = r#"{"number":1,"body":{"type":"hello","version":5,"name":"x"}}"#;
     let list = r#"{"number":1,"body":{"type":"list","from":0}}"#;
-    // Unwanted beside a request; beside garbage; too many; still queued when the daemon hangs up.
+    // Unexpected with a request; with garbage; too many; still queued when the daemon hangs up.
     for (packets, count) in [(vec![hello, list, list], 1), (vec![hello, "{}"], 1), (vec![hello, list], 9)] {
         let socket = Channel::over(raw(&daemon.path()));
         let mut peers = Vec::new();
@@ -218,8 +218,8 @@ fn descriptors_that_do_not_close_hold_up_nobody_else() {
     }
 }
 
-/// ICMP tells of what anybody can send: a flood of it to a client that does not read just then must leave room for the answer to
-/// its next request, or it is let go.
+/// Anybody can cause ICMP errors: a flood of notices to a client that does not read just then must leave space for the
+/// reply to its next request, or it is disconnected.
 #[test]
 fn notices_leave_room_for_answers() {
     use rustix::net::socketpair;

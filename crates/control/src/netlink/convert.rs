@@ -10,7 +10,7 @@ use netlink_packet_route::{AddressFamily, link::LinkLayerType};
 use sidestep_control_api::table::{Address, Link, Neighbour, NeighbourState};
 use std::net::IpAddr;
 
-/// Kinds of virtual devices that carry plain Ethernet frames, one in, one out. Hardware has no kind.
+/// Kinds of virtual devices that carry plain Ethernet frames unchanged. Hardware has no kind.
 const PLAIN_KINDS: [InfoKind; 4] = [InfoKind::Veth, InfoKind::Tun, InfoKind::Dummy, InfoKind::Netkit];
 
 pub(super) fn link(message: &LinkMessage) -> Link {
@@ -46,7 +46,7 @@ pub(super) fn link(message: &LinkMessage) -> Link {
     link
 }
 
-/// Notes whether the kind is plain; returns the id of a VLAN device.
+/// Sets whether the kind is plain; returns the id of a VLAN device.
 fn kind(infos: &[LinkInfo], link: &mut Link) -> Option<u16> {
     let mut id = None;
     for info in infos {
@@ -76,7 +76,7 @@ pub(super) fn address(message: &AddressMessage) -> Option<Address> {
             _ => {}
         }
     }
-    // A duplicate is never used; the others may be, but only where an application insists.
+    // A duplicate is never used; the others only at an application's explicit request.
     let avoided = AddressFlags::Deprecated | AddressFlags::Dadfailed | AddressFlags::Tentative;
     Some(Address {
         interface: message.header.index,
@@ -88,7 +88,7 @@ pub(super) fn address(message: &AddressMessage) -> Option<Address> {
     })
 }
 
-/// States of linux/neighbour.h in which the Ethernet address may be used.
+/// States of linux/neighbour.h in which the Ethernet address is valid.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 const NUD_FAILED: u16 = 0x20;
 
@@ -105,7 +105,7 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
             _ => {}
         }
     }
-    // The Ethernet address of a group follows from the group; the kernel lists those it has sent to.
+    // A group's Ethernet address follows from the group; the kernel lists those it has sent to.
     let address = address.filter(|address| !address.is_multicast())?;
     let nud = u16::from(message.header.state);
     let state = match link_address {
@@ -117,10 +117,10 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
     Some(Neighbour { interface: message.header.ifindex, address, mac, state, nud })
 }
 
-/// NUD_PERMANENT, NUD_NOARP (linux/neighbour.h): the kernel never asks for these.
+/// NUD_PERMANENT, NUD_NOARP (linux/neighbour.h): the kernel never resolves these.
 const NUD_FIXED: u16 = 0x80 | 0x40;
 
-/// Whether a neighbour is what an administrator or a routing daemon says, not what the kernel finds out by asking.
+/// Returns whether a neighbour was entered by an administrator or a routing daemon, not resolved by the kernel.
 pub(super) fn is_fixed(message: &NeighbourMessage) -> bool {
     let is_managed = |attribute: &NeighbourAttribute| match attribute {
         NeighbourAttribute::ExtFlags(flags) => flags.contains(NeighbourExtFlags::Managed),
@@ -131,7 +131,7 @@ pub(super) fn is_fixed(message: &NeighbourMessage) -> bool {
         || message.attributes.iter().any(is_managed)
 }
 
-/// Whether a rule is one of those that every host has: local first, then main, then default, for everything.
+/// Returns whether a rule is one of the default rules: local first, then main, then default, for everything.
 pub(super) fn is_usual_rule(message: &RuleMessage) -> bool {
     let header = &message.header;
     if header.action != RuleAction::ToTable || header.src_len != 0 || header.dst_len != 0 || header.tos != 0 {
@@ -143,7 +143,7 @@ pub(super) fn is_usual_rule(message: &RuleMessage) -> bool {
             RuleAttribute::Priority(value) => priority = *value,
             RuleAttribute::Table(value) => table = *value,
             RuleAttribute::Protocol(_) => {}
-            // "Suppress nothing" is said by all ones.
+            // All ones mean "suppress nothing".
             RuleAttribute::SuppressPrefixLen(u32::MAX) | RuleAttribute::SuppressIfGroup(u32::MAX) => {}
             _ => return false,
         }
@@ -152,7 +152,7 @@ pub(super) fn is_usual_rule(message: &RuleMessage) -> bool {
     usual.contains(&(priority, table))
 }
 
-/// Whether the mirror follows this family, by its number in a message's first byte.
+/// Returns whether the mirror follows this family, given by a message's first byte.
 pub(super) fn is_internet(payload: &[u8]) -> bool {
     let families = [AddressFamily::Inet, AddressFamily::Inet6].map(u8::from);
     payload.first().is_some_and(|family| families.contains(family))

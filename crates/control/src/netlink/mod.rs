@@ -1,4 +1,4 @@
-//! What the kernel says over rtnetlink (rtnetlink(7)), as records of the shared table.
+//! The kernel's answers over rtnetlink (rtnetlink(7)), as records of the shared table.
 
 mod convert;
 mod route;
@@ -20,7 +20,7 @@ use socket::{Dump, Existing};
 use std::io;
 use std::net::IpAddr;
 
-/// Records, and whether they are all.
+/// Records, and whether they are complete.
 pub(crate) struct Read<T> {
     pub(crate) records: Vec<T>,
     pub(crate) incomplete: Incomplete,
@@ -43,7 +43,7 @@ pub(crate) fn links(asker: &mut Asker) -> io::Result<Read<Link>> {
     Ok(Read::new(&dump, links, Incomplete::No))
 }
 
-/// The addresses, in the kernel's order: the first of a subnet is the source it prefers.
+/// The addresses, in the kernel's order: the first of a subnet is the preferred source.
 pub(crate) fn addresses(asker: &mut Asker) -> io::Result<Read<Address>> {
     let request = Message::GetAddress(AddressMessage::default());
     let dump = asker.dump(request, convert::is_internet, ADDRESSES_MAX)?;
@@ -54,8 +54,8 @@ pub(crate) fn addresses(asker: &mut Asker) -> io::Result<Read<Address>> {
     Ok(Read::new(&dump, dump.messages.iter().filter_map(of).collect(), Incomplete::No))
 }
 
-/// The routes, in the kernel's order: the first of equals is the one it takes. With policy rules beyond the usual ones
-/// they do not decide alone, and the table says so.
+/// The routes, in the kernel's order: the first of equals is used. With policy rules beyond the default ones the routes
+/// alone do not decide, and the table is marked accordingly.
 pub(crate) fn routes(asker: &mut Asker) -> io::Result<Read<Route>> {
     let wanted = |payload: &[u8]| convert::is_internet(payload) && route::may_be_mirrored(payload);
     let dump = asker.dump(Message::GetRoute(RouteMessage::default()), wanted, ROUTES_MAX)?;
@@ -90,9 +90,9 @@ pub(crate) fn neighbours(asker: &mut Asker) -> io::Result<Read<Neighbour>> {
     Ok(Read::new(&dump, neighbours, Incomplete::No))
 }
 
-/// Makes the kernel use a neighbour as if it had a packet for it: it asks when it does not know it, and asks again when what it
-/// knows is stale (NTF_USE). Entries that are not the kernel's own are as they are: since Linux 5.16 that flag takes their state from
-/// permanent ones, and the mark from those that a routing daemon has learned or told the kernel to manage.
+/// Makes the kernel use a neighbour as if it had a packet for it: it resolves an unknown one, and confirms a stale one
+/// (NTF_USE). Entries that are not the kernel's own are left alone: since Linux 5.16 that flag clears the state of
+/// permanent ones, and the mark of those that a routing daemon has learned or has told the kernel to manage.
 pub(crate) fn use_neighbour(asker: &mut Asker, interface: u32, address: IpAddr) -> io::Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.ifindex = interface;
@@ -108,7 +108,7 @@ pub(crate) fn use_neighbour(asker: &mut Asker, interface: u32, address: IpAddr) 
         Some(Message::NewNeighbour(entry)) if convert::is_fixed(&entry) => Ok(()),
         Some(_) => asker.order(Message::NewNeighbour(message), Existing::Changed),
         None => match asker.order(Message::NewNeighbour(message), Existing::Refused) {
-            // Made by somebody else this very moment; it may be a permanent one.
+            // Just entered by another process; it may be a permanent one.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result,
         },

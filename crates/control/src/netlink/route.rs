@@ -8,10 +8,11 @@ use netlink_packet_route::route::{
 use sidestep_control_api::table::{Route, RouteKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The tables that a host without policy rules looks into: local, main, default.
+/// The tables that a host without policy rules uses: local, main, default.
 const TABLES: [u32; 3] = [255, 254, 253];
 
-/// The part of a message before its attributes names tables up to 255; the greater ones are not mirrored.
+/// Returns whether a message may be of a mirrored table: its fixed part names tables up to 255; greater ones are not
+/// mirrored.
 pub(super) fn may_be_mirrored(payload: &[u8]) -> bool {
     payload.get(4).is_some_and(|table| TABLES.contains(&u32::from(*table)))
 }
@@ -21,7 +22,7 @@ pub(super) fn routes(message: &RouteMessage) -> Vec<Route> {
     let header = &message.header;
     let facts = Facts::of(message);
     let table = facts.table.unwrap_or(u32::from(header.table));
-    // Cloned ones are what the kernel learnt of one destination, not what it was told.
+    // Cloned routes are learned about one destination, not configured.
     if !TABLES.contains(&table) || header.flags.contains(RouteFlags::Cloned) {
         return Vec::new();
     }
@@ -49,7 +50,7 @@ pub(super) fn routes(message: &RouteMessage) -> Vec<Route> {
         is_continuation: false,
     };
     if facts.hops.is_empty() {
-        // A unicast route without a way out has it in a next-hop object that is not spelt out.
+        // A unicast route without an interface has it in a next-hop object that is not included.
         let is_lost = first.kind == RouteKind::Unicast && first.interface == 0;
         return vec![Route { kind: if is_lost { RouteKind::Other } else { first.kind }, ..first }];
     }
@@ -74,7 +75,7 @@ fn next_hop(route: &Route, hop: &RouteNextHop, is_continuation: bool) -> Route {
     }
 }
 
-/// What the attributes of a route, or of one of its next hops, say.
+/// The attributes of a route, or of one of its next hops.
 #[derive(Default)]
 struct Facts<'a> {
     table: Option<u32>,
@@ -85,7 +86,7 @@ struct Facts<'a> {
     metric: u32,
     mtu: u32,
     hops: Vec<&'a RouteNextHop>,
-    /// Encapsulation, preferences and the like: the kernel's business.
+    /// True for encapsulation, preferences and the like, which are left to the kernel.
     is_special: bool,
 }
 
@@ -120,7 +121,7 @@ impl<'a> Facts<'a> {
             | RouteAttribute::Via(_) => {
                 self.is_special = true;
             }
-            // Statistics, realms and what newer kernels add beside the decision.
+            // Statistics, realms and additions of newer kernels that do not affect the decision.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The two netlink sockets of the mirror: one that hears of changes, one that asks.
+//! The two netlink sockets of the mirror: one for change notices, one for requests.
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
@@ -12,14 +12,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// RTNLGRP_* of linux/rtnetlink.h: link, neighbours, IPv4 and IPv6 addresses, routes and rules, next-hop objects.
 const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
 
-/// Changes come in bursts: a thousand routes at once is ordinary. Beyond this the kernel drops, says so (ENOBUFS), and
-/// everything is read anew, which is what a change leads to anyway.
+/// The buffer for changes, which come in bursts: a thousand routes at once is ordinary. Beyond it the kernel drops
+/// notices and reports that (ENOBUFS), and everything is read again, as after any change.
 const EVENT_BUFFER_BYTES: usize = 1 << 20;
 
-/// Packets of changes read in one turn; the rest waits for the next one, so that clients are served in between.
+/// The most packets of changes read in one turn; the rest waits for the next one, so that clients are served in
+/// between.
 const EVENTS_PER_TURN: usize = 1024;
 
-/// Which of the kernel's tables changed.
+/// The tables that have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     pub(crate) hosts: bool,
@@ -36,8 +37,8 @@ impl Dirty {
         self.neighbours |= other.neighbours;
     }
 
-    /// What may have changed when a message of this type arrives. The kernel drops routes and neighbours without a word
-    /// when an interface goes down or loses an address (IPv4), so those read everything.
+    /// The tables that may have changed when a message of this type arrives. The kernel drops routes and neighbours
+    /// silently when an interface goes down or loses an address (IPv4), so such messages make everything dirty.
     fn of(message_type: u16) -> Self {
         match message_type {
             // RTM_NEWNEIGH, RTM_DELNEIGH
@@ -49,10 +50,10 @@ impl Dirty {
     }
 }
 
-/// Hears that something changed; what it is now is asked for.
+/// The socket for change notices; the new state is read separately.
 pub(crate) struct Events {
     socket: Socket,
-    /// Times that the kernel dropped messages because this side was slow.
+    /// The number of times that the kernel dropped messages because this side was slow.
     pub(crate) overruns: u64,
 }
 
@@ -62,12 +63,12 @@ impl Events {
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
         let bytes = buffer_bytes.unwrap_or(EVENT_BUFFER_BYTES);
-        // Beyond net.core.rmem_max where this process may (CAP_NET_ADMIN), else up to it.
+        // Beyond net.core.rmem_max if permitted (CAP_NET_ADMIN), else up to it.
         let forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, bytes);
         forced.or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(&socket, bytes))?;
         for group in GROUPS {
             match socket.add_membership(group) {
-                // A kernel without next-hop objects (before 5.3) or without IPv6 rules has nothing to tell of them.
+                // A kernel without next-hop objects (before 5.3) or without IPv6 rules has no such notices.
                 Err(error) if error.raw_os_error() != Some(rustix::io::Errno::NOENT.raw_os_error()) => {
                     return Err(error);
                 }
@@ -77,7 +78,7 @@ impl Events {
         Ok(Self { socket, overruns: 0 })
     }
 
-    /// What has changed since the last time; without waiting.
+    /// The changes since the last call; does not wait.
     pub(crate) fn drain(&mut self) -> io::Result<Dirty> {
         let mut dirty = Dirty::default();
         let mut buffer = Vec::with_capacity(64 << 10);
@@ -109,7 +110,7 @@ fn types(packet: &[u8]) -> impl Iterator<Item = u16> + '_ {
     messages(packet).map(|message| NetlinkBuffer::new(message).message_type())
 }
 
-/// The messages in a packet, each with its header; a broken length ends them.
+/// The messages in a packet, each with its header; an invalid length ends them.
 pub(super) fn messages(packet: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = packet;
     std::iter::from_fn(move || {
@@ -122,32 +123,32 @@ pub(super) fn messages(packet: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What a dump gave.
+/// The result of a dump.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
     pub(crate) messages: Vec<RouteNetlinkMessage>,
-    /// Messages that the parser refused.
+    /// The number of messages that the parser refused.
     pub(crate) unreadable: usize,
-    /// There was more than the caller has room for.
+    /// True if there was more than the caller's limit.
     pub(crate) is_cut: bool,
-    /// The table changed meanwhile.
+    /// True if the table changed meanwhile.
     is_interrupted: bool,
 }
 
-/// What became of one packet of an answer.
+/// The result of one packet of an answer.
 enum Progress {
     More,
     Done,
 }
 
-/// What becomes of a thing that is there already.
+/// The treatment of an existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
     Changed,
     Refused,
 }
 
-/// Asks the kernel and waits for the answer, which netlink gives within the system calls.
+/// Sends requests to the kernel and reads the answers, which netlink produces within the system calls.
 pub(crate) struct Asker {
     socket: Socket,
     sequence: u32,
@@ -161,8 +162,8 @@ impl Asker {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Everything of one table. `wanted` looks at the payload before it is parsed, so that families and tables of no
-    /// interest cost nothing and cannot be misunderstood. A table that changed meanwhile is `Interrupted`.
+    /// Reads one whole table. `wanted` checks the payload before it is parsed, so that other families and tables cost
+    /// nothing and cannot be misread. A table that changed meanwhile is `Interrupted`.
     pub(crate) fn dump(
         &mut self,
         request: RouteNetlinkMessage,
@@ -174,7 +175,7 @@ impl Asker {
         loop {
             let (packet, _) = self.socket.recv_from_full()?;
             for message in messages(&packet) {
-                // The rest of an answer that is too long is read, as the kernel must be rid of it, and not looked at.
+                // The rest of a too long answer is read and ignored, because the kernel has to finish it.
                 dump.is_cut |= dump.messages.len() > enough;
                 if let Progress::Done = self.take(message, &wanted, &mut dump)? {
                     return if dump.is_interrupted { Err(io::ErrorKind::Interrupted.into()) } else { Ok(dump) };
@@ -188,7 +189,7 @@ impl Asker {
         if header.sequence_number() != self.sequence {
             return Ok(Progress::More);
         }
-        // It is read to its end all the same: before that the kernel refuses the next one (EBUSY).
+        // It is read to its end anyway: before that the kernel refuses the next dump (EBUSY).
         dump.is_interrupted |= header.flags() & NLM_F_DUMP_INTR != 0;
         // Types below 16 are netlink's own: error, done.
         let is_useless = dump.is_cut || dump.is_interrupted;
@@ -205,14 +206,14 @@ impl Asker {
         Ok(Progress::More)
     }
 
-    /// Has the kernel do something; its answer is the result.
+    /// Sends a command to the kernel; its answer is the result.
     pub(crate) fn order(&mut self, request: RouteNetlinkMessage, existing: Existing) -> io::Result<()> {
         let exclusive = if existing == Existing::Refused { NLM_F_EXCL } else { 0 };
         self.send(request, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | exclusive)?;
         self.answer().map(|_| ())
     }
 
-    /// One thing, where there is one.
+    /// Reads one object, if it exists.
     pub(crate) fn one(&mut self, request: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         self.send(request, NLM_F_REQUEST)?;
         match self.answer() {
@@ -221,11 +222,11 @@ impl Asker {
         }
     }
 
-    /// The kernel's answer to the last question: what was asked for, or that it is done.
+    /// The kernel's answer to the last request: the object, or the acknowledgement.
     fn answer(&mut self) -> io::Result<Option<RouteNetlinkMessage>> {
         loop {
             let (packet, _) = self.socket.recv_from_full()?;
-            // What is left of an answer to an earlier question is passed over.
+            // The rest of an answer to an earlier request is skipped.
             let is_answer = |message: &&[u8]| NetlinkBuffer::new(*message).sequence_number() == self.sequence;
             for message in messages(&packet).filter(is_answer) {
                 match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|message| message.payload) {

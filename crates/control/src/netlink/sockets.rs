@@ -1,4 +1,4 @@
-//! The kernel's own TCP and UDP sockets (sock_diag(7)): what would lose its packets to a rule of steering.
+//! The kernel's own TCP and UDP sockets (sock_diag(7)), which a steering entry could deprive of their packets.
 
 use super::socket::messages;
 use netlink_packet_core::NetlinkBuffer;
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 
-/// States of TCP (linux/tcp_states.h) in which a socket is no connection: TIME-WAIT, closed, listening.
+/// States of TCP (linux/tcp_states.h) in which a socket is not a connection: TIME-WAIT, closed, listening.
 const NO_CONNECTION: [u8; 3] = [6, 7, 10];
 
 /// SOCK_DIAG_BY_FAMILY, and netlink's own types.
@@ -22,63 +22,64 @@ const DONE: u16 = 3;
 const REQUEST: u16 = 1;
 const DUMP: u16 = 0x301;
 
-/// Bytes of a netlink header, of `struct inet_diag_req_v2`, and of `struct inet_diag_msg` (linux/inet_diag.h).
+/// The sizes of a netlink header, of `struct inet_diag_req_v2`, and of `struct inet_diag_msg` (linux/inet_diag.h),
+/// bytes.
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = 56;
 const ANSWER_BYTES: usize = 72;
 
-/// INET_DIAG_SKV6ONLY: said of sockets of IPv6 that have no peer.
+/// INET_DIAG_SKV6ONLY: reported for IPv6 sockets without a peer.
 const ONLY_V6: u16 = 11;
 
-/// The state of TCP in which a socket listens.
+/// The TCP state of a listening socket.
 const LISTENS: u8 = 10;
 
-/// A socket that the kernel has.
+/// A socket of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSocket {
     pub(crate) protocol: Protocol,
     pub(crate) local: SocketAddr,
-    /// Unspecified where it is not connected.
+    /// Unspecified if it is not connected.
     pub(crate) remote: SocketAddr,
-    /// As linux/tcp_states.h has it; of UDP 1 where it is connected, else 7.
+    /// The state of linux/tcp_states.h; for UDP 1 if it is connected, else 7.
     pub(crate) state: u8,
-    /// Who owns it; root, where nobody has accepted it yet.
+    /// Its owner; root, if it is not accepted yet.
     pub(crate) uid: u32,
-    /// As fstat(2) tells it; 0 where nobody has accepted it yet.
+    /// Its inode as of fstat(2); 0 if it is not accepted yet.
     pub(crate) inode: u64,
-    /// The interface that it is bound to; 0 for none, and where only /proc tells of it.
+    /// The interface that it is bound to; 0 for none, and if only /proc is available.
     pub(crate) device: u32,
-    /// Whether it takes IPv6 alone; unknown, and false, where only /proc tells of it.
+    /// True if it is IPv6-only; false as well if only /proc is available.
     pub(crate) is_only_v6: bool,
 }
 
 impl KernelSocket {
-    /// Whether it is a connection of TCP that still sends or receives.
+    /// Returns whether it is a TCP connection that still sends or receives.
     pub(crate) fn is_connection(&self) -> bool {
         self.protocol == Protocol::Tcp && !NO_CONNECTION.contains(&self.state)
     }
 
-    /// Whether it listens for connections of TCP.
+    /// Returns whether it listens for TCP connections.
     pub(crate) fn listens(&self) -> bool {
         self.protocol == Protocol::Tcp && self.state == LISTENS
     }
 
-    /// One that listens, or receives datagrams.
+    /// A socket that listens, or receives datagrams.
     #[cfg(test)]
     pub(crate) fn sample(protocol: Protocol, local: SocketAddr, remote: SocketAddr, uid: u32) -> Self {
         Self { protocol, local, remote, state: LISTENS, uid, inode: 4711, device: 0, is_only_v6: false }
     }
 }
 
-/// Which sockets are asked for.
+/// The sockets to look for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
-    /// All of UDP, or all that listen of TCP.
+    /// All UDP sockets, or all listening TCP sockets.
     Receivers(Protocol),
-    /// All with this local port. The kernel looks through its whole table, which takes milliseconds.
+    /// All with this local port. The kernel searches its whole table, which takes milliseconds.
     Port(Protocol, u16),
-    /// The one connection of TCP from here to there whose frames come by this interface, by one look into the table. A socket
-    /// that is bound to another interface (SO_BINDTODEVICE) does not receive them.
+    /// The one TCP connection between these addresses whose frames come by this interface, by one lookup. A socket that
+    /// is bound to another interface (SO_BINDTODEVICE) does not receive them.
     Connection(SocketAddr, SocketAddr, u32),
 }
 
@@ -90,7 +91,7 @@ impl Wanted {
         }
     }
 
-    /// None for any.
+    /// `None` for any.
     fn port(self) -> Option<u16> {
         match self {
             Self::Receivers(_) => None,
@@ -99,12 +100,12 @@ impl Wanted {
         }
     }
 
-    /// The states to look at, a bit for each. The kernel does not look through connections for listeners alone.
+    /// The states to look for, a bit for each. For listeners alone, the kernel skips connections.
     fn states(self) -> u32 {
         if let Self::Receivers(Protocol::Tcp) = self { 1 << LISTENS } else { u32::MAX }
     }
 
-    /// Sockets of IPv6 have connections of IPv4, too; the kernel finds those by their IPv4 addresses.
+    /// IPv6 sockets can have IPv4 connections; the kernel finds those by their IPv4 addresses.
     fn families(self) -> &'static [AddressFamily] {
         match self {
             Self::Port(..) | Self::Receivers(_) => &[AddressFamily::INET, AddressFamily::INET6],
@@ -114,7 +115,7 @@ impl Wanted {
     }
 }
 
-/// Whether the kernel has such a socket, in the calling thread's network namespace.
+/// Returns whether the kernel has such a socket, in the calling thread's network namespace.
 pub(crate) fn any(wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
     let mut found = false;
     let is_there = |socket: &KernelSocket| {
@@ -122,14 +123,15 @@ pub(crate) fn any(wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) 
     };
     let mut look = |socket: &KernelSocket| found |= is_there(socket) && is_it(socket);
     for family in wanted.families() {
-        // Without the kernel's module for it (tcp_diag, udp_diag) the same stands in /proc, slower to read.
+        // Without the kernel's module (tcp_diag, udp_diag) the same data is in /proc, slower to read.
         let asked = if is_ambiguous(wanted) { Err(Errno::NOENT.into()) } else { ask(wanted, *family, &mut look) };
         asked.or_else(|_| read(wanted.protocol(), *family, &mut look))?;
     }
     Ok(found)
 }
 
-/// "No such connection" is ENOENT, and so is "no tcp_diag": which of them it would be is found out once, by a dump.
+/// Returns whether ENOENT is ambiguous: it means "no such connection", and also "no tcp_diag". One dump finds out
+/// which.
 fn is_ambiguous(wanted: Wanted) -> bool {
     static HAS_TCP_DIAG: OnceLock<bool> = OnceLock::new();
     let dump = || ask(Wanted::Port(Protocol::Tcp, 0), AddressFamily::INET, &mut |_| ()).is_ok();
@@ -160,7 +162,7 @@ fn ask(wanted: Wanted, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket
     }
 }
 
-/// The negative errno that a message of type ERROR begins with.
+/// The negative errno at the start of an ERROR message.
 fn errno(payload: &[u8]) -> i32 {
     payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes))
 }
@@ -239,7 +241,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     None
 }
 
-/// The same from proc(5): of the thread, as this process may have threads in several namespaces.
+/// Reads the sockets from proc(5), of the thread, as this process may have threads in several namespaces.
 fn read(protocol: Protocol, family: AddressFamily, look: &mut dyn FnMut(&KernelSocket)) -> io::Result<()> {
     let name = match (protocol, family == AddressFamily::INET) {
         (Protocol::Tcp, true) => "tcp",
@@ -248,7 +250,7 @@ fn read(protocol: Protocol, family: AddressFamily, look: &mut dyn FnMut(&KernelS
         (Protocol::Udp, false) => "udp6",
     };
     let file = match File::open(format!("/proc/thread-self/net/{name}")) {
-        // A kernel without IPv6 has no sockets of it.
+        // A kernel without IPv6 has no IPv6 sockets.
         Err(error) if error.kind() == io::ErrorKind::NotFound && family == AddressFamily::INET6 => return Ok(()),
         file => file?,
     };
@@ -273,7 +275,7 @@ fn line_of(protocol: Protocol, line: &str) -> Option<KernelSocket> {
     })
 }
 
-/// The address as words of 32 bits in the machine's order, the port as a number.
+/// The address as 32-bit words in the machine's order, the port as a number.
 fn address_of(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -295,10 +297,10 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
-    /// Of `lo`, in every network namespace.
+    /// The index of `lo`, in every network namespace.
     const LOOPBACK: u32 = 1;
 
-    /// Both sources say the same of sockets that are there.
+    /// Both sources agree about existing sockets.
     #[test]
     fn the_kernel_tells_of_connections_and_of_who_has_a_port() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -319,7 +321,7 @@ mod tests {
                 continue;
             }
             assert!(asked.is_ok());
-            // One that waits in the queue of the listener is a connection, too.
+            // A connection in the listener's queue counts, too.
             let accepted = seen.iter().find(|socket| socket.local == at && socket.remote == from).unwrap();
             assert!(accepted.is_connection());
             assert!(seen.iter().any(|socket| socket.local == at && !socket.is_connection()), "the listener");
@@ -334,13 +336,13 @@ mod tests {
         }
         assert!(any(port, &mut |socket| socket.remote == from && socket.is_connection()).unwrap());
         assert!(!any(port, &mut |socket| socket.remote.port() == 1).unwrap());
-        // By one look, from either end; a listener that would take it is no connection.
+        // By one lookup, from either end; a listener that would accept it is not a connection.
         let mut is_any = |socket: &KernelSocket| socket.is_connection();
         let mut has = |local, remote| any(Wanted::Connection(local, remote, LOOPBACK), &mut is_any).unwrap();
         assert!(has(at, from) && has(from, at));
         let stranger = SocketAddr::new([198, 18, 255, 1].into(), from.port());
         assert!(!has(at, stranger) && !has(stranger, at));
-        // Since Linux 5.7 everybody may bind a socket to an interface; before, it stays as it is.
+        // Since Linux 5.7 everybody may bind a socket to an interface; before, it stays unbound.
         let is_bound = socket2::SockRef::from(&client).bind_device(Some(b"lo")).is_ok();
         assert!(has(from, at), "bound to the interface that its frames come by ({is_bound})");
     }
@@ -370,7 +372,7 @@ mod tests {
         assert_eq!(attribute(&[200, 0, 3, 0], 3), None, "one longer than there is");
     }
 
-    /// Who receives at which address, with what tells sockets apart that share a port.
+    /// Receivers are reported with the facts that distinguish sockets on one port.
     #[test]
     fn receivers_are_told_with_their_inode_device_and_families() {
         use rustix::net::sockopt::set_ipv6_v6only;

@@ -1,4 +1,4 @@
-//! One application, as control sees it.
+//! One application, from control's view.
 
 use sidestep_control_api::message::{Code, NAME_BYTES_MAX, Refusal};
 use sidestep_sys::credentials::Credentials;
@@ -9,26 +9,27 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Refusals remembered for `sidestep ps`; the oldest goes.
+/// The most refusals kept for `sidestep ps`; the oldest is dropped.
 const REFUSALS_KEPT: usize = 32;
 
-/// Neighbours kept fresh for one application; the oldest goes. One per peer or router, not per connection.
+/// The most neighbours kept confirmed for one application; the oldest is dropped. One per peer or router, not per
+/// connection.
 const NEIGHBOURS_MAX: usize = 256;
 
-/// A connection, or what it has left behind.
+/// A connection, or the remains of one.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) peer: Credentials,
-    /// Whom limits are counted for.
+    /// The owner whose limits it counts against.
     pub(crate) owner: Owner,
-    /// `None` where control's pid namespace does not show it: then nothing outlives the connection.
+    /// `None` if control's pid namespace cannot see it: then nothing outlives the connection.
     pub(crate) process: Option<Process>,
     pub(crate) watch: Option<Watch>,
     pub(crate) name: String,
     pub(crate) has_greeted: bool,
-    /// From when on its greeting is waited for.
+    /// The time since which its greeting is awaited.
     pub(crate) awaited_since: Instant,
-    /// Without a connection: when its stacks are closed.
+    /// Without a connection: the time at which its stacks are closed.
     pub(crate) leaves_at: Option<Instant>,
     pub(crate) stacks: BTreeSet<u32>,
     pub(crate) refusals: VecDeque<Kept>,
@@ -36,13 +37,13 @@ pub(crate) struct Client {
     pub(crate) neighbours: VecDeque<(u32, IpAddr)>,
 }
 
-/// A refusal that people may ask for later.
+/// A refusal kept for `sidestep ps`.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) subject: String,
     pub(crate) code: Code,
     pub(crate) reason: String,
-    /// How often, and when last.
+    /// The number of times, and the last time.
     pub(crate) times: u64,
     pub(crate) last: Instant,
 }
@@ -53,7 +54,7 @@ impl Client {
         Self {
             peer,
             owner,
-            // One that cannot be watched must not outlive its connection.
+            // A process that cannot be watched must not outlive its connection.
             process: process.filter(|_| watch.is_some()),
             watch,
             name: String::new(),
@@ -71,7 +72,7 @@ impl Client {
         self.leaves_at.is_none()
     }
 
-    /// Remembers why something is not accelerated; the same once more only counts.
+    /// Records a refusal; a repeated one is only counted.
     pub(crate) fn keep(&mut self, refusal: &Refusal, now: Instant) {
         self.refused += 1;
         let reason = match refusal.next.as_str() {
@@ -89,12 +90,12 @@ impl Client {
         self.refusals.push_back(Kept { subject, code, reason, times, last: now });
     }
 
-    /// Whether a neighbour is kept fresh for it.
+    /// Returns whether it wants a neighbour kept confirmed.
     pub(super) fn wants(&self, interface: u32, address: IpAddr) -> bool {
         self.neighbours.contains(&(interface, address))
     }
 
-    /// Notes a neighbour to be kept fresh.
+    /// Records a neighbour to be kept confirmed.
     pub(super) fn want(&mut self, interface: u32, address: IpAddr) {
         if self.neighbours.len() == NEIGHBOURS_MAX {
             self.neighbours.pop_front();
@@ -103,7 +104,7 @@ impl Client {
     }
 }
 
-/// A name as it may stand in a list: short, and without what moves a terminal's cursor.
+/// A name as it may be listed: short, and without terminal control characters.
 pub(crate) fn name(text: &str) -> String {
     printable(text, NAME_BYTES_MAX)
 }

@@ -1,4 +1,4 @@
-//! What `sidestep ps` shows, in pages that fit a packet.
+//! The data of `sidestep ps`, in pages that fit a packet.
 
 use super::client::Client;
 use super::{Keeper, Registry};
@@ -10,7 +10,7 @@ use sidestep_control_api::message::{
 use sidestep_sys::printable::printable;
 use std::time::Instant;
 
-/// Bytes of lines in a page; the rest is for what is around them.
+/// The bytes of lines in a page; the rest of the packet is for the message around them.
 const PAGE_BYTES: usize = PACKET_BYTES_MAX - 256;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
@@ -76,10 +76,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Reply::Programs { programs, next }
     }
 
-    /// For root alone: whose interface it is.
+    /// Detaches the program from an interface; for root alone, as interfaces belong to the host.
     pub(super) fn release(&mut self, id: u32, interface: &str) -> Result<(), Refusal> {
         if !self.owner(id).is_root() {
-            let thing = format!("cannot let go of {}", printable(interface, NAME_BYTES_MAX));
+            let thing = format!("cannot detach from {}", printable(interface, NAME_BYTES_MAX));
             return Err(Refusal::new(Code::NotAllowed, thing, "only root may detach the program from an interface"));
         }
         self.dataplane.release(interface)

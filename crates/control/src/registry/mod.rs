@@ -1,5 +1,5 @@
-//! Who has what: applications, their stacks, what is steered to them. Knows no socket and no clock; told what happened, it
-//! says what to answer.
+//! Ownership of stacks and entries by applications. It uses neither sockets nor a clock: it is told the events, and
+//! returns the answers.
 
 mod client;
 mod list;
@@ -41,29 +41,29 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long after a restart an entry may stand without its kernel socket: until its owner is back, and has had time to
-/// show the sockets again, all of them.
+/// The time for which an entry may exist without its kernel socket after a restart: until its owner has reconnected,
+/// and has had time to send all the sockets again.
 const PROOF_WAIT: Duration = RESTART_GRACE.saturating_mul(2);
 
-/// The kernel's side of what is asked.
+/// The kernel's side of requests.
 pub(crate) trait Host {
     /// The interfaces.
     fn links(&self) -> &[Link];
-    /// Whether an address is one of this host's.
+    /// Returns whether an address is one of this host's.
     fn is_local(&self, address: IpAddr) -> bool;
-    /// Whether the routes of an interface lead to this address without a router, or it is a router of theirs.
+    /// Returns whether the interface's routes reach this address without a gateway, or it is a gateway of them.
     fn is_neighbour(&self, interface: u32, address: IpAddr) -> bool;
-    /// Has the kernel ask for a neighbour.
+    /// Makes the kernel resolve a neighbour.
     fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
     /// The cookie of this network namespace.
     fn namespace(&self) -> u64;
-    /// Tells whether sockets of this network namespace hold their ports.
+    /// The guard, which checks whether sockets of this network namespace hold their ports.
     fn guard(&self) -> &Guard;
-    /// Whether the kernel has such a socket.
+    /// Returns whether the kernel has such a socket.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool>;
 }
 
-/// What outlives this process. Absent in tests.
+/// The store of records that outlive this process. Absent in tests.
 pub(crate) trait Keeper {
     fn store(&self, record: &Record) -> io::Result<()>;
     fn forget(&self, stack: u32);
@@ -79,14 +79,14 @@ impl Keeper for State {
     }
 }
 
-/// What goes back to an application.
+/// An answer to an application.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// The shared table goes along.
+    /// True if the shared table is sent with it.
     pub(crate) with_table: bool,
-    /// The connection ends with it.
+    /// True if the connection ends with it.
     pub(crate) is_last: bool,
 }
 
@@ -110,10 +110,10 @@ impl Answer {
 struct Stack {
     client: u32,
     facts: StackFacts,
-    /// With the kernel's socket that holds the port; without one after a restart, until it is steered again.
+    /// Each with the kernel socket that holds the port; without one after a restart, until it is steered again.
     entries: BTreeMap<Entry, Option<Foreign>>,
     counters: Option<CountersView>,
-    /// After a restart: until when entries stand whose kernel sockets have not been shown again.
+    /// After a restart: the time until which entries may exist without their kernel sockets.
     proof_due: Option<Instant>,
 }
 
@@ -126,21 +126,21 @@ pub(crate) struct Registry<D: Dataplane, K> {
     stacks: BTreeMap<u32, Stack>,
     /// Stacks that clients have begun to open: one of each at a time.
     begun: BTreeMap<u32, Pending<D::Kept>>,
-    /// Stacks whose closing failed; tried again.
+    /// Stacks whose closing failed; it is retried.
     doomed: BTreeSet<u32>,
     pool: Pool,
     resolves: Resolves,
-    /// [`ENTRIES_MAX`], or fewer where descriptors are few.
+    /// [`ENTRIES_MAX`], or fewer if descriptors are scarce.
     entries_max: usize,
-    /// What the administrator has set.
+    /// The administrator's setting.
     queues_per_user: Option<u32>,
     next_client: u32,
     next_stack: u32,
-    /// Where the next look at the kernel sockets begins.
+    /// The position at which the next check of kernel sockets begins.
     twins_seen: usize,
-    /// Stacks whose device brought packets by queues that are not theirs when it was looked at last.
+    /// Stacks whose device brought packets by other queues at the last check.
     elsewhere_before: BTreeSet<u32>,
-    /// Listeners whose rule was given back, and whose connections may not have rules of their own yet.
+    /// Listeners whose entry was removed, and whose connections may not have entries of their own yet.
     deaf: Vec<Foreign>,
 }
 
@@ -168,14 +168,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Leaves so many descriptors to entries and to reserved ports, half to each at most: without any left, control could not
-    /// serve those who are there.
+    /// Limits entries and reserved ports to this many descriptors, half to each at most: without free ones, control
+    /// could not serve existing clients.
     pub(crate) fn limit_entries(&mut self, descriptors: usize) {
         let of_ports = self.pool.limit(descriptors / 2);
         self.entries_max = self.entries_max.min(descriptors - of_ports);
     }
 
-    /// Takes up what an earlier control has left: stacks of living owners wait for them, the others go.
+    /// Adopts the stacks of an earlier control: those of living owners wait for them, the others are closed.
     pub(crate) fn adopt(&mut self, records: Vec<Record>, now: Instant) {
         for record in records {
             let stack = record.facts.id;
@@ -228,12 +228,12 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         id
     }
 
-    /// What was kept; for when everything has ended.
+    /// Returns the store of records, after everything has ended.
     pub(crate) fn into_keeper(self) -> K {
         self.keeper
     }
 
-    /// A new connection; its number, or why not.
+    /// Admits a new connection; returns its number, or the reason why not.
     pub(crate) fn admit(
         &mut self,
         peer: Credentials,
@@ -258,7 +258,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.clients.iter().map(|(id, client)| (*id, client))
     }
 
-    /// The greetings of these owners' clients are waited for from now on.
+    /// Restarts the wait for the greetings of these owners' clients.
     pub(crate) fn await_anew(&mut self, now: Instant, is_it: impl Fn(Owner) -> bool) {
         self.clients
             .values_mut()
@@ -295,18 +295,18 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Answer { is_last: answer.is_last || is_bye, ..answer }
     }
 
-    /// What a client has sent, to be closed elsewhere.
+    /// Wraps a client's descriptor, to be closed on another thread.
     pub(crate) fn foreign(&self, id: u32, descriptors: Vec<OwnedFd>) -> Vec<Foreign> {
         let uid = self.uid(id);
         descriptors.into_iter().map(|descriptor| self.closers.own(uid, descriptor)).collect()
     }
 
-    /// The user of a client; root's for one that is gone.
+    /// The user of a client; root for a client that is gone.
     pub(crate) fn uid(&self, id: u32) -> u32 {
         self.clients.get(&id).map_or(0, |client| client.peer.uid)
     }
 
-    /// Whom limits are counted for; the same.
+    /// The owner whose limits a client counts against; root for a client that is gone.
     pub(crate) fn owner(&self, id: u32) -> Owner {
         self.clients.get(&id).map_or(Owner::User(0), |client| client.owner)
     }
@@ -361,7 +361,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer { with_table: true, ..Answer::plain(welcome) })
     }
 
-    /// The connection has ended. With a process that lives, stacks stay for a moment.
+    /// Handles the end of a connection. If the process lives, its stacks stay for a moment.
     pub(crate) fn hang_up(&mut self, id: u32, now: Instant) {
         self.begun.remove(&id);
         match self.clients.get_mut(&id) {
@@ -372,7 +372,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Closes what has outlived its owner, and tries again what would not be closed. Owners that died are closed at once.
+    /// Closes stacks whose time is over, and retries failed closings. Stacks of dead owners are closed at once.
     pub(crate) fn expire(&mut self, now: Instant) {
         let is_over = |client: &Client| {
             client.leaves_at.is_some_and(|leaves_at| leaves_at <= now)
@@ -387,7 +387,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Forgets an application and closes its stacks.
+    /// Removes an application and closes its stacks.
     pub(crate) fn remove(&mut self, id: u32) {
         self.begun.remove(&id);
         let Some(client) = self.clients.remove(&id) else { return };
@@ -402,7 +402,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         client.stacks.into_iter().for_each(|stack| self.close(stack));
     }
 
-    /// Looks after the interfaces; returns whom to tell that a stack is no more.
+    /// Checks the interfaces; returns the clients to notify of closed stacks.
     pub(crate) fn look(&mut self, links: &[Link]) -> Vec<(u32, Reply)> {
         let revoked = self.dataplane.look(links);
         let tell = |(stack, refusal): (u32, Refusal)| {
@@ -414,8 +414,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         revoked.into_iter().filter_map(tell).collect()
     }
 
-    /// Whose packet ICMP may tell of: their clients, and what to tell them. Of a connection with a rule of its own that is
-    /// one; a port may have listeners on several interfaces, and they know their connections.
+    /// The clients to notify of an ICMP error, with the notice. A connection with its own entry has one owner; a port
+    /// may have listeners on several interfaces, and they know their connections.
     pub(crate) fn owners_of_error(&self, error: IcmpError) -> Vec<(u32, Reply)> {
         let mut own = Vec::new();
         let mut any = Vec::new();
@@ -469,14 +469,14 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// A stack of this client.
+    /// Finds a stack of this client.
     fn owned(&mut self, id: u32, stack: u32) -> Result<&mut Stack, Refusal> {
         let found = self.stacks.get_mut(&stack).filter(|found| found.client == id);
         found.ok_or_else(|| Refusal::plain(Code::NoStack, format!("cannot use stack {stack}")))
     }
 }
 
-/// Whether the answer to the packet would be steered by this entry.
+/// Returns whether an answer to the packet would match this entry.
 fn is_about(error: &IcmpError, entry: &Entry) -> bool {
     let (own, local) = (entry.local(), error.local);
     let is_ours = own.ip() == local.ip() || own.ip().is_unspecified() && own.is_ipv4() == local.is_ipv4();
@@ -488,9 +488,9 @@ fn is_about(error: &IcmpError, entry: &Entry) -> bool {
     is_to && is_ours && entry.protocol() == error.protocol && own.port() == local.port()
 }
 
-/// The first number from `from` on that nobody has, after four thousand million of them from 1 on again. 0 is nobody's.
+/// The first free number from `from` on; after 2^32 - 1 it continues with 1. 0 is reserved.
 fn free_number<T>(from: u32, taken: &BTreeMap<u32, T>) -> u32 {
     let mut numbers = (from.max(1)..=u32::MAX).chain(1..from.max(1));
-    // There are never more taken than limits allow, so one is free.
+    // The limits keep the number of taken ones below that, so one is free.
     numbers.find(|number| !taken.contains_key(number)).unwrap_or(u32::MAX)
 }

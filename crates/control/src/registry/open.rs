@@ -1,4 +1,4 @@
-//! Opening stacks, and taking them up again.
+//! Opening and resuming stacks.
 
 use super::{Answer, Host, Keeper, Registry, Stack};
 use crate::dataplane::{Begun, Dataplane, Step};
@@ -17,14 +17,14 @@ pub(super) struct Pending<P> {
     kept: P,
     pub(super) wish: OpenStack,
     pub(super) interface: u32,
-    /// How many it may get.
+    /// The number of queues that it may get.
     pub(super) queues: u32,
-    /// When it is given up.
+    /// The time at which it is discarded.
     pub(super) due: Instant,
 }
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    /// Makes what the application has to map. What it began before is given up.
+    /// Makes the memory and sockets that the application has to map. Discards what it began before.
     pub(super) fn begin(&mut self, id: u32, wish: OpenStack, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
         self.begun.remove(&id);
         let thing = thing(&wish);
@@ -42,7 +42,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer { descriptors, ..Answer::plain(Reply::Prepared(facts)) })
     }
 
-    /// Further sockets of what was begun.
+    /// Further sockets of the stack that was begun.
     pub(super) fn take_sockets(&self, id: u32, from: u32) -> Result<Answer, Refusal> {
         let thing = "cannot hand over sockets";
         let pending = self.begun.get(&id).ok_or_else(|| Refusal::plain(Code::NoStack, thing))?;
@@ -50,7 +50,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(Answer { descriptors, ..Answer::plain(Reply::Sockets) })
     }
 
-    /// Binds what was begun, or some more of it.
+    /// Binds sockets of the stack that was begun, all or some of them.
     pub(super) fn open(&mut self, id: u32, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
         let pending = self.begun.remove(&id).filter(|pending| pending.due > now);
         let Some(Pending { kept, wish, interface, queues, .. }) = pending else {
@@ -106,20 +106,21 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         })
     }
 
-    /// Only the very process that opened a stack takes it up again.
+    /// Resumes a stack, for the very process that opened it.
     pub(super) fn resume(&mut self, id: u32, number: u32, descriptors: &[Foreign]) -> Result<Answer, Refusal> {
-        let refusal = || Refusal::plain(Code::NoStack, format!("cannot take up stack {number} again"));
+        let refusal = || Refusal::plain(Code::NoStack, format!("cannot resume stack {number}"));
         let claimant = self.clients.get(&id).ok_or_else(refusal)?;
         let (process, uid) = (claimant.process.ok_or_else(refusal)?, claimant.peer.uid);
         let stack = self.stacks.get_mut(&number).ok_or_else(refusal)?;
         let before = stack.client;
-        // The pid of a connection is that of its maker, who may have ended since and given it to somebody else's process.
+        // The pid of a connection is that of its maker, who may have ended since and passed it to another user's
+        // process.
         let owner = self.clients.get(&before);
         let is_same = owner.is_some_and(|owner| owner.process == Some(process) && owner.peer.uid == uid);
         if !is_same {
             return Err(refusal());
         }
-        // A page that is none leaves the stack without counters in lists, and nothing else.
+        // An invalid page only leaves the stack without counters in lists.
         if let Some(view) = descriptors.first().and_then(|page| CountersView::open(page.as_fd()).ok()) {
             stack.counters = Some(view);
         }
@@ -143,7 +144,7 @@ fn thing(wish: &OpenStack) -> String {
     format!("cannot open a stack on {}", super::client::name(&wish.interface))
 }
 
-/// The interface, if frames of it can be handed to anybody.
+/// The interface, if an application may get frames of it.
 fn usable_link<'a>(links: &'a [Link], wish: &OpenStack, thing: &str) -> Result<&'a Link, Refusal> {
     let number: Option<u32> = wish.interface.parse().ok();
     let by_name = links.iter().find(|link| link.name == wish.interface);

@@ -1,10 +1,10 @@
-//! What others have: nothing is taken from the kernel's own sockets that the twin gives no right to.
+//! Protection of other users' sockets: an entry takes nothing from a kernel socket that its twin gives no right to.
 //!
-//! A connection of TCP that the kernel has would be reset by a stack that does not know it, or read by a user who has bound
-//! its port beside it, which SO_REUSEADDR allows to everybody. Connections within this host are never steered. A group is
-//! received by every socket that has joined it, and by one stack alone once it is steered. A port of UDP may be bound by
-//! several users who all share addresses, one of them more specifically than the other; one of TCP may be bound by several,
-//! and one of them listens. In all of these the kernel says who receives what, and a rule of steering would not ask it.
+//! A stack that does not know a TCP connection of the kernel would reset it; and with SO_REUSEADDR another user can
+//! bind its port and read it. Connections within this host are never steered. A multicast group is received by every
+//! socket that has joined it, but by one stack alone once it is steered. A UDP port may be bound by several users who
+//! all share addresses, one of them more specifically than the other; a TCP port may be bound by several, one of whom
+//! listens. In all of these the kernel selects the receiver, and a steering entry would bypass that.
 
 use super::Host;
 use crate::netlink::sockets::{KernelSocket, Wanted};
@@ -12,7 +12,7 @@ use crate::twin::Place;
 use sidestep_control_api::message::{Code, Entry, Protocol, Refusal};
 use std::net::IpAddr;
 
-/// Who wants what, where.
+/// A request for an entry, with the right to it.
 pub(super) struct Claim<'a> {
     pub(super) entry: &'a Entry,
     pub(super) uid: u32,
@@ -22,11 +22,12 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Refuses what would take packets away from others: looked at when a rule is made, and once more when it stands.
+    /// Refuses an entry that would take packets away from others: checked when an entry is made, and again when it
+    /// exists.
     pub(super) fn refuse_loss(&self, host: &dyn Host) -> Result<(), Refusal> {
         let (entry, local) = (self.entry, self.entry.local());
         let wanted = match entry {
-            // One of a VLAN comes by another interface, upon this one.
+            // A frame of a VLAN comes by another interface, on top of this one.
             Entry::Flow { protocol: Protocol::Tcp, remote, vlan: None, .. } if !local.ip().is_unspecified() => {
                 Wanted::Connection(local, *remote, self.place.interface)
             }
@@ -47,7 +48,8 @@ impl Claim<'_> {
         if is_others { Err(self.taken()) } else { Ok(()) }
     }
 
-    /// Refuses what another user has come to hold meanwhile; `sockets` are those that listen or receive datagrams.
+    /// Refuses an entry whose port another user has come to hold meanwhile; `sockets` are those that listen or receive
+    /// datagrams.
     pub(super) fn refuse_latecomers(&self, sockets: &[KernelSocket]) -> Result<(), Refusal> {
         if sockets.iter().any(|socket| self.is_taken_from(socket)) { Err(self.taken()) } else { Ok(()) }
     }
@@ -66,7 +68,7 @@ impl Claim<'_> {
         Refusal::new(Code::Taken, self.thing(), reason).next(next)
     }
 
-    /// Whether it is a connection of the kernel's that the entry would end.
+    /// Returns whether it is a connection of the kernel that the entry would break.
     fn cuts(&self, socket: &KernelSocket, host: &dyn Host) -> bool {
         let is_its = match self.entry {
             Entry::Listener { protocol: Protocol::Tcp, .. } => true,
@@ -80,7 +82,7 @@ impl Claim<'_> {
         is_its && socket.is_connection() && is_there && is_outside()
     }
 
-    /// Whether another user's socket would receive some of it in the kernel. Root may take what it likes.
+    /// Returns whether another user's socket would receive some of the traffic in the kernel. Root may take anything.
     fn is_taken_from(&self, socket: &KernelSocket) -> bool {
         let (entry, local) = (self.entry, self.entry.local());
         if self.uid == 0 || socket.uid == self.uid || socket.inode == self.twin {
@@ -88,7 +90,7 @@ impl Claim<'_> {
         }
         let is_its = match (entry, entry.protocol()) {
             (_, Protocol::Tcp) => socket.listens(),
-            // One that is connected receives from its peer alone.
+            // A connected socket receives from its peer alone.
             (Entry::Flow { remote, .. }, Protocol::Udp) => socket.remote.port() == 0 || socket.remote == *remote,
             (_, Protocol::Udp) => true,
         };
@@ -100,13 +102,14 @@ impl Claim<'_> {
     }
 }
 
-/// Whether a socket can receive something that is sent to `wanted`: bound to it, or to any address, or it where any is meant.
+/// Returns whether a socket can receive packets sent to `wanted`: bound to it or to any address, or if `wanted` is any
+/// address.
 fn meets(socket: &KernelSocket, wanted: IpAddr) -> bool {
     let bound = socket.local.ip();
     let takes_both = bound.is_ipv6() && !socket.is_only_v6;
     match (bound.is_unspecified(), wanted.is_unspecified()) {
         (false, false) => bound == wanted,
-        // What is for this host's own packets is never steered.
+        // This host's own packets are never steered.
         (false, true) => bound.is_ipv4() == wanted.is_ipv4() && !bound.is_loopback(),
         (true, _) => bound.is_ipv4() == wanted.is_ipv4() || takes_both,
     }

@@ -1,8 +1,8 @@
-//! Local ports of outgoing connections, reserved for stacks in blocks.
+//! The port pool: local ports of outgoing connections, reserved for stacks in blocks.
 //!
-//! Control holds each port by a socket of its own, so a program needs no socket and no request for a connection. Ports of a
-//! stack that has ended stay held for as long as TIME-WAIT lasts: what is still under way to its connections must not come
-//! to somebody else's.
+//! Control holds each port by a socket of its own, so a connection needs neither a socket nor a request of the program.
+//! Ports of a stack that has ended stay held for the duration of TIME-WAIT: segments still in flight to its connections
+//! must not reach another user's.
 
 use super::{Answer, Keeper, Registry};
 use crate::dataplane::Dataplane;
@@ -14,23 +14,23 @@ use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Blocks of one stack, 4096 ports: as many connections to one peer at a time, and as many to it in a second, TIME-WAIT
-/// included.
+/// The most blocks of one stack, 4096 ports: the limit of simultaneous connections to one peer, and of connections to
+/// it per TIME-WAIT.
 pub(crate) const BLOCKS_PER_STACK_MAX: usize = 16;
 
-/// Blocks that are left to root, as an administrator's programs must find some.
+/// Blocks reserved for root, so that an administrator's programs find some.
 const BLOCKS_OF_ROOT: usize = 4;
 
-/// How long ports are held when their stack has ended: the stack's TIME-WAIT (and Linux's).
+/// The time for which ports are held after the end of their stack: the stack's TIME-WAIT (and Linux's).
 const COOLING: Duration = Duration::from_secs(60);
 
-/// Ports that somebody had are tried again, so many at a look: each costs a few microseconds.
+/// The number of ports in use by others that are retried per check: each costs a few microseconds.
 const TRIES_PER_LOOK: usize = 512;
 
-/// Ports of one block, each with the socket that holds it; one that somebody took while no control was there has none.
+/// Ports of one block, each with the socket that holds it; `None` for one that was taken while no control was running.
 #[derive(Debug)]
 struct Block {
-    /// Whose stack it was given to.
+    /// The owner of its stack.
     owner: Owner,
     ports: PortBlock,
     held: BTreeMap<u16, OwnedFd>,
@@ -39,13 +39,13 @@ struct Block {
 /// All reserved ports.
 pub(crate) struct Pool {
     pub(super) kernel: Box<dyn Ports>,
-    /// By stack.
+    /// Blocks by stack.
     blocks: BTreeMap<u32, Vec<Block>>,
-    /// Of stacks that have ended, the oldest first; held until then.
+    /// Blocks of stacks that have ended, the oldest first; held until then.
     cooling: VecDeque<(Instant, Block)>,
-    /// Blocks there may be, those that cool included: each port costs a descriptor.
+    /// The most blocks, cooling ones included: each port costs a descriptor.
     blocks_max: usize,
-    /// Ports of stacks that somebody else had when control came back: to be held as soon as they are free.
+    /// Ports of stacks that were in use by others when control came back: to be held as soon as they are free.
     unheld: VecDeque<(u32, u16)>,
 }
 
@@ -62,24 +62,24 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Leaves so many descriptors to ports; gives what they take at most.
+    /// Limits the descriptors for ports; returns the number that they can take.
     pub(super) fn limit(&mut self, descriptors: usize) -> usize {
         self.blocks_max = self.blocks_max.min(descriptors / usize::from(BLOCK_PORTS));
         self.blocks_max * usize::from(BLOCK_PORTS)
     }
 
-    /// How many ports are held for a stack.
+    /// The number of ports held for a stack.
     pub(super) fn count(&self, stack: u32) -> u32 {
         self.blocks.get(&stack).into_iter().flatten().map(|block| block.held.len() as u32).sum()
     }
 
-    /// The stack that has a port.
+    /// The stack that owns a port.
     pub(super) fn owner(&self, port: u16) -> Option<u32> {
         let has = |blocks: &Vec<Block>| blocks.iter().any(|block| block.ports.has(port));
         self.blocks.iter().find(|(_, blocks)| has(blocks)).map(|(stack, _)| *stack)
     }
 
-    /// Whether an entry is about a port that a stack has. What is tagged is nobody's.
+    /// Returns whether an entry is about a port that a stack owns. Tagged traffic has no owner here.
     pub(super) fn has(&self, entry: &Entry) -> bool {
         let is_reserved = entry.protocol() == Protocol::Tcp && entry.vlan().is_none();
         is_reserved && self.owner(entry.local().port()).is_some()
@@ -89,12 +89,12 @@ impl Pool {
         self.blocks.get(&stack).map_or(0, Vec::len)
     }
 
-    /// Blocks that cool after stacks of a user.
+    /// The number of cooling blocks of a user.
     fn cooling(&self, owner: Owner) -> usize {
         self.cooling.iter().filter(|(_, block)| block.owner == owner).count()
     }
 
-    /// Holds another block for a stack of a user: of those that nobody has, where there may be more.
+    /// Holds another block for a stack of a user: a new one, if the limit allows it.
     pub(super) fn take(&mut self, stack: u32, owner: Owner, may_grow: bool) -> Option<PortBlock> {
         let range = self.kernel.range();
         let used: BTreeSet<u16> = self.all().map(|block| block.ports.first()).collect();
@@ -103,7 +103,8 @@ impl Pool {
         let may_grow = may_grow && used.len() < self.blocks_max;
         let fresh = blocks.filter(|first| may_grow && !used.contains(first));
         let block = fresh.map(|first| self.hold(first, owner, &range)).find(|block| !block.ports.is_empty());
-        // The user's own that cools for the longest is better than none. What comes to another's is nobody else's to see.
+        // The user's own block that has cooled the longest is better than none. Segments for another user's must not be
+        // seen.
         let oldest = || self.cooling.iter().position(|(_, block)| block.owner == owner);
         let block = match block {
             Some(block) => block,
@@ -118,7 +119,7 @@ impl Pool {
         self.blocks.values().flatten().chain(self.cooling.iter().map(|(_, block)| block))
     }
 
-    /// What can be held of a block. What somebody has already, or is kept for somebody, is left out.
+    /// Holds the free ports of a block. Those in use or reserved by the administrator are left out.
     fn hold(&self, first: u16, owner: Owner, range: &RangeInclusive<u16>) -> Block {
         let kept = self.kernel.kept();
         let ports = (first..=first.saturating_add(BLOCK_PORTS - 1)).filter(|port| range.contains(port));
@@ -126,7 +127,7 @@ impl Pool {
         Block::of(first, owner, free.filter_map(|port| Some((port, self.kernel.hold(port).ok()?))).collect())
     }
 
-    /// Holds the ports again that an earlier control held for a stack; gives those that nobody has taken meanwhile.
+    /// Holds the ports again that an earlier control held for a stack; returns those that were not taken meanwhile.
     pub(super) fn adopt(&mut self, stack: u32, owner: Owner, ports: &[u16]) -> Vec<u16> {
         for of_block in ports.chunk_by(|one, other| one / BLOCK_PORTS == other / BLOCK_PORTS) {
             let mut block = Block::of(of_block[0], owner, BTreeMap::new());
@@ -139,7 +140,7 @@ impl Pool {
         self.hold_again(ports.len()).into_iter().map(|(_, port)| port).collect()
     }
 
-    /// Tries so many of the ports that somebody had; gives those that are held now.
+    /// Retries this many of the ports in use by others; returns those that are held now.
     pub(super) fn hold_again(&mut self, tries: usize) -> Vec<(u32, u16)> {
         let tried: Vec<_> = self.unheld.drain(..tries.min(self.unheld.len())).collect();
         let mut held = Vec::new();
@@ -156,7 +157,7 @@ impl Pool {
         held
     }
 
-    /// A stack has ended: its ports are held a little longer.
+    /// Handles the end of a stack: its ports are held a little longer.
     pub(super) fn release(&mut self, stack: u32, now: Instant) {
         let blocks = self.blocks.remove(&stack).into_iter().flatten().filter(|block| !block.held.is_empty());
         self.cooling
@@ -170,7 +171,7 @@ impl Pool {
 }
 
 impl Block {
-    /// Of the ports that are held of it.
+    /// Makes a block of the ports that are held.
     fn of(first: u16, owner: Owner, held: BTreeMap<u16, OwnedFd>) -> Self {
         let mut ports = PortBlock::around(first);
         held.keys().for_each(|port| ports.insert(*port));
@@ -179,7 +180,7 @@ impl Block {
 }
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    /// Reserves another block of ports for a stack, and sends what comes to them to it.
+    /// Reserves another block of ports for a stack, and steers their traffic to it.
     pub(super) fn reserve_ports(&mut self, id: u32, stack: u32) -> Result<Answer, Refusal> {
         let interface = self.owned(id, stack)?.facts.interface.clone();
         let thing = format!("cannot reserve ports for stack {stack}");
@@ -199,15 +200,15 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         };
         let numbers: Vec<u16> = ports.ports().collect();
         if let Err(refusal) = self.dataplane.steer_ports(stack, &numbers) {
-            // Nothing has come to them.
+            // No segment has come to them yet.
             self.pool.blocks.get_mut(&stack).and_then(Vec::pop);
             return Err(refusal);
         }
         Ok(Answer::plain(Reply::Ports(ports)))
     }
 
-    /// A user gets half of all blocks at most, and root's last ones are nobody else's. Whether there may be more of them than are
-    /// held already: those that cool count, too.
+    /// Checks the limits: a user gets at most half of all blocks, and the last ones are root's. Returns whether there
+    /// may be more blocks than are held already, cooling ones included.
     fn check_blocks(&self, id: u32, stack: u32, thing: &str) -> Result<bool, Refusal> {
         let owner = self.owner(id);
         let stacks = self.stacks.iter().filter(|(_, stack)| self.owner(stack.client) == owner);
@@ -215,7 +216,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let all: usize = self.pool.blocks.values().map(Vec::len).sum();
         let (of_stack, most) = (self.pool.of(stack), self.blocks_max());
         let share = most.div_ceil(2);
-        // Where there are few, root's are fewer.
+        // With few blocks, root's are fewer.
         let of_others = most - BLOCKS_OF_ROOT.min(most / 4);
         let ports = |blocks: usize| blocks * usize::from(BLOCK_PORTS);
         let reason = match () {
@@ -233,27 +234,29 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Err(Refusal::new(Code::Limit, thing, reason).next("close stacks that are not needed; sidestep ps lists them"))
     }
 
-    /// Blocks there can be.
+    /// The most blocks possible.
     pub(super) fn blocks_max(&self) -> usize {
         let range = self.pool.kernel.range();
         let ports = usize::from(range.end().saturating_sub(*range.start())) + 1;
         ports.div_ceil(usize::from(BLOCK_PORTS)).min(self.pool.blocks_max)
     }
 
-    /// Holds the ports of a stack again that an earlier control held. What somebody has taken meanwhile is shared until it is free:
-    /// the program asks the kernel about each of its segments.
+    /// Holds the ports of a stack again that an earlier control held. A port taken meanwhile is shared until it is
+    /// free: the program asks the kernel about each of its segments.
     pub(super) fn adopt_ports(&mut self, stack: u32) {
         let ports = self.dataplane.ports(stack);
         let owner = self.stacks.get(&stack).map_or(Owner::Unknown, |stack| self.owner(stack.client));
         let held = self.pool.adopt(stack, owner, &ports);
         if held.len() < ports.len() {
             let count = ports.len() - held.len();
-            sidestep_sys::problem::say(format!("{count} ports of stack {stack} are somebody else's, too, by now"));
+            sidestep_sys::problem::say(format!(
+                "{count} ports of stack {stack} are in use by another program, too, by now"
+            ));
         }
         self.unshare(stack, &held);
     }
 
-    /// Holds ports that somebody had and that are free by now.
+    /// Holds ports that were in use by others and are free by now.
     pub(crate) fn hold_ports(&mut self) {
         for (stack, port) in self.pool.hold_again(TRIES_PER_LOOK) {
             self.unshare(stack, &[port]);
@@ -261,7 +264,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     fn unshare(&mut self, stack: u32, ports: &[u16]) {
-        // A stack that its interface was taken from has no row, either; one of merged frames stays as it is.
+        // A stack without an interface has no row either; one with merged frames stays unchanged.
         let _ = self.dataplane.steer_ports(stack, ports);
     }
 }

@@ -1,7 +1,7 @@
-//! The kernel's sockets that may have come to share a port with a rule, by port.
+//! Kernel sockets that may share a port with an entry, by port.
 //!
-//! A user who is not on the list may have a hundred thousand sockets. Those at other ports than the rules' are forgotten as they
-//! are read, and a rule is compared with those at its own port alone.
+//! Another user may have a hundred thousand sockets. Those at ports without entries are discarded while they are read,
+//! and an entry is compared only with those at its own port.
 
 use super::{Host, Keeper, Registry};
 use crate::dataplane::Dataplane;
@@ -9,12 +9,12 @@ use crate::netlink::sockets::{KernelSocket, Wanted};
 use sidestep_control_api::message::{Entry, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sockets that listen or receive datagrams, at the ports of rules.
+/// Sockets that listen or receive datagrams, at the ports of entries.
 #[derive(Default)]
 pub(super) struct Receivers(BTreeMap<(Protocol, u16), Vec<KernelSocket>>);
 
 impl Receivers {
-    /// Those at the port of an entry.
+    /// The sockets at the port of an entry.
     pub(super) fn beside(&self, entry: &Entry) -> &[KernelSocket] {
         self.0.get(&port(entry)).map_or(&[], Vec::as_slice)
     }
@@ -25,8 +25,8 @@ fn port(entry: &Entry) -> (Protocol, u16) {
 }
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    /// The kernel's sockets that listen or receive datagrams, as far as the rules of another user, who is not root, may be in
-    /// their way. Where they cannot be asked for nobody has come: what stands was looked at when it was made.
+    /// The kernel sockets that listen or receive datagrams, as far as entries of another user, who is not root, may
+    /// conflict with them. If they cannot be read, none are assumed: every entry was checked when it was made.
     pub(super) fn receivers(&self, host: &dyn Host) -> Receivers {
         let mut users: BTreeMap<(Protocol, u16), BTreeSet<u32>> = BTreeMap::new();
         for stack in self.stacks.values() {
@@ -48,7 +48,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 false
             };
             if let Err(error) = host.has_socket(Wanted::Receivers(protocol), &mut keep) {
-                sidestep_sys::problem::say(format!("cannot look whose ports are steered: {error}"));
+                sidestep_sys::problem::say(format!("cannot check the owners of steered ports: {error}"));
             }
         }
         receivers

@@ -1,20 +1,20 @@
-//! The number of neighbours that a user has asked for: nobody scans a network by control's privilege.
+//! The rate limit of neighbour resolution per user: control's privilege must not serve to scan a network.
 
 use sidestep_sys::owner::Owner;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Neighbours asked for in a second, by all programs and connections of one user.
+/// The most neighbours resolved in a second, by all programs and connections of one user.
 pub(super) const RESOLVES_PER_SECOND_MAX: u32 = 64;
 
-/// Of each user: the second that is counted, from its begin on, and how many. A connection that ends takes no count with it.
+/// The current second of each user, from its start, with the count. A connection that ends does not reset it.
 #[derive(Default)]
 pub(super) struct Resolves(BTreeMap<Owner, (Instant, u32)>);
 
 impl Resolves {
-    /// Counts one more; returns false beyond what a user may have in a second.
+    /// Counts one more; returns false beyond the limit of a second.
     pub(super) fn count(&mut self, owner: Owner, now: Instant) -> bool {
-        // Who has asked for nothing for a second is forgotten: there are never more than clients in a second.
+        // Users without a request for a second are dropped, so the map is bounded by the clients of a second.
         self.0.retain(|_, (since, _)| now.duration_since(*since) < Duration::from_secs(1));
         let (_, asked) = self.0.entry(owner).or_insert((now, 0));
         *asked = asked.saturating_add(1);

@@ -1,6 +1,6 @@
-//! Shares: one user alone must not keep the others out, and nobody root.
+//! Shares: one user alone must not exclude the others, and nobody root.
 //!
-//! A user is whoever owns what asks ([`Owner`]): the numbers that somebody has in user namespaces of its own count as one.
+//! A user is the [`Owner`] of the requesting process: all uids of its own user namespaces count as one.
 
 use super::{Keeper, Registry, Stack};
 use crate::dataplane::Dataplane;
@@ -9,55 +9,55 @@ use sidestep_control_api::table::Link;
 use sidestep_sys::owner::Owner;
 use sidestep_xdp_steering::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX};
 
-/// Applications at a time; each costs two descriptors, one more while it opens a stack.
+/// The most applications; each costs two descriptors, one more while it opens a stack.
 pub(crate) const CLIENTS_MAX: usize = 256;
-/// Of one user.
+/// The most applications of one user.
 pub(crate) const CLIENTS_PER_USER_MAX: usize = 64;
-/// Places that are root's.
+/// Applications reserved for root.
 pub(crate) const CLIENTS_OF_ROOT: usize = 16;
-/// Stacks of one application: one per queue of a large device.
+/// The most stacks of one application: one per queue of a large device.
 pub(crate) const STACKS_PER_CLIENT_MAX: usize = 16;
-/// Stacks of one user.
+/// The most stacks of one user.
 pub(crate) const STACKS_PER_USER_MAX: usize = 64;
-/// Queues of one user: those of two large devices. Each costs a descriptor while it is opened.
+/// The most queues of one user: those of two large devices. Each costs a descriptor while it is opened.
 pub(crate) const QUEUES_PER_USER_MAX: usize = 128;
-/// Queues of all that are being opened: so many descriptors are control's until they are bound.
+/// The most queues being opened, of all users: each takes a descriptor of control until it is bound.
 pub(crate) const QUEUES_BEGUN_MAX: usize = 512;
-/// Packet memory of one user, bytes: it is locked, and nobody's but the kernel's limit counts it.
+/// The most packet memory of one user, bytes: it is locked, and no other limit counts it.
 pub(crate) const MEMORY_PER_USER_MAX: u64 = 4 << 30;
-/// Packet memory of one stack, bytes: it is made in one request, which takes about a second for each gibibyte, and applications
-/// distrust the tables after three seconds without a sign of life.
+/// The most packet memory of one stack, bytes. One request makes it, which takes about a second per gibibyte, and
+/// applications distrust the tables after three seconds without a heartbeat.
 pub(crate) const MEMORY_PER_STACK_MAX: u64 = 512 << 20;
-/// Entries of one stack. Each costs a descriptor: the kernel's socket that holds the port.
+/// The most entries of one stack. Each costs a descriptor: the kernel socket that holds the port.
 pub(crate) const ENTRIES_PER_STACK_MAX: usize = 4096;
-/// Entries of all.
+/// The most entries of all.
 pub(crate) const ENTRIES_MAX: usize = 16 << 10;
-/// One in so many entries is root's.
+/// The fraction of entries reserved for root: one in this many.
 const ENTRIES_OF_ROOT: usize = 16;
 
-/// The queues of a device that a user may have: half of them, rounded up, unless the administrator says otherwise.
+/// The queues of a device that a user may have: half of them, rounded up, unless the administrator has set a number.
 fn queues_of_user(count: usize, set: Option<u32>) -> usize {
     set.map_or(count.div_ceil(2), |set| set as usize)
 }
 
-/// The queues of a device that are root's where all users together would take the last one. A device with one has none to
-/// keep; where the administrator has set what a user may have, none is kept either.
+/// The queues of a device that are reserved for root when all users together would take the last one. None of a device
+/// with one queue, and none if the administrator has set a user's number.
 fn queues_of_root(count: usize, set: Option<u32>) -> usize {
     if count < 2 || set.is_some() { 0 } else { (count / 8).max(1) }
 }
 
-/// Queues that a stack has. All counting goes through here.
+/// The number of a stack's queues, for all limits.
 fn queues(facts: &StackFacts) -> usize {
     facts.queues.len()
 }
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    /// Lets one user have so many queues of each device, in the place of half of them.
+    /// Sets the number of each device's queues that one user may have, instead of half of them.
     pub(crate) fn set_queues_per_user(&mut self, queues: u32) {
         self.queues_per_user = Some(queues);
     }
 
-    /// Whether there is a place for another client of this user.
+    /// Checks that another client of this user is within the limits.
     pub(super) fn check_place(&self, owner: Owner) -> Result<(), Refusal> {
         let of_user = self.clients.values().filter(|client| client.owner == owner).count();
         let places = if owner.is_root() { CLIENTS_MAX } else { CLIENTS_MAX - CLIENTS_OF_ROOT };
@@ -69,7 +69,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             .next("end some accelerated programs; sidestep ps lists them"))
     }
 
-    /// How many of the queues that a stack wants it may have.
+    /// The number of queues of a stack's request that it may have.
     pub(super) fn share_of_queues(&self, id: u32, link: &Link, wanted: u32, thing: &str) -> Result<u32, Refusal> {
         let owner = self.owner(id);
         if owner.is_root() {
@@ -86,7 +86,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 Err(Refusal::new(Code::Limit, thing, reason)
                     .next("let users have more: sidestep control --user-queues N"))
             }
-            // Whatever is taken: who asks for it learns by whom.
+            // All queues are taken: the refusal names the owner.
             0 if kept == 0 => Ok(wanted),
             0 => {
                 let reason = format!("the last {kept} of its {count} queues are kept for root");
@@ -97,7 +97,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
     }
 
-    /// Queues of an interface that stacks have or are about to get.
+    /// The queues of an interface that stacks have or are about to get.
     fn queues_on(&self, interface: u32, is_it: &dyn Fn(Owner) -> bool) -> usize {
         let opened =
             self.stacks.values().filter(|stack| stack.facts.index == interface && is_it(self.owner(stack.client)));
@@ -105,7 +105,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         opened.map(|stack| queues(&stack.facts)).chain(begun.map(|(_, pending)| pending.queues as usize)).sum()
     }
 
-    /// Refuses a stack beyond what one user may have.
+    /// Refuses a stack beyond the limits of one user.
     pub(super) fn check_limits(&self, id: u32, wish: &OpenStack, wanted: u32, thing: &str) -> Result<(), Refusal> {
         let Some(client) = self.clients.get(&id) else { return Ok(()) };
         let is_of_user = |other: &u32| self.owner(*other) == client.owner;
@@ -143,7 +143,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(())
     }
 
-    /// Refuses a new entry where there is no room for it, or only other users' room.
+    /// Refuses a new entry if its limit is reached, or only other users' share is left.
     pub(super) fn check_share(&mut self, id: u32, stack: u32, entry: &Entry) -> Result<(), Refusal> {
         let owned = self.owned(id, stack)?;
         let (count, index) = (owned.entries.len(), owned.facts.index);

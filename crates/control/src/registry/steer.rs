@@ -1,4 +1,4 @@
-//! Traffic to stacks and back, and neighbours.
+//! Steering of traffic to stacks and back, and neighbours.
 
 use super::others::Claim;
 use super::resolves::RESOLVES_PER_SECOND_MAX;
@@ -13,10 +13,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// Entries whose kernel socket is looked at again in one turn of housekeeping.
+/// The most entries whose kernel socket is checked again in one turn of housekeeping.
 const TWINS_PER_TURN: usize = 512;
 
-/// Sockets of others that those entries are compared with in one turn: a user may have bound a hundred thousand beside one port.
+/// The most comparisons of those entries with sockets of others in one turn: a user may have bound a hundred thousand
+/// to one port.
 const COMPARISONS_PER_TURN: usize = 1 << 19;
 
 impl<D: Dataplane, K: Keeper> Registry<D, K> {
@@ -28,7 +29,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         mut descriptors: Vec<Foreign>,
         host: &dyn Host,
     ) -> Result<(), Refusal> {
-        // Two names of one entry would be two rows here and one in the program.
+        // Two names of one entry would be two entries here and one in the program.
         let entry = entry.canonical();
         self.check_share(id, stack, &entry)?;
         let owned = self.owned(id, stack)?;
@@ -46,9 +47,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if !address.is_unspecified() && !address.is_multicast() && !host.is_local(address) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
         }
-        // What is proved again after a restart was looked at when it was new.
+        // An entry that is proved again after a restart was checked when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
-        // A socket that took such a port while no control was there is the kernel's: the program knows the port's owner alone.
+        // A socket that took such a port while no control was running is the kernel's: the program knows only the
+        // port's owner.
         if is_new && self.pool.has(&entry) {
             let reason = "the port is reserved for connections of a stack";
             return Err(Refusal::new(Code::Taken, thing(), reason).next("see whose: sidestep ps"));
@@ -60,7 +62,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         }
         self.dataplane.steer(stack, &entry, host.links())?;
         if is_new && let Err(refusal) = claim.refuse_loss(host) {
-            // It began a moment before the rule stood.
+            // It began a moment before the entry existed.
             self.dataplane.unsteer(stack, &entry)?;
             return Err(refusal);
         }
@@ -79,9 +81,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         Ok(())
     }
 
-    /// Gives back entries whose kernel socket no longer proves a right to them, or whose port another user has come to hold, or
-    /// whose socket has not been shown again after a restart: the port may be somebody else's by now.
-    /// Returns whom to tell.
+    /// Removes entries whose kernel socket no longer proves a right to them, whose port another user has come to hold,
+    /// or whose socket was not sent again after a restart: the port may have another owner by now. Returns the clients
+    /// to notify.
     pub(crate) fn check_twins(&mut self, host: &dyn Host, now: Instant) -> Vec<(u32, Reply)> {
         let receivers = self.receivers(host);
         let is_lost = |stack: &Stack, entry: &Entry, twin: &Option<Foreign>| match twin {
@@ -115,8 +117,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         self.give_back(lost)
     }
 
-    /// Gives back ports and groups of stacks whose device brings packets by queues that are not theirs, at this look and at the
-    /// one before: a table is changed in several steps, and connections of a port suffer from each. Returns whom to tell.
+    /// Removes ports and groups of stacks whose device brings packets by other queues, at this check and at the one
+    /// before: a table is changed in several steps, and each one disturbs connections of a port. Returns the clients to
+    /// notify.
     pub(crate) fn check_queues(&mut self) -> Vec<(u32, Reply)> {
         let is_whole = |entry: &&Entry| !matches!(entry, Entry::Flow { .. });
         let (mut lost, mut found) = (Vec::new(), BTreeSet::new());
@@ -149,7 +152,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         notices
     }
 
-    /// Listeners whose rule was given back before the last look hear again.
+    /// Detaches the drop filter of listeners whose entry was removed before the last check.
     pub(crate) fn end_deafness(&mut self) {
         // Their owners may have done so before.
         self.deaf.drain(..).for_each(|twin| _ = detach_drop_filter(twin.as_fd()));
@@ -170,12 +173,12 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         if link.is_loopback || address.is_multicast() || address.is_unspecified() || address.is_loopback() {
             return Err(Refusal::new(Code::Malformed, thing, "it is no neighbour's address"));
         }
-        // The kernel has a thousand places for neighbours: strangers' addresses would push the real ones out.
+        // The kernel's table has a thousand places: strangers' addresses would evict the real ones.
         if !host.is_neighbour(interface, address) {
             return Err(Refusal::plain(Code::NoRoute, thing).next("ask for the router: ip route get ADDRESS"));
         }
         let owner = self.owner(id);
-        // To ask again is no scan: every connection to the same peer does.
+        // A repeated request is not a scan: every connection to the same peer makes it.
         let mut own = self.clients.values().filter(|client| client.owner == owner);
         if !own.any(|client| client.wants(interface, address)) && !self.resolves.count(owner, now) {
             let reason = format!("a user asks for at most {RESOLVES_PER_SECOND_MAX} neighbours in a second");
@@ -188,19 +191,19 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 }
 
-/// A listener of TCP that hears nothing while its rule is made: a connection that the kernel took up in between would lose its
-/// next segments to the stack, which resets it. Nor for a while when its rule is taken away: the kernel would reset the stack's
-/// connections before they have rules of their own.
+/// A TCP listener that drops SYNs while its entry is made: the kernel would accept a connection whose next segments go
+/// to the stack, which resets it. It also drops them for a while after its entry is removed: the kernel would reset the
+/// stack's connections before they have entries of their own.
 struct Deaf<'a>(Option<BorrowedFd<'a>>);
 
 impl<'a> Deaf<'a> {
     fn over(entry: &Entry, twin: &'a Foreign, is_new: bool) -> Self {
         let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
-        // One that has a filter of its own keeps it.
+        // A socket with a filter of its own keeps it.
         Self((is_new && is_listener && attach_drop_filter(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
     }
 
-    /// It is left so; whether it is.
+    /// Leaves the filter attached; returns whether it is.
     fn stays(mut self) -> bool {
         self.0.take().is_some()
     }
@@ -208,7 +211,7 @@ impl<'a> Deaf<'a> {
 
 impl Drop for Deaf<'_> {
     fn drop(&mut self) {
-        // It has ours.
+        // It has our filter.
         let _ = self.0.map(detach_drop_filter);
     }
 }
@@ -217,7 +220,7 @@ fn place(host: &dyn Host, interface: u32) -> Place<'_> {
     Place { namespace: host.namespace(), guard: host.guard(), interface, links: host.links() }
 }
 
-/// Which socket it is. Of one that cannot be asked nobody else has the number either.
+/// The inode of the socket. If it cannot be read, the result matches no other socket.
 fn inode(twin: &Foreign) -> u64 {
     rustix::fs::fstat(twin.as_fd()).map_or(u64::MAX, |facts| facts.st_ino)
 }

@@ -1,4 +1,4 @@
-//! Who may have what, for how long, and how much of it.
+//! Permissions, lifetimes, and limits.
 
 use super::*;
 use crate::testing::{Fake, link, stack_facts};
@@ -18,9 +18,9 @@ struct FakeHost {
     namespace: u64,
     guard: Guard,
     asked: Vec<(u32, IpAddr)>,
-    /// Nobody else has any socket of UDP.
+    /// True if no other UDP socket exists.
     are_groups_free: bool,
-    /// Further sockets that receive.
+    /// Further receiving sockets.
     receivers: Vec<KernelSocket>,
 }
 
@@ -50,7 +50,7 @@ impl Host for FakeHost {
         &self.guard
     }
 
-    /// Loopback is a place like others here.
+    /// Loopback addresses are ordinary here.
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {
         let all = match wanted {
             Wanted::Port(Protocol::Udp, _) if self.are_groups_free => return Ok(false),
@@ -126,7 +126,7 @@ impl Case {
         assert!(matches!(reply, Reply::Prepared(_)), "{reply:?}");
     }
 
-    /// Sockets that are made and not bound.
+    /// The number of unbound sockets.
     fn unbound(&self) -> usize {
         std::rc::Rc::strong_count(&self.registry.dataplane.unbound) - 1
     }

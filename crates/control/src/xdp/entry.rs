@@ -1,9 +1,9 @@
-//! Entries of the protocol in the words of the steering program, and back.
+//! Conversion of entries between the protocol and the steering program.
 
 use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_xdp_steering as steer;
 
-/// An entry in the words of the steering program.
+/// The steering program's form of an entry.
 pub(super) fn ours(entry: &Entry) -> steer::Entry {
     let vlan = entry.vlan().map_or(steer::Vlan::Untagged, steer::Vlan::Tagged);
     let protocol = match entry.protocol() {
@@ -19,7 +19,7 @@ pub(super) fn ours(entry: &Entry) -> steer::Entry {
     }
 }
 
-/// The way back; `None` for what control never asks for.
+/// The protocol's form of an entry; `None` for entries that control never makes.
 pub(super) fn theirs(entry: &steer::Entry) -> Option<Entry> {
     let id = |vlan| match vlan {
         steer::Vlan::Untagged => Some(None),

@@ -10,10 +10,10 @@ use sidestep_xdp_steering::{self as steer, Attach, Steering};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long an interface may take to come up again after the program was attached; a veth pair takes milliseconds.
+/// The time for an interface to come up again after the program was attached; a veth pair takes milliseconds.
 const UP_WAIT: Duration = Duration::from_secs(3);
 
-/// A program, and what was told to it.
+/// A program, and the settings passed to it.
 pub(super) struct Interface {
     pub(super) steering: Steering,
     mac: Option<[u8; 6]>,
@@ -48,13 +48,13 @@ impl Interface {
         }
     }
 
-    /// Its name; the one that it had where it is gone.
+    /// Its name; the last one if it is gone.
     pub(super) fn name(&self) -> String {
         let facts = self.steering.facts();
         name_of_index(facts.ifindex).unwrap_or_else(|_| facts.interface.clone())
     }
 
-    /// The step down that a stack has to take because of the program.
+    /// The downgrade of a stack because of the program.
     pub(super) fn downgrade(&self, wish: Mode) -> Option<Downgrade> {
         if wish == Mode::Generic || self.mode() != Mode::Generic {
             return None;
@@ -64,9 +64,9 @@ impl Interface {
         Some(Downgrade { from: Mode::Copy, to: Mode::Generic, reason })
     }
 
-    /// Refuses what the program would not see as it was sent: it would pass those frames to the kernel, which resets the
-    /// connections that it does not know; and what it would take for something else: a frame of a VLAN for one without a
-    /// tag. What cannot be asked counts as in the way.
+    /// Refuses traffic that the program would not see as sent: modified frames would pass to the kernel, which resets
+    /// unknown connections, and a frame whose VLAN tag is stripped looks untagged. A setting that cannot be read counts
+    /// as a conflict.
     pub(super) fn refuse_unseen(&self, entry: &Entry, has_vlans: bool) -> Result<(), Refusal> {
         let name = &self.steering.facts().interface;
         let refuse = |reason: &str, offload: &str| {
@@ -83,7 +83,7 @@ impl Interface {
         if entry.protocol() == Protocol::Tcp { self.refuse_merged(&format!("cannot steer {entry}")) } else { Ok(()) }
     }
 
-    /// Refuses segments that the program would not see as they were sent.
+    /// Refuses segments that the program would not see as sent.
     pub(super) fn refuse_merged(&self, thing: &str) -> Result<(), Refusal> {
         let name = &self.steering.facts().interface;
         if self.mode() != Mode::Generic || !offload::read(name, Offload::Gro).unwrap_or(true) {
@@ -93,12 +93,13 @@ impl Interface {
         Err(Refusal::new(Code::Offload, thing, reason).next(format!("ethtool -K {name} gro off")))
     }
 
-    /// What cannot be asked counts as attached: nothing is taken from anybody for a failed question.
+    /// Returns whether the program is attached. If that cannot be read it counts as attached: a failed query takes
+    /// nothing away.
     pub(super) fn is_attached(&self) -> bool {
         self.steering.is_attached().unwrap_or(true)
     }
 
-    /// Tells the program what has changed.
+    /// Passes changes of the interface to the program.
     pub(super) fn follow(&mut self, link: &Link) {
         if self.mac == Some(link.mac) {
             return;

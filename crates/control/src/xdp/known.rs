@@ -1,41 +1,42 @@
-//! Queues that no stack has and that may still be taken: how long each is worth a try.
+//! Queues without a stack that may still be taken: the time for which each is tried.
 
 use sidestep_control_api::message::{Code, Refusal};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long a queue is tried for whose stack was closed a moment ago. A closed socket gives it back a little later (RCU).
+/// The time for which a queue is tried whose stack was just closed. The kernel releases a closed socket's queue a
+/// little later (RCU).
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for one of many, and for a queue that a program without a stack may just have closed. With [`BUSY_REST`] it
-/// bounds how much of the time somebody who keeps a copy of a queue's socket can hold up all others: a tenth.
+/// The time for one of many queues, and for a queue that a program without a stack may just have closed. Together with
+/// [`BUSY_REST`] it bounds the delay that a holder of a socket's copy can cause to all others: a tenth of the time.
 const PATIENCE_ANY: Duration = Duration::from_millis(200);
-/// How long a queue counts as just closed.
+/// The time for which a queue counts as just closed.
 const CLOSED_LATELY: Duration = Duration::from_secs(2);
-/// How long a queue that a stranger has is not tried again: to say who it is takes a search of /proc.
+/// The time for which a queue held by a stranger is not tried again: finding the holder takes a search of /proc.
 const BUSY_REST: Duration = Duration::from_secs(2);
-/// What is known of queues that no stack has: by interface and number. Bounded by their number.
+/// Facts about queues without a stack, by interface and number. Bounded by their number.
 #[derive(Default)]
 pub(super) struct Known(BTreeMap<(u32, u32), (Instant, State)>);
 
 enum State {
     /// Its stack was closed at that time.
     Closed,
-    /// It was found to be a stranger's.
+    /// It was held by a stranger.
     Busy(Refusal),
 }
 
 impl Known {
-    /// The stack of a queue was closed.
+    /// Records that the stack of a queue was closed.
     pub(super) fn close(&mut self, interface: u32, queue: u32) {
         self.0.insert((interface, queue), (Instant::now(), State::Closed));
     }
 
-    /// Forgets an interface.
+    /// Removes an interface.
     pub(super) fn forget(&mut self, interface: u32) {
         self.0.retain(|(index, _), _| *index != interface);
     }
 
-    /// How long to try for a queue, or why not at all.
+    /// The time for which to try a queue, or the reason not to.
     pub(super) fn patience(
         &self,
         interface: u32,
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(queues.patience(2, 0, false, now), Ok(PATIENCE));
         assert_eq!(queues.patience(2, 0, true, now), Ok(PATIENCE_ANY));
         assert_eq!(queues.patience(2, 1, false, now), Ok(PATIENCE_ANY), "another queue");
-        // Somebody has kept a copy of the socket: from now on it is refused without a try, for a while.
+        // A copy of the socket is still open: from now on the queue is refused without a try, for a while.
         let busy = Refusal::plain(Code::QueueBusy, "cannot open a stack on eth1");
         queues.note(2, 0, Some(&busy));
         assert_eq!(queues.patience(2, 0, false, now), Err(busy));

@@ -32,28 +32,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// How many deadlines (of a second) an owner of TCP may be silent: the kernel would reset its connections.
+/// The number of deadlines (of a second) for which an owner of TCP may be silent before the kernel gets, and resets,
+/// its connections.
 const TCP_DEADLINES: u32 = 60;
-/// The same in zero copy, where a full RX ring can stop the queue for the kernel's packets, too (decision 0023).
+/// The number in zero copy, where a full RX ring can stop the queue for the kernel's packets, too (decision 0023).
 const TCP_DEADLINES_ZERO_COPY: u32 = 5;
 
 /// Programs and sockets of one network namespace.
 pub(crate) struct Xdp {
     /// A BPF file system with one directory per interface.
     pins: PathBuf,
-    /// Names of the interfaces that are served, from the start to the end; empty for any, from its first stack on.
+    /// The interfaces to serve, attached from start to end; if empty, any, attached from its first stack on.
     served: Vec<String>,
-    /// Detaches from an interface with its last stack.
+    /// True to detach from an interface with its last stack.
     detaches_unused: bool,
     interfaces: BTreeMap<u32, Interface>,
-    /// By how many queues each of them received when the program was attached, where this control has attached it.
+    /// The number of receive queues of each interface when this control attached the program.
     queues_at_attach: BTreeMap<u32, u32>,
     stacks: BTreeMap<u32, Placed>,
     known: Known,
 }
 
 impl Xdp {
-    /// Adopts what an earlier control has pinned, and attaches to the interfaces that were named.
+    /// Adopts the pins of an earlier control, and attaches to the named interfaces.
     pub(crate) fn start(
         pins: &Path,
         served: &[String],
@@ -107,7 +108,7 @@ impl Xdp {
         Ok(())
     }
 
-    /// Detaches what no application of an earlier control still uses, as nobody will be there to do it.
+    /// Detaches from interfaces that no application of an earlier control uses any more, as nobody else will.
     fn abandon(&mut self) {
         let is_unused = |interface: &Interface| interface.steering.tables().stacks().is_ok_and(|rows| rows.is_empty());
         let unused: Vec<u32> =
@@ -121,7 +122,7 @@ impl Xdp {
         }
     }
 
-    /// Detaches whatever is pinned, without any process to ask.
+    /// Detaches everything that is pinned.
     pub(crate) fn cleanup(pins: &Path) -> Result<usize, Problem> {
         let mut removed = 0;
         for (_, directory) in pinned(pins) {
@@ -142,18 +143,18 @@ impl Xdp {
 
     /// The program on an interface, attached now if it is not yet.
     fn program_on(&mut self, link: &Link, mode: Mode) -> Result<&mut Interface, Refusal> {
-        // A veth does not run the program on queues that it was given after it was attached (Linux 6.18).
+        // A veth does not run the program on queues that were added after attachment (Linux 6.18).
         let has_others = self.queues_at_attach.get(&link.index).is_some_and(|queues| *queues != receiving(link));
         if has_others && self.interfaces.contains_key(&link.index) && !self.is_used(link.index) {
             self.detach(link.index)
                 .map_err(|problem| Refusal::of(Code::Kernel, format!("cannot serve {}", link.name), &problem))?;
         }
         if !self.interfaces.contains_key(&link.index) {
-            // Who comes first must not choose for those who come later: where the driver can run the program, it does.
+            // The first user must not choose for later ones: the program runs in the driver if that supports it.
             let mode = if mode == Mode::Generic { Mode::Copy } else { mode };
             let interface = Interface::attach(link, mode, self.directory(link.index))?;
             self.interfaces.insert(link.index, interface);
-            // An XDP program may give the device more.
+            // An XDP program may give the device more queues.
             self.queues_at_attach.insert(link.index, receiving(link));
         }
         let missing = || Refusal::plain(Code::Revoked, format!("cannot serve {}", link.name));
@@ -164,8 +165,8 @@ impl Xdp {
         self.stacks.values().any(|placed| placed.interface == index)
     }
 
-    /// Detaches from an interface that nobody needs any more, if that is wanted: attaching and detaching stops some devices
-    /// for seconds, and drops their link.
+    /// Detaches from an interface without stacks, if configured: attaching and detaching stops some devices for
+    /// seconds, and drops their link.
     fn leave(&mut self, index: u32) -> Result<(), Problem> {
         let Some(interface) = self.interfaces.get(&index) else { return Ok(()) };
         let is_served = self.served.contains(&interface.steering.facts().interface);
@@ -184,7 +185,7 @@ impl Xdp {
         here.flat_map(|placed| placed.queues.iter().copied()).collect()
     }
 
-    /// Has the program know the stack and its sockets.
+    /// Enters the stack and its sockets into the program's tables.
     fn enter(
         &mut self,
         stack: u32,
@@ -220,7 +221,7 @@ impl Xdp {
         let (id, heartbeat) = tables.stack_create(&options).map_err(failed)?;
         for (facts, socket) in facts.iter().zip(&sockets) {
             tables.set_socket(id, facts.queue, socket.socket()).map_err(|problem| {
-                // What stays is swept by the next control.
+                // The next control removes a leftover.
                 let _ = tables.stack_remove(id);
                 failed(problem)
             })?;
@@ -241,7 +242,8 @@ impl Xdp {
         kept.bind(link, wish, &used, best, &mut self.known)
     }
 
-    /// Stacks whose interface receives by more or fewer queues than when they were opened: their packets come by others now.
+    /// Stacks whose interface receives by more or fewer queues than when they were opened: their packets may now come
+    /// by others.
     fn with_other_queues(&self, links: &[Link]) -> Vec<(u32, Refusal)> {
         let mut revoked = Vec::new();
         for index in self.interfaces.keys() {
@@ -328,7 +330,7 @@ impl Dataplane for Xdp {
         let entries = owned.filter_map(|(entry, _)| theirs(&entry)).collect();
         let queues: Vec<u32> = facts.queues.iter().map(|queue| queue.queue).collect();
         let highest = queues.iter().chain(&facts.elsewhere).max().copied().unwrap_or(0);
-        // Of a device with more queues than are told nobody knows; it is believed.
+        // The queues of a device with more than are reported are unknown; the entry is accepted.
         let is_cut = facts.elsewhere.len() == ELSEWHERE_MAX;
         let receiving = ethtool::receive_queues(&facts.interface).ok();
         if receiving.is_some_and(|receiving| receiving != highest + 1 && !is_cut) {

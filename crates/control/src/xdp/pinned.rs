@@ -1,11 +1,11 @@
-//! What an earlier control has left pinned.
+//! Pins of an earlier control.
 
 use sidestep_sys::problem::{note, say};
 use sidestep_xdp_steering::Steering;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// With the program of this build, where an earlier one has left its own.
+/// Replaces an earlier build's program by this build's.
 pub(super) fn renewed(mut steering: Steering) -> Steering {
     match steering.update_program() {
         Ok(true) => note(format!("renewed the program on {}", steering.facts().interface)),
@@ -15,7 +15,7 @@ pub(super) fn renewed(mut steering: Steering) -> Steering {
     steering
 }
 
-/// The directories of interfaces, with their numbers.
+/// The directories of interfaces, with their indexes.
 pub(super) fn pinned(pins: &Path) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(pins).into_iter().flatten().filter_map(Result::ok);
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()

@@ -1,23 +1,23 @@
-//! Where a stack is, and which of its packets may come by queues that are not its own.
+//! The interface and queues of a stack, and the packets that may come by other queues.
 
 use sidestep_control_api::message::{Code, Entry, Refusal, ranges};
 use sidestep_control_api::rss::Spread;
 use sidestep_xdp_steering::StackId;
 
-/// Where a stack is.
+/// The interface and queues of a stack.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub(super) interface: u32,
     pub(super) queues: Vec<u32>,
-    /// Queues that the interface received by when the stack was opened, and those that are not its own.
+    /// The number of receive queues of the interface when the stack was opened, and those that are not its own.
     pub(super) receiving: u32,
     pub(super) elsewhere: Vec<u32>,
     pub(super) id: StackId,
 }
 
 impl Placed {
-    /// Refuses what may come by a queue without a socket of the stack, by the device's table and flow rules as they are now. The
-    /// flows of connections are the application's to choose, so that they come by its queues.
+    /// Refuses traffic that may come by a queue without a socket of the stack, according to the device's present table
+    /// and flow rules. Flows of connections are chosen by the application so that they come by its queues.
     pub(super) fn refuse_elsewhere(
         &self,
         entry: &Entry,
@@ -38,13 +38,14 @@ impl Placed {
         Err(Refusal::new(Code::QueueElsewhere, format!("cannot steer {entry}"), reason(name, &elsewhere)).next(next))
     }
 
-    /// Why ports and groups that are steered to the stack cannot stay. A device that does not answer has not changed.
+    /// The reason why ports and groups steered to the stack cannot stay. A device that does not answer counts as
+    /// unchanged.
     pub(super) fn elsewhere(&self, name: &str, spread: impl FnOnce() -> Spread) -> Option<String> {
         let missed = if self.elsewhere.is_empty() { None } else { self.missed(&spread()) };
         missed.filter(|missed| !missed.is_empty()).map(|missed| reason(name, &missed))
     }
 
-    /// The queues that may receive and are not the stack's; `None` where that is not told.
+    /// The receiving queues that are not the stack's; `None` if that is not reported.
     fn missed(&self, spread: &Spread) -> Option<Vec<u32>> {
         let receiving = spread.receiving().ok().filter(|_| spread.is_answer())?;
         Some(receiving.into_iter().filter(|queue| !self.queues.contains(queue)).collect())
@@ -100,7 +101,7 @@ mod tests {
         let every = of(&[0, 1, 2, 3, 4, 5, 6, 7]);
         assert!(every.refuse_elsewhere(&port, "eth1", || unreachable!("nothing depends on it")).is_ok());
         assert_eq!(every.elsewhere("eth1", || unreachable!("nor here")), None);
-        // What stands goes when the table does, not when nobody answers.
+        // An entry goes when the table changes, not when the device does not answer.
         assert_eq!(of(&[0, 1]).elsewhere("eth1", || spread(&[0, 1])), None);
         assert!(of(&[0, 1]).elsewhere("eth1", || spread(&[0, 1, 2])).unwrap().ends_with(": 2"));
         assert_eq!(of(&[0, 1]).elsewhere("eth1", || Spread::read("none0")), None);

@@ -1,4 +1,4 @@
-//! The sockets of a stack: on the queues that were asked for, or on the first that is free.
+//! The sockets of a stack: on the requested queues, or on the first free one.
 
 use super::known::Known;
 use crate::dataplane::Begun;
@@ -13,58 +13,59 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long one stack may wait for queues that are busy.
+/// The longest wait of one stack for busy queues.
 const SEARCH_MAX: Duration = Duration::from_secs(1);
 
-/// How long one request may bind. A zero-copy driver takes tenths of a second for each queue, and everybody waits meanwhile.
+/// The longest time that one request binds. A zero-copy driver takes tenths of a second for each queue, and all clients
+/// wait meanwhile.
 const TURN_MAX: Duration = Duration::from_millis(200);
 
-/// Ethernet with two tags: what a frame has beside the IP packet, bytes.
+/// The Ethernet header with two tags, in addition to the IP packet, bytes.
 const ETHERNET_BYTES_MAX: u32 = 22;
 
 // Each queue that a stack can have is one that the program can steer.
 const _: () = assert!(QUEUES_MAX == sidestep_xdp_steering::QUEUES_MAX);
 
-/// Sockets on their way to their queues.
+/// Sockets that are being bound to queues.
 pub(crate) struct Sockets {
     unbound: Vec<Unbound>,
     rings: RingSizes,
-    /// What the first of them were bound to.
+    /// The facts of those that are bound.
     bound: Vec<XskFacts>,
     missing: Vec<Missing>,
-    /// Queues still to be tried; `None` before the first.
+    /// The queues still to be tried; `None` before the first.
     left: Option<VecDeque<u32>>,
-    /// Time spent on queues that were busy.
+    /// The time spent on busy queues.
     waited: Duration,
-    /// Why the last queue that could not be had could not.
+    /// The reason why the last unavailable queue was refused.
     refusal: Refusal,
 }
 
-/// What came of it.
+/// The result.
 pub(super) struct Bound {
-    /// At least one, each with its socket.
+    /// At least one queue, each with its socket.
     pub(super) queues: Vec<(XskFacts, Unbound)>,
     pub(super) missing: Vec<Missing>,
 }
 
-/// Queues that an interface receives by at present.
+/// The number of queues that an interface receives by at present.
 pub(super) fn receiving(link: &Link) -> u32 {
-    // A driver that does not say how many are in use has made room for as many.
+    // A driver that does not report the number in use has allocated that many.
     ethtool::receive_queues(&link.name).unwrap_or_else(|_| u32::from(link.receive_queues))
 }
 
-/// Those of them that can be steered.
+/// The number of those that can be steered.
 pub(super) fn steerable(link: &Link) -> u32 {
     receiving(link).min(QUEUES_MAX)
 }
 
-/// How many sockets a wish takes. `used` are the queues of other stacks.
+/// The number of sockets for a request. `used` are the queues of other stacks.
 pub(super) fn plan(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<u32, Refusal> {
     let (free, _) = candidates(link, wish, used)?;
     Ok(if wish.queues == Queues::Any { 1 } else { free.len() as u32 })
 }
 
-/// Makes memory, and sockets that only this interface can have. Each registers the memory for itself (decision 0015).
+/// Makes memory, and sockets confined to this interface. Each registers the memory for itself (decision 0015).
 pub(super) fn make(link: &Link, wish: &OpenStack, queues: u32) -> Result<Begun<Sockets>, Refusal> {
     let thing = thing(link);
     let refused = |problem: Problem| Refusal::of(code_of(&problem), thing.clone(), &problem);
@@ -98,7 +99,7 @@ impl Sockets {
         self.unbound.iter().skip(from).take(count).map(|unbound| unbound.socket().try_clone_to_owned()).collect()
     }
 
-    /// Binds to the queues that are wanted, for a while; true when there is nothing left to do. `used` are the queues of other
+    /// Binds to the wanted queues, for a while; returns true if nothing is left to do. `used` are the queues of other
     /// stacks.
     pub(super) fn bind(
         &mut self,
@@ -125,7 +126,7 @@ impl Sockets {
                     if wish.queues != Queues::Any {
                         miss(&mut self.missing, queue, &refusal.reason);
                     }
-                    // What is not a matter of this queue is the same for the next.
+                    // A failure that does not depend on the queue would repeat for the next one.
                     if refusal.code != Code::QueueBusy && self.bound.is_empty() {
                         self.left = Some(VecDeque::new());
                     }
@@ -173,7 +174,7 @@ impl Sockets {
         bound
     }
 
-    /// What has been bound; else why nothing could be.
+    /// The bound sockets; else the reason why none could be bound.
     pub(super) fn finish(self) -> Result<Bound, Refusal> {
         if self.bound.is_empty() {
             return Err(self.refusal);
@@ -182,18 +183,18 @@ impl Sockets {
     }
 }
 
-/// The rings of each queue. Where frames may lie in the device itself (zero copy), the RX ring holds half of those that are lent
-/// to it: an owner that is stopped must not have all of them (decision 0023).
+/// The rings of each queue. If frames may lie in the device itself (zero copy), the RX ring holds half of those lent to
+/// it: a stopped owner must not have all of them (decision 0023).
 fn rings(link: &Link, wish: &OpenStack, frames: u32) -> RingSizes {
     let all = RingSizes::all(wish.ring_entries);
     let is_copied = wish.mode != Mode::ZeroCopy || offload::driver(&link.name).is_ok_and(|driver| driver == "veth");
     let lent = (frames / 2).min(wish.ring_entries);
     let half = (lent / 2).max(1);
-    // The greatest power of two that is not above half of them: several queues share the frames by any number.
+    // The greatest power of two up to half of them: any number of queues share the frames.
     if is_copied { all } else { RingSizes { rx: 1 << half.ilog2(), ..all } }
 }
 
-/// Whether the interface has frames that one buffer does not hold, and they are wanted.
+/// Returns whether the interface has frames longer than one buffer, and they are wanted.
 pub(super) fn wants_multi_buffer(link: &Link, wish: &OpenStack) -> bool {
     wish.multi_buffer && link.mtu + ETHERNET_BYTES_MAX > wish.geometry(1).receive_bytes_max()
 }
@@ -202,7 +203,7 @@ fn thing(link: &Link) -> String {
     format!("cannot open a stack on {}", link.name)
 }
 
-/// The queues to try, and those that are wanted and belong to other stacks; an error if there is none to try.
+/// The queues to try, and the wanted ones that belong to other stacks; an error if there is none to try.
 fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, Vec<u32>), Refusal> {
     let count = steerable(link);
     let refuse =
@@ -215,7 +216,7 @@ fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, 
         return refuse(Code::NoQueue, format!("it has {count} queues that can be steered"));
     }
     let (taken, mut free): (Vec<u32>, Vec<u32>) = wanted.into_iter().partition(|queue| used.contains(queue));
-    // Most hosts have their own traffic on the first one: it is taken when no other is left.
+    // Most hosts have their own traffic on the first queue: it is taken last.
     if wish.queues == Queues::Any && free.first() == Some(&0) {
         free.rotate_left(1);
     }
@@ -226,7 +227,7 @@ fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, 
     }
 }
 
-/// The kernel's error stands in the text by its name.
+/// The code of a problem, by the name of the kernel's error in its text.
 fn code_of(problem: &Problem) -> Code {
     let text = problem.brief();
     let codes = [
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// A device that this machine does not have: what it is stands in the table alone.
+    /// A device that this machine does not have: its type is only in the table.
     fn device(receive_queues: u16) -> Link {
         Link { receive_queues, ..testing::link(7, "none0") }
     }
@@ -269,7 +270,7 @@ mod tests {
         let sizes = |wish: &OpenStack, frames| rings(&device(4), wish, frames);
         let wish = OpenStack::on("none0");
         assert_eq!(sizes(&wish, 4096), RingSizes { rx: 1024, ..RingSizes::all(2048) });
-        // Of several queues each is lent its part of the frames.
+        // Each of several queues is lent its part of the frames.
         assert_eq!(sizes(&wish, 512), RingSizes { rx: 128, ..RingSizes::all(2048) });
         let copied = OpenStack { mode: Mode::Copy, ..OpenStack::on("none0") };
         assert_eq!(sizes(&copied, 4096), RingSizes::all(2048));

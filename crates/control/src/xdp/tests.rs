@@ -1,4 +1,4 @@
-//! What is adopted, attached, and let go.
+//! Adoption, attachment and release.
 
 use super::*;
 use crate::mirror::Mirror;
@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use sidestep_control_api::message::Protocol;
 use sidestep_lab::{Lab, Options, Side};
 
-/// What a release before or after this one has left cannot be read: its rows have another shape.
+/// Pins of another release cannot be read: their rows have another layout.
 #[test]
 fn pins_of_another_layout_make_way_and_are_said_to() {
     if !sidestep_sys::process::is_root() {
@@ -27,7 +27,7 @@ fn pins_of_another_layout_make_way_and_are_said_to() {
         let adopted = start();
         assert_eq!(adopted.programs().len(), 1, "of this layout it is taken over");
         drop(adopted);
-        // The layout's number stands behind the magic one; the other release has a map that this one does not know.
+        // The layout's number follows the magic; the other release has a map that this one does not know.
         let mut config = MapHandle::from_pinned_path(directory.join("config")).unwrap();
         let mut bytes = config.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
         bytes[4] += 1;

@@ -1,4 +1,4 @@
-//! The mirror against the kernel: whatever `ip` changes, the table shows, and it shows what `ip` shows.
+//! The mirror against the kernel: after any change by `ip`, the table shows what `ip` shows.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// A route as text, out of both sources.
+/// A route as text, from both sources.
 fn shown_routes(place: &Place, family: &str) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for table in ["local", "main"] {
@@ -51,7 +51,7 @@ fn mirrored_routes(place: &Place, is_ipv6: bool) -> BTreeSet<String> {
     place.seen.routes.iter().filter(|route| route.destination.is_ipv6() == is_ipv6).map(line).collect()
 }
 
-/// Says only what differs: there may be thousands.
+/// Prints only the differences: there may be thousands.
 fn assert_same_routes(place: &Place, is_ipv6: bool) {
     let shown = shown_routes(place, if is_ipv6 { "-6" } else { "-4" });
     let mirrored = mirrored_routes(place, is_ipv6);
@@ -69,7 +69,7 @@ fn the_table_is_what_ip_shows() {
     place.ip("link set pair1 up");
     place.ip("route add 203.0.113.0/24 via 198.18.7.2 metric 77");
     place.until("a route by the new interface", |seen| !routes_to(seen, "203.0.113.0/24").is_empty());
-    // IPv6 addresses take a moment to be found unique, and bring routes then.
+    // IPv6 addresses take a moment for duplicate detection, and bring routes then.
     place.until("settled addresses", |seen| seen.addresses.iter().all(|address| !address.is_avoided));
 
     let links = place.json("-details link show");
@@ -108,7 +108,7 @@ fn the_table_is_what_ip_shows() {
     assert_eq!(place.seen.hosts_incomplete, Incomplete::No);
 }
 
-/// The same question to the kernel and to the copy of its tables: next hop, interface, source.
+/// The same query to the kernel and to the copy of its tables: next hop, interface, source.
 #[test]
 fn the_mirror_decides_as_the_kernel_does() {
     let Some(mut place) = Place::new() else { return };
@@ -206,7 +206,7 @@ fn routes_of_every_kind_come_change_and_go() {
     place.until("an IPv6 route", |seen| !routes_to(seen, "2001:2:5::/48").is_empty());
     assert_eq!(routes_to(&place.seen, "2001:2:5::/48")[0].gateway, Some("2001:2::2".parse().unwrap()));
 
-    // Not one notice for the route that goes with its address.
+    // The kernel sends no notice for the route that goes with its address.
     place.ip("address del 198.18.0.1/24 dev lab0");
     place.until("no way out", |seen| routes_to(seen, "203.0.113.0/24").is_empty());
     assert!(!place.seen.addresses.iter().any(|address| address.address == IpAddr::from([198, 18, 0, 1])));
@@ -288,7 +288,7 @@ fn neighbours_are_asked_for_confirmed_and_given_up() {
     assert!(place.mirror.use_neighbour(9999, peer).is_err(), "there is no such interface");
 }
 
-/// What an administrator or a routing daemon has entered is used as it is, and the kernel is never made to ask for it.
+/// Entries of an administrator or a routing daemon are used as they are, and the kernel is never made to resolve them.
 #[test]
 fn entries_that_are_not_the_kernels_own_are_left_alone() {
     let Some(mut place) = Place::new() else { return };
@@ -301,7 +301,7 @@ fn entries_that_are_not_the_kernels_own_are_left_alone() {
             let shown = |place: &Place| {
                 let all = place.json(&format!("neighbour show {address} dev lab0 nud all"));
                 let entry = all.first().cloned().unwrap_or_default();
-                // The kernel asks for a managed one by itself.
+                // The kernel resolves a managed one by itself.
                 let own = if kind.ends_with("managed") { vec![] } else { vec![&entry["state"], &entry["lladdr"]] };
                 // Names without a value.
                 let marks = ["extern_learn", "managed"].map(|mark| entry.get(mark).is_some());
@@ -347,7 +347,7 @@ fn batch(place: &Place, verb: &str, count: usize) {
     place.run(Side::A, "ip", &["-batch", file.path().to_str().unwrap()]);
 }
 
-/// Links that come and go while a dump of many more is under way spoil it over and over; the mirror must outlive that.
+/// Links that come and go during a dump of many more spoil it over and over; the mirror must survive that.
 #[test]
 fn changes_in_the_middle_of_a_reading_are_read_again() {
     let Some(mut place) = Place::new() else { return };
@@ -362,7 +362,7 @@ fn changes_in_the_middle_of_a_reading_are_read_again() {
     let (interface, peer) = (place.interface(), place.peer_address());
     while changes.try_wait().unwrap().is_none() {
         place.look();
-        // On the socket that asks.
+        // On the socket for requests.
         place.mirror.use_neighbour(interface, peer).unwrap();
     }
     assert!(changes.wait().unwrap().success());

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A watchdog, not a measurement: what takes longer does not happen.
+/// A watchdog, not a measurement: a slower event counts as missing.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// Two hosts, and the mirror of the first one's tables.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None`, said aloud, where the test cannot run.
+    /// `None`, with a message, if the test cannot run.
     pub(crate) fn new() -> Option<Self> {
         Self::with_buffer(None)
     }
@@ -45,7 +45,7 @@ impl Place {
         self.run(Side::A, "ip", &arguments.split_whitespace().collect::<Vec<_>>())
     }
 
-    /// The same on the other host.
+    /// Runs `ip` on the other host.
     pub(crate) fn peer_ip(&self, arguments: &str) -> String {
         self.run(Side::B, "ip", &arguments.split_whitespace().collect::<Vec<_>>())
     }
@@ -56,12 +56,12 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A program to be run on the mirrored host.
+    /// A program to run on the mirrored host.
     pub(crate) fn command(&self, program: &str) -> std::process::Command {
         self.lab.host(Side::A).command(program).unwrap()
     }
 
-    /// What `ip -json` prints.
+    /// The output of `ip -json`.
     pub(crate) fn json(&self, arguments: &str) -> Vec<Value> {
         let text = self.ip(&format!("-json {arguments}"));
         if text.trim().is_empty() { Vec::new() } else { serde_json::from_str(&text).unwrap() }
@@ -84,7 +84,7 @@ impl Place {
         MirrorRoutes::new(Reader::open(self.mirror.file()).unwrap())
     }
 
-    /// One turn of the daemon's loop, and a look at the table.
+    /// One turn of the daemon's loop, and a snapshot of the table.
     pub(crate) fn look(&mut self) {
         self.mirror.drain().unwrap();
         self.mirror.refresh(Instant::now()).unwrap();

@@ -1,4 +1,4 @@
-//! A process of some user that does what it is told: sockets, and what it asks control for.
+//! A process of some user that executes commands: sockets, and requests to control.
 
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// Where the test listens.
+/// The address of the test.
 pub(crate) const VARIABLE: &str = "SIDESTEP_TEST_AGENT";
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Agent {
                 self.sockets.insert((*name).to_owned(), socket);
                 return Ok(bound.to_string());
             }
-            // As a service of inetd's has it.
+            // A descriptor as a service of inetd has it.
             ["inherit", name] => _ = self.sockets.insert((*name).to_owned(), io::stdin().as_fd().try_clone_to_owned()?),
             ["listen", name] => listen(self.socket(name), 8)?,
             ["unlisten", name] => rustix::net::shutdown(self.socket(name), rustix::net::Shutdown::Both)?,
@@ -104,7 +104,7 @@ fn number(protocol: &str) -> Protocol {
     if protocol == "tcp" { Protocol::Tcp } else { Protocol::Udp }
 }
 
-/// The outcome, by the name of the reason.
+/// The outcome, as the name of the reason.
 fn said(done: Result<(), Error>) -> String {
     done.map_or_else(|error| name(error.code()), |()| "ok".into())
 }

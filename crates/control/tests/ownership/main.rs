@@ -1,4 +1,4 @@
-//! Who may have which traffic: attacks that users on the list have on each other, run as those users.
+//! Ownership of traffic: attacks of permitted users on each other, run as those users.
 
 mod agent;
 mod place;

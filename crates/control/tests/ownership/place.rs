@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-/// Two users of the list, no relation to each other.
+/// Two permitted users, without relation to each other.
 pub(crate) const MALLORY: u32 = 61_001;
 pub(crate) const VICTIM: u32 = 61_002;
 
-/// A group of the list.
+/// A permitted group.
 pub(crate) const GROUP: u32 = 61_003;
 
 pub(crate) struct Place {
@@ -35,7 +35,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None`, said, without root.
+    /// `None`, with a message, without root.
     pub(crate) fn new() -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: needs root");
@@ -45,7 +45,7 @@ impl Place {
         Some(Self::on(lab))
     }
 
-    /// The same over a device with several queues.
+    /// A lab over a device with several queues.
     pub(crate) fn with_queues(count: u32) -> Option<Self> {
         let place = Self::new()?;
         let (a, b) = (place.host(), place.peer());
@@ -62,8 +62,8 @@ impl Place {
     fn on(lab: Lab) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
-        // Other users may not reach the folder that cargo builds in. Copied by another process: what a child of another test
-        // holds open for writing cannot be started.
+        // Other users may not enter cargo's build folder. Copied by another process: a file that a child of another
+        // test holds open for writing cannot be executed.
         let program = std::env::current_exe().expect("a program knows its file");
         let copied = Command::new("cp").arg(program).arg(folder.path().join("agent")).status().expect("cp is there");
         assert!(copied.success());
@@ -98,7 +98,7 @@ impl Place {
         if is_v6 { self.host().ipv6.expect("this kernel has IPv6").into() } else { self.host().ipv4.into() }
     }
 
-    /// A client of root's.
+    /// A client of root.
     pub(crate) fn root(&self) -> Result<Client, sidestep_control_api::client::Error> {
         self.host().within(|| Ok(Client::connect("root"))).expect("root can enter")
     }
@@ -112,7 +112,7 @@ impl Place {
         self.user_with(uid, Stdio::null())
     }
 
-    /// The same, that inherits a socket, as a service of inetd does.
+    /// A process that inherits a socket, as a service of inetd does.
     pub(crate) fn heir(&self, uid: u32, socket: OwnedFd) -> User {
         self.user_with(uid, Stdio::from(socket))
     }
@@ -156,14 +156,14 @@ impl Drop for Place {
     }
 }
 
-/// A process of some user; it ends with this.
+/// A process of some user; it ends with this value.
 pub(crate) struct User {
     process: Child,
     stream: BufReader<UnixStream>,
 }
 
 impl User {
-    /// Has it do something; what came of it.
+    /// Executes a command; returns the outcome.
     pub(crate) fn ask(&mut self, order: &str) -> String {
         writeln!(self.stream.get_mut(), "{order}").expect("it listens");
         let mut line = String::new();
@@ -172,7 +172,7 @@ impl User {
         line.trim().to_owned()
     }
 
-    /// The same, where it must be done.
+    /// Executes a command that must succeed.
     pub(crate) fn must(&mut self, order: &str) {
         assert_eq!(self.ask(order), "ok", "{order}");
     }

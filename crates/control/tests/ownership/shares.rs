@@ -1,4 +1,4 @@
-//! Shares of users who have many numbers, in user namespaces of their own.
+//! Shares of users who have many uids, in their own user namespaces.
 
 use crate::place::{GROUP, MALLORY, Place, User, WATCHDOG, wait};
 use std::fs;
@@ -6,11 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Numbers that belong to Mallory (subuid(5)).
+/// Uids that belong to Mallory (subuid(5)).
 const FIRST: u32 = 300_000;
 const NUMBERS: u32 = 100;
 
-/// A process of Mallory's in a user namespace of its own, with numbers; `None`, said, where there are none to be had.
+/// A process of Mallory in its own user namespace, with uids; `None`, with a message, if that is not possible.
 fn namespace(place: &Place) -> Option<User> {
     let mut command = Command::new("unshare");
     command.args(["--user", "true"]).uid(MALLORY).gid(MALLORY);
@@ -21,14 +21,15 @@ fn namespace(place: &Place) -> Option<User> {
     let mut command = Command::new("unshare");
     command.arg("--user").arg(place.program()).uid(MALLORY).gid(MALLORY);
     let user = place.start(&mut command);
-    // As newuidmap(1) does for whom the administrator has given numbers; the group is Mallory's own before and after.
+    // As newuidmap(1) does for users to whom the administrator has given uids; the group is Mallory's own before and
+    // after.
     let map = |file: &str, lines: String| fs::write(format!("/proc/{}/{file}", user.pid()), lines).expect("root can");
     map("uid_map", format!("0 {FIRST} {NUMBERS}\n"));
     map("gid_map", format!("0 {FIRST} {NUMBERS}\n{GROUP} {GROUP} 1\n"));
     Some(user)
 }
 
-/// A process with one of those numbers.
+/// A process with one of those uids.
 fn number(place: &Place, namespace: &User, uid: u32) -> User {
     let mut command = Command::new("nsenter");
     command.arg("--user").args(["--target", &namespace.pid().to_string(), "--setuid", &uid.to_string()]);
@@ -36,7 +37,7 @@ fn number(place: &Place, namespace: &User, uid: u32) -> User {
     place.start(&mut command)
 }
 
-/// 64 clients are one user's share of 256, 16 are kept for root.
+/// 64 clients are one user's share of 256, 16 are reserved for root.
 #[test]
 fn the_numbers_of_a_user_namespace_share_its_owners_places_and_queues() {
     let Some(place) = Place::with_queues(4) else { return };
@@ -55,7 +56,7 @@ fn the_numbers_of_a_user_namespace_share_its_owners_places_and_queues() {
     assert_eq!(refused, NUMBERS - 64, "they are one user's");
     let uids: Vec<u32> = place.root().unwrap().clients().unwrap().iter().map(|line| line.uid).collect();
     assert!(uids.contains(&FIRST) && uids.contains(&(FIRST + 63)), "they came with numbers of their own: {uids:?}");
-    // Of a device with four queues a user has two, whatever numbers it has.
+    // A user gets two of a device's four queues, whatever uids it has.
     let opened: Vec<String> = users[..4].iter_mut().map(|user| user.ask("open lab0")).collect();
     assert_eq!(opened, ["ok", "ok", "Limit", "Limit"]);
     // Mallory itself is that user, too.

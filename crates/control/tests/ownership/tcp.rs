@@ -1,4 +1,4 @@
-//! Ports and connections of TCP.
+//! TCP ports and connections.
 
 use crate::place::{MALLORY, Place, User, VICTIM, WATCHDOG, wait};
 use rustix::net::sockopt::set_socket_linger;
@@ -14,7 +14,7 @@ fn mallory(place: &Place) -> User {
     mallory
 }
 
-/// Somebody at the other end reaches who listens there, by the kernel.
+/// A client at the other end reaches the listener there, by the kernel.
 fn assert_served(place: &Place, victim: &mut User, name: &str, at: SocketAddr) {
     let connect = || Ok(TcpStream::connect_timeout(&at, WATCHDOG));
     place.peer().within(connect).unwrap().expect("it is served");
@@ -36,7 +36,7 @@ fn a_port_that_its_holder_does_not_listen_on_is_not_taken_from_who_does() {
         assert_eq!(victim.ask(&format!("tcp server {any} shared")), any);
         victim.must("listen server");
         assert_served(&place, &mut victim, "server", at);
-        // Nor the connections that it will have, one by one.
+        // Nor its future connections, one by one.
         let flow = format!("steer held flow tcp {at} {}", SocketAddr::new(peer_address(&place, is_v6), 999));
         assert_eq!(mallory.ask(&flow), "Taken");
     }
@@ -46,7 +46,7 @@ fn peer_address(place: &Place, is_v6: bool) -> std::net::IpAddr {
     if is_v6 { place.peer().ipv6.expect("this kernel has IPv6").into() } else { place.peer().ipv4.into() }
 }
 
-/// It is somebody else's port from then on.
+/// The port has another owner from then on.
 #[test]
 fn a_port_goes_back_when_its_holder_stops_listening() {
     let Some(place) = Place::new() else { return };
@@ -76,7 +76,7 @@ fn a_port_goes_back_when_its_holder_stops_listening() {
     assert_served(&place, &mut victim, "server", at);
 }
 
-/// A socket goes on naming the port that the kernel chose for it when its connection has ended.
+/// A socket keeps reporting the port that the kernel chose for it after its connection has ended.
 #[test]
 fn a_dead_socket_proves_no_port_and_is_bound_to_none_by_being_asked() {
     let Some(place) = Place::new() else { return };
@@ -104,8 +104,8 @@ fn a_dead_socket_proves_no_port_and_is_bound_to_none_by_being_asked() {
     assert_served(&place, &mut victim, "server", at);
 }
 
-/// A service of inetd's has a connection of a port that is root's, and nothing else of it. Once that has ended, control must
-/// not bind it to a port that its user may not have.
+/// A service of inetd has a connection on a port of root's, and no other right to the port. Once the connection has
+/// ended, control must not bind it to a port that its user may not have.
 #[test]
 fn an_inherited_connection_does_not_prove_the_port_of_its_listener() {
     let Some(place) = Place::new() else { return };
@@ -122,7 +122,7 @@ fn an_inherited_connection_does_not_prove_the_port_of_its_listener() {
     for what in &tried {
         assert_eq!(mallory.ask(&format!("steer service {what}")), "TwinMismatch", "{what}");
     }
-    // Even its own is the kernel's.
+    // Even its own stays with the kernel.
     assert_eq!(mallory.ask(&format!("steer service flow tcp {at} {from}")), "KernelConnections");
     peer.write_all(b"x").unwrap();
     assert_eq!(wait("a byte", || Some(mallory.ask("receive service")).filter(|said| said != "WouldBlock")), "x");
@@ -137,7 +137,7 @@ fn an_inherited_connection_does_not_prove_the_port_of_its_listener() {
     again.expect("nobody has bound it");
 }
 
-/// Ports that the kernel chooses when it connects are shared by connections to different places.
+/// Ports that the kernel chooses at connect are shared by connections to different peers.
 #[test]
 fn a_connection_proves_itself_and_not_the_answers_to_others() {
     let Some(place) = Place::new() else { return };
@@ -152,7 +152,7 @@ fn a_connection_proves_itself_and_not_the_answers_to_others() {
     assert_eq!(mallory.ask(&format!("steer client port tcp {local}")), "TwinMismatch");
     assert_eq!(mallory.ask(&format!("steer client flow tcp {local} {others}")), "TwinMismatch");
     assert_eq!(mallory.ask(&format!("steer client flow tcp {local} {its}")), "KernelConnections");
-    // One that waits for its answer has a port, and no peer yet.
+    // A connecting socket has a port, and no peer yet.
     let nobody = "198.18.0.99:9";
     mallory.ask("tcp waiting 0.0.0.0:0 unbound");
     mallory.must(&format!("connect waiting {nobody}"));

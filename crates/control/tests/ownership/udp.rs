@@ -1,4 +1,4 @@
-//! Ports of UDP.
+//! UDP ports.
 
 use crate::place::{MALLORY, Place, User, VICTIM, wait};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ fn mallory(place: &Place) -> User {
     mallory
 }
 
-/// A datagram from the other end comes to who has the port, by the kernel.
+/// A datagram from the other end reaches the owner of the port, by the kernel.
 fn assert_heard(place: &Place, victim: &mut User, name: &str, at: SocketAddr) {
     let any: SocketAddr = if at.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().unwrap();
     let peer = place.peer().within(|| Ok(UdpSocket::bind(any).unwrap())).unwrap();
@@ -19,7 +19,7 @@ fn assert_heard(place: &Place, victim: &mut User, name: &str, at: SocketAddr) {
     });
 }
 
-/// Of sockets that share a port the kernel gives datagrams to the one that is bound more closely, or later.
+/// Of sockets that share a port, the kernel delivers datagrams to the one bound more specifically, or later.
 #[test]
 fn a_shared_port_is_not_taken_from_another_user() {
     let Some(place) = Place::new() else { return };
@@ -34,7 +34,7 @@ fn a_shared_port_is_not_taken_from_another_user() {
             assert_eq!(mallory.ask(&format!("steer held {what}")), "Taken", "{what}");
         }
         assert_heard(&place, &mut victim, "server", at);
-        // Who comes later has it, too.
+        // A later socket gets them, too.
         victim.must("close server");
         assert_eq!(
             wait("the port", || Some(mallory.ask(&format!("steer held port udp {any}"))).filter(|said| said == "ok")),

@@ -1,4 +1,4 @@
-//! A stack is opened in two steps; what is between them does not stay.
+//! A stack is opened in two steps; the state in between does not last.
 
 use super::share::*;
 use super::*;
@@ -17,7 +17,7 @@ fn a_socket_that_nobody_has_bound_is_given_up() {
     case.registry.expire(case.now + BIND_WAIT);
     assert_eq!(case.unbound(), 0);
     assert_eq!(case.code(id, Request::BindStack), Some(Code::NoStack));
-    // Asked for too late, before anybody has looked.
+    // Requested too late, before any check.
     case.begin(id);
     case.now += BIND_WAIT;
     assert_eq!((case.code(id, Request::BindStack), case.unbound()), (Some(Code::NoStack), 0));
@@ -84,7 +84,7 @@ fn what_is_begun_counts() {
     assert_eq!(case.code(another, Request::OpenStack(OpenStack::on("eth1"))), Some(Code::Limit), "memory");
 }
 
-/// Everybody waits while it is made.
+/// All clients wait while it is made.
 #[test]
 fn what_one_request_makes_is_bounded_for_root_too() {
     let mut case = Case::new();
@@ -103,7 +103,7 @@ fn what_one_request_makes_is_bounded_for_root_too() {
 }
 
 impl Case {
-    /// The reply, and how many descriptors came along.
+    /// The reply, and the number of descriptors sent with it.
     fn ask_for(&mut self, id: u32, request: Request) -> (Reply, usize) {
         let answer = self.registry.handle(id, request, Vec::new(), &mut self.host, self.now);
         (answer.reply, answer.descriptors.len())
@@ -138,7 +138,7 @@ fn sockets_of_several_queues_are_handed_over_by_a_few_and_bound_in_turns() {
     let Reply::Stack(facts) = case.ask(id, Request::BindStack) else { panic!("it is not open") };
     assert_eq!(facts.queues.iter().map(|queue| queue.queue).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
     assert_eq!(case.code(id, Request::BindStack), Some(Code::NoStack), "it is open");
-    // One that asks no more loses what it has.
+    // A client that sends no further request loses its stack.
     case.begin_with(id, Queues::Every);
     assert_eq!((case.ask(id, Request::BindStack), case.unbound()), (Reply::Binding, 1));
     case.registry.expire(case.now + BIND_WAIT);

@@ -1,11 +1,11 @@
-//! What others keep: their connections, their groups, their news.
+//! Protection of others: their connections, their groups, their notices.
 
 use super::*;
 use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketType, accept, bind, getsockname, listen};
 use std::net::{SocketAddr, TcpStream};
 
-/// The same port is listened on by two stacks, of one interface each.
+/// Two stacks listen on the same port, on one interface each.
 #[test]
 fn all_who_listen_on_a_port_are_told_of_icmp_errors_but_a_flow_is_one_stacks() {
     use sidestep_control_api::message::IcmpErrorKind;
@@ -28,7 +28,7 @@ fn all_who_listen_on_a_port_are_told_of_icmp_errors_but_a_flow_is_one_stacks() {
     assert_eq!(told(&case), [clients[1]]);
 }
 
-/// A socket of TCP that can be bound beside others like it.
+/// A TCP socket that shares its address.
 fn reusable(at: SocketAddr) -> OwnedFd {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     set_socket_reuseaddr(&socket, true).unwrap();
@@ -36,7 +36,7 @@ fn reusable(at: SocketAddr) -> OwnedFd {
     socket
 }
 
-/// Anybody may bind a port beside a connection whose socket allows it, as that of every server that can be restarted does.
+/// Anybody may bind the port of a connection whose socket allows it, as that of every restartable server does.
 #[test]
 fn a_connection_of_the_kernel_is_not_taken_from_it() {
     let mut case = Case::new();
@@ -59,7 +59,7 @@ fn a_connection_of_the_kernel_is_not_taken_from_it() {
     listen(&twin, 4).unwrap();
     assert_eq!(case.steer(id, stack, listener, &twin), Some(Code::KernelConnections));
     assert!(case.registry.dataplane.steered.is_empty());
-    // Connections that the kernel takes up later do not take the port from its owner.
+    // Connections that the kernel accepts later do not take the port from its owner.
     set_socket_linger(&accepted, Some(Duration::ZERO)).unwrap();
     drop((accepted, peer));
     assert_eq!(case.steer(id, stack, listener, &twin), None, "they are over");
@@ -67,7 +67,7 @@ fn a_connection_of_the_kernel_is_not_taken_from_it() {
     assert_eq!(case.steer(id, stack, listener, &twin), None, "again changes nothing");
 }
 
-/// A socket of UDP whose address others may bind, too, if they say so as well.
+/// A UDP socket that shares its address.
 fn shared(at: SocketAddr) -> UdpSocket {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
     set_socket_reuseaddr(&socket, true).unwrap();
@@ -75,7 +75,7 @@ fn shared(at: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
-/// In the kernel a group is everybody's; steered, it is one stack's.
+/// In the kernel a group has any number of receivers; steered, it has one.
 #[test]
 fn a_group_is_not_taken_from_another_user() {
     let socket = shared("0.0.0.0:0".parse().unwrap());
@@ -93,7 +93,8 @@ fn a_group_is_not_taken_from_another_user() {
     assert_eq!(case.steer(other, theirs, group, &socket), None, "nobody has it but the socket that was shown");
 }
 
-/// Of two who share a port the kernel gives datagrams to the one that is bound more closely; steering would not ask it.
+/// Of two sockets on one port, the kernel delivers datagrams to the one bound more specifically; steering would bypass
+/// that.
 #[test]
 fn a_port_that_is_shared_is_not_taken_from_another_user() {
     let mut case = Case::new();
@@ -116,7 +117,7 @@ fn a_port_that_is_shared_is_not_taken_from_another_user() {
     drop(beside);
     assert_eq!(case.steer(other, theirs, port("127.0.0.1"), &twin), None);
     assert_eq!(case.registry.check_twins(&case.host, case.now), []);
-    // Who comes later gets it, too: the kernel would give it to them.
+    // A later one gets them, too: the kernel would deliver to it.
     let _beside = shared(at("127.0.0.1"));
     let told = case.registry.check_twins(&case.host, case.now);
     assert_eq!(told, [(other, Reply::GivenBack { stack: theirs, entry: port("127.0.0.1") })]);
@@ -131,7 +132,7 @@ fn who_stops_listening_loses_the_port() {
     let stack = case.open(id);
     let chosen = reusable("127.0.0.1:0".parse().unwrap());
     let local = SocketAddr::try_from(getsockname(&chosen).unwrap()).unwrap();
-    // A port that was asked for by its number is kept when listening ends.
+    // A port that was chosen explicitly is kept when listening ends.
     let twin = reusable(local);
     drop(chosen);
     listen(&twin, 1).unwrap();
@@ -170,7 +171,7 @@ fn a_crowd_of_sockets_is_looked_at_no_more_than_the_rules_need() {
     assert_eq!(told, [(id, Reply::GivenBack { stack, entry })], "who has come is found among them");
 }
 
-/// What is at the very port of many rules is compared bit by bit.
+/// Sockets at the very port of many entries are compared in parts.
 #[test]
 fn a_crowd_beside_one_port_takes_several_turns_and_hides_nobody() {
     let mut case = Case::new();
@@ -191,7 +192,7 @@ fn a_crowd_beside_one_port_takes_several_turns_and_hides_nobody() {
         assert_eq!(case.steer(id, stack, flow(port), &twin), None);
     }
     let beside = |remote| KernelSocket::sample(Protocol::Udp, flow(1).local(), remote, 8);
-    // Connected to others: none of them is in the way.
+    // Connected to others: none of them conflicts.
     case.host.receivers = vec![beside("198.18.0.3:1".parse().unwrap()); 100_000];
     assert_eq!(case.registry.check_twins(&case.host, case.now), []);
     assert!((1..20).contains(&case.registry.twins_seen), "{} at once", case.registry.twins_seen);
@@ -200,7 +201,8 @@ fn a_crowd_beside_one_port_takes_several_turns_and_hides_nobody() {
     assert_eq!(told, [(id, Reply::GivenBack { stack, entry: flow(20) })]);
 }
 
-/// A table that leads to another queue takes ports and groups from their owner, by name; connections choose theirs.
+/// A table that leads to another queue takes ports and groups from their owner, with the reason; connections choose
+/// theirs.
 #[test]
 fn what_may_come_by_queues_of_others_goes_back() {
     let mut case = Case::new();
@@ -226,7 +228,7 @@ fn what_may_come_by_queues_of_others_goes_back() {
     assert_eq!(case.steer(id, stack, listener, &twin), None, "it comes again");
 }
 
-/// What comes to the stack's connections meanwhile would be reset by the kernel, which knows none of them.
+/// The kernel would reset segments for the stack's connections meanwhile, as it does not know them.
 #[test]
 fn a_listener_whose_rule_goes_hears_nothing_until_its_connections_have_rules() {
     let mut case = Case::new();
@@ -242,7 +244,7 @@ fn a_listener_whose_rule_goes_hears_nothing_until_its_connections_have_rules() {
     assert_eq!(case.registry.check_queues().len(), 1);
     let is_deaf = || !sidestep_sys::socket::attach_drop_filter(twin.as_fd()).unwrap();
     assert!(is_deaf());
-    // Steered again, or not: at the next look it hears.
+    // Steered again, or not: at the next check it accepts SYNs.
     assert_eq!(case.steer(id, stack, listener, &twin), None);
     case.registry.end_deafness();
     assert!(TcpStream::connect(local).is_ok());

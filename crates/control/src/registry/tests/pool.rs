@@ -1,4 +1,4 @@
-//! Reserved ports: who may have how many, what is left out, what stays when a stack or a control ends.
+//! Reserved ports: limits per user, exclusions, and the end of a stack or of control.
 
 use super::*;
 use crate::ports::Ports;
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-/// Ports that only remember who holds them.
+/// Ports that only record their holders.
 #[derive(Clone, Default)]
 struct FakePorts {
     range: Option<RangeInclusive<u16>>,
     kept: Vec<RangeInclusive<u16>>,
-    /// Somebody else's.
+    /// Ports in use by others.
     taken: Rc<RefCell<BTreeSet<u16>>>,
     is_forwarding: bool,
 }
@@ -76,7 +76,7 @@ fn a_block_is_steered_whole_and_what_others_have_is_left_out() {
     assert_eq!(clients.iter().map(|line| line.stacks[0].ports).collect::<Vec<_>>(), [60, 256]);
 }
 
-/// What comes to an address of this host may be translated back to somebody behind it.
+/// Packets to an address of this host may be translated to a host behind it.
 #[test]
 fn a_host_that_forwards_keeps_its_ports() {
     let mut case = case(FakePorts { is_forwarding: true, ..FakePorts::default() });
@@ -110,7 +110,7 @@ fn stacks_and_users_have_their_share_and_root_finds_some() {
     let stack = case.open(root);
     assert_eq!((0..).take_while(|_| case.reserve(root, stack).is_ok()).count(), 4);
     assert!(case.registry.dataplane.ports.keys().all(|port| (55_808..=60_927).contains(port)));
-    // One stack, whose ever, has an end, too.
+    // A single stack has a limit, too.
     case.registry.pool = Pool::default();
     case.registry.pool.kernel = Box::new(ports());
     assert_eq!((0..).take_while(|_| case.reserve(root, stack).is_ok()).count(), BLOCKS_PER_STACK_MAX);
@@ -143,7 +143,7 @@ fn icmp_about_a_reserved_port_is_its_stacks() {
     assert_eq!(case.registry.owners_of_error(error), []);
 }
 
-/// For as long as TIME-WAIT lasts nobody gets what a stack had, as long as there are others.
+/// For the duration of TIME-WAIT nobody gets a stack's ports, as long as there are others.
 #[test]
 fn ports_of_a_closed_stack_cool() {
     let mut case = case(FakePorts { range: Some(60_416..=60_927), ..FakePorts::default() });
@@ -162,7 +162,7 @@ fn ports_of_a_closed_stack_cool() {
     assert_eq!(case.reserve(id, stack).unwrap().first(), 60_672);
 }
 
-/// What still comes to another user's connections is nobody else's, and cooling ones count with those that are had.
+/// Segments for another user's connections must not be seen, and cooling blocks count as owned.
 #[test]
 fn ports_that_cool_are_their_users_alone() {
     let mut case = case(FakePorts { range: Some(58_880..=60_927), ..FakePorts::default() });
@@ -178,7 +178,7 @@ fn ports_that_cool_are_their_users_alone() {
     let stack = case.open(one);
     let again: Vec<u16> = std::iter::from_fn(|| case.reserve(one, stack).ok()).map(|block| block.first()).collect();
     assert_eq!(again, of_one, "its own, the oldest first");
-    // Root has the rest, and none of those that cool.
+    // Root has the rest, and none of the cooling ones.
     case.ask(one, Request::CloseStack { stack });
     let root = case.client(0);
     let stack = case.open(root);
@@ -187,7 +187,7 @@ fn ports_that_cool_are_their_users_alone() {
     assert_eq!(std::iter::from_fn(|| case.reserve(root, stack).ok()).count(), 4);
 }
 
-/// A control that comes back holds the ports again; what somebody took meanwhile stays its stack's, and is held once it is free.
+/// A restarted control holds the ports again; those taken meanwhile stay the stack's, and are held once they are free.
 #[test]
 fn a_restarted_control_holds_them_again_and_those_of_others_later() {
     let this = Process::this().unwrap();
@@ -217,11 +217,11 @@ fn a_restarted_control_holds_them_again_and_those_of_others_later() {
     assert_eq!(case.registry.dataplane.ports.get(&60_901), Some(&3), "written anew: nobody shares it");
     let id = case.client(7);
     assert!(matches!(case.ask(id, Request::ResumeStack { stack: 3 }), Reply::Stack(_)));
-    // A new block is none of those.
+    // A new block has none of those.
     assert_eq!(case.reserve(id, 3).unwrap().first(), 60_416);
 }
 
-/// What a stack that has ended never had back is nobody's.
+/// Ports that a stack never got back are free when it ends.
 #[test]
 fn ports_that_were_not_held_do_not_cool() {
     let taken = Rc::new(RefCell::new(BTreeSet::from([60_901])));
@@ -236,7 +236,7 @@ fn ports_that_were_not_held_do_not_cool() {
     assert_eq!(block.ports().collect::<Vec<_>>(), [60_900]);
 }
 
-/// The steering program asks for the owner of such a port alone: a rule of somebody else would lead to that stack.
+/// The steering program uses only the owner of such a port: another user's entry would lead to that stack.
 #[test]
 fn a_reserved_port_that_somebody_took_is_steered_to_nobody_else() {
     let mut case = case(FakePorts::default());
@@ -244,7 +244,7 @@ fn a_reserved_port_that_somebody_took_is_steered_to_nobody_else() {
     let (stack, other) = (case.open(one), case.open(two));
     let twin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let local = twin.local_addr().unwrap();
-    // While no control was there its holder had it.
+    // While no control was running its holder had it.
     case.registry.pool.adopt(stack, Owner::User(7), &[local.port()]);
     let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
     assert_eq!(case.steer(two, other, listener, &twin), Some(Code::Taken));

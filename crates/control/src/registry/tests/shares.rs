@@ -1,10 +1,10 @@
-//! Shares of users, whatever number of user numbers they have.
+//! Shares of users, however many uids they have.
 
 use super::*;
 use sidestep_control_api::message::Queues;
 
 impl Case {
-    /// A client of some user namespace of this owner's.
+    /// A client in some user namespace of this owner.
     fn client_of(&mut self, uid: u32, owner: Owner) -> u32 {
         let peer = Credentials { pid: Some(std::process::id()), uid, gid: uid };
         let id = self.registry.admit(peer, owner, Some(Process::this().unwrap()), self.now).unwrap();
@@ -12,7 +12,7 @@ impl Case {
         id
     }
 
-    /// How many queues of a device with eight a client gets of those it wants.
+    /// The number of queues that a client gets on a device with eight.
     fn queues(&mut self, id: u32, queues: Queues) -> Result<usize, Code> {
         self.host.links.iter_mut().for_each(|link| link.receive_queues = 8);
         let wish = OpenStack { queues, ..OpenStack::on("eth1") };
@@ -31,7 +31,7 @@ impl Case {
     }
 }
 
-/// Numbers in user namespaces are as cheap as processes.
+/// Uids in user namespaces are as cheap as processes.
 #[test]
 fn the_numbers_of_one_user_count_as_one() {
     let mut case = Case::new();
@@ -59,7 +59,7 @@ fn queues_are_shared_and_the_last_is_roots() {
     assert_eq!(case.queues(two, Queues::Every), Ok(3));
     assert_eq!(case.queues(three, Queues::Any), Err(Code::Limit), "what is left is root's");
     assert_eq!(case.queues(root, Queues::Any), Ok(1));
-    // Root has it: nothing more is kept.
+    // Root has it: nothing more is reserved.
     assert_eq!(case.queues(three, Queues::Any), Ok(1), "the dataplane says by whom they are taken");
     let mut case = Case::new();
     let root = case.client(0);
@@ -94,7 +94,7 @@ fn the_last_entries_are_roots() {
     assert_eq!(case.steer(root, roots, ports[16].1, &ports[16].0), Some(Code::Limit));
 }
 
-/// An interface is the host's: who may use it may not take it from the others.
+/// An interface belongs to the host: a permitted user may not take it from the others.
 #[test]
 fn root_alone_has_the_program_detached() {
     let mut case = Case::new();
@@ -130,7 +130,7 @@ fn only_neighbours_are_asked_for() {
     assert_eq!(case.code(id, resolve("239.1.1.1", 2)), Some(Code::Malformed));
     assert_eq!(case.code(id, resolve("203.0.113.1", 2)), Some(Code::NoRoute), "behind a router");
     assert_eq!(case.host.asked, [(2, "198.18.0.2".parse().unwrap())]);
-    // Further connections, also one that has just ended, are no further leave.
+    // Further connections, also one that has just ended, do not raise the limit.
     let ids = [id, case.client_of(100_007, Owner::User(7)), case.client(7)];
     let served = (0..1000_u32).filter(|number| {
         let address = Ipv4Addr::from_bits(0xc612_0100 + number).into();
