@@ -93,7 +93,7 @@ pub fn cleanup() -> Result<usize, Problem> {
 
 /// The calling thread's network namespace.
 fn here() -> Result<Here, Problem> {
-    let failed = |error| Problem::failed("cannot tell this network namespace", error).next("it needs Linux 5.14");
+    let failed = |error| Problem::failed("cannot identify this network namespace", error).next("it needs Linux 5.14");
     let guard = Guard::open().map_err(failed)?;
     let cookie = UdpSocket::bind("0.0.0.0:0").and_then(|socket| sidestep_sys::socket::netns_cookie(socket.as_fd()));
     Ok(Here { cookie: cookie.map_err(failed)?, guard })

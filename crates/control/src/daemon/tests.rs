@@ -150,7 +150,7 @@ fn who_rests_is_not_let_go_for_its_silence() {
 fn a_socket_that_answers_is_left_alone_and_a_dead_one_replaced() {
     let daemon = Running::new();
     let refused = Listener::open(&daemon.path(), Permit::new(&[], &[])).map(drop).unwrap_err().to_string();
-    assert!(refused.contains("somebody listens there"), "{refused}");
+    assert!(refused.contains("another process listens there"), "{refused}");
     daemon.assert_serves();
     let dead = daemon.folder.path().join("dead.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());

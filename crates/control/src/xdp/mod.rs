@@ -411,7 +411,7 @@ impl Dataplane for Xdp {
     }
 
     fn release(&mut self, interface: &str) -> Result<(), Refusal> {
-        let thing = || format!("cannot let go of {}", printable(interface, NAME_BYTES_MAX));
+        let thing = || format!("cannot detach from {}", printable(interface, NAME_BYTES_MAX));
         let found = self.interfaces.iter().find(|(_, it)| it.name() == interface).map(|(index, _)| *index);
         let index = found.ok_or_else(|| {
             Refusal::new(Code::NoInterface, thing(), "no program of ours is attached to it").next("see: sidestep ps")

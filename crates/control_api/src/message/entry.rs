@@ -169,7 +169,7 @@ mod tests {
         };
         assert_eq!(flow("198.18.0.1:7", "198.18.0.2:9", None), None);
         assert_eq!(flow("198.18.0.1:7", "198.18.0.2:9", Some(4095)), Some("a VLAN id is 1 to 4094"));
-        assert_eq!(flow("198.18.0.1:0", "198.18.0.2:9", None), Some("port 0 is no port"));
+        assert_eq!(flow("198.18.0.1:0", "198.18.0.2:9", None), Some("port 0 is not valid"));
         assert_eq!(flow("0.0.0.0:7", "198.18.0.2:9", None), Some("both ends of a flow are hosts"));
         assert_eq!(flow("198.18.0.1:7", "[2001:2::2]:9", None), Some("two address families"));
         let group = |group: &str, source: Option<&str>| {
@@ -177,10 +177,10 @@ mod tests {
             Entry::Multicast { group: at(group), source, vlan: None }.fault()
         };
         assert_eq!(group("239.1.1.1:7", Some("198.18.0.2")), None);
-        assert_eq!(group("198.18.0.1:7", None), Some("the group is no multicast address"));
+        assert_eq!(group("198.18.0.1:7", None), Some("the group is not a multicast address"));
         assert_eq!(group("239.1.1.1:7", Some("2001:2::2")), Some("two address families"));
         let listener = Entry::Listener { protocol: Protocol::Tcp, local: at("239.1.1.1:7"), vlan: None };
-        assert_eq!(listener.fault(), Some("a group is not listened at, it is joined"));
+        assert_eq!(listener.fault(), Some("a group must be joined, not listened on"));
     }
 
     #[test]

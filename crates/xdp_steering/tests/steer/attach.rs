@@ -377,7 +377,7 @@ fn what_iproute2_leaves_goes_and_what_it_pins_is_named() {
     map.pin(&pin).unwrap();
     let refused = sidestep_xdp_steering::unmount(&root).unwrap_err();
     assert!(refused.to_string().contains("tc/globals/jmp_tc is pinned there by somebody else"), "{refused}");
-    assert_eq!(refused.next_step(), format!("remove it if nobody needs it: rm {}", pin.display()));
+    assert_eq!(refused.next_step(), format!("remove it if it is not needed: rm {}", pin.display()));
     assert!(pin.exists(), "nothing was lost");
     fs::remove_file(&pin).unwrap();
     // The end of `pins` unmounts it, with folders and links.
