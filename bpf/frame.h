@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Reading a frame as far as it tells who it is for: Ethernet, tags, IP, the ports. Every byte is a stranger's. */
+/* Parsing of a frame as far as needed to find its owner: Ethernet, tags, IP, the ports. Every byte is untrusted. */
 #ifndef SIDESTEP_FRAME_H
 #define SIDESTEP_FRAME_H
 
@@ -23,7 +23,7 @@
 #define NET32(value) ((__be32)(value))
 #endif
 
-/* Of the TCP header (RFC 9293, 3.1). */
+/* Flags of the TCP header (RFC 9293, 3.1). */
 #define TCP_FLAGS_AT 13
 #define TCP_FLAG_SYN 0x02
 #define TCP_FLAG_RST 0x04
@@ -34,7 +34,7 @@ struct vlan_tag {
 	__be16 type;
 };
 
-/* What is known of a frame, and how far it has been read. */
+/* The facts of a frame, and the parser's position. */
 struct frame {
 	const __u8 *at;
 	const __u8 *end; /* of the first buffer */
@@ -46,17 +46,17 @@ struct frame {
 	struct flow_key key;
 };
 
-/* A step of the way either settles what becomes of the frame or lets it go on. */
+/* A parsing step either decides the frame's outcome or continues. */
 #define GO_ON (-1)
 
-/* A header does not end in the first buffer: nothing is read of the others. No driver splits a frame inside of the headers
- * that are read here. */
+/* A header does not end in the first buffer: the others are not read. No driver splits a frame inside the headers that
+ * are read here. */
 INLINE int not_whole(const struct frame *frame, int reason)
 {
 	return frame->beyond ? PASS_SPLIT_HEADER : reason;
 }
 
-/* Bytes from the place that has been read to, to the end of the frame. */
+/* Bytes from the parser's position to the end of the frame. */
 INLINE __u64 bytes_left(const struct frame *frame)
 {
 	return (__u64)(frame->end - frame->at) + frame->beyond;
@@ -73,7 +73,7 @@ INLINE int read_tag(struct frame *frame, __u16 *vlan)
 
 	if ((const __u8 *)(tag + 1) > frame->end)
 		return not_whole(frame, PASS_TRUNCATED);
-	/* Number 0 carries a priority only: the frame belongs to no VLAN (IEEE 802.1Q, 9.6). */
+	/* Id 0 carries a priority only: the frame belongs to no VLAN (IEEE 802.1Q, 9.6). */
 	*vlan = NET16(tag->control) & 0xfff;
 	frame->type = tag->type;
 	frame->at += sizeof(*tag);
@@ -101,7 +101,7 @@ INLINE int read_ethernet(struct frame *frame)
 	return PASS_VLAN_DEPTH;
 }
 
-/* Of a segment in fragments: who it is for. The rest of the header may be in the next one. */
+/* The ports of a segment in fragments. The rest of the header may be in the next one. */
 INLINE int read_ports(struct frame *frame, __u32 payload_bytes)
 {
 	const __be16 *ports = (const void *)frame->at;
@@ -115,7 +115,7 @@ INLINE int read_ports(struct frame *frame, __u32 payload_bytes)
 	return GO_ON;
 }
 
-/* The first words of the TCP or UDP header, and whether its lengths are those of the IP packet around it. */
+/* The first words of the TCP or UDP header, and a check of its lengths against the IP packet. */
 INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 {
 	if (UNLIKELY(frame->is_fragment))
@@ -146,7 +146,7 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 	return PASS_OTHER_PROTOCOL;
 }
 
-/* Senders that no host may have: the kernel drops and logs them as it is set up to. */
+/* Source addresses that no host may have: the kernel drops and logs them as configured. */
 INLINE int is_odd_ipv4_source(__be32 source)
 {
 	__u32 first = NET32(source) >> 24;
@@ -165,8 +165,8 @@ INLINE int read_ipv4(struct frame *frame)
 	if (ip->version != 4 || ip->ihl < 5 || total_bytes < ip->ihl * 4u ||
 	    total_bytes > bytes_left(frame))
 		return PASS_BAD_IP;
-	/* More fragments to come, or not the first one. Datagrams are the kernel's to put together, and who a segment is for
-	 * stands in its first fragment. */
+	/* More fragments follow, or it is not the first one. The kernel reassembles datagrams; the ports of a segment
+	 * are in its first fragment. */
 	if (UNLIKELY(ip->frag_off & NET16(0x3fff))) {
 		if (ip->protocol != IPPROTO_TCP || ip->frag_off & NET16(0x1fff))
 			return PASS_FRAGMENT;
@@ -187,7 +187,7 @@ INLINE int read_ipv4(struct frame *frame)
 	return read_transport(frame, total_bytes - ip->ihl * 4u);
 }
 
-/* What may stand between the IPv6 header and TCP or UDP (RFC 8200 and IANA's list); ESP hides what follows. */
+/* Extension headers between the IPv6 header and TCP or UDP (RFC 8200 and IANA's list); ESP hides what follows. */
 INLINE int is_extension(__u8 next)
 {
 	return next == 0 || next == 43 || next == 51 || next == 60 || next == 135 || next == 139 || next == 140;
@@ -201,7 +201,7 @@ struct fragment_header {
 	__be32 number;
 };
 
-/* As with IPv4; and a header that makes no fragment hides nothing (RFC 6946). */
+/* As with IPv4; a header of an atomic fragment hides nothing (RFC 6946). */
 INLINE int read_fragment_header(struct frame *frame, __u32 *payload_bytes)
 {
 	const struct fragment_header *header = (const void *)frame->at;
@@ -225,7 +225,7 @@ INLINE int is_odd_ipv6_source(const struct in6_addr *source)
 
 	if (source->in6_u.u6_addr8[0] == 0xff)
 		return 1;
-	/* Unspecified, loopback, and IPv4 in disguise: nothing of ::/64 is on a wire. */
+	/* Unspecified, loopback, and embedded IPv4: no packet of ::/64 is on a wire. */
 	return words[0] == 0 && words[1] == 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The maps of the steering program. Their sizes stand in steer.h, their shapes are checked by crates/xdp_steering/src/maps.rs. */
+/* The maps of the steering program. Their sizes are in steer.h; crates/xdp_steering/src/maps.rs checks their shapes. */
 #ifndef SIDESTEP_MAPS_H
 #define SIDESTEP_MAPS_H
 
@@ -9,7 +9,7 @@
 
 #define SEC(name) __attribute__((section(name), used))
 
-/* How libbpf reads the description of a map out of BTF. */
+/* The form in which libbpf reads the description of a map from BTF. */
 #define MAP_NUMBER(name, value) int(*name)[value]
 #define MAP_TYPE(name, type) typeof(type) *name
 
@@ -41,7 +41,7 @@ struct {
 	MAP_TYPE(value, struct owner);
 } groups SEC(".maps");
 
-/* Control maps it: whole tables of ports are looked through and changed without a call for each. */
+/* Control maps it: it scans and changes whole tables of ports without a system call per port. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, PORTS);
@@ -57,12 +57,13 @@ struct {
 	MAP_TYPE(value, struct stack);
 } stacks SEC(".maps");
 
-/* A map per stack and not a row per stack: a mapping is all or nothing, and a stack must not reach another's word. */
+/* A map per stack instead of a row per stack: a mapping covers a whole map, and a stack must not reach another's word.
+ * */
 struct heartbeat_map {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);
 	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
-	/* Sizes and not types: behind a pointer in an array clang describes a structure by name only. */
+	/* Sizes instead of types: behind a pointer in an array clang describes a structure by name only. */
 	MAP_NUMBER(key_size, sizeof(__u32));
 	MAP_NUMBER(value_size, sizeof(struct heartbeat));
 };
@@ -74,7 +75,7 @@ struct {
 	struct heartbeat_map *values[];
 } heartbeats SEC(".maps");
 
-/* [stack * QUEUES_MAX + receive queue]. The kernel takes a socket out when it is closed. */
+/* [stack * QUEUES_MAX + receive queue]. The kernel removes a socket when it is closed. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);
 	MAP_NUMBER(max_entries, STACKS_MAX * QUEUES_MAX);

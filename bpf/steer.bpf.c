@@ -2,14 +2,14 @@
 /*
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
- * The verdicts are XDP_REDIRECT and XDP_PASS; whatever is not plainly an owned flow is passed, with a counter that says
- * why. Three kinds of frames are dropped, as the kernel would reset a connection that it does not know: the first fragment of a
- * segment that a stack owns, which it would put together, a segment that comes by a queue on which its living owner has
- * no socket, and one that is longer than what that socket takes. Nothing is changed. docs/decisions/0009-steering.md gives the
- * reasons.
+ * The verdicts are XDP_REDIRECT and XDP_PASS: a frame that is not certainly of an owned flow is passed, and counted by
+ * reason. Three kinds of frames are dropped, because the kernel would reset a connection that it does not know: the
+ * first fragment of a stack's segment, which the kernel would reassemble; a segment that comes by a queue on which its
+ * living owner has no socket; and one that is longer than that socket accepts. Frames are not modified.
+ * docs/decisions/0009-steering.md has the reasons.
  *
- * It is compiled twice: with XDP_FRAGS for kernels that know frames of several buffers (Linux 5.18), where a driver takes it
- * at an MTU above a page, and without for those before (docs/decisions/0024-jumbo-frames.md).
+ * It is compiled twice: with XDP_FRAGS for kernels with frames of several buffers (Linux 5.18), where a driver accepts
+ * it at an MTU above a page, and without for older ones (docs/decisions/0024-jumbo-frames.md).
  */
 #include <linux/bpf.h>
 #include <linux/in.h>
@@ -19,22 +19,23 @@
 #include "steer.h"
 
 static void *(*const lookup)(const void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
-/* CLOCK_MONOTONIC as of the last tick: a deadline is several ticks long, and to read the clock itself takes longer. */
+/* CLOCK_MONOTONIC as of the last tick: a deadline is several ticks long, and reading the clock itself takes longer. */
 static __u64 (*const monotonic_ns)(void) = (void *)BPF_FUNC_ktime_get_coarse_ns;
 static long (*const ask_route)(void *context, struct bpf_fib_lookup *question, int bytes, __u32 flags) =
 	(void *)BPF_FUNC_fib_lookup;
-/* The kernel's sockets by their state, those that begin and those in TIME-WAIT, too; of the device's network namespace. */
+/* Finds the kernel's sockets by their state, also connecting ones and those in TIME-WAIT, in the device's network
+ * namespace. */
 static struct bpf_sock *(*const find_socket)(void *context, struct bpf_sock_tuple *tuple, __u32 bytes, __u64 netns,
 					     __u64 flags) = (void *)BPF_FUNC_skc_lookup_tcp;
 static long (*const release_socket)(void *socket) = (void *)BPF_FUNC_sk_release;
 static long (*const redirect)(const void *map, __u64 index, __u64 otherwise) = (void *)BPF_FUNC_redirect_map;
 
-/* Bytes of the frame behind the first buffer, the only one that the program reads. */
+/* Bytes of the frame after the first buffer, the only one that the program reads. */
 INLINE __u32 bytes_beyond(struct xdp_md *context)
 {
 #ifdef XDP_FRAGS
 	static __u64 (*const whole_bytes)(struct xdp_md *context) = (void *)BPF_FUNC_xdp_get_buff_len;
-	/* The verifier takes one pointer from another in 64 bits only. */
+	/* The verifier subtracts pointers in 64 bits only. */
 	__s64 first_bytes = (const __u8 *)(long)context->data_end - (const __u8 *)(long)context->data;
 
 	return whole_bytes(context) - first_bytes;
@@ -72,9 +73,10 @@ INLINE int is_mac_of_host(const __u8 *mac, const struct config *settings)
 #define FAMILY_OF_IPV4_ROUTES 2 /* AF_INET */
 #define FAMILY_OF_IPV6_ROUTES 10 /* AF_INET6 */
 
-/* Whether the kernel would send the packet on, to a container or another host: it is to our Ethernet address, but not to
- * an address of ours. Only a listener for any address can match such a packet; only an interface that forwards asks its
- * routes. A packet that is neither ours nor forwarded is the stack's to ignore, as it would be the kernel's. */
+/* Returns whether the kernel would forward the packet, to a container or another host: it is to our Ethernet address,
+ * but not to one of our IP addresses. Only a listener for any address can match such a packet, and only on an interface
+ * that forwards are the routes looked up. A packet that is neither ours nor forwarded is for the stack to ignore, as the
+ * kernel would. */
 INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
 {
 	struct bpf_fib_lookup question = {
@@ -98,7 +100,7 @@ INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
 	return answer != BPF_FIB_LKUP_RET_NOT_FWDED && answer != BPF_FIB_LKUP_RET_FWD_DISABLED;
 }
 
-/* The most specific entry wins, as with the kernel's sockets: address before VLAN before neither. */
+/* The most specific entry wins, as among the kernel's sockets: address before VLAN before neither. */
 INLINE const struct owner *find_listener(const struct flow_key *flow, __u8 none, int *any_address)
 {
 	struct listener_key key = {
@@ -133,7 +135,7 @@ INLINE const struct owner *find_listener(const struct flow_key *flow, __u8 none,
 	return lookup(&listeners, &key);
 }
 
-/* The channel with its sender before the group from anybody (RFC 4607). */
+/* The channel with its source before the group from any source (RFC 4607). */
 INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 {
 	struct group_key key = {
@@ -169,8 +171,9 @@ INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 	return lookup(&groups, &key);
 }
 
-/* Whether the kernel has a socket that the segment is for. With a stack's connections upon the same port: a listener gets what
- * begins a connection, and one that is connecting what ends that, as the kernel would reset the sender of anything else. */
+/* Returns whether the kernel has a socket for the segment. If a stack has connections on the same port: a listener gets
+ * segments that open a connection, and a connecting socket those that end its SYN-SENT state, as the kernel would reset
+ * the sender of any other. */
 INLINE int is_kernels(struct xdp_md *context, const struct frame *frame)
 {
 	const struct flow_key *flow = &frame->key;
@@ -202,12 +205,10 @@ INLINE int is_kernels(struct xdp_md *context, const struct frame *frame)
 	return 1;
 }
 
-/* Who has the port, if control has reserved it for a stack. A tag's device may be in another namespace, where the port is
- * somebody else's: connections of VLANs have flows.
- *
- * Control's socket keeps such a port from everybody. When control is killed the kernel gives it to others: none of their
- * connections begins without a SYN or ends without an answer to one, so these are looked at, and upon a port where one was the
- * kernel's, all. */
+/* Finds the stack for which control has reserved the port. A tag's device may be in another namespace, where the port
+ * has another owner: connections of VLANs have flows. Control's socket keeps such a port from others. If control is
+ * killed, the kernel gives the port to others: none of their connections begins without a SYN or ends that without an
+ * answer, so these segments are looked up, and on a port with a kernel connection, all segments. */
 INLINE int find_port(struct xdp_md *context, const struct frame *frame, struct owner *owner)
 {
 	const struct flow_key *flow = &frame->key;
@@ -221,7 +222,7 @@ INLINE int find_port(struct xdp_md *context, const struct frame *frame, struct o
 		return PASS_NO_ENTRY;
 	if (UNLIKELY(row->is_shared || frame->tcp_flags & (TCP_FLAG_SYN | TCP_FLAG_RST)) &&
 	    is_kernels(context, frame)) {
-		/* A line that is written is taken from the CPUs of other queues. */
+		/* A written cache line is taken away from the CPUs of other queues. */
 		if (!row->is_shared)
 			row->is_shared = 1;
 		return PASS_KERNEL_SOCKET;
@@ -240,7 +241,7 @@ INLINE int is_drop(int reason)
 	return reason == DROP_FRAGMENT || reason == DROP_QUEUE || reason == DROP_TOO_LONG;
 }
 
-/* Who gets the frame; a reason to pass it when nobody does. */
+/* Finds the owner of the frame; returns a reason to pass it if there is none. */
 INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const struct config *settings,
 		      struct owner *owner)
 {
@@ -258,10 +259,10 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 		*owner = *found;
 		return REDIRECT_GROUP;
 	}
-	/* Broadcast, multicast, and what a promiscuous interface sees of others: never ours to take. */
+	/* Broadcast, multicast, and frames of others on a promiscuous interface: never taken. */
 	if (!is_mac_of_host(frame->destination, settings))
 		return PASS_FOREIGN_MAC;
-	/* Control holds such a port, so nobody has a flow or a listener of it. */
+	/* Control holds such a port, so no flow or listener exists for it. */
 	reason = find_port(context, frame, owner);
 	if (reason != PASS_NO_ENTRY)
 		return reason;
@@ -279,8 +280,8 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 	return REDIRECT_LISTENER;
 }
 
-/* Stale: further away from now than the deadline. Clocks of two processors may differ a little, so a beat may lie ahead;
- * one that lies far ahead was not taken from the clock. */
+/* Stale: further away from now than the deadline. Clocks of two CPUs may differ a little, so a heartbeat may lie ahead;
+ * one that lies far ahead was not read from the clock. */
 INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 {
 	const struct heartbeat *heartbeat;
@@ -298,16 +299,16 @@ INLINE int is_stale(__u32 stack, __u64 deadline_ns)
 	return now_ns - beat_ns > deadline_ns && beat_ns - now_ns > deadline_ns;
 }
 
-/* A datagram is better with the kernel's socket than in a ring that nobody reads. A segment is not: the kernel knows none of
- * the connections and resets them, so segments wait in the ring, and are sent again, until the owner is taken for lost. One
- * that has died has no socket any more. */
+/* A datagram is better delivered to the kernel's socket than put into a ring that is not read. A segment is not: the
+ * kernel does not know the connections and resets them, so segments wait in the ring, and are retransmitted, until the
+ * owner counts as lost. A dead owner has no socket any more. */
 INLINE __u64 patience_ns(const struct config *settings, const struct flow_key *flow, const struct stack *row)
 {
 	return flow->protocol == IPPROTO_TCP ? row->tcp_deadlines * settings->deadline_ns : settings->deadline_ns;
 }
 
-/* The owner has no socket on this queue. A datagram has the kernel's socket. A segment is better lost than passed, as long as
- * its owner lives: its sender sends it again, and Linux by another queue (net.core.txrehash). */
+/* The owner has no socket on this queue. A datagram goes to the kernel's socket. A segment is better dropped than
+ * passed, as long as its owner lives: its sender retransmits it, and Linux by another queue (net.core.txrehash). */
 INLINE int miss(const struct stack *row, __u32 stack, __u32 queue, const struct flow_key *flow)
 {
 	__u32 first = stack * QUEUES_MAX + row->first_queue;
@@ -317,7 +318,7 @@ INLINE int miss(const struct stack *row, __u32 stack, __u32 queue, const struct 
 	return queue >= QUEUES_MAX ? PASS_QUEUE : PASS_NO_SOCKET;
 }
 
-/* The reason `found` if the owner can have the frame now, else why it cannot. */
+/* Returns `found` if the owner can have the frame now, else the reason why it cannot. */
 INLINE int deliver(struct xdp_md *context, const struct config *settings, const struct frame *frame,
 		   const struct owner *owner, int found)
 {
@@ -363,7 +364,7 @@ INLINE int judge(struct xdp_md *context)
 	if (!is_redirect(reason))
 		return frame.is_fragment ? PASS_FRAGMENT : reason;
 	reason = deliver(context, settings, &frame, &owner, reason);
-	/* Who would have the segment lives, and its sender sends again what is not acknowledged. */
+	/* The owner of the segment lives, and its sender retransmits unacknowledged data. */
 	if (UNLIKELY(frame.is_fragment) && is_redirect(reason))
 		return DROP_FRAGMENT;
 	return reason;

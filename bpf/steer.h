@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the steering program and the control plane share: limits, keys, values, reasons.
+ * Definitions shared by the steering program and the control plane: limits, keys, values, reasons.
  *
- * crates/xdp_steering/src/layout.rs and reason.rs mirror this file; their tests compare them with the BTF of the compiled
- * program. Whatever changes here and is not an addition at the end of `enum reason` raises LAYOUT_VERSION: a control
- * plane that is started anew adopts only the maps of its own layout.
+ * crates/xdp_steering/src/layout.rs and reason.rs mirror this file; their tests compare them with the BTF of the
+ * compiled program. Any change here but an addition at the end of `enum reason` raises LAYOUT_VERSION: a restarted
+ * control plane adopts only maps of its own layout.
  *
- * Numbers in keys are in network byte order where they come from the wire unchanged (addresses, ports), in host byte
- * order otherwise (VLAN). An IPv4 address takes the first four of the sixteen bytes, the rest is zero; `family` tells it
- * apart from an IPv6 address that begins alike. Every byte of padding is named and zero: hash maps compare them, too.
+ * Numbers in keys are in network byte order if they come from the wire unchanged (addresses, ports), in host byte order
+ * otherwise (VLAN). An IPv4 address takes the first four of the sixteen bytes, the rest is zero; `family` distinguishes
+ * it from an IPv6 address with the same first bytes. Every byte of padding is named and zero: hash maps compare them,
+ * too.
  */
 #ifndef SIDESTEP_STEER_H
 #define SIDESTEP_STEER_H
@@ -26,14 +27,14 @@
 #define FLOWS_MAX 16384    /* preallocated, about 2 MB: connections of one interface that are hot at the same time */
 #define LISTENERS_MAX 1024 /* bound ports of one interface */
 #define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
-#define PORTS 65536        /* an array, so that a look into it is an index and no hash */
+#define PORTS 65536        /* an array: a lookup is an index, without a hash */
 #define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
 
 #define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
 #define FAMILY_IPV4 4
 #define FAMILY_IPV6 6
 
-/* 44 bytes. One TCP connection or one connected pair of UDP addresses; `vlan`s are 0 where there is no tag. */
+/* 44 bytes. One TCP connection or one connected pair of UDP addresses; a `vlan` is 0 if there is no tag. */
 struct flow_key {
 	__u8 local[ADDRESS_BYTES];
 	__u8 remote[ADDRESS_BYTES];
@@ -46,7 +47,7 @@ struct flow_key {
 	__u16 zero;
 };
 
-/* 24 bytes. A bound port; an all-zero `local` is any address of the family that is this host's. */
+/* 24 bytes. A bound port; an all-zero `local` is any address of this host in the family. */
 struct listener_key {
 	__u8 local[ADDRESS_BYTES];
 	__be16 local_port;
@@ -67,28 +68,29 @@ struct group_key {
 	__u8 zero;
 };
 
-/* The value of flows, listeners and groups: who gets the frame. A frame is redirected once, so there is one owner. */
+/* The value of flows, listeners and groups: the owner of the frame. A frame is redirected once, so there is one owner.
+ * */
 struct owner {
 	__u32 stack;
 };
 
-/* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program the second
- * word alone. */
+/* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program only
+ * the second word. */
 struct port_owner {
-	__u32 stack_plus_one; /* 0 is nobody's */
-	__u32 is_shared;      /* the kernel has had a socket upon it: it is asked about each segment */
+	__u32 stack_plus_one; /* 0: not reserved */
+	__u32 is_shared;      /* the kernel has had a socket on it: each segment is looked up there */
 };
 
 /* A row of the table of stacks. The program reads the first four words. */
 struct stack {
 	__u32 live;
-	__u32 frame_bytes_max; /* the longest frame its sockets take, of several buffers, too; the kernel drops longer ones */
-	__u32 first_queue;     /* one that it has a socket on: the socket is there as long as the process is */
-	__u32 tcp_deadlines;   /* how many deadlines it may be silent for TCP: the kernel resets its connections */
-	__u8 label[LABEL_BYTES]; /* for people: who it is */
+	__u32 frame_bytes_max; /* the longest frame that its sockets accept, over all buffers; the kernel drops longer ones */
+	__u32 first_queue;     /* a queue with a socket of it, which lives as long as the process */
+	__u32 tcp_deadlines;   /* the deadlines that it may miss before TCP goes to the kernel, which resets its connections */
+	__u8 label[LABEL_BYTES]; /* for display */
 };
 
-/* One page that only this stack can map and write (and control). A cache line of its own. */
+/* One page that only this stack (and control) can map and write. A cache line of its own. */
 struct heartbeat {
 	__u64 beat_ns; /* CLOCK_MONOTONIC */
 	__u64 reserved[7];
@@ -99,18 +101,18 @@ struct config {
 	__u32 layout;
 	__u32 enabled;
 	__u32 ifindex;
-	__u64 deadline_ns; /* a heartbeat further away from now than this is stale; for TCP, than several of it */
+	__u64 deadline_ns; /* a heartbeat further away from now is stale; for TCP, several deadlines away */
 	__u64 generation;  /* +1 with every control plane that takes over */
 	__u8 mac[6];       /* the interface's own address */
 	__u8 generic;      /* 1: attached in generic mode */
-	__u8 none;         /* NONE_...: what stands in no table, so that nobody looks for it */
+	__u8 none;         /* NONE_...: kinds of entries that no table has, so that they are not looked up */
 };
 
-/* Bits, so that 0 says nothing: a table of which nobody knows is looked through. */
+/* Bits whose default 0 is safe: without knowledge every table is looked up. */
 #define NONE_OF_ANY_VLAN 1 /* no listener and no group of VLAN_ANY */
 #define NONE_WITH_SOURCE 2 /* no group of one source */
 
-/* What became of a frame: the index of its counter. The names are told to people by reason.rs. */
+/* The outcome of a frame: the index of its counter. reason.rs has the displayed names. */
 enum reason {
 	REDIRECT_FLOW,
 	REDIRECT_LISTENER,
@@ -142,7 +144,7 @@ enum reason {
 	PASS_SPLIT_HEADER,
 	DROP_TOO_LONG,
 	PASS_KERNEL_SOCKET,
-	REASONS, /* how many there are: at most COUNTERS_MAX */
+	REASONS, /* their number: at most COUNTERS_MAX */
 };
 
 #endif
