@@ -1,5 +1,5 @@
-//! Gives the shared library its SONAME: its number is the one of the calls (`SIDESTEP_RING_API_VERSION`), and a program
-//! that was linked against another number does not start.
+//! Sets the SONAME of the shared library to its API version (`SIDESTEP_RING_API_VERSION`): a program that was linked
+//! against another version does not start.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libsidestep_c.so.1");

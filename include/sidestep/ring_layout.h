@@ -1,18 +1,18 @@
 /*
- * Where everything lies in a ring, for those who read one without the library.
+ * The layout of a ring, for readers without the library.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * All numbers are little-endian. What is described as one word is stored by one 64-bit store: load it by one 64-bit
- * load with acquire ordering (GCC, clang: __atomic_load_n(&header->pid_namespace, __ATOMIC_ACQUIRE)). Whoever shares
- * the memory can write anything to it: check every position and length against the ring before you use it.
+ * All numbers are little-endian. A field described as one word is stored by one 64-bit store: load it by one 64-bit
+ * load with acquire ordering (GCC, clang: __atomic_load_n(&header->pid_namespace, __ATOMIC_ACQUIRE)). A peer can write
+ * anything to the memory: check every position and length against the ring before you use it.
  *
  * To follow a ring: take the newer of the two checkpoints of `written` (or `mark`, the last crossing of a half of the
  * ring) as position; then at each position load the word of its cell.
  *   - SIDESTEP_RING_WORD_IS_AT: a record. Its length and kind are in the word, the message behind it. Next position:
  *     SIDESTEP_RING_CELLS further for a message, the next multiple of `cells` for padding.
  *   - else nothing is there yet, or the writer is a lap ahead.
- * The writer never waits for you. After each load, message included: acquire fence, then load `horizon`; what you read
- * is whole if horizon <= position + cells, else it was overwritten and you go on at `mark`.
+ * The writer never waits for you. After each load, message included: acquire fence, then load `horizon`; the data is
+ * intact if horizon <= position + cells, else it was overwritten: resume at `mark`.
  *
  * Only the library writes rings.
  */
@@ -23,10 +23,10 @@
 #include <stdint.h>
 
 #define SIDESTEP_RING_MAGIC UINT64_C(0x5045545345444953) /* "SIDESTEP" */
-#define SIDESTEP_RING_ABI_VERSION UINT32_C(1)            /* other versions lie differently: refuse them */
+#define SIDESTEP_RING_ABI_VERSION UINT32_C(1)            /* other versions have another layout: refuse them */
 #define SIDESTEP_RING_BYTE_ORDER_MARK UINT32_C(0x01020304)
 #define SIDESTEP_RING_LAYOUT_HASH UINT64_C(0x36da1d6bfbb77aec) /* FNV-1a over the offsets below: refuse others... */
-#define SIDESTEP_RING_SMALL_LAYOUT_HASH UINT64_C(0x6e9370769e2d671c) /* ... but this: the same with cells of 16 bytes */
+#define SIDESTEP_RING_SMALL_LAYOUT_HASH UINT64_C(0x6e9370769e2d671c) /* ... except this: the same with cells of 16 bytes */
 
 #define SIDESTEP_RING_CELL_BYTES 64
 #define SIDESTEP_RING_SMALL_CELL_BYTES 16
@@ -41,14 +41,14 @@
 #define SIDESTEP_RING_KIND_BITS 2
 #define SIDESTEP_RING_COMMITTED UINT64_C(0x80000000)
 #define SIDESTEP_RING_KIND_MESSAGE UINT64_C(0)
-#define SIDESTEP_RING_KIND_PADDING UINT64_C(1) /* nothing up to the end of the ring */
-#define SIDESTEP_RING_KIND_CLOSE UINT64_C(2)   /* the writer has closed; the next one overwrites this */
+#define SIDESTEP_RING_KIND_PADDING UINT64_C(1) /* padding up to the end of the ring */
+#define SIDESTEP_RING_KIND_CLOSE UINT64_C(2)   /* the writer has closed; the next one overwrites this record */
 
-/* Whether `word`, loaded from the cell of `position`, is a record that is committed there. */
+/* True if `word`, loaded from the cell of `position`, marks a record that is committed there. */
 #define SIDESTEP_RING_WORD_IS_AT(word, position) ((word) >> 31 == ((position) << 32 | SIDESTEP_RING_COMMITTED) >> 31)
 #define SIDESTEP_RING_WORD_KIND(word) ((word) >> SIDESTEP_RING_LENGTH_BITS & 3)
 #define SIDESTEP_RING_WORD_LENGTH(word) ((word) & ((UINT64_C(1) << SIDESTEP_RING_LENGTH_BITS) - 1))
-/* Cells that a message of `length` bytes takes. */
+/* The number of cells of a message of `length` bytes. */
 #define SIDESTEP_RING_CELLS(length) (((length) + SIDESTEP_RING_WORD_BYTES + 63) / 64)
 #define SIDESTEP_RING_SMALL_CELLS(length) (((length) + SIDESTEP_RING_WORD_BYTES + 15) / 16)
 /* The offset of the cell at `position` in a ring of `cells` cells, a power of two. */
@@ -57,7 +57,7 @@
 #define SIDESTEP_RING_SMALL_CELL_AT(position, cells) \
     (SIDESTEP_RING_HEADER_BYTES + ((position) & ((cells) - 1)) * SIDESTEP_RING_SMALL_CELL_BYTES)
 
-/* An owner word: pid in the low bits, the start time of the process in clock ticks above. 0: nobody. */
+/* An owner word: pid in the low bits, the start time of the process in clock ticks above. 0: free. */
 #define SIDESTEP_RING_PID_BITS 22
 
 /* fault */
@@ -67,15 +67,15 @@
 #define SIDESTEP_RING_FAULT_READER_POSITION 4
 #define SIDESTEP_RING_FAULT_WRITER_POSITION 5
 
-/* Two copies, stored alternately, the sequence number last: the one with the greater number is whole if neither number
+/* Two copies, stored alternately, the sequence number last: the one with the greater number is intact if neither number
  * has changed after you have read it. */
 typedef struct sidestep_ring_checkpoint {
     uint64_t sequence; /* messages */
-    uint64_t position; /* cells, with padding */
+    uint64_t position; /* cells, including padding */
     uint64_t bytes;    /* of messages */
 } sidestep_ring_checkpoint;
 
-/* The owner of a side, and its last sign of life, ns of CLOCK_MONOTONIC_RAW. */
+/* The owner of a side, and its last heartbeat, ns of CLOCK_MONOTONIC_RAW. */
 typedef struct sidestep_ring_role {
     uint64_t owner;
     uint64_t beat;
@@ -91,7 +91,7 @@ typedef struct sidestep_ring_header {
     uint64_t layout_hash;
     uint64_t cells;
     uint64_t waking;        /* 0 never, 1 barrier, 2 fence */
-    uint64_t pid_namespace; /* inode of the namespace in which the pids have a meaning */
+    uint64_t pid_namespace; /* inode of the namespace in which the pids are valid */
     uint8_t apart_0[72];
 
     sidestep_ring_role writer;
@@ -99,29 +99,29 @@ typedef struct sidestep_ring_header {
     sidestep_ring_role reader;
     uint8_t apart_2[112];
 
-    /* The writer, with each message. */
+    /* Stored by the writer, with each message. */
     sidestep_ring_checkpoint written[2];
-    uint64_t intent; /* number behind the last message that was begun */
+    uint64_t intent; /* sequence number after the last message that was begun */
     uint64_t dropped;
     uint8_t apart_3[64];
 
-    /* The writer, now and then. */
-    uint64_t horizon; /* up to here it may be writing at this moment */
+    /* Stored by the writer, seldom. */
+    uint64_t horizon; /* the position up to which it may be writing now */
     uint64_t abandoned;
     uint8_t apart_4[112];
     sidestep_ring_checkpoint mark[2];
     uint8_t apart_5[80];
 
-    /* The reader of an SPSC ring. */
+    /* Stored by the reader of an SPSC ring. */
     sidestep_ring_checkpoint read[2];
     uint64_t lost;
     uint8_t apart_6[72];
-    uint64_t published; /* position up to which cells may be used again */
+    uint64_t published; /* position up to which cells may be reused */
     uint64_t reader_closed;
     uint8_t apart_7[112];
 
-    /* Futexes. Bit 0: somebody sleeps on it. Bit 1: the reader has asked for the bell. Above: wake-ups so far; whoever wakes
-     * takes both bits down and adds one to that. */
+    /* Futexes. Bit 0: a side sleeps on it. Bit 1: the reader has requested the doorbell. Above: the number of wake-ups;
+     * a wake-up clears both bits and adds one to that. */
     uint32_t reader_sleeps;
     uint8_t apart_8[124];
     uint32_t writer_sleeps;

@@ -1,4 +1,4 @@
-//! What comes from C, checked: pointers, choices, times.
+//! Checks of arguments from C: pointers, choices, times.
 
 use crate::codes::{
     BROADCAST, FROM_LATEST, FROM_OLDEST, FROM_UNREAD, PARK, READ_ONLY, READ_WRITE, SMALL_CELLS, SPIN, SPSC,
@@ -15,28 +15,28 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// The object behind a handle that the call may change.
+/// Returns the object of a handle that the call may change.
 ///
 /// # Safety
-/// The pointer is null, or to an object that nobody else uses during the call.
+/// The pointer is null, or points to an object that no other thread uses during the call.
 pub(crate) unsafe fn handle<'a, T>(pointer: *mut T, name: &'static str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or(Failure::Null(name))
 }
 
-/// The object behind a handle that the call only looks at.
+/// Returns the object of a handle that the call only reads.
 ///
 /// # Safety
-/// The pointer is null, or to an object that nobody changes during the call.
+/// The pointer is null, or points to an object that no thread changes during the call.
 pub(crate) unsafe fn look<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or(Failure::Null(name))
 }
 
-/// A place for a result. What lies there before is never read: C need not have initialised it.
+/// A place for a result. Its previous content is never read: C need not have initialised it.
 pub(crate) struct Out<T>(NonNull<T>);
 
-/// The place behind a pointer.
+/// Returns the place of a result.
 ///
 /// # Safety
 /// The pointer is null, or may be written until the call returns.
@@ -51,15 +51,15 @@ impl<T> Out<T> {
     }
 }
 
-/// Hands an object over to C, which gives it back to the type's free call.
+/// Hands an object over to C, which passes it to the type's free call.
 pub(crate) fn give<T>(place: &Out<*mut T>, object: T) {
     place.set(Box::into_raw(Box::new(object)));
 }
 
-/// Ends an object that [`give`] handed over; null is none.
+/// Ends an object that [`give`] handed over; null is ignored.
 ///
 /// # Safety
-/// The pointer is null, or comes from [`give`] and is used no more.
+/// The pointer is null, or comes from [`give`] and is not used any more.
 pub(crate) unsafe fn take_back<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: the caller's promise.
@@ -71,11 +71,11 @@ pub(crate) unsafe fn take_back<T>(pointer: *mut T) {
     }
 }
 
-/// The bytes of a message; a null pointer is an empty one when its length is 0.
+/// Returns the bytes of a message; a null pointer is an empty one if its length is 0.
 ///
 /// # Safety
-/// `bytes` points to `length` bytes that nobody changes during the call, and `length` is no more than the longest
-/// message of a ring or socket: far below `isize::MAX`.
+/// `bytes` points to `length` bytes that no thread changes during the call, and `length` is at most the longest message
+/// of a ring or socket: far below `isize::MAX`.
 pub(crate) unsafe fn message<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
     match (bytes.is_null(), length) {
         (true, 0) => Ok(&[]),
@@ -88,7 +88,7 @@ pub(crate) unsafe fn message<'a>(bytes: *const c_void, length: usize) -> Result<
 /// A file name.
 ///
 /// # Safety
-/// The pointer is null, or to a C string that nobody changes during the call.
+/// The pointer is null, or points to a C string that no thread changes during the call.
 pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Failure> {
     if name.is_null() {
         return Err(Failure::Null("path"));
@@ -100,7 +100,7 @@ pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Failure> 
 /// A text.
 ///
 /// # Safety
-/// The pointer is null, or to a C string that nobody changes during the call.
+/// The pointer is null, or points to a C string that no thread changes during the call.
 pub(crate) unsafe fn text<'a>(text: *const c_char, name: &'static str) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(Failure::Null(name));
@@ -109,7 +109,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &'static str) -> Result
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Failure::Usage("a text is not UTF-8"))
 }
 
-/// What a new ring is to be.
+/// The options of a new ring.
 pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Options, Failure> {
     let cell = if kind & SMALL_CELLS == 0 { Cell::Line } else { Cell::Quarter };
     let kind = match kind & !SMALL_CELLS {
@@ -121,7 +121,7 @@ pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Option
         WAKE_NEVER => Waking::Never,
         WAKE_BARRIER => Waking::Barrier,
         WAKE_FENCE => Waking::Fence,
-        _ => return Err(Failure::Usage("`waking` is no SIDESTEP_WAKE_ choice")),
+        _ => return Err(Failure::Usage("`waking` is not a SIDESTEP_WAKE_ choice")),
     };
     Ok(Options { kind, cell, bytes, waking })
 }
@@ -143,7 +143,7 @@ pub(crate) fn idle(choice: c_int) -> Result<IdleStrategy, Failure> {
     }
 }
 
-/// Where a consumer begins.
+/// The start position of a consumer.
 pub(crate) fn resume(choice: c_int) -> Result<Resume, Failure> {
     match choice {
         FROM_UNREAD => Ok(Resume::Unread),
@@ -152,7 +152,7 @@ pub(crate) fn resume(choice: c_int) -> Result<Resume, Failure> {
     }
 }
 
-/// Where a subscriber begins.
+/// The start position of a subscriber.
 pub(crate) fn start(choice: c_int) -> Result<Start, Failure> {
     match choice {
         FROM_LATEST => Ok(Start::Latest),
@@ -161,7 +161,7 @@ pub(crate) fn start(choice: c_int) -> Result<Start, Failure> {
     }
 }
 
-/// Returns the time at which `timeout_ns` from now ends; `None` (no end) if it is negative or beyond what the clock counts.
+/// A time from now; none if negative, or beyond the range of the clock.
 pub(crate) fn deadline(timeout_ns: i64) -> Deadline {
     let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos)?;
     Instant::now().checked_add(timeout)

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 /// `sidestep_consumer`.
 pub struct Consumer {
     inner: sidestep_ring::spsc::Consumer,
-    /// Whether the caller has a message on loan: a release without one is an error here, and nothing in Rust.
+    /// True if the caller has a message on loan: a release without one is an error here, and ignored in Rust.
     lends: bool,
 }
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn sidestep_consumer_beat(consumer: *mut Consumer) -> c_in
     })
 }
 
-/// What the handle knows of itself.
+/// The state of the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_consumer_info(
     consumer: *const Consumer,
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn sidestep_consumer_info(
     })
 }
 
-/// Closes and leaves in good order; null is none.
+/// Closes and leaves the side; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_consumer_free(consumer: *mut Consumer) {
     // SAFETY: as the crate's text says.

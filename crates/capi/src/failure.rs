@@ -1,4 +1,4 @@
-//! What a call answers besides success, and where the reason is kept for `sidestep_last_error`.
+//! Failures of calls, and the storage of the reason for `sidestep_last_error`.
 
 use crate::codes::{
     EBUG, ECLOSED, EEMPTY, EFAILED, EFAULTY, EFULL, ELOST, EPEERGONE, ETIMEDOUT, ETOOLONG, ETOOSHORT, EUSAGE,
@@ -11,11 +11,11 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a call failed. Full and empty travel on the hot path, so this is small and plain: its words are made when somebody
-/// asks for them.
+/// The reason why a call failed. Full and empty occur on the hot path, so this is small and plain: its text is made on
+/// request.
 #[derive(Clone, Copy)]
 pub(crate) enum Failure {
-    /// This argument is a null pointer.
+    /// An argument is a null pointer.
     Null(&'static str),
     /// The call is wrong for this reason.
     Usage(&'static str),
@@ -30,17 +30,17 @@ pub(crate) enum Failure {
     NothingCame,
     Socket(Error),
     Send(SendError),
-    /// A problem or a panic with this code, and an errno or 0; its words are in [`TOLD`].
+    /// A problem or a panic with this code, and an errno or 0; its text is in [`TOLD`].
     Told(c_int, c_int),
 }
 
 thread_local! {
-    /// The last failure of a thread and the call that it ended. Plain, without a destructor: a look at an empty ring from
-    /// C takes 11 ns instead of 14 (50 million looks on a shared machine; 2 ns from Rust).
+    /// The last failure of a thread and its call. Plain, without a destructor: polling an empty ring from C takes 11 ns
+    /// instead of 14 (50 million polls on a shared machine; 2 ns from Rust).
     static LAST: Cell<Option<(&'static str, Failure)>> = const { Cell::new(None) };
-    /// The words of the last problem or panic.
+    /// The text of the last problem or panic.
     static TOLD: RefCell<String> = const { RefCell::new(String::new()) };
-    /// What `sidestep_last_error` has returned.
+    /// The text that `sidestep_last_error` has returned.
     static ASKED: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
@@ -83,7 +83,7 @@ impl From<SendError> for Failure {
 }
 
 impl Failure {
-    /// A thread that is ending has no place for words any more; the code says enough.
+    /// A thread that is ending cannot store a text any more; the code is enough.
     fn told(code: c_int, errno: c_int, words: String) -> Self {
         let _ = TOLD.try_with(|told| told.replace(words));
         Self::Told(code, errno)
@@ -129,7 +129,7 @@ impl Failure {
         }
     }
 
-    /// The next step; a [`Problem`] brings its own.
+    /// The next step; a [`Problem`] has its own.
     fn next(&self) -> &'static str {
         match (self, self.code()) {
             (Self::Told(EFAILED | EUSAGE, _), _) => "",
@@ -143,21 +143,21 @@ impl Failure {
                 "attach to the ring in this process; freeing the copy here leaves the parent's alone"
             }
             (Self::Send(error), _) => send_next(*error),
-            (_, EFULL) => "wait for room with sidestep_producer_wait",
+            (_, EFULL) => "wait for space with sidestep_producer_wait",
             (_, EEMPTY) => "wait for a message with the handle's wait call",
             (_, ETOOLONG) => "the info of the handle has the longest message; make a ring of more bytes",
             (_, ECLOSED) => "free the handle; a new peer can open the ring again",
-            (_, EFAULTY) => "free the handle and make a new ring: this one was scribbled over",
+            (_, EFAULTY) => "free the handle and make a new ring: this one was overwritten",
             (_, ETOOSHORT) => "give a buffer as long as the length that was stored",
-            (_, ELOST) => "read on: the next message is the first one behind the gap",
+            (_, ELOST) => "read on: the next message is the first one after the gap",
             (_, ETIMEDOUT) => "wait again, or ask for the peer",
-            (_, EPEERGONE) => "start the other side again: it goes on where the last one stopped",
+            (_, EPEERGONE) => "start the other side again: it resumes where the last one stopped",
             (_, EBUG) => "free the handle and report this",
             _ => "see the header",
         }
     }
 
-    /// What a socket of the kernel would have given; 0 where none fits.
+    /// The errno that a kernel socket would have given; 0 if none fits.
     fn errno(&self) -> c_int {
         match self {
             Self::Send(error) => error.errno(),
@@ -172,19 +172,19 @@ impl Failure {
 fn send_next(error: SendError) -> &'static str {
     match error {
         SendError::NoPeer => "give `to`, or connect the socket first",
-        SendError::Full => "call sidestep_engine_poll, which makes room, and send again",
-        SendError::TooLong { .. } => "send less at a time, or let the kernel cut it: `may_fragment`",
-        SendError::Refused(_) | SendError::Kernel(_) => "see which way datagrams go: sidestep_udp_path_to",
+        SendError::Full => "call sidestep_engine_poll, which frees memory, and send again",
+        SendError::TooLong { .. } => "send less at a time, or let the kernel fragment it: `may_fragment`",
+        SendError::Refused(_) | SendError::Kernel(_) => "see the path of datagrams: sidestep_udp_path_to",
     }
 }
 
-/// Runs the body of a call: nothing unwinds into C, and a failure is remembered.
+/// Runs the body of a call: nothing unwinds into C, and a failure is stored.
 #[inline(always)]
 pub(crate) fn call(name: &'static str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
-        Err(payload) => Failure::told(EBUG, 0, format!("a mistake in the library: {}", message(payload))),
+        Err(payload) => Failure::told(EBUG, 0, format!("a bug in the library: {}", message(payload))),
     };
     LAST.set(Some((name, failure)));
     failure.code()
@@ -195,7 +195,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
     // Dropping a foreign payload could panic again.
     std::mem::forget(payload);
-    text.unwrap_or_else(|| "a panic without words".into())
+    text.unwrap_or_else(|| "a panic without a message".into())
 }
 
 /// The last failure of the calling thread, as text: thing, reason, next step. Empty before the first one. Valid until

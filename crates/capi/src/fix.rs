@@ -1,5 +1,5 @@
-//! The C ABI of the FIX engine: `include/sidestep/fix.h`. What happens is queued while the engine is polled, and fetched
-//! event by event: no call of C runs inside one of ours.
+//! The C ABI of the FIX engine: `include/sidestep/fix.h`. Events are queued while the engine is polled, and fetched one
+//! by one: no callback into C runs.
 
 mod events;
 
@@ -25,25 +25,25 @@ use std::time::{Duration, Instant};
 pub const FIX_MESSAGE: u32 = 1;
 /// A session is logged on.
 pub const FIX_LOGON: u32 = 2;
-/// A session is no longer logged on; the bytes say why.
+/// A session is logged out; the bytes have the reason.
 pub const FIX_LOGOUT: u32 = 3;
 /// Both numbers of a session became 1.
 pub const FIX_RESET: u32 = 4;
-/// A session cannot go on; the bytes say why.
+/// A session cannot continue; the bytes have the reason.
 pub const FIX_PROBLEM: u32 = 5;
 /// A session's open orders are to be cancelled (`CancelOnDisconnect`).
 pub const FIX_CANCEL: u32 = 6;
 
-/// There is room again after SIDESTEP_EFULL.
+/// Messages can be sent again after SIDESTEP_EFULL.
 pub const FIX_ROOM: u32 = 7;
 
 /// `sidestep_fix_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CFixEvent {
-    /// The message, or words; valid until the next poll.
+    /// The message, or a text; valid until the next poll.
     pub bytes: *const c_void,
-    /// How many.
+    /// The length, bytes.
     pub length: usize,
     /// MsgSeqNum (34) of a message.
     pub sequence: u64,
@@ -74,7 +74,7 @@ pub struct CFixState {
 /// `sidestep_fix_engine`.
 pub struct FixEngine {
     inner: sidestep_fix::engine::Engine<Queue>,
-    /// Numbers of sessions by their names.
+    /// The numbers of sessions by name.
     numbers: HashMap<SessionId, Handle>,
 }
 
@@ -88,7 +88,7 @@ impl FixEngine {
     /// The number of a session, from 1.
     fn number(&mut self, id: &SessionId) -> u32 {
         if self.numbers.get(id).is_none_or(|handle| !self.inner.has(*handle)) {
-            // Templates make sessions while the engine is polled, and let others go.
+            // Templates make sessions while the engine is polled, and release others.
             let inner = &self.inner;
             self.numbers.clear();
             self.numbers.extend(inner.handles().map(|handle| (inner.session(handle).id().clone(), handle)));
@@ -97,14 +97,14 @@ impl FixEngine {
     }
 }
 
-/// An engine with the sessions of a file of settings.
+/// Opens an engine with the sessions of a settings file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_fix_open(settings: *const c_char, spin: c_int, engine: *mut *mut FixEngine) -> c_int {
     call("sidestep_fix_open", || {
         // SAFETY: as the crate's text says.
         let (settings, engine) = unsafe { (path(settings)?, out(engine, "engine")?) };
         let config = Config::read(settings)?;
-        // A key that has no effect here, or is misspelt, is not passed over in silence.
+        // A key without effect, or misspelt, is reported.
         config.notes.iter().for_each(problem::say);
         let mut inner = sidestep_fix::engine::Engine::new(Queue::default());
         inner.configure(&config, if spin == 0 { IdleStrategy::PARK } else { IdleStrategy::SPIN })?;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn sidestep_fix_open(settings: *const c_char, spin: c_int,
     })
 }
 
-/// Ends the engine and its connections, without a Logout; null is none.
+/// Ends the engine and its connections, without a Logout; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_fix_free(engine: *mut FixEngine) {
     // SAFETY: as the crate's text says.
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn sidestep_fix_find(engine: *mut FixEngine, name: *const 
     })
 }
 
-/// What a session is doing.
+/// The state of a session.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_fix_look(
     engine: *const FixEngine,
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn sidestep_fix_send(
     })
 }
 
-/// Whether every byte belongs to a field: what is left out of an order in silence makes it another order.
+/// Returns whether every byte belongs to a field: an order with a field silently left out would be another order.
 fn is_body(body: &[u8]) -> bool {
     let Some(inside) = body.strip_suffix(&[SOH]) else { return body.is_empty() };
     fields(body).count() == inside.split(|byte| *byte == SOH).count()
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn sidestep_fix_logout(engine: *mut FixEngine, session: u3
     })
 }
 
-/// Both numbers of a session become 1.
+/// Resets both sequence numbers of a session to 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_fix_reset(engine: *mut FixEngine, session: u32) -> c_int {
     call("sidestep_fix_reset", || {
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn sidestep_fix_reset(engine: *mut FixEngine, session: u32
     })
 }
 
-/// Logs everybody out and waits for their answers.
+/// Logs all sessions out and waits for the answers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_fix_shut_down(engine: *mut FixEngine, timeout_ns: i64) -> c_int {
     call("sidestep_fix_shut_down", || {

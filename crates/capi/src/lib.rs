@@ -1,15 +1,16 @@
-//! L3: the C ABI of the rings, of the sockets past the kernel and of the FIX engine. What callers may rely on stands in
-//! `include/sidestep/{error,ring,socket,fix}.h`; a test holds every prototype, structure and number there against this crate.
+//! L3: the C ABI of the rings, of the accelerated sockets and of the FIX engine.
+//! `include/sidestep/{error,ring,socket,fix}.h` is its contract; a test compares every prototype, structure and number
+//! there with this crate.
 //!
-//! Every call checks its pointers for null, catches what might unwind, returns 0 or a negative code, and leaves the
-//! reason of a failure in the calling thread. Nothing here decides anything: a call is one call of `sidestep_ring`,
-//! `sidestep_socket` or `sidestep_fix`.
+//! Every call checks its pointers for null, catches panics, returns 0 or a negative code, and stores the reason of a
+//! failure for the calling thread. There is no logic here: a call is one call of `sidestep_ring`, `sidestep_socket` or
+//! `sidestep_fix`.
 //!
 //! # Safety
 //!
-//! What the header asks of its callers is the safety condition of every function: a pointer is null or points to what
-//! its type says, a handle is used by one thread at a time and not after it was freed, and bytes on loan are not touched
-//! after they were given back.
+//! The header's requirements are the safety condition of every function: a pointer is null or points to an object of
+//! its type, a handle is used by one thread at a time and not after it was freed, and bytes on loan are not accessed
+//! after they were returned.
 
 // Stated once, above, for all of them.
 #![allow(clippy::missing_safety_doc)]

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 /// `sidestep_producer`.
 pub struct Producer {
     inner: sidestep_ring::spsc::Producer,
-    /// Bytes of the claim that is open.
+    /// The length of the open claim, bytes.
     claimed: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn sidestep_producer_commit_prefix(producer: *mut Producer
     })
 }
 
-/// Gives the claim back.
+/// Discards the claim.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_producer_abort(producer: *mut Producer) -> c_int {
     call("sidestep_producer_abort", || {
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn sidestep_producer_send(
     })
 }
 
-/// [`sidestep_ring::spsc::Producer::send_or_drop`]; a drop is answered as a full ring.
+/// [`sidestep_ring::spsc::Producer::send_or_drop`]; a drop is reported as a full ring.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_producer_send_or_drop(
     producer: *mut Producer,
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn sidestep_producer_beat(producer: *mut Producer) -> c_in
     })
 }
 
-/// What the handle knows of itself.
+/// The state of the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_producer_info(
     producer: *const Producer,
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn sidestep_producer_info(
     })
 }
 
-/// Closes and leaves in good order; null is none.
+/// Closes and leaves the side; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_producer_free(producer: *mut Producer) {
     // SAFETY: as the crate's text says.
@@ -216,7 +216,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Before bytes are looked at: what is too long for the ring need not exist.
+    /// Checks the length before the bytes are accessed: bytes beyond the ring's limit need not exist.
     fn check(&self, length: usize) -> Result<(), Failure> {
         if length > self.inner.message_bytes_max() { Err(ClaimError::TooLong.into()) } else { Ok(()) }
     }

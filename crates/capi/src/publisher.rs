@@ -59,7 +59,7 @@ pub unsafe extern "C" fn sidestep_publisher_beat(publisher: *mut Publisher) -> c
     })
 }
 
-/// What the handle knows of itself.
+/// The state of the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_publisher_info(
     publisher: *const Publisher,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn sidestep_publisher_info(
     })
 }
 
-/// Closes and leaves in good order; null is none.
+/// Closes and leaves the side; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_publisher_free(publisher: *mut Publisher) {
     // SAFETY: as the crate's text says.

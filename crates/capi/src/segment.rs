@@ -1,4 +1,4 @@
-//! Rings in shared memory: made, opened, handed over, looked at.
+//! Rings in shared memory: made, opened, handed over, observed.
 
 use crate::arguments::{access, give, look, options, out, path, take_back};
 use crate::failure::{Failure, call};
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn sidestep_segment_stat(segment: *const Segment, stat: *m
     })
 }
 
-/// Ends the handle; null is none. The ring's other handles keep its memory.
+/// Ends the handle; null is ignored. The ring's other handles keep its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_segment_free(segment: *mut Segment) {
     // SAFETY: as the crate's text says.

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 /// `sidestep_subscriber`.
 pub struct Subscriber {
     inner: sidestep_ring::broadcast::Subscriber,
-    /// All that this reader has lost.
+    /// The total loss of this reader.
     lost: Loss,
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn sidestep_subscriber_peer_pidfd(subscriber: *mut Subscri
     })
 }
 
-/// What the handle knows of itself.
+/// The state of the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_subscriber_info(
     subscriber: *const Subscriber,
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn sidestep_subscriber_info(
     })
 }
 
-/// Ends the handle; null is none.
+/// Ends the handle; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_subscriber_free(subscriber: *mut Subscriber) {
     // SAFETY: as the crate's text says.

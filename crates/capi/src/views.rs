@@ -1,4 +1,4 @@
-//! The structures of the header, and how the ring's own become them.
+//! The structures of the header, and their conversion from the ring's own.
 
 use crate::arguments::Out;
 use crate::codes::{BROADCAST, PEER_ABSENT, PEER_CLOSED, PEER_GONE, PEER_PRESENT, SPSC};
@@ -7,7 +7,7 @@ use sidestep_ring::{Flow, Holder, Kind, Peer, Side, Stat};
 use std::ffi::c_void;
 use std::os::fd::IntoRawFd;
 
-/// What has passed one side.
+/// The traffic of one side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CFlow {
@@ -15,7 +15,7 @@ pub struct CFlow {
     pub messages: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Cells, with words and padding.
+    /// Cells, including words and padding.
     pub cells: u64,
 }
 
@@ -23,61 +23,61 @@ pub struct CFlow {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CHolder {
-    /// Start time of the process, clock ticks since boot; with the pid it names a process for ever.
+    /// Start time of the process, clock ticks since boot; unique together with the pid.
     pub start_ticks: u64,
-    /// Nanoseconds since its last sign of life; -1: none yet.
+    /// Nanoseconds since its last heartbeat; -1: none yet.
     pub beat_age_ns: i64,
-    /// The process that holds it; 0: nobody.
+    /// The process that holds it; 0: none.
     pub pid: u32,
-    /// 1 when that process lives.
+    /// 1 if that process lives.
     pub is_alive: u32,
-    /// 1 when it sleeps until it is woken.
+    /// 1 if it sleeps until woken.
     pub sleeps: u32,
-    /// 1 when it has closed.
+    /// 1 if it has closed.
     pub is_closed: u32,
 }
 
-/// The state of a ring at one moment.
+/// The state of a ring.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CStat {
     /// [`SPSC`] or [`BROADCAST`].
     pub kind: u32,
-    /// The [`sidestep_ring::Fault`] that ended the ring's use; 0: none.
+    /// The [`sidestep_ring::Fault`] that put the ring out of use; 0: none.
     pub fault: u32,
-    /// Room, bytes, with words and padding.
+    /// The capacity, bytes, including words and padding.
     pub capacity_bytes: u64,
     /// The longest message, bytes.
     pub message_bytes_max: u64,
-    /// What was published.
+    /// Published messages.
     pub written: CFlow,
-    /// What was released (SPSC).
+    /// Released messages (SPSC).
     pub read: CFlow,
-    /// The position that the reader has told the writer (SPSC).
+    /// The position that the reader has published to the writer (SPSC).
     pub published_cells: u64,
     /// Messages that the writer dropped because the ring was full.
     pub dropped: u64,
     /// Messages begun by writers that died before they published them.
     pub abandoned: u64,
-    /// Messages that a new reader skipped because it was told to.
+    /// Messages that a new reader skipped on request.
     pub lost: u64,
     /// The writing side.
     pub writer: CHolder,
     /// The reading side (SPSC).
     pub reader: CHolder,
-    /// Bytes of a cell.
+    /// The size of a cell, bytes.
     pub cell_bytes: u64,
 }
 
-/// What a handle knows of itself.
+/// The state of a handle.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CInfo {
-    /// Number of the next message, counted from 0 since the ring was made.
+    /// Sequence number of the next message, counted from 0 since the ring was made.
     pub sequence: u64,
     /// The longest message, bytes.
     pub message_bytes_max: u64,
-    /// Messages that the writer before this one had begun and not published (writers).
+    /// Messages that the last writer had begun and not published (writers).
     pub abandoned: u64,
     /// Messages that this reader lost (subscribers).
     pub lost_messages: u64,
@@ -89,13 +89,13 @@ pub struct CInfo {
     pub reserved: u32,
 }
 
-/// What is known of the other side.
+/// The state of the other side.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CPeer {
     /// One of `PEER_*`.
     pub state: u32,
-    /// Its process, when that is gone; else 0.
+    /// Its process, if that is gone; else 0.
     pub pid: u32,
 }
 
@@ -153,12 +153,12 @@ impl From<Peer> for CPeer {
     }
 }
 
-/// The process that a handle's side replaced, as C is told it.
+/// The process that a handle's side replaced, in C's form.
 pub(crate) fn replaced_pid(side: &Side) -> u32 {
     side.replaced().map_or(0, |process| process.pid)
 }
 
-/// A descriptor of its own for the caller, which becomes readable when the peer's process ends.
+/// A new descriptor for the caller, which becomes readable when the peer's process ends.
 pub(crate) fn peer_pidfd(side: &Side, place: &Out<i32>) -> Result<(), Failure> {
     let none = || Failure::Usage("no living process holds the other side");
     let owned = side.peer_pidfd().ok_or_else(none)?.try_clone_to_owned();

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{C99, CXX11, compile, differences, header, include, library_folder};
 
-/// Those that declare calls.
+/// The headers that declare calls.
 const HEADERS: [&str; 4] = ["error.h", "ring.h", "socket.h", "fix.h"];
 
 macro_rules! structure {
@@ -209,7 +209,7 @@ fn prototypes_in(header: &str) -> BTreeSet<String> {
     statements.filter(|part| part.contains("(") && part.ends_with(')')).collect()
 }
 
-/// What the C declarations of the exported functions must be.
+/// The expected C declarations of the exported functions.
 fn rust_prototypes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

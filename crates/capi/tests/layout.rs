@@ -1,4 +1,4 @@
-//! `ring_layout.h` against `sidestep_ring::layout`, and a ring read by C that knows nothing but that header.
+//! `ring_layout.h` against `sidestep_ring::layout`, and a ring read by C with that header alone.
 
 mod support;
 
@@ -141,7 +141,7 @@ fn a_ring_is_read_with_the_header_alone() {
     }
     assert!(expected.lines().count() > 5 && expected.lines().count() < 50, "{expected}");
     assert_eq!(printed(&program, &[ring.as_os_str()]), expected + "closed\n");
-    // This one knows cells of a line only: it refuses small ones by the layout hash.
+    // This program knows cells of a line only: it refuses small ones by the layout hash.
     let small = folder.path().join("small");
     drop(Segment::create(&small, &Options { cell: Cell::Quarter, ..options }).unwrap());
     assert_eq!(Command::new(&program).arg(&small).status().unwrap().code(), Some(3));

@@ -1,4 +1,5 @@
-//! The libraries as `make install` ships them: their size is mostly debug information and bitcode, which stay behind.
+//! The libraries as `make install` ships them: their size is mostly debug information and bitcode, which are not
+//! installed.
 
 mod support;
 
@@ -53,7 +54,7 @@ fn the_shared_library_names_the_file_with_its_debug_information() {
     let library = folder.path().join("libsidestep_c.so");
     fs::copy(library_folder().join("libsidestep_c.so"), &library).unwrap();
     let before = exported(&["--dynamic"], &library);
-    // The second time it finds nothing to do: the debug information stays where it is.
+    // The second run finds nothing to do: the debug information stays in its file.
     let debug = [0; 2].map(|_| {
         run("split-debug", &[&library]);
         fs::read(folder.path().join("libsidestep_c.so.debug")).unwrap()

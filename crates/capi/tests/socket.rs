@@ -1,4 +1,4 @@
-//! Every call of `socket.h`, from C: without a control plane as anybody, and past the kernel in a lab as root.
+//! Every call of `socket.h`, from C: without a control plane as any user, and accelerated in a lab as root.
 
 mod support;
 
@@ -17,7 +17,7 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 use support::{C99, compile, include, library_folder};
 
-/// How often threads look whether they should end.
+/// The interval at which threads check whether they should end.
 const LOOK: Duration = Duration::from_millis(20);
 /// A watchdog, not a measurement.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ impl Program {
     }
 }
 
-/// Starts a program, and it must end well.
+/// Runs a program, which must succeed.
 fn is_good(mut command: Command, host: Option<&Host>) {
     let child = match host {
         Some(host) => host.spawn(&mut command).unwrap(),
@@ -90,7 +90,7 @@ fn past_the_kernel_every_call_does_what_the_header_says() {
     });
 }
 
-/// Ends the threads of a scope, also when a test fails.
+/// Ends the threads of a scope, also if a test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -103,7 +103,7 @@ fn control_place(host: &Host) -> PathBuf {
     host.within(place::socket).expect("it has a place")
 }
 
-/// The control plane of a host, until it is told to stop.
+/// Runs the control plane of a host until it is stopped.
 fn control(host: &Host, stop: &AtomicBool) {
     host.enter().expect("root can enter");
     let options =
@@ -119,7 +119,7 @@ fn appears(path: &Path) {
     }
 }
 
-/// Sends everything back; what names a group goes there as "to all" instead.
+/// Sends everything back; a text that names a group goes there as "to all" instead.
 fn answer(socket: &UdpSocket, stop: &AtomicBool) {
     socket.set_read_timeout(Some(LOOK)).unwrap();
     let mut bytes = [0; 2048];

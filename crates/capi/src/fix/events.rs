@@ -1,4 +1,4 @@
-//! What has happened and is not yet fetched, and what was fetched and may still be read.
+//! Events that are not fetched yet, and fetched ones that may still be read.
 
 use super::{FIX_CANCEL, FIX_LOGON, FIX_LOGOUT, FIX_MESSAGE, FIX_PROBLEM, FIX_RESET, FIX_ROOM};
 use sidestep_fix::decode::Message;
@@ -6,12 +6,12 @@ use sidestep_fix::session::{Application, BusinessReason, End, Outbox, Refusal, S
 use sidestep_sys::Problem;
 use std::collections::VecDeque;
 
-/// Bytes of events that may wait: then polling is refused until they are fetched.
+/// The most bytes of waiting events: beyond, polling is refused until they are fetched.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// Bytes at which messages are refused within a poll, so that one poll stays bounded, too.
+/// The number of bytes at which messages are refused within a poll, so that one poll stays bounded, too.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// One event. Its bytes are its own: they stay where they are whatever comes meanwhile.
+/// One event. Its bytes are its own: they do not move while others come.
 pub(super) struct Event {
     pub(super) kind: u32,
     pub(super) session: SessionId,
@@ -19,18 +19,18 @@ pub(super) struct Event {
     pub(super) bytes: Box<[u8]>,
 }
 
-/// Events on their way to the program.
+/// The queue of events for the program.
 #[derive(Default)]
 pub(super) struct Queue {
     events: VecDeque<Event>,
     /// Fetched since the last poll: the program may still read their bytes, also while it sends.
     fetched: Vec<Event>,
-    /// Bytes of the events that wait.
+    /// The number of bytes of waiting events.
     waiting_bytes: usize,
 }
 
 impl Queue {
-    /// A poll begins: what was fetched is read no more. `false` if too much waits to be fetched.
+    /// Begins a poll: fetched events are not read any more. Returns `false` if too much waits to be fetched.
     pub(super) fn begin_poll(&mut self) -> bool {
         self.fetched.clear();
         self.waiting_bytes < WAITING_BYTES_MAX
@@ -101,7 +101,7 @@ mod tests {
         queue.push(FIX_MESSAGE, &id(), 7, b"a message");
         let place = queue.fetch().unwrap().bytes.as_ptr();
         for number in 0..1000 {
-            // What sending may bring: the connection has just ended.
+            // A possible event of a send: the connection has just ended.
             queue.on_logout(&id(), End::Disconnected);
             if number % 3 == 0 {
                 queue.fetch().unwrap();

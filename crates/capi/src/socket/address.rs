@@ -1,4 +1,4 @@
-//! Addresses, as C has them and as Rust has them.
+//! Addresses in C's form and in Rust's.
 
 use crate::arguments::{out, text};
 use crate::failure::{Failure, call};
@@ -55,10 +55,10 @@ impl From<SocketAddr> for CAddress {
     }
 }
 
-/// An address that a call needs.
+/// A required address.
 ///
 /// # Safety
-/// `pointer` is null or to `bytes` bytes that nobody changes during the call.
+/// `pointer` is null or points to `bytes` bytes that no thread changes during the call.
 pub(super) unsafe fn address(
     pointer: *const sockaddr,
     bytes: socklen_t,
@@ -68,7 +68,7 @@ pub(super) unsafe fn address(
     unsafe { address_if_any(pointer, bytes) }?.ok_or(Failure::Null(name))
 }
 
-/// An address that a call can do without; null is none.
+/// An optional address; null is none.
 ///
 /// # Safety
 /// As [`address`].
@@ -101,7 +101,7 @@ pub(super) unsafe fn address_if_any(pointer: *const sockaddr, bytes: socklen_t) 
     }
 }
 
-/// The address in a text.
+/// Parses an address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_address_parse(text: *const c_char, address: *mut CAddress) -> c_int {
     call("sidestep_address_parse", || {

@@ -1,4 +1,4 @@
-//! Engines: opened, polled, asked, freed.
+//! Engines: opened, polled, queried, freed.
 
 use super::lent::Lent;
 use super::options::{CEngineOptions, engine_options};
@@ -15,12 +15,13 @@ use std::ffi::{CString, c_char, c_int};
 /// `sidestep_engine`.
 pub struct Engine {
     pub(super) inner: sidestep_socket::Engine,
-    /// Datagrams and reservations that C holds.
+    /// Datagrams and reservations on loan to C.
     pub(super) datagrams: Lent<Datagram>,
     pub(super) reservations: Lent<(Reserved, usize)>,
-    /// What goes back to the engine must not in a forked child, and the engine asks only where sockets are named.
+    /// Detects a forked child, which must not return anything to the engine; the engine itself checks only where
+    /// sockets are named.
     guard: ForkGuard,
-    /// What `sidestep_engine_refusal` has returned.
+    /// The text that `sidestep_engine_refusal` has returned.
     refusal: CString,
 }
 
@@ -30,26 +31,26 @@ pub struct Engine {
 pub struct CEngineFacts {
     /// [`sidestep_socket::Engine::calls`].
     pub calls: u64,
-    /// [`ACCELERATED`], or why the kernel does everything.
+    /// [`ACCELERATED`], or the reason why all traffic goes by the kernel.
     pub reason: u32,
-    /// Number of the interface, or 0.
+    /// Index of the interface, or 0.
     pub interface: u32,
-    /// Its queue, of several the first.
+    /// Its queue; of several, the first.
     pub queue: u32,
     /// One of `MODE_*`.
     pub mode: u32,
-    /// Frames in all.
+    /// The number of frames.
     pub frames: u32,
-    /// Memory of each, bytes.
+    /// The size of each, bytes.
     pub frame_bytes: u32,
     /// Bit i: queue i is the engine's.
     pub queues: u64,
 }
 
-/// The engine behind a handle, in the process that opened it.
+/// Returns the engine of a handle, in the process that opened it.
 ///
 /// # Safety
-/// As [`handle`].
+/// As for [`handle`].
 #[inline]
 pub(super) unsafe fn engine<'a>(pointer: *mut Engine) -> Result<&'a mut Engine, Failure> {
     // SAFETY: the caller's promise.
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn sidestep_engine_flush(engine: *mut Engine) -> c_int {
     })
 }
 
-/// What the engine is.
+/// The facts of the engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_engine_info(
     engine: *const Engine,
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn sidestep_engine_refusal(
     })
 }
 
-/// Closes everything; null is none.
+/// Closes everything; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidestep_engine_free(engine: *mut Engine) {
     // SAFETY: as the crate's text says.

@@ -1,10 +1,10 @@
-//! What C has on loan, kept here under a number.
+//! Objects on loan to C, stored under a token.
 
-/// Places made at first. More come only while a program holds more at a time, and there are never more than the engine has
-/// frames and buffers.
+/// The initial capacity. It grows only while a program holds more at a time, which the engine's frames and buffers
+/// bound.
 const PLACES: usize = 64;
 
-/// Things on loan, each with a token that is good once.
+/// Objects on loan, each with a token that is valid once.
 #[derive(Debug)]
 pub(super) struct Lent<T> {
     places: Vec<(u32, Option<T>)>,
@@ -16,7 +16,7 @@ impl<T> Lent<T> {
         Self { places: Vec::with_capacity(PLACES), free: Vec::with_capacity(PLACES) }
     }
 
-    /// Keeps a thing; its token is never 0.
+    /// Stores an object; its token is never 0.
     #[inline]
     pub(super) fn lend(&mut self, thing: T) -> u64 {
         let number = self.free.pop().unwrap_or_else(|| {
@@ -24,19 +24,19 @@ impl<T> Lent<T> {
             self.places.len() as u32 - 1
         });
         let (generation, place) = &mut self.places[number as usize];
-        // 0 is for what is not on loan.
+        // 0 stands for no loan.
         *generation = generation.wrapping_add(1).max(1);
         *place = Some(thing);
         u64::from(*generation) << 32 | u64::from(number)
     }
 
-    /// The thing of a token, which stays on loan.
+    /// The object of a token, which stays on loan.
     pub(super) fn look(&self, token: u64) -> Option<&T> {
         let (generation, place) = self.places.get(token as u32 as usize)?;
         place.as_ref().filter(|_| u64::from(*generation) == token >> 32)
     }
 
-    /// The thing of a token, which is good no more.
+    /// The object of a token, which becomes invalid.
     #[inline]
     pub(super) fn take(&mut self, token: u64) -> Option<T> {
         let number = token as u32;

@@ -1,5 +1,5 @@
-//! The C ABI of the sockets past the kernel: `include/sidestep/socket.h`. A call is one call of `sidestep_socket`; what is
-//! added is a place for what C has on loan, so that giving it back twice is an error and not a frame in two hands.
+//! The C ABI of the accelerated sockets: `include/sidestep/socket.h`. A call is one call of `sidestep_socket`; objects
+//! on loan to C are stored here in addition, so that returning one twice is an error.
 
 pub mod address;
 pub mod engine;

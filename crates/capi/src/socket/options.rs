@@ -1,4 +1,4 @@
-//! What engines and sockets are made with.
+//! Options of engines and sockets.
 
 use super::path::{MODE_COPY, MODE_GENERIC, MODE_ZERO_COPY, mode_number};
 use crate::arguments::{path, text};
@@ -36,7 +36,7 @@ pub const OUT_ENGINE: u32 = 0;
 /// [`MulticastOut::Routes`].
 pub const OUT_ROUTES: u32 = 1;
 
-/// Before the kernel's thread sleeps: long enough for a market's quiet moments.
+/// The time before the kernel thread sleeps: long enough for a market's quiet moments.
 const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// The longest structure of options that a newer header could have.
@@ -66,7 +66,7 @@ pub struct CEngineOptions {
     pub mode: u32,
     /// One of `KICK_*`.
     pub kick: u32,
-    /// CPU of the sending thread, or -1.
+    /// The CPU of the sending thread, or -1.
     pub kick_cpu: i32,
     /// Milliseconds of [`Kick::Sqpoll`].
     pub sqpoll_idle_ms: u32,
@@ -84,7 +84,7 @@ pub struct CEngineOptions {
     pub accelerate: u32,
     /// Zero.
     pub reserved: u32,
-    /// Bit i: queue i is wanted; 0 for what `queue` says.
+    /// Bit i: queue i is wanted; 0: see `queue`.
     pub queues: u64,
 }
 
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn sidestep_udp_options_default(options: *mut CUdpOptions,
 /// The options of an engine.
 ///
 /// # Safety
-/// `options` is null or to `bytes` bytes with C strings or nulls where it has pointers, and nobody changes them during the
-/// call.
+/// `options` is null or points to `bytes` bytes with C strings or nulls where it has pointers, and no thread changes
+/// them during the call.
 pub(super) unsafe fn engine_options(options: *const CEngineOptions, bytes: usize) -> Result<EngineOptions, Failure> {
     // SAFETY: the caller's promise.
     let given = unsafe { read(options, bytes, engine_default()) }?;
@@ -164,7 +164,7 @@ pub(super) unsafe fn engine_options(options: *const CEngineOptions, bytes: usize
 /// The options of a socket; null for the defaults.
 ///
 /// # Safety
-/// `options` is null or to `bytes` bytes that nobody changes during the call.
+/// `options` is null or points to `bytes` bytes that no thread changes during the call.
 pub(super) unsafe fn udp_options(options: *const CUdpOptions, bytes: usize) -> Result<UdpOptions, Failure> {
     if options.is_null() {
         return Ok(UdpOptions::default());
@@ -184,7 +184,7 @@ pub(super) unsafe fn udp_options(options: *const CUdpOptions, bytes: usize) -> R
         multicast_out: match given.multicast_out {
             OUT_ENGINE => MulticastOut::Engine,
             OUT_ROUTES => MulticastOut::Routes,
-            _ => return Err(Failure::Usage("`multicast_out` is no SIDESTEP_OUT_ choice")),
+            _ => return Err(Failure::Usage("`multicast_out` is not a SIDESTEP_OUT_ choice")),
         },
         multicast_loop: flag(given.multicast_loop)?,
         may_fragment: flag(given.may_fragment)?,
@@ -236,11 +236,12 @@ fn udp_default() -> CUdpOptions {
     }
 }
 
-/// Options of a caller whose header may be older (the rest stays as it is by default) or newer (what this library does not
-/// know must be zero).
+/// Reads options of a caller whose header may be older (the rest keeps its default) or newer (fields unknown to this
+/// library must be zero).
 ///
 /// # Safety
-/// `place` is null or to `bytes` bytes that nobody changes during the call, and every pattern of bits is a `T`.
+/// `place` is null or points to `bytes` bytes that no thread changes during the call, and every pattern of bits is a
+/// `T`.
 unsafe fn read<T: Copy>(place: *const T, bytes: usize, defaults: T) -> Result<T, Failure> {
     if place.is_null() {
         return Err(Failure::Null("options"));
@@ -257,7 +258,7 @@ unsafe fn read<T: Copy>(place: *const T, bytes: usize, defaults: T) -> Result<T,
         std::slice::from_raw_parts(given.add(known), bytes - known)
     };
     if unknown.iter().any(|byte| *byte != 0) {
-        return Err(Failure::Usage("`options` sets what this library does not know: it is older than the header"));
+        return Err(Failure::Usage("`options` sets a field unknown to this library: it is older than the header"));
     }
     Ok(value)
 }
@@ -267,7 +268,7 @@ fn mode(choice: u32) -> Result<Mode, Failure> {
         MODE_ZERO_COPY => Ok(Mode::ZeroCopy),
         MODE_COPY => Ok(Mode::Copy),
         MODE_GENERIC => Ok(Mode::Generic),
-        _ => Err(Failure::Usage("`mode` is no SIDESTEP_MODE_ choice")),
+        _ => Err(Failure::Usage("`mode` is not a SIDESTEP_MODE_ choice")),
     }
 }
 
@@ -278,7 +279,7 @@ fn queues(queue: i32, mask: u64) -> Result<Queues, Failure> {
         (QUEUE_ANY, mask) => Ok(Queues::These((0..u64::BITS).filter(|queue| mask >> queue & 1 == 1).collect())),
         (queue, 0) => match u32::try_from(queue) {
             Ok(queue) => Ok(Queues::These(vec![queue])),
-            Err(_) => Err(Failure::Usage("`queue` is no queue, and neither SIDESTEP_QUEUE_ANY nor _EVERY")),
+            Err(_) => Err(Failure::Usage("`queue` is not a queue, and neither SIDESTEP_QUEUE_ANY nor _EVERY")),
         },
         _ => Err(Failure::Usage("`queue` and `queues` both choose")),
     }
@@ -291,7 +292,7 @@ fn kick(given: &CEngineOptions) -> Result<Kick, Failure> {
         KICK_THREAD_SPIN => Ok(Kick::Thread { idle: IdleStrategy::SPIN, cpu }),
         KICK_THREAD_PARK => Ok(Kick::Thread { idle: IdleStrategy::SPIN_THEN_PARK, cpu }),
         KICK_SQPOLL => Ok(Kick::Sqpoll { cpu, idle_ms: given.sqpoll_idle_ms }),
-        _ => Err(Failure::Usage("`kick` is no SIDESTEP_KICK_ choice")),
+        _ => Err(Failure::Usage("`kick` is not a SIDESTEP_KICK_ choice")),
     }
 }
 
@@ -300,7 +301,7 @@ fn checksums(choice: u32) -> Result<Checksums, Failure> {
         CHECKSUMS_AUTO => Ok(Checksums::Auto),
         CHECKSUMS_VERIFY => Ok(Checksums::Verify),
         CHECKSUMS_TRUST => Ok(Checksums::Trust),
-        _ => Err(Failure::Usage("`checksums` is no SIDESTEP_CHECKSUMS_ choice")),
+        _ => Err(Failure::Usage("`checksums` is not a SIDESTEP_CHECKSUMS_ choice")),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Which way something goes, and the words for why.
+//! Paths of traffic, and the texts of reasons.
 
 use sidestep_socket::{Mode, Path, Reason};
 use std::ffi::{CStr, CString, c_char};
 use std::sync::OnceLock;
 
-/// The reason of what goes past the kernel.
+/// The reason number of accelerated traffic.
 pub const ACCELERATED: u32 = 0;
 
 /// [`Mode::ZeroCopy`].
@@ -18,7 +18,7 @@ pub const MODE_GENERIC: u32 = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CPath {
-    /// [`ACCELERATED`], or the [`reason_number`] of why it goes by the kernel.
+    /// [`ACCELERATED`], or the [`reason_number`] of traffic by the kernel.
     pub reason: u32,
     /// One of `MODE_*`.
     pub mode: u32,
@@ -33,7 +33,7 @@ impl From<Path> for CPath {
     }
 }
 
-/// What C calls a mode.
+/// The number of a mode in C.
 pub(crate) fn mode_number(mode: Mode) -> u32 {
     match mode {
         Mode::ZeroCopy => MODE_ZERO_COPY,
@@ -42,7 +42,7 @@ pub(crate) fn mode_number(mode: Mode) -> u32 {
     }
 }
 
-/// What C calls a reason: its number from 1 on.
+/// The number of a reason in C, from 1 on.
 pub fn reason_number(reason: Reason) -> u32 {
     reason as u32 + 1
 }
@@ -67,7 +67,7 @@ fn words(reason: u32) -> (&'static CStr, &'static CStr) {
         Reason::ALL.iter().map(pair).collect()
     });
     if reason == ACCELERATED {
-        return (c"accelerated", c"past the kernel");
+        return (c"accelerated", c"accelerated");
     }
     match known.get(reason as usize - 1) {
         Some((name, sentence)) => (name, sentence),

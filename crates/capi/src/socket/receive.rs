@@ -1,4 +1,4 @@
-//! Datagrams: lent, given back, sent back.
+//! Datagrams: lent, returned, sent back.
 
 use super::address::CAddress;
 use super::engine::{Engine, engine};
@@ -14,19 +14,19 @@ use std::ffi::{c_int, c_void};
 pub struct CDatagram {
     /// The payload.
     pub bytes: *const c_void,
-    /// Bytes of it.
+    /// The length of the payload, bytes.
     pub length: usize,
     /// [`Datagram::software_ns`].
     pub software_ns: u64,
     /// [`Datagram::hardware_ns`], or 0.
     pub hardware_ns: u64,
-    /// Names what is on loan; 0: nothing is.
+    /// The token of the loan; 0: none.
     pub token: u64,
-    /// Who sent it.
+    /// The source address.
     pub source: CAddress,
-    /// What it was sent to.
+    /// The destination address.
     pub destination: CAddress,
-    /// Number of the interface, or 0 for the kernel.
+    /// Index of the interface, or 0 for the kernel.
     pub interface: u32,
     /// [`Datagram::time_to_live`].
     pub time_to_live: u8,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn sidestep_udp_reply(engine: *mut Engine, socket: Udp, da
 }
 
 impl Engine {
-    /// What C gives back.
+    /// Takes a datagram that C returns.
     #[inline]
     fn take(&mut self, datagram: &mut CDatagram) -> Result<Datagram, Failure> {
         let lent = self.datagrams.take(datagram.token);

@@ -1,4 +1,4 @@
-//! Sending: a copy, or what was filled in place.
+//! Sending: of a copy, or of a payload written in place.
 
 use super::address::address_if_any;
 use super::engine::{Engine, engine};
@@ -9,18 +9,18 @@ use libc::{sockaddr, socklen_t};
 use sidestep_socket::{Handle, SendError};
 use std::ffi::{c_int, c_void};
 
-/// No datagram is longer (RFC 768), whatever the path: bytes beyond need not exist, so they are not looked at.
+/// The longest datagram (RFC 768), whatever the path: bytes beyond need not exist, so they are not accessed.
 const PAYLOAD_BYTES_MAX: usize = 65_527;
 
 /// `sidestep_reservation`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CReservation {
-    /// Where the payload is written.
+    /// The memory for the payload.
     pub bytes: *mut c_void,
-    /// Bytes of room.
+    /// Its length, bytes.
     pub length: usize,
-    /// Names what is reserved; 0: nothing is.
+    /// The token of the reservation; 0: none.
     pub token: u64,
 }
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn sidestep_udp_discard(engine: *mut Engine, reservation: 
 /// Hands over a copy.
 ///
 /// # Safety
-/// The payload is null or has that many bytes, the address likewise, and nobody changes them during the call.
+/// The payload is null or has that many bytes, the address likewise, and no thread changes them during the call.
 #[inline]
 unsafe fn put(
     engine: &mut Engine,
@@ -132,7 +132,7 @@ unsafe fn put(
 }
 
 impl Engine {
-    /// What C had reserved.
+    /// Takes C's reservation.
     fn take_reserved(&mut self, reservation: &mut CReservation) -> Result<sidestep_socket::Reserved, Failure> {
         let lent = self.reservations.take(reservation.token);
         let (reserved, _) = lent.ok_or(Failure::Usage("the reservation is not open on this engine"))?;

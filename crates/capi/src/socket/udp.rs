@@ -1,4 +1,4 @@
-//! UDP sockets: bound, connected, in groups, asked, closed.
+//! UDP sockets: bound, connected, in groups, queried, closed.
 
 use super::address::{CAddress, address, address_if_any};
 use super::engine::{Engine, engine};
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn sidestep_udp_next_error(
     undelivered_bytes: usize,
 ) -> c_int {
     call("sidestep_udp_next_error", || {
-        // An error that nobody could be told would be lost.
+        // An error that is not returned would be lost.
         if undelivered.is_null() {
             return Err(Failure::Null("undelivered"));
         }

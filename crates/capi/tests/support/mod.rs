@@ -1,4 +1,4 @@
-//! Compiling and running C for the tests, and reading headers.
+//! Helpers that compile and run C for the tests, and read headers.
 #![allow(dead_code)] // Every test file uses its own part.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Warnings are errors, and the standard is the bare one.
+/// Warnings are errors, in strict standard C.
 pub(crate) const C99: [&str; 6] = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"];
-/// C11 has assertions of its own.
+/// C11 has static assertions.
 pub(crate) const C11: [&str; 6] = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 pub(crate) const CXX11: [&str; 8] = ["c++", "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
@@ -18,13 +18,13 @@ pub(crate) fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
 }
 
-/// Where cargo has put the library of this build.
+/// The folder in which cargo has put the library of this build.
 pub(crate) fn library_folder() -> PathBuf {
     let program = std::env::current_exe().expect("a program knows its file");
     program.parent().expect("a file is in a folder").to_owned()
 }
 
-/// A file of the headers, without comments.
+/// A header file, without comments.
 pub(crate) fn header(include: &Path, name: &str) -> String {
     let text = fs::read_to_string(include.join("sidestep").join(name)).expect("the header is there");
     let mut rest = text.as_str();
@@ -36,14 +36,14 @@ pub(crate) fn header(include: &Path, name: &str) -> String {
     bare + rest
 }
 
-/// Compiles C or C++ text; the program, or what the compiler says.
+/// Compiles C or C++ text; returns the program, or the compiler's message.
 pub(crate) fn compile(how: &[&str], source: &Path, more: &[&OsStr], program: &Path) -> Result<(), String> {
     let output = Command::new(how[0]).args(&how[1..]).arg(source).args(more).arg("-o").arg(program).output();
     let output = output.unwrap_or_else(|error| panic!("{} cannot be run: {error}", how[0]));
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Runs a program to its end and gives what it prints; panics with its words if it fails.
+/// Runs a program to its end and returns its output; panics with its message if it fails.
 pub(crate) fn printed(program: &Path, arguments: &[&OsStr]) -> String {
     let output = Command::new(program).args(arguments).output().expect("it was just compiled");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -92,7 +92,7 @@ pub(crate) fn fields(header: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What differs between the numbers that C sees and those that Rust has; each must know all of the other's.
+/// The differences between the numbers in C and in Rust; each must have all of the other's.
 pub(crate) fn differences(
     include: &Path,
     name: &str,
