@@ -67,7 +67,7 @@ fn words(reason: u32) -> (&'static CStr, &'static CStr) {
         Reason::ALL.iter().map(pair).collect()
     });
     if reason == ACCELERATED {
-        return (c"accelerated", c"accelerated");
+        return (c"accelerated", c"past the kernel");
     }
     match known.get(reason as usize - 1) {
         Some((name, sentence)) => (name, sentence),
