@@ -6,12 +6,12 @@ use crate::waking::Waking;
 /// The options of a new ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What happens when the reader is slow.
+    /// The behaviour when a reader is slow.
     pub kind: Kind,
-    /// How finely the room is given out.
+    /// The unit of allocation.
     pub cell: Cell,
-    /// Room for messages, bytes; rounded up to a power of two of cells.
+    /// The capacity, bytes; rounded up to a power of two of cells.
     pub bytes: usize,
-    /// How sleepers are noticed. [`Waking::Barrier`] becomes [`Waking::Fence`] where membarrier(2) is refused.
+    /// The wake-up method. [`Waking::Barrier`] becomes [`Waking::Fence`] if membarrier(2) is refused.
     pub waking: Waking,
 }

@@ -14,7 +14,7 @@ pub(crate) fn private(options: &Options) -> Result<Ring, Problem> {
     let &Options { kind, cell, bytes, waking } = options;
     let cells = cells_for(cell, bytes)?;
     let mapping = Mapping::private(ring_bytes(cell, cells)).map_err(|error| cannot_make("in memory", error))?;
-    // Pages that are not there yet come at the first touch instead.
+    // Missing pages are then faulted in at the first touch.
     let _ = mapping.prefault();
     Ok(Ring::new(Memory::new(mapping), kind, cell, cells, available(waking, Scope::Private), false))
 }

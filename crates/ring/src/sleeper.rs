@@ -11,24 +11,24 @@ use crate::waking::Waking;
 use crate::waking::scope;
 use std::time::Duration;
 
-/// Bit of a flag: somebody sleeps on the flag itself.
+/// Bit of a flag: a side sleeps on the flag itself.
 const ASLEEP: u32 = 1;
-/// Bit of a flag: the reader sleeps somewhere else and has asked for the writer's bell.
-const ASKED_FOR_BELL: u32 = 2;
-/// The bits above count wake-ups. Whoever is on the way to sleep when one is given finds another number and does not sleep,
-/// also when another reader of the same ring has put the bit up again meanwhile.
+/// Bit of a flag: the reader sleeps elsewhere and has requested the writer's doorbell.
+const DOORBELL_REQUESTED: u32 = 2;
+/// The bits above count wake-ups. A side that is about to sleep during a wake-up finds another number and does not
+/// sleep, even if another reader of the same ring has set the bit again meanwhile.
 const WAKE_UP: u32 = 4;
 
-/// The longest sleep when it is not certain that the other side sees the flag.
+/// The longest sleep if it is not certain that the other side sees the flag.
 #[cfg(not(loom))]
 const UNCERTAIN_NAP: Duration = Duration::from_millis(5);
 
-/// Far longer than a CPU keeps a store to itself: when this is over, what the other side has stored without seeing the flag
-/// is there. Who asks for the bell waits so long where there is no barrier, as its sleep has no end of ours.
+/// Far longer than a CPU delays a store: after this time, stores that the other side made without seeing the flag are
+/// visible. A reader that requests the doorbell waits this long if there is no barrier, as its sleep is unbounded.
 #[cfg(not(loom))]
 const STORES_SEEN_AFTER: Duration = Duration::from_micros(100);
 
-/// Wakes those who sleep on the flag at `at`, if any; returns true when the caller has to ring its bell for them. To be called
+/// Wakes those who sleep on the flag at `at`, if any; returns true when the caller has to ring its doorbell for them. To be called
 /// after what they wait for is stored. One side alone wakes on a flag.
 #[inline(always)]
 pub(crate) fn wake(ring: &Ring, at: usize) -> bool {
@@ -42,14 +42,14 @@ pub(crate) fn is_asleep(ring: &Ring, at: usize) -> bool {
         return false;
     }
     ring.waking.after_publish();
-    ring.memory.flag(at).load(Relaxed) & (ASLEEP | ASKED_FOR_BELL) != 0
+    ring.memory.flag(at).load(Relaxed) & (ASLEEP | DOORBELL_REQUESTED) != 0
 }
 
 #[cold]
 fn wake_sleepers(ring: &Ring, at: usize) -> bool {
     let flag = ring.memory.flag(at);
-    // Sleepers only put bits up: what comes between load and swap is in what the swap returns.
-    let given = (flag.load(Relaxed) & !(ASLEEP | ASKED_FOR_BELL)).wrapping_add(WAKE_UP);
+    // Sleepers only set bits: a bit set between load and swap is in the result of the swap.
+    let given = (flag.load(Relaxed) & !(ASLEEP | DOORBELL_REQUESTED)).wrapping_add(WAKE_UP);
     let sleepers = flag.swap(given, SeqCst);
     #[cfg(not(loom))]
     if sleepers & ASLEEP != 0 {
@@ -57,16 +57,16 @@ fn wake_sleepers(ring: &Ring, at: usize) -> bool {
     }
     #[cfg(loom)]
     fence(SeqCst);
-    sleepers & ASKED_FOR_BELL != 0
+    sleepers & DOORBELL_REQUESTED != 0
 }
 
 /// The sleeps of one side.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
-    /// The flag as this side left it when it last announced a sleep. While it stands like that, nobody has published since,
-    /// whoever does will see it, and another sleep needs no other barrier.
+    /// The flag as this side left it when it last announced a sleep. While it is unchanged, no message was published
+    /// since, a later one will see it, and another sleep needs no further barrier.
     announced: Option<u32>,
-    /// Announcements so far, each with a barrier.
+    /// The number of announcements, each with a barrier.
     announcements: u64,
 }
 
@@ -75,12 +75,12 @@ impl Sleeper {
         self.announcements
     }
 
-    /// Asks the other side to ring its bell once when what `is_ready` looks for is there; false when it is there already.
-    pub(crate) fn ask_for_bell(&mut self, ring: &Ring, at: usize, is_ready: impl FnOnce() -> bool) -> bool {
-        self.announce(ring, at, ASKED_FOR_BELL, is_ready).is_some()
+    /// Asks the other side to call its doorbell once when `is_ready` holds; returns false if it holds already.
+    pub(crate) fn request_doorbell(&mut self, ring: &Ring, at: usize, is_ready: impl FnOnce() -> bool) -> bool {
+        self.announce(ring, at, DOORBELL_REQUESTED, is_ready).is_some()
     }
 
-    /// Sleeps on the flag at `at` for at most `nap`, unless `is_ready` after the flag is up.
+    /// Sleeps on the flag at `at` for at most `nap`, unless `is_ready` after the flag is set.
     pub(crate) fn sleep(&mut self, ring: &Ring, at: usize, nap: Duration, is_ready: impl FnOnce() -> bool) {
         let Some(word) = self.announce(ring, at, ASLEEP, is_ready) else { return };
         #[cfg(not(loom))]
@@ -88,8 +88,8 @@ impl Sleeper {
             let nap = if self.announced.is_some() { nap } else { nap.min(UNCERTAIN_NAP) };
             sidestep_sys::futex::wait(futex(&ring.memory, at), word, nap, scope(ring.is_shared));
         }
-        // futex(2) has a full barrier on either side. loom has no clock: a model in which nobody changes the flag runs out of
-        // steps, and that is the failure.
+        // futex(2) implies a full barrier on either side. loom has no clock: a model in which the flag never changes
+        // runs out of steps, and that is the failure.
         #[cfg(loom)]
         while {
             fence(SeqCst);
@@ -100,13 +100,13 @@ impl Sleeper {
         }
     }
 
-    /// Another reader on its way to sleep, for tests and models.
+    /// Acts as another reader about to sleep, for tests and models.
     #[cfg(any(test, loom))]
     pub(crate) fn announce_sleep(&mut self, ring: &Ring, at: usize) {
         assert!(self.announce(ring, at, ASLEEP, || false).is_some());
     }
 
-    /// Puts up the flag at `at` in the form `how` and returns it; `None` when `is_ready` after that.
+    /// Sets the flag at `at` in the form `how` and returns it; `None` if `is_ready` after that.
     fn announce(&mut self, ring: &Ring, at: usize, how: u32, is_ready: impl FnOnce() -> bool) -> Option<u32> {
         let flag = ring.memory.flag(at);
         let stands = |word: &u32| word & how != 0 && flag.load(Acquire) == *word;
@@ -117,14 +117,15 @@ impl Sleeper {
         self.announcements += 1;
         self.announced = ring.waking.before_sleep(ring.is_shared).then_some(word);
         #[cfg(not(loom))]
-        if self.announced.is_none() && how == ASKED_FOR_BELL {
+        if self.announced.is_none() && how == DOORBELL_REQUESTED {
             std::thread::sleep(STORES_SEEN_AFTER);
         }
         if !is_ready() {
             return Some(word);
         }
-        // Readers of a broadcast ring share the bit, so it stays up: one needless wake-up at most. In an SPSC ring it is taken
-        // down, unless the other side was faster: then it wakes this one, or rings, and that is waited for.
+        // Readers of a broadcast ring share the bit, so it stays set: one needless wake-up at most. In an SPSC ring it
+        // is cleared, unless the other side was faster: it then wakes this side, or calls the doorbell, and that is
+        // waited for.
         if ring.kind == Kind::Broadcast {
             return None;
         }
@@ -145,7 +146,7 @@ fn futex(memory: &Memory, at: usize) -> &std::sync::atomic::AtomicU32 {
 
 /// Returns whether a flag says that its side sleeps.
 pub(crate) fn says_asleep(flag: u32) -> bool {
-    flag & (ASLEEP | ASKED_FOR_BELL) != 0
+    flag & (ASLEEP | DOORBELL_REQUESTED) != 0
 }
 
 #[cfg(all(test, not(loom)))]
@@ -160,8 +161,8 @@ mod tests {
         crate::private::private(&Options { kind, cell: Cell::Line, bytes: 4096, waking: Waking::Barrier }).unwrap()
     }
 
-    /// The window between the last look and the futex: the message comes, and another reader, which has had it, is asleep
-    /// again. Both share the bit; the number above it is another one.
+    /// Tests the window between the last check and the futex: the message comes, and another reader, which has received
+    /// it, is asleep again. Both share the bit; the number above it has changed.
     #[test]
     fn a_reader_that_is_late_to_sleep_does_not_miss_its_wake_up() {
         let ring = crate::sync::Arc::new(ring(Kind::Broadcast));
@@ -169,7 +170,7 @@ mod tests {
         let late = crate::sync::Arc::clone(&ring);
         std::thread::spawn(move || {
             let meanwhile = || {
-                assert!(!wake(&late, READER_SLEEPS_AT), "nobody has asked for a bell");
+                assert!(!wake(&late, READER_SLEEPS_AT), "nobody has asked for a doorbell");
                 Sleeper::default().announce_sleep(&late, READER_SLEEPS_AT);
                 false
             };
@@ -195,8 +196,8 @@ mod tests {
         }
     }
 
-    /// In a thread whose sandbox refuses membarrier(2), the last look is not taken before the other side's stores are there:
-    /// who asks for the bell sleeps for as long as it likes.
+    /// In a thread whose sandbox refuses membarrier(2), the last check must come after the other side's stores are
+    /// visible: a reader that requests the doorbell sleeps without a limit.
     #[test]
     fn without_a_barrier_the_last_look_is_late_enough() {
         std::thread::spawn(|| {
@@ -204,7 +205,7 @@ mod tests {
             refuse(libc::SYS_membarrier);
             let begin = Instant::now();
             let mut looked_after = Duration::ZERO;
-            let asked = Sleeper::default().ask_for_bell(&ring, READER_SLEEPS_AT, || {
+            let asked = Sleeper::default().request_doorbell(&ring, READER_SLEEPS_AT, || {
                 looked_after = begin.elapsed();
                 false
             });
@@ -214,13 +215,13 @@ mod tests {
         .unwrap();
     }
 
-    /// Has the kernel answer EPERM to this call of this thread.
+    /// Makes the kernel answer EPERM to this call of this thread.
     fn refuse(call: i64) {
         let code = |code: u32| u16::try_from(code).unwrap();
         let filter = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
         let end = |verdict| filter(code(libc::BPF_RET | libc::BPF_K), 0, 0, verdict);
         let mut filters = [
-            // The number of the call stands first in struct seccomp_data.
+            // The number of the call is first in struct seccomp_data.
             filter(code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS), 0, 0, 0),
             filter(code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K), 0, 1, u32::try_from(call).unwrap()),
             end(libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
@@ -240,11 +241,11 @@ mod tests {
         let mut sleeper = Sleeper::default();
         sleeper.sleep(&ring, READER_SLEEPS_AT, Duration::MAX, || true);
         assert!(!is_asleep(&ring, READER_SLEEPS_AT), "the bit is down again");
-        assert!(!sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || true));
-        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || wake(&ring, READER_SLEEPS_AT)), "it has rung");
-        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || false));
-        assert!(sleeper.ask_for_bell(&ring, READER_SLEEPS_AT, || unreachable!("it has been asked for")));
-        assert!(wake(&ring, READER_SLEEPS_AT), "the bell is to be rung");
+        assert!(!sleeper.request_doorbell(&ring, READER_SLEEPS_AT, || true));
+        assert!(sleeper.request_doorbell(&ring, READER_SLEEPS_AT, || wake(&ring, READER_SLEEPS_AT)), "it has rung");
+        assert!(sleeper.request_doorbell(&ring, READER_SLEEPS_AT, || false));
+        assert!(sleeper.request_doorbell(&ring, READER_SLEEPS_AT, || unreachable!("it has been asked for")));
+        assert!(wake(&ring, READER_SLEEPS_AT), "the doorbell is to be rung");
         assert!(!wake(&ring, READER_SLEEPS_AT), "once");
     }
 }

@@ -219,7 +219,7 @@ impl Writer {
     #[inline(always)]
     pub(crate) fn wake_reader(&self) {
         if sleeper::wake(&self.ring, READER_SLEEPS_AT) {
-            self.bell.iter().for_each(|bell| bell());
+            self.doorbell.iter().for_each(|doorbell| doorbell());
         }
     }
 
@@ -227,7 +227,7 @@ impl Writer {
     pub(crate) fn call_doorbell(&self) {
         if self.ring.waking != Waking::Never {
             sleeper::wake(&self.ring, READER_SLEEPS_AT);
-            self.bell.iter().for_each(|bell| bell());
+            self.doorbell.iter().for_each(|doorbell| doorbell());
         }
     }
 

@@ -3,12 +3,12 @@
 use crate::layout::STACKS_MAX;
 use std::fmt;
 
-/// The number of a stack, 0..[`STACKS_MAX`]. Numbers are given out again after a stack is removed.
+/// The number of a stack, 0..[`STACKS_MAX`]. Numbers are reused after a stack is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub(crate) u32);
 
 impl StackId {
-    /// `None` for a number that no stack can have.
+    /// Makes a stack's number; `None` if out of range.
     pub fn from_number(number: u32) -> Option<Self> {
         (number < STACKS_MAX).then_some(Self(number))
     }

@@ -29,7 +29,7 @@ fn a_forked_child_neither_uses_nor_frees_the_side_of_its_parent() {
     producer.as_mut().unwrap().reserve(5).unwrap().copy_from_slice(b"after");
     let status = in_a_child(|| {
         let (mut producer, mut consumer) = (producer.take().unwrap(), consumer.take().unwrap());
-        // What is open or on loan is the parent's, too.
+        // Open claims and messages on loan are the parent's, too.
         producer.publish(5);
         consumer.release();
         let is_refused = producer.try_send(b"child") == Err(ClaimError::Forked)

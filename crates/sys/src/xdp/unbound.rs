@@ -19,18 +19,18 @@ const TX_BUDGET_DEFAULT: u32 = 32;
 /// The options that a socket is made and bound with.
 #[derive(Clone, Debug)]
 pub struct XskOptions {
-    /// Entries of the rings; FILL and COMPLETION 0 to share those of the UMEM's first socket on the same queue.
+    /// Entries of the rings. FILL and COMPLETION are 0 to share those of the UMEM's first socket on the same queue.
     pub rings: RingSizes,
-    /// The best mode to try. [`Mode::Generic`] where the XDP program is attached in generic mode.
+    /// The best mode to try. [`Mode::Generic`] if the XDP program is attached in generic mode.
     pub best: Mode,
     /// The worst mode to accept.
     pub least: Mode,
     /// TX descriptors that one kick may send in copy mode (Linux 6.17; ignored before).
     pub tx_budget: Option<u32>,
-    /// Poll the device by our own calls, where it can be polled.
+    /// Busy polling of the device by our own calls, if it supports that.
     pub busy_poll: Option<BusyPoll>,
-    /// Receive and send frames that lie in several buffers (XDP_USE_SG, Linux 6.6), where that can be had. Without it a frame
-    /// longer than a buffer is dropped by the kernel.
+    /// Receives and sends frames of several buffers (XDP_USE_SG, Linux 6.6), if supported. Without it the kernel drops
+    /// a frame that is longer than a buffer.
     pub multi_buffer: bool,
     /// The time for which binding is tried again while another socket holds the queue.
     pub patience: Duration,
