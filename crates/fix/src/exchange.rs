@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// Checks what the exchange goes by, whoever has checked the message before.
+    /// Checks the fields that the exchange uses, also where no dictionary has.
     fn check(&self) -> Result<(), Refusal> {
         let wrong = |tag| Refusal::Session { reason: RejectReason::ValueIncorrect, tag: Some(tag) };
         if !is_positive(number(self.quantity, ORDER_QTY)?) {

@@ -35,13 +35,13 @@ const WAITING_BYTES: usize = 256 * 1024;
 /// `10=nnn␁`.
 const TRAILER_BYTES: usize = 7;
 
-/// What a header has at most beside the texts of its parties: two numbers of 20 digits, MsgType, a time, tags.
+/// The most that a header has beside the texts of its parties: two numbers of 20 digits, MsgType, a time, tags.
 const NUMBERS_BYTES_MAX: usize = 128;
 
-/// What the first header will most likely have beside its texts.
+/// Bytes that the first header will most likely have beside its texts.
 const HEADER_NUMBERS_BYTES: usize = 35;
 
-/// Why a message was not written. Nothing of it is in the buffer.
+/// The reason why a message was not written. Nothing of it is in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
     /// The value of this field holds a control byte: it would end the field early (SOH), or forge another.
@@ -254,7 +254,7 @@ impl<'e> Builder<'e> {
         self.raw(TagText::of(data_tag), value)
     }
 
-    /// How many bytes the body has so far.
+    /// The bytes of the body so far.
     pub fn body_bytes(&self) -> usize {
         self.at - self.body
     }
@@ -348,7 +348,7 @@ impl<'e> Builder<'e> {
     }
 }
 
-/// What a field takes at most beside its value: tag, equals sign, delimiter.
+/// The most that a field takes beside its value: tag, equals sign, delimiter.
 const FIELD_BYTES: usize = TAG_BYTES_MAX + 2;
 
 /// Returns whether the encoder itself writes this tag.
@@ -368,7 +368,7 @@ fn is_ours(tag: u32) -> bool {
     )
 }
 
-/// What is known of a header only when its message is finished.
+/// The part of a header that is known only when its message is finished.
 struct Header {
     msg_type: MsgType,
     poss_dup: bool,

@@ -25,7 +25,7 @@ impl<S: Store> Session<S> {
         if allowed { Ok(()) } else { Err(Verdict::End(End::LogonExpected)) }
     }
 
-    /// The dictionary's view.
+    /// The rules of the dictionary.
     pub(super) fn validate(&mut self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         let Some(rules) = &self.rules else { return Ok(()) };
         match rules.validate(message, &mut self.validator) {
@@ -43,7 +43,7 @@ impl<S: Store> Session<S> {
     /// SendingTime (52) near our clock, and the CompIDs of this session.
     pub(super) fn check_header(&self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         let sending_time = message.timestamp(tag::SENDING_TIME).map_err(missing_or_bad)?;
-        // What came early was on time when it came.
+        // An early message was on time when it came.
         if self.settings.check_latency && !self.from_early && !self.is_near(sending_time) {
             let tag = self.detail(tag::SENDING_TIME);
             return Err(Verdict::RejectAndLogout(Reason::SendingTimeAccuracyProblem, tag));

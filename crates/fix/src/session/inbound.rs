@@ -1,7 +1,7 @@
-//! What a message has to pass, in order, and who answers it.
+//! The checks of a message, in order, and the answer to one that fails them.
 //!
-//! The phase allows it; MsgSeqNum is there; BeginString; the dictionary, if it is the message's turn; SendingTime and
-//! CompIDs; too low or too high; its handler.
+//! The phase allows it; MsgSeqNum is there; BeginString; the dictionary, if MsgSeqNum is the expected one; SendingTime and
+//! CompIDs; MsgSeqNum too low or too high; its handler.
 
 use super::application::{Application, Refusal};
 use super::counters::End;
@@ -13,16 +13,16 @@ use crate::tag;
 use crate::validate::Reason;
 use std::cmp::Ordering;
 
-/// What becomes of a message that does not reach its handler.
+/// The outcome for a message that is not processed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Verdict {
     /// A Reject; the message counts as processed.
     Reject(Reason, Option<i64>),
     /// A Reject, then a Logout.
     RejectAndLogout(Reason, Option<i64>),
-    /// It came before, and says so.
+    /// A possible duplicate (PossDupFlag) of a message that was processed.
     Duplicate,
-    /// Its number is too low, and it does not say that it came before.
+    /// MsgSeqNum is too low, without PossDupFlag.
     TooLow { expected: u64, received: u64 },
     /// Messages are missing before it.
     Early(u64),
@@ -32,13 +32,13 @@ pub(super) enum Verdict {
     LogoutAndEnd(&'static str, End),
     /// NextExpectedMsgSeqNum (789) asks for what was never sent.
     NextExpectedTooHigh { expected: u64, received: u64 },
-    /// The end, without a word.
+    /// The end of the connection, without an answer.
     End(End),
     /// The application's own answer.
     Refused(Refusal),
     /// A BusinessMessageReject: too many messages.
     Throttled,
-    /// A Reject: only the first fields were looked at.
+    /// A Reject: there are more fields than the session reads.
     TooManyFields,
 }
 
@@ -82,15 +82,15 @@ impl<S: Store> Session<S> {
             return;
         }
         let kind = Kind::of(message.msg_type());
-        let result = self.judge(message, kind, app);
+        let result = self.check(message, kind, app);
         if let Err(verdict) = result {
-            self.carry_out(verdict, message, kind, app);
+            self.answer(verdict, message, kind, app);
         }
         self.in_hand = None;
         self.follow_gap(kind, message, app);
     }
 
-    fn judge<A: Application + ?Sized>(
+    fn check<A: Application + ?Sized>(
         &mut self,
         message: &Message<'_, '_>,
         kind: Kind,
@@ -104,7 +104,7 @@ impl<S: Store> Session<S> {
             return Err(self.other_begin_string(kind));
         }
         let order = seq.cmp(&self.store.next_inbound());
-        // What is early is judged when its turn comes, what is late was judged before.
+        // An early message is validated when its turn comes, a late one was before.
         if order == Ordering::Equal || !self.is_numbered(message, kind) {
             if message.is_cut() {
                 return Err(Verdict::TooManyFields);
@@ -124,7 +124,7 @@ impl<S: Store> Session<S> {
         self.handle(message, kind, seq, order, app)
     }
 
-    /// Whether the number decides if the message is taken. A ResendRequest is answered and a Logout taken whatever their
+    /// Returns whether MsgSeqNum decides if the message is taken. A ResendRequest is answered and a Logout taken whatever their
     /// numbers are, else two sides that both miss messages wait for each other (FIX session test case 20).
     fn is_numbered(&self, message: &Message<'_, '_>, kind: Kind) -> bool {
         let numbered = match kind {
@@ -144,7 +144,7 @@ impl<S: Store> Session<S> {
         app: &mut A,
     ) -> Result<(), Verdict> {
         if kind == Kind::Application {
-            self.admit()?;
+            self.check_throttle()?;
             self.counters.delivered += 1;
             self.flow.answers = true;
             let taken = app.from_app(message, self);
@@ -179,7 +179,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    fn carry_out<A: Application + ?Sized>(
+    fn answer<A: Application + ?Sized>(
         &mut self,
         verdict: Verdict,
         message: &Message<'_, '_>,
@@ -236,10 +236,10 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// Within the throttle?
-    fn admit(&mut self) -> Result<(), Verdict> {
+    /// The throttle of application messages.
+    fn check_throttle(&mut self) -> Result<(), Verdict> {
         let Some(throttle) = self.settings.throttle else { return Ok(()) };
-        if self.timers.admit(throttle, self.now.mono_ns) { Ok(()) } else { Err(Verdict::Throttled) }
+        if self.timers.is_within(throttle, self.now.mono_ns) { Ok(()) } else { Err(Verdict::Throttled) }
     }
 
     fn reject_throttled<A: Application + ?Sized>(&mut self, message: &Message<'_, '_>, kind: Kind, app: &mut A) {

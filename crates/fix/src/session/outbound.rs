@@ -1,4 +1,4 @@
-//! What leaves: numbered, kept, and only then in the output.
+//! Messages that are sent: numbered, kept, and only then in the output.
 
 use super::application::{Application, Outbox, SendError};
 use super::inbound::Kind;
@@ -9,14 +9,14 @@ use crate::store::Store;
 use crate::tag;
 use std::sync::Arc;
 
-/// Where a message goes once it has its number and is kept.
+/// The destination of a message once it has its number and is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Behind what waits to be written.
+enum Destination {
+    /// The output, behind what waits to be written.
     Output,
-    /// It leaves from the store, in its turn.
+    /// The store, from which it leaves in its turn.
     Held,
-    /// It is asked for after the next Logon: nothing may follow our Logout unasked.
+    /// The store, until it is asked for after the next Logon: nothing may follow our Logout unasked.
     Kept,
 }
 
@@ -43,7 +43,7 @@ impl<S: Store> Session<S> {
             self.note_refusal();
         }
         if let Err(SendError::Store(problem)) = &sent {
-            // The application learns it from the error, and again when the session ends.
+            // The application is told by the error, and again when the session ends.
             self.encoder.clear();
             self.end(super::End::StoreFailed);
             return Err(SendError::Store(problem.clone()));
@@ -84,7 +84,7 @@ impl<S: Store> Session<S> {
     /// Numbers, keeps and queues one message.
     fn emit(&mut self, msg_type: &[u8], fill: &mut dyn FnMut(&mut Builder<'_>)) -> Result<u64, SendError> {
         let seq = self.store.next_outbound();
-        let way = self.way(msg_type);
+        let destination = self.destination(msg_type);
         let processed = self.settings.last_msg_seq_num_processed.then(|| self.last_processed());
         let mut builder = self.encoder.message(msg_type);
         if let Some(processed) = processed {
@@ -96,36 +96,36 @@ impl<S: Store> Session<S> {
             other => SendError::Rejected(other),
         })?;
         let bytes = message.len();
-        let kept = if self.settings.persist_messages || way != Way::Output { message } else { &[] };
+        let kept = if self.settings.persist_messages || destination != Destination::Output { message } else { &[] };
         if let Err(problem) = self.store.record_outbound(seq, kept) {
             self.encoder.retract(bytes);
             return Err(SendError::Store(problem));
         }
-        if way != Way::Output {
+        if destination != Destination::Output {
             self.encoder.retract(bytes);
         }
-        match way {
-            Way::Output => {
+        match destination {
+            Destination::Output => {
                 self.counters.sent += 1;
                 self.timers.sent(self.now.mono_ns);
             }
-            Way::Held => {
+            Destination::Held => {
                 self.replays.hold(seq, bytes);
                 self.counters.held += 1;
             }
-            Way::Kept => self.counters.kept += 1,
+            Destination::Kept => self.counters.kept += 1,
         }
         Ok(seq)
     }
 
-    fn way(&self, msg_type: &[u8]) -> Way {
+    fn destination(&self, msg_type: &[u8]) -> Destination {
         let kind = Kind::of(msg_type);
         if self.phase == Phase::LogoutSent && !kind.is_admin() {
-            Way::Kept
+            Destination::Kept
         } else if kind != Kind::Logout && (self.replays.is_active() || self.overflows()) {
-            Way::Held
+            Destination::Held
         } else {
-            Way::Output
+            Destination::Output
         }
     }
 

@@ -114,8 +114,8 @@ impl Timers {
         self.received_ns.saturating_add(self.silences.end_ns)
     }
 
-    /// Counts an application message; whether it is within the throttle.
-    pub(super) fn admit(&mut self, throttle: Throttle, now_ns: u64) -> bool {
+    /// Counts an application message. Returns whether it is within the throttle.
+    pub(super) fn is_within(&mut self, throttle: Throttle, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.throttle_from_ns) >= nanos(throttle.window) {
             (self.throttle_from_ns, self.throttle_count) = (now_ns, 0);
         }
