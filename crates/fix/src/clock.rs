@@ -40,7 +40,7 @@ impl Now {
 
     /// Reads CLOCK_MONOTONIC alone.
     #[inline]
-    pub fn system_mono_ns() -> u64 {
+    pub(crate) fn system_mono_ns() -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic)).cast_unsigned()
     }
 

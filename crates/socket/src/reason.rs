@@ -29,7 +29,7 @@ macro_rules! reasons {
             }
 
             /// Its code in `sidestep ps`.
-            pub fn code(self) -> Code {
+            pub(crate) fn code(self) -> Code {
                 match self { $(Self::$name => Code::$code,)+ }
             }
         }
@@ -93,10 +93,8 @@ impl Reason {
     pub(crate) fn of_error(error: &client::Error) -> Self {
         Self::of_code(error.code())
     }
-}
 
-impl From<Unreachable> for Reason {
-    fn from(unreachable: Unreachable) -> Self {
+    pub(crate) fn of_route(unreachable: Unreachable) -> Self {
         match unreachable {
             Unreachable::NeighbourPending { .. } => Self::NeighbourPending,
             Unreachable::NeighbourFailed { .. } => Self::NeighbourFailed,
@@ -170,6 +168,6 @@ mod tests {
             assert!(!Reason::of_code(*code).description().is_empty());
         }
         assert_eq!(Reason::of_code(Code::QueueBusy), Reason::NoFreeQueue);
-        assert_eq!(Reason::from(Unreachable::NotOnThisInterface), Reason::RouteNotOnInterface);
+        assert_eq!(Reason::of_route(Unreachable::NotOnThisInterface), Reason::RouteNotOnInterface);
     }
 }

@@ -131,7 +131,7 @@ impl RouteCache {
                 Err(Unreachable::NeighbourPending { next_hop, interface }) => {
                     Err(Detour { reason: Reason::NeighbourPending, ask_for: Some((next_hop, interface)) })
                 }
-                Err(other) => Err(Reason::from(other).into()),
+                Err(other) => Err(Reason::of_route(other).into()),
             };
         (stamp, route)
     }

@@ -104,7 +104,7 @@ impl Host {
 
     /// Returns whether the address is one of ours.
     #[inline]
-    pub fn has_v4(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn has_v4(&self, address: Ipv4Addr) -> bool {
         match self.v4.as_slice() {
             [only] => *only == address,
             many => many.binary_search(&address).is_ok(),

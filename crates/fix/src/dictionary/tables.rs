@@ -113,7 +113,7 @@ impl Version {
     }
 
     /// The version whose dictionary QuickFIX ships as a file of this name (`FIX42.xml`).
-    pub fn by_file_name(name: &str) -> Option<Self> {
+    pub(crate) fn by_file_name(name: &str) -> Option<Self> {
         let stem = name.to_ascii_uppercase();
         Some(match stem.strip_suffix(".XML")? {
             "FIX40" => Self::Fix40,

@@ -2,10 +2,10 @@
 
 mod prometheus;
 
-pub use prometheus::{Snapshot, Strangers, render, render_strangers};
+pub(crate) use prometheus::render_strangers;
+pub use prometheus::{Snapshot, Strangers, render};
 
 use hdrhistogram::Histogram;
-use std::time::Instant;
 
 /// The longest turnaround that is told apart, ns: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -23,13 +23,12 @@ pub struct Metrics {
     pub bytes_out: u64,
     /// Writes that moved something: messages that one poll brought leave in one.
     pub writes: u64,
-    /// Bytes that were no FIX.
-    pub garbled_bytes: u64,
+    /// The number of bytes that were no FIX.
+    pub(crate) garbled_bytes: u64,
     /// Why the last connection ended, if by an error.
     pub last_error: String,
     /// See [`Metrics::turnaround_ns`].
     turnaround_ns: Histogram<u64>,
-    started: Instant,
 }
 
 impl Default for Metrics {
@@ -43,7 +42,6 @@ impl Default for Metrics {
             garbled_bytes: 0,
             last_error: String::new(),
             turnaround_ns: histogram(),
-            started: Instant::now(),
         }
     }
 }
@@ -63,12 +61,7 @@ impl Metrics {
 
     /// From a read's return until all that it caused has left, ns: the disk, where it is waited for, and a peer that reads slowly
     /// are part of it. What is read before the answer to an earlier read has left counts with that one.
-    pub fn turnaround_ns(&self) -> &Histogram<u64> {
+    pub(crate) fn turnaround_ns(&self) -> &Histogram<u64> {
         &self.turnaround_ns
-    }
-
-    /// How long it has been counted, seconds.
-    pub fn age_s(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
     }
 }

@@ -87,7 +87,7 @@ pub struct Strangers {
 }
 
 /// The same for Prometheus.
-pub fn render_strangers(strangers: &Strangers) -> String {
+pub(crate) fn render_strangers(strangers: &Strangers) -> String {
     let (pending, refused) = ("sidestep_fix_connections_pending", "sidestep_fix_connections_refused_total");
     let mut text = format!("# HELP {pending} Connections that have not yet logged on\n# TYPE {pending} gauge\n");
     let _ = writeln!(text, "{pending} {}", strangers.pending);

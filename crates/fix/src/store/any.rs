@@ -37,7 +37,7 @@ impl AnyStore {
 
     /// Whether something was recorded since the last commit.
     #[inline]
-    pub fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         match self {
             Self::Memory(_) => false,
             Self::Journal(journal) => journal.is_dirty(),

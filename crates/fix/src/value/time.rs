@@ -61,7 +61,7 @@ impl UtcDate {
     }
 
     /// Days since 1970-01-01 (H. Hinnant's algorithm: years begin in March, so that the leap day is the last).
-    pub fn days_since_epoch(self) -> i64 {
+    pub(crate) fn days_since_epoch(self) -> i64 {
         let month = i64::from(self.month);
         let year = i64::from(self.year) - i64::from(month <= 2);
         let era = year.div_euclid(400);
@@ -71,7 +71,7 @@ impl UtcDate {
     }
 
     /// The date that many days after 1970-01-01; held within the years 0 to 9999.
-    pub fn from_days(days: i64) -> Self {
+    pub(crate) fn from_days(days: i64) -> Self {
         let shifted = days.clamp(-719_528, 2_932_896) + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);

@@ -131,7 +131,7 @@ impl Default for Options {
 }
 
 /// Descriptors of one journal: its lock, the list of its segments, the one that is written and the one that is ready.
-pub const DESCRIPTORS: usize = 4;
+pub(crate) const DESCRIPTORS: usize = 4;
 
 /// The store of one session in one folder, held by one process.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ impl Journal {
 
     /// Whether something was recorded since the last commit.
     #[inline]
-    pub fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         self.dirty
     }
 
