@@ -1,6 +1,6 @@
 //! What has become possible, told once.
 
-use super::demux::slots::{ConnectionId, ListenerId};
+use super::demux::ids::{ConnectionId, ListenerId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::BitOr;

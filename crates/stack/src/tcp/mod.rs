@@ -1,8 +1,8 @@
-//! TCP without input or output: segments and time come in, segments and readiness go out.
+//! Sans-IO TCP: segments and time come in, segments and readiness go out.
 //!
-//! [`Tcp`] holds all connections and listeners of one thread. It never asks for the time and starts nothing by itself: the
-//! caller tells `now` ([`Instant`]), hands over segments that arrived ([`Tcp::receive`]), polls ([`Tcp::poll`]), and gives a
-//! sink ([`Output`]) that writes segments where they belong, straight into a frame ([`Outgoing::write`]).
+//! [`Tcp`] holds all connections and listeners of one thread. It reads no clock and starts no thread: the caller passes `now`
+//! ([`Instant`]), hands over segments that arrived ([`Tcp::receive`]), polls ([`Tcp::poll`]), and gives a sink ([`Output`]) that
+//! writes segments straight into a frame ([`Outgoing::write`]).
 //!
 //! ```
 //! use sidestep_stack::tcp::{Config, Instant, Incoming, NoRoom, Outgoing, Secret, Tcp};
@@ -47,13 +47,41 @@
 //!
 //! # Where a rule lives
 //!
-//! One file per concern, named after it; `COMPLIANCE.md` beside `src` says which clause of which RFC is where, and which test
-//! holds it. A step changes its connection's state only; what follows from that, segments, timers, events, is done in one
-//! place after each step (`engine/follow_up.rs`).
+//! In the order of RFC 9293. `COMPLIANCE.md` beside `src` names the test of each clause.
 //!
-//! Two short roads lead past most questions: a segment that is just what was expected (`fast_path/header_prediction.rs`), and a message that may
-//! leave at once in one segment (`fast_path/direct_send.rs`). They ask whether nothing is out of the ordinary and then call what the long roads
-//! call. A new rule belongs on the long road, and whatever it adds to a connection's state into `Connection::allows_fast_path`.
+//! | clause | rule | file |
+//! |---|---|---|
+//! | 3.3.1 | SEG.*, SND.*, RCV.*; the TCB and its parts | `segment_arrives/seg.rs`, `tcb/{send,receive}.rs`, `tcb/connection.rs` |
+//! | 3.3.2 | states and their transitions | `tcb/state.rs` |
+//! | 3.4.1 | initial sequence numbers | `handshake/isn.rs` |
+//! | 3.5 | handshake; options that both SYNs carry; SYN cookies | `handshake/`, `tcb/negotiated.rs` |
+//! | 3.6 | closing; connections that nobody holds any more | `user_calls/close.rs`, `engine/orphans.rs` |
+//! | 3.7.1, 3.7.4 | segment size; Nagle's algorithm, cork | `tcb/mss.rs`, `tcb/send.rs` |
+//! | 3.7.2, 3.9.2.2 | path MTU, other ICMP errors | `icmp/` |
+//! | 3.8.1 | round trip, retransmission timeout | `timers/{rto,retransmission}.rs` |
+//! | 3.8.2 | congestion control | `congestion/` |
+//! | 3.8.2 | SACK scoreboard, RACK, TLP, recovery, PRR | `loss_recovery/` |
+//! | 3.8.3 | R2, user timeout; keep-alive (3.8.4) | `timers/{user_timeout,keepalive}.rs` |
+//! | 3.8.6 | windows; zero-window probes (3.8.6.1) | `tcb/{send,receive}.rs`, `timers/persist.rs` |
+//! | 3.8.6.3 | delayed ACKs | `ack/generation.rs` |
+//! | 3.10.1 | OPEN, active and passive | `user_calls/{open,listen}.rs` |
+//! | 3.10.2, 3.10.3 | SEND, RECEIVE; segments that leave | `user_calls/data.rs`, `transmit/` |
+//! | 3.10.4 to 3.10.6 | CLOSE, ABORT, STATUS | `user_calls/{close,status}.rs` |
+//! | 3.10.7 | SEGMENT ARRIVES; for no connection (3.10.7.1) | `segment_arrives/mod.rs` |
+//! | 3.10.7.2, 3.10.7.3 | LISTEN, SYN-SENT | `segment_arrives/{listen,syn_sent}.rs` |
+//! | 3.10.7.4 first to fourth | sequence number, RST, SYN; RFC 5961; PAWS | `segment_arrives/acceptability.rs`, `ack/challenge.rs` |
+//! | 3.10.7.4 fifth | ACK: SYN-RECEIVED, all other states | `segment_arrives/syn_received.rs`, `ack/processing.rs` |
+//! | 3.10.7.4 sixth to eighth | URG, segment text, FIN | `segment_arrives/synchronized.rs` |
+//! | 3.10.7.4, RFC 6191 | TIME-WAIT | `segment_arrives/time_wait.rs`, `tcb/time_wait.rs` |
+//! | 3.10.8 | timeouts: expiry, the wheel of all connections | `timers/{expiry,deadlines,wheel}.rs` |
+//! | RFC 7323 | timestamps | `tcb/timestamps.rs` |
+//!
+//! A step changes the state of its connection only. The segments, timers and events that follow from it are the work of one place
+//! after each step: `engine/step.rs`.
+//!
+//! The fast path (`fast_path/`) skips most checks: header prediction for a segment that was expected, a direct send for a message
+//! that fits one segment. It checks one flag and then calls the functions of the slow path. A new rule belongs on the slow path, and
+//! its state into `Connection::allows_fast_path`.
 
 mod ack;
 mod config;
@@ -76,13 +104,14 @@ mod tcb;
 mod time;
 mod timers;
 mod transmit;
+mod tuple;
 mod user_calls;
 
 pub use config::Config;
 pub use congestion::{CongestionControl, Cubic, Progress, Reno};
 pub use counters::{Counter, Counters};
 pub use demux::hash::Secret;
-pub use demux::slots::{ConnectionId, ListenerId};
+pub use demux::ids::{ConnectionId, ListenerId};
 pub use engine::Tcp;
 pub use error::Error;
 pub use events::{Event, Readiness};
@@ -95,5 +124,5 @@ pub use setting::{Setting, SettingError, Value};
 pub use tcb::state::State;
 pub use time::Instant;
 pub use transmit::output::{NoRoom, Outgoing, Output};
+pub use tuple::Tuple;
 pub use user_calls::close::Shutdown;
-pub use user_calls::tuple::Tuple;

@@ -1,5 +1,6 @@
 //! ACKs: those of the peer (`processing`), and ours (`generation`, `challenge`).
 
 pub(crate) mod challenge;
+pub(crate) mod delivery;
 pub(crate) mod generation;
-pub(crate) mod processing;
+mod processing;

@@ -1,6 +1,7 @@
 //! From the flow of a segment to its slot: one hash, one or two cache lines, whatever the number of connections.
 
 pub(crate) mod hash;
+pub(crate) mod ids;
 pub(crate) mod slots;
 
 use crate::tcp::demux::hash::{FlowHasher, Secret};

@@ -1,36 +1,9 @@
 //! Where connections are kept, and their handles.
 
+use super::ids::ConnectionId;
 use crate::tcp::flow::Flow;
-use crate::tcp::segment_arrives::time_wait::TimeWait;
 use crate::tcp::tcb::connection::Connection;
-
-/// A handle of a connection. It stays wrong for ever once the connection is closed, also when its place is used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectionId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl ConnectionId {
-    /// A small number that no other open connection has: an index for the caller's own table.
-    pub fn index(self) -> usize {
-        self.index as usize
-    }
-}
-
-/// A handle of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ListenerId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl ListenerId {
-    /// A small number that no other open listener has.
-    pub fn index(self) -> usize {
-        self.index as usize
-    }
-}
+use crate::tcp::tcb::time_wait::TimeWait;
 
 pub(crate) enum Slot {
     Free,

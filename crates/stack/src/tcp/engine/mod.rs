@@ -2,14 +2,16 @@
 
 #[cfg(feature = "audit")]
 mod audit;
-mod follow_up;
 mod orphans;
+mod poll;
+mod step;
 
 use super::config::Config;
 use super::counters::Counters;
 use super::demux::Demux;
 use super::demux::hash::Secret;
-use super::demux::slots::{ConnectionId, Slots};
+use super::demux::ids::ConnectionId;
+use super::demux::slots::Slots;
 use super::events::Events;
 use super::flow::Flow;
 use super::handshake::cookie::Cookies;

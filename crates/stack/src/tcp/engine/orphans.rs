@@ -3,7 +3,8 @@
 
 use super::Tcp;
 use crate::tcp::counters::Counter;
-use crate::tcp::demux::slots::{ConnectionId, Slots};
+use crate::tcp::demux::ids::ConnectionId;
+use crate::tcp::demux::slots::Slots;
 use crate::tcp::error::Error;
 use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;

@@ -7,7 +7,7 @@ use crate::tcp::congestion::CongestionControl;
 use crate::tcp::counters::Counter;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::Left;
+use crate::tcp::transmit::emit::Left;
 use crate::tcp::transmit::output::Outgoing;
 use sidestep_wire::tcp::{Flags, Options};
 

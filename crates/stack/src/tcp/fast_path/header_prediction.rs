@@ -4,9 +4,9 @@
 //! effect as the slow path (`segment_arrives/`), by the same functions, and leaves out only checks whose result is known. A
 //! segment that it refuses has changed nothing yet. The simulator runs schedules on both paths and compares what is sent.
 
-use crate::tcp::ack::processing::Delivery;
+use crate::tcp::ack::delivery::Delivery;
 use crate::tcp::loss_recovery::Phase;
-use crate::tcp::segment_arrives::synchronized::Deliver;
+use crate::tcp::segment_arrives::seg::Deliver;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use sidestep_wire::tcp::{Flags, SequenceNumber, Timestamps, View};

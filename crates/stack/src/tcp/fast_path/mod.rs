@@ -4,16 +4,16 @@ pub(crate) mod direct_send;
 pub(crate) mod header_prediction;
 
 use crate::tcp::ack::generation::Need;
-use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::events::{Events, Place, Readiness};
 use crate::tcp::fast_path::header_prediction::Predicted;
-use crate::tcp::segment_arrives::synchronized::Deliver;
+use crate::tcp::segment_arrives::seg::Deliver;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::timers::wheel::Wheel;
-use crate::tcp::transmit::Left;
+use crate::tcp::transmit::emit::Left;
 use crate::tcp::transmit::output::Output;
 
 impl Tcp {

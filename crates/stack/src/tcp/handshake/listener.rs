@@ -1,6 +1,6 @@
 //! Listeners: who waits for connections, and those that wait to be accepted.
 
-use crate::tcp::demux::slots::{ConnectionId, ListenerId};
+use crate::tcp::demux::ids::{ConnectionId, ListenerId};
 use crate::tcp::error::Error;
 use crate::tcp::options::Options;
 use std::collections::{HashMap, VecDeque};

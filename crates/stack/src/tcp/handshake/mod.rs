@@ -5,23 +5,12 @@ pub(crate) mod isn;
 pub(crate) mod listener;
 pub(crate) mod syn_flood;
 
-use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
-use crate::tcp::error::Error;
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::timers::deadlines::Timer;
-use sidestep_wire::tcp::{Flags, Options};
-
-/// What a segment for SYN-SENT or SYN-RECEIVED is answered with beside the connection's own segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Nothing.
-    None,
-    /// A RST as RFC 9293 section 3.10.7.1 makes it: the segment does not belong to this connection.
-    Reset,
-}
+use sidestep_wire::tcp::Options;
 
 impl Connection {
     /// Begins from this side.
@@ -66,60 +55,8 @@ impl Connection {
         );
     }
 
-    /// SYN-SENT (RFC 9293 section 3.10.7.3).
-    pub(crate) fn segment_in_syn_sent(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
-        let has_ack = seg.has(Flags::ACK);
-        // First: the ACK must be of our SYN.
-        if has_ack && (seg.ack.is_at_or_before(self.snd.iss) || seg.ack.is_after(self.snd.nxt)) {
-            cx.counters.count(Counter::AcksBad);
-            return if seg.has(Flags::RST) { Answer::None } else { Answer::Reset };
-        }
-        // Second: a RST without that ACK could be anybody's (RFC 5961 section 3.2).
-        if seg.has(Flags::RST) {
-            if has_ack {
-                cx.counters.count(Counter::ResetsIn);
-                self.fail(Error::Refused);
-            }
-            return Answer::None;
-        }
-        // Fourth
-        if !seg.has(Flags::SYN) {
-            return Answer::None;
-        }
-        self.take_syn(cx, seg);
-        if has_ack {
-            self.state = State::Established;
-            self.establish(cx, seg);
-            self.ack.request(Need::Now);
-        } else {
-            // Simultaneous open (RFC 9293 section 3.5, figure 7): the SYN goes again, with the ACK.
-            self.state = State::SynReceived;
-            self.recovery.board.mark_lost(0);
-        }
-        if self.snd.fin_queued {
-            self.state = self.state.after_close();
-        }
-        Answer::None
-    }
-
-    /// The ACK check of SYN-RECEIVED (RFC 9293 section 3.10.7.4, fifth check). The segment is acceptable and has an ACK.
-    pub(crate) fn ack_in_syn_received(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
-        if seg.ack.is_at_or_before(self.snd.una) || seg.ack.is_after(self.snd.nxt) {
-            cx.counters.count(Counter::AcksBad);
-            return Answer::Reset;
-        }
-        self.state = State::Established;
-        let wnd = u32::from(seg.window) << self.snd.shift;
-        self.snd.first_window(seg.seq, seg.ack, wnd);
-        self.establish(cx, seg);
-        if self.snd.fin_queued {
-            self.state = self.state.after_close();
-        }
-        Answer::None
-    }
-
     /// Our SYN is acknowledged.
-    fn establish(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
+    pub(crate) fn establish(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let syn = self.recovery.board.first();
         self.recovery.board.acknowledge(seg.ack, |_| ());
         self.snd.acknowledge(seg.ack);
@@ -143,10 +80,5 @@ impl Connection {
         let counter = if self.owner.listener().is_some() { Counter::OpenedPassive } else { Counter::OpenedActive };
         cx.counters.count(counter);
         self.arm_keepalive(cx);
-    }
-
-    /// A SYN, or SYN-ACK, that SYN-RECEIVED has seen before: true if that is what it was.
-    pub(crate) fn is_syn_retransmitted(&self, seg: &Seg<'_>) -> bool {
-        self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod path_mtu;
 
 use crate::tcp::counters::Counter;
-use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
 use crate::tcp::flow::Flow;

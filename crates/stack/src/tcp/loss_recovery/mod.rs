@@ -1,10 +1,13 @@
 //! Recovery from loss: fast (RFC 6675, RFC 6582, RFC 8985), after a timeout (RFC 6298, RFC 5681), and back when it was a
 //! mistake.
 
+mod detection;
+mod phases;
 pub(crate) mod prr;
 pub(crate) mod rack;
 pub(crate) mod scoreboard;
 pub(crate) mod tail_probe;
+mod tlp;
 
 use crate::tcp::congestion::{CongestionControl, Controller};
 use crate::tcp::loss_recovery::prr::Prr;

@@ -1,20 +1,24 @@
 //! A segment arrives.
 
 pub(crate) mod acceptability;
+mod listen;
 pub(crate) mod seg;
+mod syn_received;
+mod syn_sent;
 pub(crate) mod synchronized;
 pub(crate) mod time_wait;
 
 use crate::tcp::counters::Counter;
-use crate::tcp::demux::slots::{ConnectionId, ListenerId, Slot};
+use crate::tcp::demux::ids::{ConnectionId, ListenerId};
+use crate::tcp::demux::slots::Slot;
 use crate::tcp::engine::Tcp;
 use crate::tcp::fast_path::header_prediction::Predicted;
 use crate::tcp::flow::Flow;
-use crate::tcp::handshake::Answer;
+use crate::tcp::segment_arrives::seg::Answer;
+use crate::tcp::segment_arrives::seg::Deliver;
 use crate::tcp::segment_arrives::seg::Seg;
-use crate::tcp::segment_arrives::synchronized::Deliver;
-use crate::tcp::segment_arrives::time_wait::{TimeWait, Verdict};
 use crate::tcp::tcb::state::State;
+use crate::tcp::tcb::time_wait::TimeWait;
 use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::{Outgoing, Output};
 use sidestep_wire::Addresses;
@@ -158,31 +162,6 @@ impl Tcp {
             self.send_reset(flow, seg, output);
         }
         Received::Nobody
-    }
-
-    fn segment_in_time_wait(
-        &mut self,
-        now: Instant,
-        index: u32,
-        flow: &Flow,
-        mut waiting: TimeWait,
-        seg: &Seg<'_>,
-        output: &mut dyn Output,
-    ) -> Received {
-        match waiting.judge(seg, now, &self.config) {
-            Verdict::Drop => {}
-            Verdict::Acknowledge { restart } => {
-                if restart {
-                    self.restart_time_wait(now, index);
-                }
-                self.send_stateless(flow, waiting.acknowledgement(now), output);
-            }
-            Verdict::Reopen { iss_min } => {
-                return self.reopen(now, index, flow, seg, (&waiting, iss_min), output);
-            }
-        }
-        self.store_time_wait(index, waiting);
-        Received::TimeWait
     }
 
     /// A segment without a connection's state behind it. If the sink has no room it is as good as lost on the way.

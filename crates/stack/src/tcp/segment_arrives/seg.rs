@@ -1,5 +1,6 @@
 //! A segment as the state machine sees it.
 
+use crate::tcp::demux::ids::ConnectionId;
 use sidestep_wire::tcp::{Flags, Options, SequenceNumber, View};
 
 /// A segment that has arrived; what lies outside the window is cut off on the way.
@@ -68,6 +69,18 @@ impl<'a> Seg<'a> {
         self
     }
 }
+
+/// What a segment for SYN-SENT or SYN-RECEIVED is answered with beside the connection's own segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing.
+    None,
+    /// A RST as RFC 9293 section 3.10.7.1 makes it: the segment does not belong to this connection.
+    Reset,
+}
+
+/// The application's look at data in the frame: it says how many of the bytes it has taken.
+pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
 
 #[cfg(test)]
 mod tests {

@@ -2,17 +2,12 @@
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
-use crate::tcp::demux::slots::ConnectionId;
 use crate::tcp::error::Error;
-use crate::tcp::handshake::Answer;
-use crate::tcp::segment_arrives::seg::Seg;
+use crate::tcp::segment_arrives::seg::{Answer, Deliver, Seg};
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::receive::Taken;
 use crate::tcp::tcb::state::State;
 use sidestep_wire::tcp::{Flags, SequenceNumber, Timestamps};
-
-/// The application's look at data in the frame: it says how many of the bytes it has taken.
-pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
 
 impl Connection {
     /// One segment, in any state but TIME-WAIT.

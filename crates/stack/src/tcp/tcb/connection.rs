@@ -4,7 +4,7 @@ use crate::tcp::ack::generation::{AckGeneration, Need};
 use crate::tcp::config::{Config, us};
 use crate::tcp::congestion::{CongestionControl, Controller, Usage};
 use crate::tcp::counters::{Counter, Counters};
-use crate::tcp::demux::slots::{ConnectionId, ListenerId};
+use crate::tcp::demux::ids::{ConnectionId, ListenerId};
 use crate::tcp::error::Error;
 use crate::tcp::events::Readiness;
 use crate::tcp::flow::Flow;

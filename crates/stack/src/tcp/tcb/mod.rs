@@ -13,4 +13,5 @@ pub(crate) mod owner;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub(crate) mod state;
+pub(crate) mod time_wait;
 pub(crate) mod timestamps;

@@ -1,6 +1,6 @@
 //! The holder of a connection: a listener until it is accepted, the application until it closes, then nobody (an orphan).
 
-use crate::tcp::demux::slots::ListenerId;
+use crate::tcp::demux::ids::ListenerId;
 use crate::tcp::time::Instant;
 
 pub(crate) struct Owner {

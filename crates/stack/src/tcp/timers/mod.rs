@@ -1,9 +1,11 @@
 //! Time: the timers of each connection, the wheel that holds all connections, and what an expired timer does.
 
 pub(crate) mod deadlines;
-pub(crate) mod expiry;
+mod expiry;
+mod keepalive;
 pub(crate) mod liveness;
-pub(crate) mod probe;
+mod persist;
+mod retransmission;
 pub(crate) mod rto;
-pub(crate) mod user_timeout;
+mod user_timeout;
 pub(crate) mod wheel;

@@ -1,6 +1,6 @@
 //! How segments leave: the caller gives a sink that writes them where they belong.
 
-use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::flow::Flow;
 use crate::tcp::transmit::template::Template;
 use sidestep_wire::{BuildError, tcp};

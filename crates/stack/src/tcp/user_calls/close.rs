@@ -1,6 +1,6 @@
 //! The end of a connection, as the application wants it.
 
-use crate::tcp::demux::slots::ConnectionId;
+use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
 use crate::tcp::tcb::connection::{Connection, Context};

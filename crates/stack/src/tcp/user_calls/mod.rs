@@ -2,5 +2,6 @@
 
 pub(crate) mod close;
 pub(crate) mod data;
-pub(crate) mod open;
-pub(crate) mod tuple;
+mod listen;
+mod open;
+mod status;

@@ -1,0 +1,50 @@
+//! The delivery of one ACK: what it says has arrived.
+
+use crate::tcp::loss_recovery::scoreboard::Sent;
+use crate::tcp::tcb::connection::Connection;
+use crate::tcp::time::Instant;
+use sidestep_wire::tcp::SequenceNumber;
+
+/// What one ACK has brought.
+pub(crate) struct Delivery {
+    pub(crate) ack: SequenceNumber,
+    /// Bytes acknowledged in order.
+    pub(crate) newly_acked: u32,
+    /// Bytes that arrived according to this ACK, in order or sacked.
+    pub(crate) delivered: u32,
+    /// When the oldest of them was sent, if all of them were sent once.
+    pub(crate) rtt_from: Option<Instant>,
+    pub(crate) has_retransmitted: bool,
+    pub(crate) in_flight_before: u32,
+    /// It reports a duplicate.
+    pub(crate) has_dsack: bool,
+    /// It is a duplicate ACK as RFC 5681 section 2 defines it.
+    pub(crate) is_duplicate: bool,
+}
+
+impl Delivery {
+    /// Before anything of the ACK was taken.
+    #[inline]
+    pub(crate) fn new(connection: &Connection, ack: SequenceNumber) -> Self {
+        Self {
+            ack,
+            newly_acked: ack.since(connection.snd.una),
+            delivered: 0,
+            rtt_from: None,
+            has_retransmitted: false,
+            in_flight_before: connection.recovery.pipe(connection.payload_bytes()),
+            has_dsack: false,
+            is_duplicate: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, segment: &Sent) {
+        self.delivered += segment.bytes();
+        if segment.resent {
+            self.has_retransmitted = true;
+        } else if self.rtt_from.is_none_or(|since| segment.sent_at < since) {
+            self.rtt_from = Some(segment.sent_at);
+        }
+    }
+}

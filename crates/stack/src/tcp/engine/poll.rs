@@ -1,0 +1,72 @@
+//! The poll: expired timers, and connections that have something to send in the next poll.
+
+use crate::tcp::demux::slots::Slot;
+use crate::tcp::engine::Tcp;
+use crate::tcp::tcb::connection::Context;
+use crate::tcp::time::Instant;
+use crate::tcp::transmit::output::Output;
+
+impl Tcp {
+    /// Does what is due: timers, ACKs that waited for data to ride on, segments that the sink had no room for. Gives how many
+    /// connections had something to do. To be called after each burst of segments, and not later than [`Tcp::next_poll`].
+    #[inline]
+    pub fn poll(&mut self, now: Instant, output: &mut dyn Output) -> usize {
+        let mut work = 0;
+        while let Some(index) = self.wheel.pop_due(now) {
+            self.expire(now, index, output);
+            work += 1;
+        }
+        if self.due.is_empty() {
+            return work;
+        }
+        // What becomes due meanwhile is for the next poll: a sink without room must not hold us here.
+        std::mem::swap(&mut self.due, &mut self.polled);
+        work += self.polled.len();
+        for place in 0..self.polled.len() {
+            let index = self.polled[place];
+            if let Some(connection) = self.slots.connection_at(index) {
+                connection.marks.clear_due();
+                // The ACK has left with data since, most often.
+                if connection.has_to_send() {
+                    self.finish_step(now, index, output, true);
+                }
+            }
+        }
+        self.polled.clear();
+        work
+    }
+
+    fn expire(&mut self, now: Instant, index: u32, output: &mut dyn Output) {
+        if matches!(self.slots.slot(index), Slot::Waiting(_)) {
+            return self.release_time_wait(index);
+        }
+        let Some(connection) = self.slots.connection_at(index) else { return };
+        let earliest = connection.deadlines.search();
+        connection.deadlines.set_told(Instant::NEVER);
+        if earliest > now {
+            // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
+            if let Some(deadline) = connection.deadlines.take_earlier() {
+                self.wheel.arm(index, deadline);
+            }
+            return;
+        }
+        let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
+        while let Some(timer) = connection.deadlines.take_due(now) {
+            connection.expire(&mut cx, timer);
+        }
+        connection.deadlines.search();
+        self.finish_step(now, index, output, false);
+    }
+
+    /// Whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// When [`Tcp::poll`] has something to do, if nothing else happens: the earliest timer, or the clock's beginning if ACKs
+    /// or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
+    pub fn next_poll(&self) -> Option<Instant> {
+        if self.due.is_empty() { self.wheel.earliest() } else { Some(Instant::default()) }
+    }
+}

@@ -1,0 +1,52 @@
+//! Keep-alive (RFC 9293 section 3.8.4).
+
+use crate::tcp::counters::Counter;
+use crate::tcp::tcb::connection::{Connection, Context};
+use crate::tcp::tcb::state::State;
+use crate::tcp::timers::deadlines::Timer;
+use crate::tcp::transmit::emit::Left;
+use sidestep_wire::tcp::Flags;
+
+impl Connection {
+    /// RFC 9293 section 3.8.4
+    pub(crate) fn arm_keepalive(&mut self, cx: &Context<'_>) {
+        match self.options.keepalive {
+            Some(keepalive) => self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.idle_ns)),
+            None => self.deadlines.cancel(Timer::KeepAlive),
+        }
+    }
+
+    pub(crate) fn expire_keepalive(&mut self, cx: &mut Context<'_>) {
+        let Some(keepalive) = self.options.keepalive else { return };
+        if matches!(self.state, State::SynSent | State::SynReceived | State::TimeWait | State::Closed) {
+            return;
+        }
+        let silent_ns = self.liveness.silent_ns(cx.now);
+        if silent_ns < keepalive.idle_ns && self.liveness.keepalive_probes() == 0 {
+            return self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.idle_ns - silent_ns));
+        }
+        if !self.recovery.board.is_empty() {
+            // Data in flight, or in a closed window, asks the peer already.
+            return self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.interval_ns));
+        }
+        let timeout_ns = self.options.user_timeout_ns;
+        let is_silent_too_long = match timeout_ns {
+            0 => self.liveness.keepalive_probes() >= keepalive.probes_max,
+            _ => silent_ns >= timeout_ns && self.liveness.keepalive_probes() > 0,
+        };
+        if is_silent_too_long {
+            return self.give_up(cx);
+        }
+        cx.counters.count(Counter::KeepAlives);
+        self.liveness.note_keepalive_probe();
+        self.send_keepalive(cx);
+        self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.interval_ns));
+    }
+
+    /// A segment with an old number that makes the peer answer (RFC 9293 section 3.8.4).
+    fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Left {
+        let seq = self.snd.nxt - 1;
+        let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
+        self.emit(cx, seq, Flags::ACK, window, options, (seq, seq))
+    }
+}
