@@ -7,7 +7,7 @@ use crate::tcp::congestion::CongestionControl;
 use crate::tcp::counters::Counter;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 use crate::tcp::transmit::output::Outgoing;
 use sidestep_wire::tcp::{Flags, Options};
 
@@ -34,26 +34,26 @@ impl Connection {
     /// Sends `bytes` as one segment and keeps them until they are acknowledged. `None`: the slow path has to send them, and
     /// nothing has happened. A segment that the sink refuses is kept, too, and waits for the next poll.
     #[inline]
-    pub(crate) fn send_directly(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Left> {
+    pub(crate) fn send_directly(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Result<(), NoRoom>> {
         if !self.can_send_directly(cx, bytes.len()) {
             return None;
         }
         debug_assert!(self.allows_fast_path(), "{} is not plain", self.flow);
         self.restart_after_idle(cx);
-        let left = self.emit_direct(cx, bytes);
+        let sent = self.emit_direct(cx, bytes);
         self.snd.buffer.push(bytes);
-        if left == Left::Refused {
+        if sent.is_err() {
             self.arm_for_full_sink(cx);
         } else {
             self.note_sent(cx, bytes.len() as u32, false, self.payload_bytes());
             self.arm_tail_probe(cx);
             self.deadlines.cancel(Timer::Persist);
         }
-        Some(left)
+        Some(sent)
     }
 
     #[inline]
-    fn emit_direct(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Left {
+    fn emit_direct(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<(), NoRoom> {
         let timestamps = self.negotiated.timestamps_option(cx.now);
         let (window, options) = (self.rcv.offer(true), Options { timestamps, ..Options::NONE });
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
@@ -67,9 +67,9 @@ impl Connection {
         };
         if cx.output.segment(&outgoing).is_err() {
             cx.counters.count(Counter::NoRoom);
-            return Left::Refused;
+            return Err(NoRoom);
         }
         self.note_emitted(cx, true);
-        Left::Sent
+        Ok(())
     }
 }

@@ -13,7 +13,6 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::timers::wheel::Wheel;
-use crate::tcp::transmit::emit::Left;
 use crate::tcp::transmit::output::Output;
 
 impl Tcp {
@@ -62,8 +61,8 @@ impl Tcp {
     ) -> bool {
         let Some(connection) = self.slots.held(id) else { return false };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
-        let Some(left) = connection.send_directly(&mut cx, bytes) else { return false };
-        if left == Left::Refused && connection.marks.set_due() {
+        let Some(sent) = connection.send_directly(&mut cx, bytes) else { return false };
+        if sent.is_err() && connection.marks.set_due() {
             self.due.push(id.index);
         }
         finish_fast_step(connection, id.index, &mut self.events, &mut self.wheel);

@@ -8,7 +8,7 @@ use crate::tcp::loss_recovery::tail_probe::{TailProbe, Verdict, pto_ns};
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
     /// RFC 8985 section 7.2: only with SACK, outside of recovery, one probe at a time; in place of the timeout if that would
@@ -40,7 +40,7 @@ impl Connection {
             return;
         }
         let resent = !self.send_probe_of_new_data(cx);
-        if resent && self.retransmit_tail(cx) == Left::Refused {
+        if resent && self.retransmit_tail(cx).is_err() {
             return self.arm_tail_probe(cx);
         }
         cx.counters.count(Counter::TailProbes);
@@ -53,11 +53,11 @@ impl Connection {
     fn send_probe_of_new_data(&mut self, cx: &mut Context<'_>) -> bool {
         let payload_max = self.data_payload_bytes();
         let bytes = self.snd.unsent().min(payload_max).min(self.snd.usable());
-        bytes > 0 && self.send_segment(cx, bytes, false, payload_max) == Left::Sent
+        bytes > 0 && self.send_segment(cx, bytes, false, payload_max).is_ok()
     }
 
     /// The last segment again: as much of its end as fits now, beside options and on a path that may have been wider then.
-    fn retransmit_tail(&mut self, cx: &mut Context<'_>) -> Left {
+    fn retransmit_tail(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let most = self.data_payload_bytes();
         let board = &mut self.recovery.board;
         if let Some((last, record)) = board.last_index().and_then(|last| Some((last, board.at(last)?))) {

@@ -4,7 +4,7 @@ use crate::tcp::counters::Counter;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 use sidestep_wire::tcp::Flags;
 
 impl Connection {
@@ -39,12 +39,13 @@ impl Connection {
         }
         cx.counters.count(Counter::KeepAlives);
         self.liveness.note_keepalive_probe();
-        self.send_keepalive(cx);
+        // Refused, it is as good as lost: the next one follows.
+        _ = self.send_keepalive(cx);
         self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.interval_ns));
     }
 
     /// A segment with an old number that makes the peer answer (RFC 9293 section 3.8.4).
-    fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Left {
+    fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let seq = self.snd.nxt - 1;
         let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
         self.emit(cx, seq, Flags::ACK, window, options, (seq, seq))

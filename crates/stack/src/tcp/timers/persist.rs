@@ -4,7 +4,7 @@ use crate::tcp::config::us;
 use crate::tcp::counters::Counter;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
     /// RFC 9293 section 3.8.6.1: the first probe after a retransmission timeout, then exponentially later.
@@ -22,12 +22,13 @@ impl Connection {
         }
         cx.counters.count(Counter::WindowProbes);
         self.liveness.note_window_probe();
-        self.send_window_probe(cx);
+        // Refused, it is as good as lost: the step that follows arms the timer again.
+        _ = self.send_window_probe(cx);
     }
 
     /// RFC 9293 section 3.8.6.1: at least one byte, or the FIN, goes into a closed window; all that the window has goes into
     /// one that is too small for a segment (section 3.8.6.2.1, the override timeout).
-    fn send_window_probe(&mut self, cx: &mut Context<'_>) -> Left {
+    fn send_window_probe(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let payload_max = self.data_payload_bytes();
         let unsent = self.snd.unsent();
         let bytes = unsent.min(self.snd.usable().clamp(1, payload_max));

@@ -60,7 +60,8 @@ impl Connection {
         if self.snd.wnd == 0 && self.snd.is_syn_acknowledged() {
             // The window was closed over what is in flight: that is no congestion (RFC 9293 section 3.8.6.1).
             cx.counters.count(Counter::WindowProbes);
-            self.retransmit(cx, 0, 1);
+            // Refused, it is as good as lost: the timer goes on.
+            _ = self.retransmit(cx, 0, 1);
         } else {
             self.enter_rto_recovery(cx);
         }

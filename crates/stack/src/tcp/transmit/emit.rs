@@ -5,20 +5,13 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::output::Outgoing;
+use crate::tcp::transmit::output::{NoRoom, Outgoing};
 use crate::tcp::transmit::template::Template;
 use sidestep_wire::tcp::{Flags, Options, SackBlocks, Segment, SequenceNumber};
 
-/// Whether the sink had a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Sent,
-    Refused,
-}
-
 impl Connection {
     /// A segment without data.
-    pub(crate) fn send_ack(&mut self, cx: &mut Context<'_>) -> Left {
+    pub(crate) fn send_ack(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let nxt = self.snd.nxt;
         self.emit_range(cx, nxt, nxt)
     }
@@ -30,10 +23,11 @@ impl Connection {
         let seq = self.snd.nxt.earlier(self.snd.una + self.snd.wnd);
         let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
         cx.counters.count(Counter::ResetsOut);
-        self.emit(cx, seq, Flags::RST | Flags::ACK, 0, options, (seq, seq));
+        // Refused, it is as good as lost: nothing depends on it.
+        _ = self.emit(cx, seq, Flags::RST | Flags::ACK, 0, options, (seq, seq));
     }
 
-    pub(crate) fn emit_syn(&mut self, cx: &mut Context<'_>) -> Left {
+    pub(crate) fn emit_syn(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let answers = self.state != State::SynSent;
         let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let options = Options {
@@ -51,7 +45,12 @@ impl Connection {
 
     /// The numbers `start..end`, with PSH on the last byte there is, and FIN.
     #[inline]
-    pub(crate) fn emit_range(&mut self, cx: &mut Context<'_>, start: SequenceNumber, end: SequenceNumber) -> Left {
+    pub(crate) fn emit_range(
+        &mut self,
+        cx: &mut Context<'_>,
+        start: SequenceNumber,
+        end: SequenceNumber,
+    ) -> Result<(), NoRoom> {
         let mut flags = Flags::ACK;
         let data_end = self.snd.data_start() + self.snd.buffer.len() as u32;
         // Not on what stands behind it: an ACK with a FIN of its own would be a second FIN, which the peer must answer.
@@ -85,7 +84,7 @@ impl Connection {
         window: u16,
         options: Options,
         (start, end): (SequenceNumber, SequenceNumber),
-    ) -> Left {
+    ) -> Result<(), NoRoom> {
         let has_ack = flags.has(Flags::ACK);
         let header = self.header(sequence, flags, window, options);
         let payload = self.snd.payload(start, end);
@@ -93,10 +92,10 @@ impl Connection {
         let outgoing = Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template };
         if cx.output.segment(&outgoing).is_err() {
             cx.counters.count(Counter::NoRoom);
-            return Left::Refused;
+            return Err(NoRoom);
         }
         self.note_emitted(cx, has_ack);
-        Left::Sent
+        Ok(())
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
     /// Sends what may leave. `is_poll`: an ACK that waited for the poll leaves, too. False if the sink was full.
@@ -37,7 +37,7 @@ impl Connection {
             Need::None => false,
         };
         // Before the peer's SYN there is nothing to acknowledge.
-        !is_ack_due || self.state == State::SynSent || self.send_ack(cx) == Left::Sent
+        !is_ack_due || self.state == State::SynSent || self.send_ack(cx).is_ok()
     }
 
     /// The sink has refused. What was in flight before has its timer; if nothing is, a link that refuses for ever, or a
@@ -74,7 +74,7 @@ impl Connection {
 
     fn transmit_data(&mut self, cx: &mut Context<'_>) -> bool {
         if self.snd.nxt == self.snd.iss {
-            return self.send_syn(cx) == Left::Sent;
+            return self.send_syn(cx).is_ok();
         }
         if self.recovery.board.lost() > 0 && !self.retransmit_lost(cx) {
             return false;
@@ -99,17 +99,15 @@ impl Connection {
     }
 
     /// The first number from `iss`: SYN, or SYN-ACK (RFC 9293 section 3.5).
-    fn send_syn(&mut self, cx: &mut Context<'_>) -> Left {
+    fn send_syn(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
         let (start, end) = (self.snd.iss, self.snd.iss + 1);
-        if self.emit_syn(cx) == Left::Refused {
-            return Left::Refused;
-        }
+        self.emit_syn(cx)?;
         self.end_wait_for_sink();
         self.snd.nxt = end;
         self.recovery.board.push(start, end, cx.now);
         self.liveness.wait_from(cx.now);
         self.arm_retransmit(cx);
-        Left::Sent
+        Ok(())
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::send::{Hold, Limits};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
     /// Sends new segments. False if the sink was full.
@@ -23,7 +23,7 @@ impl Connection {
             match self.snd.next_segment(&limits) {
                 Err(hold) => break hold,
                 Ok((bytes, finish)) => {
-                    if self.send_segment(cx, bytes, finish, limits.payload_bytes) == Left::Refused {
+                    if self.send_segment(cx, bytes, finish, limits.payload_bytes).is_err() {
                         return false;
                     }
                 }
@@ -57,19 +57,25 @@ impl Connection {
 
     /// A new segment of `bytes`, with or without FIN.
     #[inline]
-    pub(crate) fn send_segment(&mut self, cx: &mut Context<'_>, bytes: u32, finish: bool, payload_max: u32) -> Left {
+    pub(crate) fn send_segment(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: u32,
+        finish: bool,
+        payload_max: u32,
+    ) -> Result<(), NoRoom> {
         let start = self.snd.nxt;
         let saved = self.snd.finish;
         if finish {
             self.snd.finish = Some(start + bytes);
         }
         let end = start + bytes + u32::from(finish);
-        if self.emit_range(cx, start, end) == Left::Refused {
+        if self.emit_range(cx, start, end).is_err() {
             self.snd.finish = saved;
-            return Left::Refused;
+            return Err(NoRoom);
         }
         self.note_sent(cx, bytes, finish, payload_max);
-        Left::Sent
+        Ok(())
     }
 
     /// A new segment has left: `bytes` from SND.NXT on, and a FIN.
@@ -136,12 +142,14 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::config::Config;
     use crate::tcp::counters::Counters;
     use crate::tcp::demux::ids::ConnectionId;
     use crate::tcp::tcb::connection::NewConnection;
     use crate::tcp::time::SECOND_NS;
-    use crate::tcp::transmit::output::NoRoom;
+    use crate::tcp::transmit::output::Outgoing;
     use crate::tcp::{Flow, congestion};
+    use sidestep_wire::tcp::SequenceNumber;
 
     /// A connection in congestion avoidance.
     fn after_loss(config: &Config) -> Connection {

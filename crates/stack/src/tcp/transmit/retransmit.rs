@@ -4,7 +4,7 @@ use crate::tcp::counters::Counter;
 use crate::tcp::loss_recovery::Phase;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
-use crate::tcp::transmit::emit::Left;
+use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
     /// Sends lost segments again, lowest first. False if the sink was full.
@@ -17,7 +17,7 @@ impl Connection {
             if record.bytes() > self.congestion_room() && in_flight > 0 {
                 return true;
             }
-            if self.retransmit(cx, index, u32::MAX) == Left::Refused {
+            if self.retransmit(cx, index, u32::MAX).is_err() {
                 return false;
             }
         }
@@ -25,17 +25,15 @@ impl Connection {
     }
 
     /// Sends the segment at `index` again, at most `bytes_max` of it.
-    pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Left {
-        let Some(record) = self.recovery.board.at(index) else { return Left::Sent };
-        let left = if record.start == self.snd.iss {
+    pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Result<(), NoRoom> {
+        let Some(record) = self.recovery.board.at(index) else { return Ok(()) };
+        let sent = if record.start == self.snd.iss {
             self.emit_syn(cx)
         } else {
             let end = record.start + record.bytes().min(bytes_max);
             self.emit_range(cx, record.start, end)
         };
-        if left == Left::Refused {
-            return left;
-        }
+        sent?;
         cx.counters.count(Counter::Retransmitted);
         self.statistics.retransmitted += 1;
         self.recovery.resent(index, cx.now);
@@ -45,6 +43,6 @@ impl Connection {
         if !self.deadlines.is_armed(Timer::Retransmit) {
             self.arm_retransmit(cx);
         }
-        left
+        Ok(())
     }
 }
