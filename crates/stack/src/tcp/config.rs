@@ -162,7 +162,7 @@ impl Config {
         }
     }
 
-    /// What a new connection or listener gets.
+    /// The options of new connections and listeners.
     pub fn options(&self) -> Options {
         let keepalive = KeepAlive {
             idle_ns: u64::from(self.keepalive_idle_ms) * MILLISECOND_NS,

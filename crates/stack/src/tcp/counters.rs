@@ -1,4 +1,4 @@
-//! What has happened, counted. One table: name, description, whether it should stay zero on a healthy host.
+//! Counters, in one table: name, whether it should stay zero on a healthy host, description.
 
 macro_rules! counters {
     ($( $variant:ident $name:literal $zero:literal $description:literal; )*) => {
@@ -22,7 +22,7 @@ macro_rules! counters {
                 match self { $( Self::$variant => $description, )* }
             }
 
-            /// Whether anything but zero deserves a look.
+            /// Returns whether it should stay zero on a healthy host.
             pub fn should_be_zero(self) -> bool {
                 match self { $( Self::$variant => $zero, )* }
             }
@@ -95,7 +95,7 @@ impl Counters {
         self.0[counter as usize] += many;
     }
 
-    /// How often it has happened.
+    /// The value of a counter.
     #[inline]
     pub fn value(&self, counter: Counter) -> u64 {
         self.0[counter as usize]

@@ -1,8 +1,8 @@
-//! What a call on a connection can answer besides success.
+//! Errors of calls on a connection.
 
 use std::fmt;
 
-/// Why a call did nothing, or why a connection has ended. Cheap: it travels on the hot path.
+/// The reason why a call did nothing, or why a connection has ended. Small, because it travels on the hot path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
     /// No such connection or listener: it was closed. `EBADF`

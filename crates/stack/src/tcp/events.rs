@@ -1,11 +1,11 @@
-//! What has become possible, told once.
+//! Events: each change of readiness is told once.
 
 use super::demux::ids::{ConnectionId, ListenerId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::BitOr;
 
-/// What can be done without waiting: bits.
+/// Operations that are possible without waiting, as bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Readiness(pub u8);
 
@@ -23,7 +23,7 @@ impl Readiness {
     /// The connection has failed. `EPOLLERR`
     pub const ERROR: Self = Self(16);
 
-    /// Whether all of `bits` are set.
+    /// Returns whether all of `bits` are set.
     #[inline]
     pub fn has(self, bits: Self) -> bool {
         self.0 & bits.0 == bits.0
@@ -54,7 +54,7 @@ impl fmt::Debug for Readiness {
     }
 }
 
-/// Something has changed. What exactly, [`super::Tcp::readiness`] tells.
+/// A change. [`super::Tcp::readiness`] gives the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection can do more than when it was last told of, or more data has come.

@@ -1,4 +1,4 @@
-//! What a connection can tell of itself, as `TCP_INFO` does.
+//! The facts of a connection, as `TCP_INFO` gives them.
 
 use super::congestion::CongestionControl;
 use super::flow::Flow;
@@ -30,7 +30,7 @@ pub struct Facts {
     pub slow_start_threshold: u32,
     /// The name of the congestion control.
     pub congestion: &'static str,
-    /// Whether a loss is being recovered from.
+    /// A loss is being recovered from.
     pub is_recovering: bool,
     /// Bytes sent and not known to have arrived or to be lost.
     pub in_flight: u32,
@@ -72,9 +72,9 @@ pub struct Facts {
     pub retransmitted: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
-    /// When the last segment was sent.
+    /// The time at which the last segment was sent.
     pub last_sent_at: Instant,
-    /// When the last good segment arrived.
+    /// The time at which the last acceptable segment arrived.
     pub last_heard_at: Instant,
 }
 

@@ -29,7 +29,7 @@ impl Flow {
         Self { addresses: addresses.reversed(), local_port, remote_port }
     }
 
-    /// Whether a segment between these addresses and ports is of this flow.
+    /// Returns whether a segment between these addresses and ports is of this flow.
     #[inline]
     pub(crate) fn is_of_arrival(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> bool {
         let are_addresses = match (&self.addresses, addresses) {

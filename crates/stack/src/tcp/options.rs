@@ -1,9 +1,9 @@
-//! What can be chosen per connection.
+//! Options of a connection.
 
 use super::error::Error;
 use super::time::SECOND_NS;
 
-/// Which congestion control a connection uses.
+/// The congestion control of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// RFC 5681 with RFC 6582: simple, and the yardstick.
@@ -32,7 +32,7 @@ impl Congestion {
     }
 }
 
-/// When an idle connection is asked whether its peer still lives (RFC 9293 section 3.8.4).
+/// The times of keep-alive (RFC 9293 section 3.8.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Silence before the first probe, in ns. `TCP_KEEPIDLE`
@@ -56,7 +56,7 @@ const SEGMENT_BYTES_MIN: u16 = 88;
 /// The least time between keep-alive probes. With none a connection would ask for itself without end.
 const INTERVAL_NS_MIN: u64 = 1000;
 
-/// What can be chosen per connection, and changed while it is open. [`super::Config::options`] gives the profile's values.
+/// The options of a connection, which can be changed while it is open. [`super::Config::options`] gives the profile's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Small segments leave at once, without waiting for ACKs (Nagle's algorithm off, RFC 9293 section 3.7.4). `TCP_NODELAY`
@@ -67,7 +67,7 @@ pub struct Options {
     pub quickack: bool,
     /// Keep-alive probes. `SO_KEEPALIVE`
     pub keepalive: Option<KeepAlive>,
-    /// How long sent data may remain unacknowledged before the connection is given up, in ns; 0: by the number of
+    /// The time that sent data may remain unacknowledged before the connection is given up, in ns; 0: by the number of
     /// retransmissions (RFC 9293 section 3.8.3, RFC 5482 locally). `TCP_USER_TIMEOUT`
     pub user_timeout_ns: u64,
     /// `close` aborts instead of closing in order. `SO_LINGER` with zero seconds

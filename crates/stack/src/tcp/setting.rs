@@ -18,7 +18,7 @@ pub enum Value {
 pub struct Setting {
     /// The field of [`super::Config`], and the key in a profile.
     pub name: &'static str,
-    /// What it does.
+    /// The help text.
     pub help: &'static str,
     /// The least value of a number.
     pub least: u32,
@@ -37,7 +37,7 @@ pub enum SettingError {
     Range,
 }
 
-/// What a field can be.
+/// The type of a setting.
 pub(crate) trait Field: Sized {
     fn read(value: &Value, least: u32, greatest: u32) -> Result<Self, SettingError>;
     fn show(&self) -> Value;

@@ -1,6 +1,6 @@
 //! The state of a tuple of two addresses and two ports.
 
-/// What there is of two addresses and two ports.
+/// The state of a tuple of two addresses and two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tuple {
     /// Nothing: a connection may begin.

@@ -1,8 +1,8 @@
-//! How many answers a stranger can provoke (RFC 5961 section 7).
+//! The limit of challenge ACKs (RFC 5961 section 7).
 
 use crate::tcp::time::{Instant, SECOND_NS};
 
-/// Per connection, not per host: a counter that connections share tells a stranger about them (CVE-2016-5696).
+/// The limit is per connection, not per host: a shared counter tells a stranger about other connections (CVE-2016-5696).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChallengeLimit {
     since: Instant,
@@ -10,7 +10,7 @@ pub(crate) struct ChallengeLimit {
 }
 
 impl ChallengeLimit {
-    /// Whether one more may be sent at `now`.
+    /// Returns whether one more may be sent at `now`.
     pub(crate) fn allows(&mut self, now: Instant, per_second: u32) -> bool {
         if now.since_ns(self.since) >= SECOND_NS {
             *self = Self { since: now, sent: 0 };

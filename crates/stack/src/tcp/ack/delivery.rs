@@ -5,14 +5,14 @@ use crate::tcp::tcb::connection::Connection;
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::SequenceNumber;
 
-/// What one ACK has brought.
+/// The segments that one ACK reports as delivered, in sum.
 pub(crate) struct Delivery {
     pub(crate) ack: SequenceNumber,
     /// Bytes acknowledged in order.
     pub(crate) newly_acked: u32,
     /// Bytes that arrived according to this ACK, in order or sacked.
     pub(crate) delivered: u32,
-    /// When the oldest of them was sent, if all of them were sent once.
+    /// The time at which the oldest segment was sent that was sent once: the start of an RTT sample.
     pub(crate) rtt_from: Option<Instant>,
     pub(crate) has_retransmitted: bool,
     pub(crate) in_flight_before: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Before anything of the ACK was taken.
+    /// The delivery before anything of the ACK was taken.
     #[inline]
     pub(crate) fn new(connection: &Connection, ack: SequenceNumber) -> Self {
         Self {

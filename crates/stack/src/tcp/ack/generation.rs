@@ -1,10 +1,10 @@
-//! When an ACK leaves (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+//! Generation of our ACKs (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
 
 use super::challenge::ChallengeLimit;
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::SequenceNumber;
 
-/// How urgently an ACK is needed.
+/// The urgency of an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Nothing new to acknowledge.
@@ -18,7 +18,7 @@ pub(crate) enum Need {
     Now,
 }
 
-/// What is owed to the peer.
+/// The ACK that is owed to the peer.
 #[derive(Debug, Default)]
 pub(crate) struct AckGeneration {
     need: Need,

@@ -1,4 +1,4 @@
-//! What an acceptable ACK does (RFC 9293 section 3.10.7.4 fifth check, RFC 5681, RFC 6675, RFC 8985).
+//! Processing of the peer's ACKs (RFC 9293 section 3.10.7.4, fifth check; RFC 5681, RFC 6675, RFC 8985).
 
 use super::delivery::Delivery;
 use crate::tcp::counters::Counter;
@@ -10,7 +10,7 @@ use crate::tcp::timers::deadlines::Timer;
 use sidestep_wire::tcp::{Flags, SackBlock, SequenceNumber};
 
 impl Connection {
-    /// Takes SEG.ACK, SEG.WND and SACK blocks; the ACK is plausible.
+    /// Processes SEG.ACK, SEG.WND and SACK blocks of an acceptable ACK.
     #[inline]
     pub(crate) fn process_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let was_closed = self.snd.wnd == 0;
@@ -34,7 +34,7 @@ impl Connection {
         self.respond_to_ack(cx, &delivery);
     }
 
-    /// What follows from what has arrived, or has not.
+    /// Detects losses, changes the phase of recovery, and restarts timers.
     #[inline]
     pub(crate) fn respond_to_ack(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
         let lost = self.detect_losses(cx, delivery);
@@ -54,7 +54,7 @@ impl Connection {
         self.deadlines.cancel(Timer::Retransmit);
     }
 
-    /// True if the window is another.
+    /// Returns whether the window has changed.
     #[inline]
     fn update_send_window(&mut self, seg: &Seg<'_>) -> bool {
         let wnd = u32::from(seg.window) << self.snd.shift;
@@ -82,7 +82,7 @@ impl Connection {
         delivery
     }
 
-    /// What an ACK without SACK blocks says has arrived, all of it sent once; and how long that took.
+    /// Takes the delivery of an ACK without SACK blocks, where every segment was sent once; and samples the round trip.
     #[inline]
     pub(crate) fn update_scoreboard_in_order(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) {
         if let Some((oldest, newest)) = self.recovery.board.acknowledge_plain(delivery.ack) {
@@ -112,7 +112,7 @@ impl Connection {
     }
 }
 
-/// What is reported must have been sent, and not be acknowledged already (RFC 2018 section 5: otherwise it says nothing new).
+/// Returns whether a block reports data that was sent and is not acknowledged (RFC 2018 section 5).
 #[inline]
 fn is_sack_block_valid(block: &SackBlock, ack: SequenceNumber, nxt: SequenceNumber) -> bool {
     block.start.is_before(block.end) && block.start.is_at_or_after(ack) && block.end.is_at_or_before(nxt)

@@ -33,7 +33,7 @@ struct Epoch {
     start: Instant,
     /// Seconds after which the curve is back at W_max.
     k: f64,
-    /// What Reno would have, W_est.
+    /// The window that Reno would have (W_est).
     reno: f64,
     /// The window when the stage began, cwnd_epoch.
     window: f64,

@@ -1,4 +1,4 @@
-//! How much may be in the network: one trait, and its implementations.
+//! Congestion control: one trait, and its implementations.
 
 mod cubic;
 mod reno;
@@ -11,7 +11,7 @@ pub(crate) use usage::Usage;
 use super::options::Congestion;
 use super::time::Instant;
 
-/// What an acknowledgement tells.
+/// The inputs of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Now.
@@ -20,7 +20,7 @@ pub struct Progress {
     pub acknowledged_bytes: u32,
     /// The smoothed round trip, in ns.
     pub rtt_ns: u64,
-    /// Whether the window was what held the sender back: one that is not used does not grow (RFC 9438 section 5.8).
+    /// The window held the sender back: one that is not used does not grow (RFC 9438 section 5.8).
     pub is_limited: bool,
 }
 

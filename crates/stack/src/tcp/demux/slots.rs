@@ -1,4 +1,4 @@
-//! Where connections are kept, and their handles.
+//! The slots of connections.
 
 use super::ids::ConnectionId;
 use crate::tcp::flow::Flow;
@@ -98,7 +98,7 @@ impl Slots {
         }
     }
 
-    /// Whether a connection is there in any form: what waits in TIME-WAIT has the generation behind its handle's.
+    /// Returns whether a connection is there in any form: what waits in TIME-WAIT has the generation behind its handle's.
     pub(crate) fn is_there(&self, id: ConnectionId) -> bool {
         match self.slots.get(id.index()) {
             Some((generation, Slot::Open(_))) => *generation == id.generation,

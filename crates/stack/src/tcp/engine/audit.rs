@@ -1,4 +1,4 @@
-//! What is always true of the whole between two calls. Only for tests: feature `audit`.
+//! Invariants of the whole between two calls. Only for tests: feature `audit`.
 
 use super::Tcp;
 use crate::tcp::Instant;

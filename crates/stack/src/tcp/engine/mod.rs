@@ -74,7 +74,7 @@ impl Tcp {
         &self.config
     }
 
-    /// What has happened so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -84,7 +84,7 @@ impl Tcp {
         (self.slots.open + self.slots.waiting, self.slots.waiting)
     }
 
-    /// Whether nothing of a connection is left: it was closed, and its TIME-WAIT is over. Until then its packets are to
+    /// Returns whether nothing of a connection is left: it was closed, and its TIME-WAIT is over. Until then its packets are to
     /// come here, and its port stays its own.
     pub fn is_over(&self, id: ConnectionId) -> bool {
         !self.slots.is_there(id)

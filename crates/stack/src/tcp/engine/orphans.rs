@@ -10,7 +10,7 @@ use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
 use std::collections::VecDeque;
 
-/// What nobody holds has always some places, and the list is cleared of those that are over when it has twice as many.
+/// The least length of the list at which those that are over are removed.
 const PLACES_MIN: usize = 64;
 
 /// All of them.

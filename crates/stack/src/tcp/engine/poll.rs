@@ -58,14 +58,14 @@ impl Tcp {
         self.finish_step(now, index, output, false);
     }
 
-    /// Whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
+    /// Returns whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
     #[inline]
     pub fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// When [`Tcp::poll`] has something to do, if nothing else happens: the earliest timer, or the clock's beginning if ACKs
-    /// or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
+    /// The time of the next [`Tcp::poll`] that has something to do, if nothing else happens: the earliest timer,
+    /// or the clock's beginning if ACKs or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
     pub fn next_poll(&self) -> Option<Instant> {
         if self.due.is_empty() { self.wheel.earliest() } else { Some(Instant::default()) }
     }

@@ -1,4 +1,4 @@
-//! What follows from a step: segments, timers, events, the end. And the poll.
+//! A step of one connection, and all that follows from it: segments, timers, events, the end.
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
@@ -11,7 +11,7 @@ use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
 
 impl Tcp {
-    /// A step of the connection at `index`, and what follows from it.
+    /// Runs a step of the connection at `index`, and finishes it.
     #[inline]
     pub(crate) fn step<T>(
         &mut self,
@@ -27,7 +27,7 @@ impl Tcp {
         Some(result)
     }
 
-    /// Sends what may leave, arms the wheel, tells what has changed, and clears away what is over.
+    /// Sends what may leave, arms the wheel, queues an event, and removes the connection if it has ended.
     #[inline]
     pub(crate) fn finish_step(&mut self, now: Instant, index: u32, output: &mut dyn Output, is_poll: bool) {
         let Some(connection) = self.slots.connection_at(index) else { return };
@@ -58,7 +58,7 @@ impl Tcp {
         }
     }
 
-    /// The beginning and the end of a connection, and of what can be lost with it.
+    /// Follows the beginning and the end of a connection, and the end of its orphan time.
     fn follow_state_change(&mut self, index: u32) {
         self.announce(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
@@ -73,7 +73,7 @@ impl Tcp {
         }
     }
 
-    /// A peer's connection is established, or has failed before it was.
+    /// Tells the listener: a peer's connection is established, or has failed before it was.
     fn announce(&mut self, index: u32) {
         let Some(connection) = self.slots.connection_at(index) else { return };
         let Some(listener) = connection.owner.unannounced() else { return };
@@ -93,7 +93,7 @@ impl Tcp {
         }
     }
 
-    /// The connection has ended: its flow is free; its place is, once nobody holds it.
+    /// Removes a connection that has ended from the demultiplexer, and frees its slot once nobody holds it.
     fn retire(&mut self, index: u32) {
         self.wheel.cancel(index);
         let Some(connection) = self.slots.connection_at(index) else { return };
@@ -107,7 +107,7 @@ impl Tcp {
         }
     }
 
-    /// TIME-WAIT of a connection that nobody holds needs but a few numbers.
+    /// Keeps only what TIME-WAIT needs of a connection that nobody holds.
     fn shrink_to_time_wait(&mut self, index: u32) {
         let is_full = self.slots.waiting >= self.config.time_wait_max;
         let Some(connection) = self.slots.connection_at(index) else { return };
@@ -122,7 +122,7 @@ impl Tcp {
         self.wheel.arm(index, deadline);
     }
 
-    /// Forgets what waits in TIME-WAIT.
+    /// Ends TIME-WAIT of a connection that nobody holds.
     pub(crate) fn release_time_wait(&mut self, index: u32) {
         self.wheel.cancel(index);
         if let Some(waiting) = self.slots.time_wait_at(index) {

@@ -12,7 +12,7 @@ use crate::tcp::transmit::output::Outgoing;
 use sidestep_wire::tcp::{Flags, Options};
 
 impl Connection {
-    /// Whether `count` bytes, handed over now, would leave at once in one segment.
+    /// Returns whether `count` bytes, handed over now, would leave at once in one segment.
     #[inline]
     fn can_send_directly(&self, cx: &Context<'_>, count: usize) -> bool {
         let (send, recovery) = (&self.snd, &self.recovery);

@@ -43,7 +43,7 @@ impl<'a> Predicted<'a> {
 }
 
 impl Connection {
-    /// Whether nothing is under way but data, and nothing is owed but ordinary ACKs. Held in `is_plain` from the end of one
+    /// Returns whether nothing but data is in flight, and nothing but ordinary ACKs is owed. Kept in `marks` from the end of one
     /// step to the next, so that a segment asks one question in place of a dozen.
     pub(crate) fn allows_fast_path(&self) -> bool {
         let (recovery, board) = (&self.recovery, &self.recovery.board);

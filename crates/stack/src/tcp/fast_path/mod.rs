@@ -72,7 +72,7 @@ impl Tcp {
     }
 }
 
-/// [`Tcp::finish_step`] of a connection that is plain and has nothing that could leave: the application is told, the wheel is armed.
+/// [`Tcp::finish_step`] on the fast path, with nothing that could leave: queues an event and arms the wheel.
 #[inline]
 fn finish_fast_step(connection: &mut Connection, index: u32, events: &mut Events, wheel: &mut Wheel) {
     debug_assert!(connection.has_needed_timers(), "{}", connection.flow);
@@ -86,7 +86,7 @@ fn finish_fast_step(connection: &mut Connection, index: u32, events: &mut Events
 }
 
 impl Connection {
-    /// Whether something may have to leave before the next poll.
+    /// Returns whether something may have to leave before the next poll.
     #[inline]
     fn has_urgent_output(&self) -> bool {
         self.ack.need() == Need::Now || self.recovery.board.lost() > 0 || self.snd.has_unsent()

@@ -26,7 +26,7 @@ const SACK_BIT: u32 = 1 << 4;
 
 pub(crate) struct Cookies {
     key: [u64; 2],
-    /// When the last one was sent: without any, no ACK is a cookie.
+    /// The time at which the last one was sent: without any, no ACK is a cookie.
     last_sent: Option<Instant>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn stamp(clock: u32, scale: Option<u8>, sack: bool) -> u32 {
     if stamped > clock { stamped.wrapping_sub(OPTION_MASK + 1) } else { stamped }
 }
 
-/// What the SYN offered, out of the echo of such a timestamp. Nobody vouches for it: a peer that lies harms itself.
+/// The options that the SYN offered, from the echo of such a timestamp. They are not verified: a peer that lies harms itself.
 pub(crate) fn offered(echo: u32) -> Options {
     let scale = echo & NO_SCALE;
     Options {

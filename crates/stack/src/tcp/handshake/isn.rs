@@ -27,7 +27,7 @@ impl InitialSequence {
         SequenceNumber(moving.wrapping_add(sip_hash_flow(self.key, flow, 0) as u32))
     }
 
-    /// What to add to the timestamp clock for `flow`, so that it tells nothing of this host's uptime or of other flows
+    /// The offset of the timestamp clock for `flow`, so that it tells nothing of this host's uptime or of other flows
     /// (RFC 7323 section 7.1), yet goes on from one connection of a flow to the next (RFC 6191).
     pub(crate) fn timestamp_offset(&self, flow: &Flow) -> u32 {
         sip_hash_flow(self.key, flow, 1) as u32

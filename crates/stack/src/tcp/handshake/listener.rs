@@ -1,4 +1,4 @@
-//! Listeners: who waits for connections, and those that wait to be accepted.
+//! Listeners, and the connections that wait to be accepted.
 
 use crate::tcp::demux::ids::{ConnectionId, ListenerId};
 use crate::tcp::error::Error;

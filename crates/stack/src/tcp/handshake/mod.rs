@@ -1,4 +1,4 @@
-//! How connections begin (RFC 9293 section 3.5): SYN-SENT, SYN-RECEIVED, and what SYNs agree on.
+//! The three-way handshake (RFC 9293 section 3.5): both opens, the SYN that arrives, and establishment.
 
 pub(crate) mod cookie;
 pub(crate) mod isn;
@@ -13,24 +13,24 @@ use crate::tcp::timers::deadlines::Timer;
 use sidestep_wire::tcp::Options;
 
 impl Connection {
-    /// Begins from this side.
+    /// Begins an active open.
     pub(crate) fn active_open(&mut self) {
         self.state = State::SynSent;
     }
 
-    /// Begins with a peer's SYN.
+    /// Begins a passive open with the peer's SYN.
     pub(crate) fn passive_open(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
         self.state = State::SynReceived;
         self.take_syn(cx, syn);
     }
 
-    /// The SYN-ACK was a cookie, sent without this connection, and has been acknowledged.
+    /// Takes note of a SYN-ACK that was sent as a cookie, before this connection, and has been acknowledged.
     pub(crate) fn note_syn_ack_sent(&mut self) {
         self.snd.nxt = self.snd.iss + 1;
         self.rcv.offer(false);
     }
 
-    /// What the peer's SYN tells: number, window (not shifted, RFC 7323 section 2.2), options.
+    /// Takes the peer's SYN: number, window (not shifted, RFC 7323 section 2.2), options.
     pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
         self.rcv.begin(syn.seq);
         self.ack.begin(self.rcv.nxt);
@@ -38,7 +38,7 @@ impl Connection {
         self.agree(cx, &syn.options);
     }
 
-    /// What both sides want is used (RFC 7323 section 1.3, RFC 2018 section 2).
+    /// Agrees on the options that both SYNs carry (RFC 7323 section 1.3, RFC 2018 section 2).
     pub(crate) fn agree(&mut self, cx: &Context<'_>, options: &Options) {
         self.negotiated.agree(options, cx.now);
         match options.window_scale.filter(|_| self.negotiated.window_scaling()) {

@@ -12,13 +12,13 @@ use sidestep_wire::tcp::SequenceNumber;
 const LEAST_V6: u16 = 1280;
 
 impl Connection {
-    /// Whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
+    /// Returns whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
     /// numbers (RFC 5927 section 4).
     pub(crate) fn is_sequence_in_flight(&self, sequence: SequenceNumber) -> bool {
         self.snd.una.is_at_or_before(sequence) && sequence.is_before(self.snd.nxt)
     }
 
-    /// What is believed of a router that says that packets must be no larger than `mtu`.
+    /// The path MTU to use when a router reports `mtu`.
     pub(crate) fn clamped_mtu(&self, cx: &Context<'_>, mtu: u16) -> u16 {
         match self.flow.addresses {
             Addresses::V4 { .. } => mtu.max(cx.config.mtu_min_bytes as u16),

@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     Timeout,
 }
 
-/// What is kept to take a recovery back.
+/// The state to undo a recovery.
 pub(crate) struct Undo {
     before: Controller,
     /// Segments sent again for which no duplicate was reported yet.
@@ -70,7 +70,7 @@ impl Recovery {
         self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
     }
 
-    /// Keeps what is needed to take the recovery back.
+    /// Saves the state to undo the recovery.
     pub(crate) fn save_undo(&mut self, before: &Controller) {
         if self.phase == Phase::Open {
             self.undo = Some(Undo { before: before.clone(), unproven: 0 });

@@ -8,11 +8,11 @@ pub(crate) struct Prr {
     flight: u32,
     delivered: u32,
     out: u32,
-    /// What may be sent now.
+    /// The bytes that may be sent now.
     budget: u32,
 }
 
-/// What an ACK in recovery tells.
+/// The inputs of one ACK in recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) delivered: u32,
@@ -43,7 +43,7 @@ impl Prr {
         self.budget = if self.out == 0 { send.max(step.segment) } else { send };
     }
 
-    /// What the reordering timer found lost may go without waiting for an ACK.
+    /// Allows one segment without waiting for an ACK: the reordering timer has found it lost.
     pub(crate) fn open(&mut self, segment: u32) {
         self.budget = self.budget.max(segment);
     }

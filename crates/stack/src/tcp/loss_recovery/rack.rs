@@ -91,7 +91,7 @@ impl Rack {
         }
     }
 
-    /// How much later than its successors a segment may come, in ns (step 4).
+    /// The reordering window, in ns (step 4).
     fn window_ns(&self, board: &Scoreboard, rtt: &Rtt, recovering: bool) -> u64 {
         if !self.reordering_seen && (recovering || board.sacked() >= DUPLICATES) {
             return 0;

@@ -1,4 +1,5 @@
-//! What is in flight, segment by segment: sent when, sacked, lost, sent again (RFC 2018, RFC 6675, RFC 8985 section 5).
+//! The scoreboard: each segment in flight, when it was sent, and whether it is sacked, lost or retransmitted (RFC 2018, RFC 6675,
+//! RFC 8985 section 5).
 
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::{SackBlock, SequenceNumber};
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 pub(crate) struct Sent {
     pub(crate) start: SequenceNumber,
     pub(crate) end: SequenceNumber,
-    /// When it was sent last.
+    /// The time at which it was sent last.
     pub(crate) sent_at: Instant,
     pub(crate) sacked: bool,
     /// Believed lost, and not sent again since.
@@ -24,7 +25,7 @@ impl Sent {
         self.end.since(self.start)
     }
 
-    /// Whether it counts as being in the network (the pipe of RFC 6675).
+    /// Returns whether it counts as being in the network (the pipe of RFC 6675).
     #[inline]
     fn is_in_flight(&self) -> bool {
         !self.sacked && !self.lost
@@ -77,7 +78,7 @@ impl Scoreboard {
         self.resent_in_flight
     }
 
-    /// Whether all that is in flight was sent once, and nothing else is known of it.
+    /// Returns whether all that is in flight was sent once, and nothing else is known of it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.sacked | self.lost | self.resent_in_flight == 0

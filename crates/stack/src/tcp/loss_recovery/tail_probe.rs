@@ -14,9 +14,9 @@ pub(crate) struct TailProbe {
     pub(crate) resent: bool,
 }
 
-/// What an ACK says of the probe.
+/// The result of a probe, as an ACK tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ProbeResult {
     /// Nothing yet.
     Open,
     /// Nothing was lost.
@@ -27,24 +27,24 @@ pub(crate) enum Verdict {
 
 impl TailProbe {
     /// RFC 8985 section 7.4.2. `reported`: the ACK reports a duplicate. `bare`: a duplicate ACK without data and SACK.
-    pub(crate) fn judge(&self, ack: SequenceNumber, reported: bool, bare: bool) -> Verdict {
+    pub(crate) fn on_ack(&self, ack: SequenceNumber, reported: bool, bare: bool) -> ProbeResult {
         match () {
-            () if ack.is_before(self.end) => Verdict::Open,
-            () if !self.resent || reported => Verdict::Superfluous,
-            () if ack.is_after(self.end) => Verdict::Repaired,
-            () if bare => Verdict::Superfluous,
-            () => Verdict::Open,
+            () if ack.is_before(self.end) => ProbeResult::Open,
+            () if !self.resent || reported => ProbeResult::Superfluous,
+            () if ack.is_after(self.end) => ProbeResult::Repaired,
+            () if bare => ProbeResult::Superfluous,
+            () => ProbeResult::Open,
         }
     }
 }
 
-/// How long after the last sending the probe leaves, in ns (RFC 8985 section 7.2): two round trips; with one segment in
+/// The probe timeout (PTO), in ns (RFC 8985 section 7.2): two round trips; with one segment in
 /// flight, so much longer as its ACK may be delayed.
 #[inline]
 pub(crate) fn pto_ns(rtt: &Rtt, config: &Config, segments_in_flight: usize) -> u64 {
     let Some(smoothed) = rtt.srtt_ns() else { return UNKNOWN_NS };
-    let patience = if segments_in_flight == 1 { us(config.peer_delayed_ack_us) } else { 0 };
-    (2 * smoothed + patience).max(us(config.tail_probe_min_us))
+    let ack_delay_ns = if segments_in_flight == 1 { us(config.peer_delayed_ack_us) } else { 0 };
+    (2 * smoothed + ack_delay_ns).max(us(config.tail_probe_min_us))
 }
 
 #[cfg(test)]
@@ -67,11 +67,11 @@ mod tests {
     fn the_probe_is_judged_by_what_comes_back() {
         let end = SequenceNumber(100);
         let probe = TailProbe { end, resent: true };
-        assert_eq!(probe.judge(end - 1, true, true), Verdict::Open);
-        assert_eq!(probe.judge(end, true, false), Verdict::Superfluous);
-        assert_eq!(probe.judge(end + 1, false, false), Verdict::Repaired);
-        assert_eq!(probe.judge(end, false, true), Verdict::Superfluous);
-        assert_eq!(probe.judge(end, false, false), Verdict::Open);
-        assert_eq!(TailProbe { resent: false, ..probe }.judge(end, false, false), Verdict::Superfluous);
+        assert_eq!(probe.on_ack(end - 1, true, true), ProbeResult::Open);
+        assert_eq!(probe.on_ack(end, true, false), ProbeResult::Superfluous);
+        assert_eq!(probe.on_ack(end + 1, false, false), ProbeResult::Repaired);
+        assert_eq!(probe.on_ack(end, false, true), ProbeResult::Superfluous);
+        assert_eq!(probe.on_ack(end, false, false), ProbeResult::Open);
+        assert_eq!(TailProbe { resent: false, ..probe }.on_ack(end, false, false), ProbeResult::Superfluous);
     }
 }

@@ -4,7 +4,7 @@ use crate::tcp::ack::delivery::Delivery;
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::counters::Counter;
 use crate::tcp::loss_recovery::Phase;
-use crate::tcp::loss_recovery::tail_probe::{TailProbe, Verdict, pto_ns};
+use crate::tcp::loss_recovery::tail_probe::{ProbeResult, TailProbe, pto_ns};
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
@@ -48,7 +48,7 @@ impl Connection {
         self.arm_retransmit(cx);
     }
 
-    /// What the peer's window takes of the data that was never sent, whatever the congestion window says (RFC 8985 section
+    /// Sends as much new data as the peer's window takes, whatever the congestion window says (RFC 8985 section
     /// 7.3). False if there is none.
     fn send_probe_of_new_data(&mut self, cx: &mut Context<'_>) -> bool {
         let payload_max = self.data_payload_bytes();
@@ -70,14 +70,14 @@ impl Connection {
     pub(crate) fn end_tail_probe(&mut self, cx: &mut Context<'_>, delivery: &Delivery, seg: &Seg<'_>) {
         let Some(tail) = self.recovery.tail else { return };
         let bare = delivery.is_duplicate && seg.options.sack.is_empty();
-        match tail.judge(delivery.ack, delivery.has_dsack, bare) {
-            Verdict::Open => return,
-            Verdict::Superfluous => {}
+        match tail.on_ack(delivery.ack, delivery.has_dsack, bare) {
+            ProbeResult::Open => return,
+            ProbeResult::Superfluous => {}
             // RFC 8985 section 7.4.2: invoke congestion control response equivalent to a fast recovery.
-            Verdict::Repaired if self.recovery.phase == Phase::Open => {
+            ProbeResult::Repaired if self.recovery.phase == Phase::Open => {
                 self.congestion.on_loss(cx.now, delivery.in_flight_before);
             }
-            Verdict::Repaired => {}
+            ProbeResult::Repaired => {}
         }
         self.recovery.tail = None;
     }

@@ -1,4 +1,4 @@
-//! Whether a segment may be believed (RFC 9293 section 3.10.7.4, first check; RFC 5961; RFC 7323 section 5).
+//! The checks before the ACK field (RFC 9293 section 3.10.7.4, first to fourth; RFC 5961; RFC 7323 section 5).
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::counters::Counter;
@@ -8,7 +8,7 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use sidestep_wire::tcp::{Flags, SequenceNumber};
 
-/// Whether the segment `seq..end` touches the window `nxt..edge`.
+/// Returns whether the segment `seq..end` touches the window `nxt..edge`.
 ///
 /// The table of RFC 9293 section 3.10.7.4, with two differences, both Linux's: a segment that begins before and ends behind
 /// the window is cut, not refused, and one without length may stand at the right edge, because a peer that has filled our
@@ -28,7 +28,7 @@ pub(crate) fn is_acceptable(
 }
 
 impl Connection {
-    /// All checks before the ACK field; true if the segment goes on.
+    /// Makes all checks before the ACK field. Returns whether the segment passes them.
     #[inline]
     pub(crate) fn passes_checks_before_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> bool {
         if !self.passes_paws(cx, seg) {

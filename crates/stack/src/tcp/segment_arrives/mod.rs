@@ -27,7 +27,7 @@ use sidestep_wire::tcp::{Flags, Options, Segment, SequenceNumber, View};
 /// A segment that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// Who sent it, and to which of our addresses: the IP header's.
+    /// The addresses of the IP header: the peer's as the source, ours as the destination.
     pub addresses: &'a Addresses,
     /// The segment.
     pub segment: View<'a>,

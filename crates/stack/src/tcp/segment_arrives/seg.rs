@@ -70,7 +70,7 @@ impl<'a> Seg<'a> {
     }
 }
 
-/// What a segment for SYN-SENT or SYN-RECEIVED is answered with beside the connection's own segments.
+/// The answer to a segment, beside the connection's own segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing.
@@ -79,7 +79,7 @@ pub(crate) enum Answer {
     Reset,
 }
 
-/// The application's look at data in the frame: it says how many of the bytes it has taken.
+/// The call that delivers payload in the frame to the application, which returns the number of bytes that it has taken.
 pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ConnectionId, &[u8]) -> usize;
 
 #[cfg(test)]

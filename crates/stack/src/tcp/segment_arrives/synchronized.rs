@@ -109,7 +109,7 @@ impl Connection {
         Answer::None
     }
 
-    /// What overlaps is reported (RFC 2883 section 4).
+    /// Reports data that overlaps (RFC 2883 section 4).
     #[inline]
     fn note_overlap(&mut self, seg: &Seg<'_>, nxt: SequenceNumber) {
         if self.negotiated.sack() && seg.seq.is_before(nxt) && !seg.payload.is_empty() {
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// False if nobody will ever read it.
+    /// Returns false if nobody will ever read it.
     #[inline]
     fn process_payload(&mut self, cx: &mut Context<'_>, part: &Seg<'_>, deliver: Deliver<'_>) -> bool {
         if self.owner.is_orphan() {

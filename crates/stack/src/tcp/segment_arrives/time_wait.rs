@@ -6,7 +6,7 @@ use crate::tcp::engine::Tcp;
 use crate::tcp::flow::Flow;
 use crate::tcp::segment_arrives::Received;
 use crate::tcp::segment_arrives::seg::Seg;
-use crate::tcp::tcb::time_wait::{TimeWait, Verdict};
+use crate::tcp::tcb::time_wait::{Response, TimeWait};
 use crate::tcp::time::Instant;
 use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::transmit::output::Output;
@@ -22,15 +22,15 @@ impl Tcp {
         seg: &Seg<'_>,
         output: &mut dyn Output,
     ) -> Received {
-        match waiting.judge(seg, now, &self.config) {
-            Verdict::Drop => {}
-            Verdict::Acknowledge { restart } => {
+        match waiting.on_segment(seg, now, &self.config) {
+            Response::Drop => {}
+            Response::Acknowledge { restart } => {
                 if restart {
                     self.restart_time_wait(now, index);
                 }
                 self.send_stateless(flow, waiting.acknowledgement(now), output);
             }
-            Verdict::Reopen { iss_min } => {
+            Response::Reopen { iss_min } => {
                 return self.reopen(now, index, flow, seg, (&waiting, iss_min), output);
             }
         }

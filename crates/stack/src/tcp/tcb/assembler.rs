@@ -1,4 +1,4 @@
-//! What has arrived beyond a hole, as ranges; and what is told the peer about it (RFC 2018, RFC 2883).
+//! Ranges of data that arrived beyond a hole, and the SACK blocks that report them (RFC 2018, RFC 2883).
 
 use sidestep_wire::tcp::{SackBlock, SackBlocks, SequenceNumber};
 
@@ -59,7 +59,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// What came twice beyond the hole is reported once (RFC 2883 section 4.1).
+    /// Reports data that came twice beyond the hole, once (RFC 2883 section 4.1).
     fn note_duplicate(&mut self, first: usize, behind: usize, start: SequenceNumber, end: SequenceNumber) {
         for range in &self.ranges[first..behind] {
             let block = SackBlock { start: start.later(range.block.start), end: end.earlier(range.block.end) };
@@ -83,7 +83,7 @@ impl Assembler {
         end.filter(|end| end.is_after(next))
     }
 
-    /// Whether there is something to tell.
+    /// Returns whether there is something to tell.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
         !self.ranges.is_empty() || self.duplicate.is_some()

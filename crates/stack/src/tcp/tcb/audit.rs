@@ -1,4 +1,4 @@
-//! What is always true of a connection between two calls. Only for tests: feature `audit`.
+//! Invariants of a connection between two calls. Only for tests: feature `audit`.
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::loss_recovery::Phase;
@@ -83,7 +83,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What waits lies within the window and the buffer's limit.
+    /// Data that waits lies within the window and the buffer's limit.
     fn audit_receiver(&self) -> Result<(), String> {
         if !self.state.is_synchronized() {
             return Ok(());
@@ -99,7 +99,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What waits for the peer, or for time, has a timer; nothing else has.
+    /// A timer is armed for all that waits for the peer or for time, and for nothing else.
     fn audit_timers(&self) -> Result<(), String> {
         let armed = |timer| self.deadlines.is_armed(timer);
         let has_flight = !self.recovery.board.is_empty() && self.state != State::TimeWait;

@@ -1,4 +1,4 @@
-//! One connection: its parts, and what befalls all of them.
+//! The TCB of one connection: its parts, and the changes that concern all of them.
 
 use crate::tcp::ack::generation::{AckGeneration, Need};
 use crate::tcp::config::{Config, us};
@@ -26,7 +26,7 @@ use crate::tcp::transmit::output::Output;
 use crate::tcp::transmit::template::Template;
 use sidestep_wire::tcp::SequenceNumber;
 
-/// What a step of a connection may use of the stack.
+/// The parts of the stack that a step of a connection may use.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) config: &'a Config,
@@ -34,7 +34,7 @@ pub(crate) struct Context<'a> {
     pub(crate) output: &'a mut dyn Output,
 }
 
-/// What a connection is made of before anything has been sent or heard.
+/// The parameters of a new connection.
 #[derive(Clone, Copy)]
 pub(crate) struct NewConnection {
     pub(crate) flow: Flow,
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     pub(crate) statistics: Statistics,
 }
 
-/// What is counted per connection.
+/// The counters of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Statistics {
     pub(crate) segments_in: u64,
@@ -123,7 +123,7 @@ impl Connection {
         self.mss.effective() - self.negotiated.option_bytes()
     }
 
-    /// The application may hand over this many bytes.
+    /// The number of bytes that the send buffer has room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         (self.options.send_buffer_bytes as usize).saturating_sub(self.snd.buffer.len())
@@ -136,13 +136,13 @@ impl Connection {
         self.room() >= third.max(1)
     }
 
-    /// The peer has reset the connection, did not answer, or the like.
+    /// Ends the connection with an error.
     pub(crate) fn fail(&mut self, error: Error) {
         self.notices.fail(error);
         self.end();
     }
 
-    /// Nothing more comes or goes. What is there to be read stays.
+    /// Ends the connection. Data that can be read stays.
     pub(crate) fn end(&mut self) {
         self.state = State::Closed;
         self.deadlines.clear();
@@ -153,7 +153,7 @@ impl Connection {
         self.ack.cancel();
     }
 
-    /// This side finishes sending (RFC 9293 section 3.10.4).
+    /// Queues a FIN behind all data (RFC 9293 section 3.10.4).
     pub(crate) fn finish(&mut self) {
         if self.snd.fin_queued {
             return;
@@ -162,7 +162,7 @@ impl Connection {
         self.state = self.state.after_close();
     }
 
-    /// Both sides have finished, and ours was the first: late segments are waited out.
+    /// Enters TIME-WAIT: both sides have sent a FIN, and ours was the first.
     pub(crate) fn enter_time_wait(&mut self, cx: &Context<'_>) {
         self.deadlines.clear();
         self.deadlines.arm(Timer::Close, cx.now.after_ns(us(cx.config.time_wait_us)));
@@ -183,7 +183,7 @@ impl Connection {
         if self.state == State::SynReceived { 0 } else { self.options.user_timeout_ns }
     }
 
-    /// Whether a timer watches over what is in flight, and over what waits for the peer's window.
+    /// Returns whether a timer is armed for data in flight, and for data that waits for the peer's window.
     pub(crate) fn has_needed_timers(&self) -> bool {
         let in_flight = !self.recovery.board.is_empty();
         let is_open = self.snd.is_syn_acknowledged() && self.state != State::Closed;
@@ -192,12 +192,12 @@ impl Connection {
         (!in_flight || is_armed(Timer::Retransmit)) && (!waits || is_armed(Timer::Persist) || is_armed(Timer::Cork))
     }
 
-    /// Whether the slot can be given back.
+    /// Returns whether the slot can be given back.
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Closed && self.owner.is_nobody()
     }
 
-    /// What the application can do now without waiting.
+    /// The readiness of now.
     #[inline]
     pub(crate) fn current_readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
@@ -220,7 +220,7 @@ impl Connection {
         ready
     }
 
-    /// Answers what could be forged, or is out of the window, as often as is allowed.
+    /// Sends a challenge ACK (RFC 5961), as often as the limit allows.
     pub(crate) fn challenge(&mut self, cx: &mut Context<'_>) {
         if self.ack.allows_challenge(cx.now, cx.config.challenge_acks_per_second) {
             cx.counters.count(Counter::ChallengeAcks);
@@ -235,7 +235,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// What ten thousand connections cost in memory, buffers apart; and what a segment drags through the cache at most.
+    /// The memory of a connection without buffers, and the most that a segment touches of it.
     #[test]
     fn a_connection_is_small() {
         assert!(size_of::<Connection>() <= 1280, "{} bytes", size_of::<Connection>());

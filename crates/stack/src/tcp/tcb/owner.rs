@@ -10,7 +10,7 @@ pub(crate) struct Owner {
     announced: bool,
     /// The application has a handle.
     is_held: bool,
-    /// When the application closed it; the clock's beginning before.
+    /// The time at which the application closed it; the clock's beginning before.
     orphaned_at: Instant,
     /// The memory that it counts for as a closed connection whose data is not all acknowledged; 0: it is none, or not yet.
     orphan_bytes: u32,

@@ -1,4 +1,4 @@
-//! The receiving side: numbers, the window we give, bytes that wait to be read or for a hole to be filled.
+//! The receive sequence space: RCV.*, the window offered, and bytes that wait to be read or for a hole to be filled.
 
 use crate::tcp::tcb::assembler::Assembler;
 use crate::tcp::tcb::buffer::Buffer;
@@ -40,7 +40,7 @@ struct Growth {
     until: SequenceNumber,
 }
 
-/// How the receiver's part of a segment was taken.
+/// The result of taking the part of a segment that lies in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// In order: `bytes` became readable or were taken at once. `filled`: with what waited beyond a hole.
@@ -114,20 +114,20 @@ impl ReceiveSpace {
         if more > 0 && more.cast_unsigned() >= worth { candidate } else { self.edge }
     }
 
-    /// Whether the application has read enough for the peer to be told: twice a segment or half the buffer, as soon as that
+    /// Returns whether the application has read enough for the peer to be told: twice a segment or half the buffer, as soon as that
     /// is twice what the peer knows of.
     pub(crate) fn is_update_due(&self) -> bool {
         let more = self.next_edge().since(self.edge);
         more > 0 && more >= self.window() && more >= (2 * self.segment_bytes).min(self.limit / 2)
     }
 
-    /// Whether payload that begins at RCV.NXT may be lent to the application: nothing older waits, no hole is open.
+    /// Returns whether payload that begins at RCV.NXT may be lent to the application: nothing older waits, no hole is open.
     #[inline]
     pub(crate) fn can_lend(&self) -> bool {
         self.buffer.is_empty() && self.assembler.is_empty()
     }
 
-    /// Whether no hole is open, nothing is to be reported, and neither end has finished with this direction.
+    /// Returns whether no hole is open, nothing is to be reported, and neither end has finished with this direction.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.finish.is_none() && !self.is_shut && !self.assembler.has_report()

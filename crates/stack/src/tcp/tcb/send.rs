@@ -1,4 +1,4 @@
-//! The sending side: numbers, the peer's window, bytes not yet acknowledged, and what may leave next.
+//! The send sequence space: SND.*, bytes not yet acknowledged, and the size of the next segment.
 
 use crate::tcp::tcb::buffer::Buffer;
 use sidestep_wire::tcp::SequenceNumber;
@@ -32,7 +32,7 @@ pub(crate) struct SendSpace {
     small_end: Option<SequenceNumber>,
 }
 
-/// What holds the sender back.
+/// The reason for which the sender waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// There is nothing to send.
@@ -47,12 +47,12 @@ pub(crate) enum Hold {
     Cork,
 }
 
-/// What the next segment has to fit.
+/// The limits of the next segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The largest payload.
     pub(crate) payload_bytes: u32,
-    /// What the congestion window leaves.
+    /// The bytes that the congestion window leaves.
     pub(crate) room_bytes: u32,
     pub(crate) nodelay: bool,
     pub(crate) cork: bool,
@@ -77,7 +77,7 @@ impl SendSpace {
         }
     }
 
-    /// Whether the peer has acknowledged the SYN.
+    /// Returns whether the peer has acknowledged the SYN.
     #[inline]
     pub(crate) fn is_syn_acknowledged(&self) -> bool {
         self.una != self.iss
@@ -99,7 +99,7 @@ impl SendSpace {
         end.distance(self.nxt.later(self.data_start())).max(0).cast_unsigned()
     }
 
-    /// Whether data or a FIN waits to be sent for the first time.
+    /// Returns whether data or a FIN waits to be sent for the first time.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         self.unsent() > 0 || self.is_fin_due()
@@ -110,7 +110,7 @@ impl SendSpace {
         self.fin_queued && self.finish.is_none()
     }
 
-    /// Whether a segment that was not full is in flight.
+    /// Returns whether a segment that was not full is in flight.
     #[inline]
     pub(crate) fn has_small_in_flight(&self) -> bool {
         self.small_end.is_some()
@@ -127,13 +127,13 @@ impl SendSpace {
         cork && !self.cork_expired
     }
 
-    /// Whether our FIN is acknowledged.
+    /// Returns whether our FIN is acknowledged.
     #[inline]
     pub(crate) fn is_fin_acknowledged(&self) -> bool {
         self.finish.is_some_and(|finish| self.una.is_after(finish))
     }
 
-    /// What the peer's window leaves; negative windows (it was shrunk) count as closed.
+    /// The usable window. A negative one (the peer has shrunk it) counts as closed.
     #[inline]
     pub(crate) fn usable(&self) -> u32 {
         (self.una + self.wnd).distance(self.nxt).max(0).cast_unsigned()
@@ -181,7 +181,7 @@ impl SendSpace {
         }
     }
 
-    /// How many bytes the next new segment carries, and whether a FIN.
+    /// The number of bytes that the next new segment carries, and whether it carries a FIN.
     #[inline]
     pub(crate) fn next_segment(&self, limits: &Limits) -> Result<(u32, bool), Hold> {
         let unsent = self.unsent();

@@ -26,19 +26,19 @@ pub enum State {
 }
 
 impl State {
-    /// Whether both initial sequence numbers are known: the tests of RFC 9293 section 3.10.7.4 apply.
+    /// Returns whether both initial sequence numbers are known: the tests of RFC 9293 section 3.10.7.4 apply.
     #[inline]
     pub fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::SynSent)
     }
 
-    /// Whether the application may still hand over data.
+    /// Returns whether the application may still hand over data.
     #[inline]
     pub fn can_send(self) -> bool {
         matches!(self, Self::Established | Self::CloseWait)
     }
 
-    /// Whether the peer may still send data (RFC 9293 section 3.10.7.4, seventh check).
+    /// Returns whether the peer may still send data (RFC 9293 section 3.10.7.4, seventh check).
     #[inline]
     pub fn can_receive(self) -> bool {
         matches!(self, Self::SynReceived | Self::Established | Self::FinWait1 | Self::FinWait2)

@@ -15,7 +15,7 @@ use sidestep_wire::tcp::{Flags, Options, Segment, SequenceNumber};
 /// (RFC 9293 section 3.10.7.4: "provided the initial sequence number is larger"; unscaled windows are below this).
 const NUMBERS_APART: u32 = 65_535 + 2;
 
-/// What is left of a connection.
+/// The few numbers that TIME-WAIT needs of a connection.
 #[derive(Clone)]
 pub(crate) struct TimeWait {
     pub(crate) flow: Flow,
@@ -27,9 +27,9 @@ pub(crate) struct TimeWait {
     pub(crate) challenge: ChallengeLimit,
 }
 
-/// What to do with a segment.
+/// The response to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Response {
     Drop,
     /// Answer with an ACK; `restart`: wait anew.
     Acknowledge {
@@ -54,13 +54,13 @@ impl TimeWait {
         }
     }
 
-    pub(crate) fn judge(&mut self, seg: &Seg<'_>, now: Instant, config: &Config) -> Verdict {
+    pub(crate) fn on_segment(&mut self, seg: &Seg<'_>, now: Instant, config: &Config) -> Response {
         if seg.has(Flags::RST) {
             // RFC 1337 section 3, fix F1: a RST does not end TIME-WAIT, it may be as old as what is waited out.
-            return Verdict::Drop;
+            return Response::Drop;
         }
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) && self.may_begin_anew(seg, now) {
-            return Verdict::Reopen { iss_min: self.iss_min() };
+            return Response::Reopen { iss_min: self.iss_min() };
         }
         let edge = self.rcv_nxt + self.window.max(1);
         let is_fin_retransmitted = seg.has(Flags::FIN) && seg.end() == self.rcv_nxt && !self.is_old(seg, now);
@@ -69,7 +69,7 @@ impl TimeWait {
             return self.limited(now, config, true);
         }
         let is_news = seg.len() > 0 || !is_acceptable(seg.seq, seg.end(), self.rcv_nxt, edge);
-        if is_news { self.limited(now, config, false) } else { Verdict::Drop }
+        if is_news { self.limited(now, config, false) } else { Response::Drop }
     }
 
     /// The least number that a new connection may begin with.
@@ -77,7 +77,7 @@ impl TimeWait {
         self.snd_nxt + NUMBERS_APART
     }
 
-    /// Whether a connection from this side may follow. Both clocks have moved on a second after the peer's last segment
+    /// Returns whether a connection from this side may follow. Both clocks have moved on a second after the peer's last segment
     /// (RFC 7323 section 5.4: a tick is at most that), so nothing of the old connection is taken for the new one's at either
     /// end (PAWS); the peer, whose FIN was acknowledged, has forgotten it (RFC 6191 section 1, and as Linux does).
     pub(crate) fn tuple(&self, now: Instant) -> Tuple {
@@ -105,11 +105,11 @@ impl TimeWait {
         }
     }
 
-    fn limited(&mut self, now: Instant, config: &Config, restart: bool) -> Verdict {
+    fn limited(&mut self, now: Instant, config: &Config, restart: bool) -> Response {
         if self.challenge.allows(now, config.challenge_acks_per_second) {
-            Verdict::Acknowledge { restart }
+            Response::Acknowledge { restart }
         } else {
-            Verdict::Drop
+            Response::Drop
         }
     }
 
@@ -144,33 +144,33 @@ mod tests {
         TimeWait { flow, snd_nxt, rcv_nxt, window: 100, shift: 0, timestamps, challenge: ChallengeLimit::default() }
     }
 
-    fn judge(waiting: &mut TimeWait, seq: u32, flags: Flags, clock: Option<u32>) -> Verdict {
+    fn on_segment(waiting: &mut TimeWait, seq: u32, flags: Flags, clock: Option<u32>) -> Response {
         let timestamps = clock.map(|value| tcp::Timestamps { value, echo: 0 });
         let options = Options { timestamps, ..Options::NONE };
         let (seq, ack) = (SequenceNumber(seq), SequenceNumber(500));
         let seg = Seg { seq, ack, flags, window: 0, options, payload: &[] };
-        waiting.judge(&seg, Instant::default(), &Config::default())
+        waiting.on_segment(&seg, Instant::default(), &Config::default())
     }
 
-    const REOPEN: Verdict = Verdict::Reopen { iss_min: SequenceNumber(500 + NUMBERS_APART) };
-    const CHALLENGE: Verdict = Verdict::Acknowledge { restart: false };
+    const REOPEN: Response = Response::Reopen { iss_min: SequenceNumber(500 + NUMBERS_APART) };
+    const CHALLENGE: Response = Response::Acknowledge { restart: false };
 
     /// RFC 1337 section 3
     #[test]
     fn a_reset_does_not_end_it() {
-        assert_eq!(judge(&mut waiting(None), 1000, Flags::RST, None), Verdict::Drop);
+        assert_eq!(on_segment(&mut waiting(None), 1000, Flags::RST, None), Response::Drop);
     }
 
     /// RFC 6191 section 2
     #[test]
     fn a_later_syn_begins_anew() {
-        assert_eq!(judge(&mut waiting(Some(50)), 7, Flags::SYN, Some(51)), REOPEN);
-        assert_eq!(judge(&mut waiting(Some(50)), 7, Flags::SYN, Some(49)), CHALLENGE);
-        assert_eq!(judge(&mut waiting(Some(50)), 7, Flags::SYN, Some(50)), CHALLENGE);
-        assert_eq!(judge(&mut waiting(Some(50)), 1001, Flags::SYN, Some(50)), REOPEN);
-        assert_eq!(judge(&mut waiting(None), 1001, Flags::SYN, None), REOPEN);
-        assert_eq!(judge(&mut waiting(None), 1000, Flags::SYN, None), CHALLENGE);
-        assert_eq!(judge(&mut waiting(None), 5000, Flags::SYN | Flags::ACK, None), CHALLENGE);
+        assert_eq!(on_segment(&mut waiting(Some(50)), 7, Flags::SYN, Some(51)), REOPEN);
+        assert_eq!(on_segment(&mut waiting(Some(50)), 7, Flags::SYN, Some(49)), CHALLENGE);
+        assert_eq!(on_segment(&mut waiting(Some(50)), 7, Flags::SYN, Some(50)), CHALLENGE);
+        assert_eq!(on_segment(&mut waiting(Some(50)), 1001, Flags::SYN, Some(50)), REOPEN);
+        assert_eq!(on_segment(&mut waiting(None), 1001, Flags::SYN, None), REOPEN);
+        assert_eq!(on_segment(&mut waiting(None), 1000, Flags::SYN, None), CHALLENGE);
+        assert_eq!(on_segment(&mut waiting(None), 5000, Flags::SYN | Flags::ACK, None), CHALLENGE);
     }
 
     /// RFC 9293 section 3.10.7.4, eighth check
@@ -178,10 +178,10 @@ mod tests {
     fn a_finish_that_comes_again_restarts_the_wait() {
         let mut waiting = waiting(None);
         let finish = Flags::FIN | Flags::ACK;
-        assert_eq!(judge(&mut waiting, 999, finish, None), Verdict::Acknowledge { restart: true });
-        assert_eq!(judge(&mut waiting, 1000, Flags::ACK, None), Verdict::Drop, "an ACK is not answered");
-        assert_eq!(judge(&mut waiting, 900, Flags::ACK, None), CHALLENGE, "an old one is");
-        (0..20).for_each(|_| _ = judge(&mut waiting, 999, finish, None));
-        assert_eq!(judge(&mut waiting, 999, finish, None), Verdict::Drop, "so many per second");
+        assert_eq!(on_segment(&mut waiting, 999, finish, None), Response::Acknowledge { restart: true });
+        assert_eq!(on_segment(&mut waiting, 1000, Flags::ACK, None), Response::Drop, "an ACK is not answered");
+        assert_eq!(on_segment(&mut waiting, 900, Flags::ACK, None), CHALLENGE, "an old one is");
+        (0..20).for_each(|_| _ = on_segment(&mut waiting, 999, finish, None));
+        assert_eq!(on_segment(&mut waiting, 999, finish, None), Response::Drop, "so many per second");
     }
 }

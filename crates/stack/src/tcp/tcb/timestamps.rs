@@ -38,12 +38,12 @@ impl TimestampClock {
         (self.recent, self.recent_at) = (value, now);
     }
 
-    /// How long the peer's clock has not been heard.
+    /// The time since the peer's clock was last heard, in ns.
     pub(crate) fn silence_ns(&self, now: Instant) -> u64 {
         now.since_ns(self.recent_at)
     }
 
-    /// Whether this clock is no older than TS.Recent, and so timely whatever the time.
+    /// Returns whether this clock is no older than TS.Recent, and so timely whatever the time.
     #[inline]
     pub(crate) fn is_ahead(&self, value: u32) -> bool {
         value.wrapping_sub(self.recent).cast_signed() >= 0

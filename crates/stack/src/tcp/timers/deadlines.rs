@@ -8,7 +8,7 @@ use crate::tcp::time::Instant;
 pub(crate) enum Timer {
     /// Retransmission (RFC 6298).
     Retransmit,
-    /// What may only be reordered is lost now (RFC 8985 section 6.2).
+    /// Segments that may only be reordered count as lost now (RFC 8985 section 6.2).
     Reorder,
     /// A probe for a lost tail (RFC 8985 section 7).
     TailProbe,
@@ -43,7 +43,7 @@ pub(crate) struct Deadlines {
     timers: [Instant; Timer::ALL.len()],
     /// Not after the earliest of them; that is all the wheel needs to be told, and knowing it takes no search per segment.
     soonest: Instant,
-    /// What the wheel was told last, so that a segment need not look there.
+    /// The deadline that the wheel was told last, so that a segment need not look there.
     told: Instant,
 }
 
@@ -75,7 +75,7 @@ impl Deadlines {
         self.timers[timer as usize]
     }
 
-    /// What the wheel has to be told, if it does not know of anything as early.
+    /// Takes the deadline that the wheel has to be told, if it knows of none as early.
     #[inline]
     pub(crate) fn take_earlier(&mut self) -> Option<Instant> {
         if self.soonest >= self.told {
@@ -90,7 +90,7 @@ impl Deadlines {
         self.told = deadline;
     }
 
-    /// What the wheel knows of.
+    /// The deadline that the wheel knows of.
     #[cfg(feature = "audit")]
     pub(crate) fn told(&self) -> Instant {
         self.told

@@ -1,11 +1,11 @@
-//! What happens when a timer expires.
+//! The expiry of timers (RFC 9293 section 3.10.8).
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::timers::deadlines::Timer;
 
 impl Connection {
-    /// One timer that is due.
+    /// Serves one timer that is due.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>, timer: Timer) {
         match timer {
             Timer::Retransmit => self.expire_retransmit(cx),

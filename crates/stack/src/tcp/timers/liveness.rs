@@ -53,7 +53,7 @@ impl Liveness {
         self.keepalive_probes = 0;
     }
 
-    /// How long the peer has not been heard, in ns.
+    /// The time since the peer was last heard, in ns.
     #[inline]
     pub(crate) fn silent_ns(&self, now: Instant) -> u64 {
         now.since_ns(self.last_heard_at)

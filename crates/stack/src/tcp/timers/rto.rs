@@ -3,11 +3,11 @@
 use crate::tcp::config::{Config, us};
 use crate::tcp::time::{Instant, SECOND_NS};
 
-/// The least that variance adds: the tick below which no clock of a busy host is steady (G of RFC 6298 section 2).
+/// The least that the variance adds (G of RFC 6298 section 2): no clock of a busy host is steady below this.
 const GRANULARITY_NS: u64 = 65_536;
 /// Doublings beyond which the timeout is at its greatest anyway.
 const BACKOFF_MAX: u32 = 20;
-/// For how long the least round trip is believed, so that a longer path is noticed.
+/// The lifetime of the least round trip, so that a longer path is noticed.
 const MINIMUM_LIFETIME_NS: u64 = 300 * SECOND_NS;
 
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ impl Rtt {
         self.backoff = self.backoff.saturating_sub(1);
     }
 
-    /// What is acknowledged proves that the path is alive, though the round trip is not known.
+    /// Resets the backoff: an ACK proves that the path is alive, though the round trip is not known.
     pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -1,4 +1,4 @@
-//! How long a peer may be silent before its connection is given up (RFC 9293 section 3.8.3, R2).
+//! R2 and the user timeout: the silence after which a connection is given up (RFC 9293 section 3.8.3, RFC 5482).
 //!
 //! The limits are set as a number of retransmissions, as in Linux, and mean the time that so many take from Linux's least
 //! timeout on (tcp_model_timeout): 15 are 924.6 s, 8 are 102.2 s. A least timeout of 5 ms would use the same number up in
@@ -20,7 +20,7 @@ const TIMEOUT_MAX_NS: u64 = 120 * SECOND_NS;
 /// A timeout doubled so often is longer than any silence.
 const SILENCE_DOUBLINGS_MAX: u32 = 20;
 
-/// What `retries` retransmissions and the wait behind the last one take, if the timeout is `first_ns` at first and doubles.
+/// The time of `retries` retransmissions and the wait behind the last one, for a timeout of `first_ns` at first that doubles.
 fn r2_time_ns(retries: u32, first_ns: u64) -> u64 {
     let doublings = (TIMEOUT_MAX_NS / first_ns).ilog2();
     let doubled = retries.min(doublings);
@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// When the peer's silence has lasted too long: after the user's timeout (RFC 5482 section 4), or R2 where there is none,
+    /// The time at which the connection is given up: after the user's timeout (RFC 5482 section 4), or R2 where there is none,
     /// or nobody holds the connection any more.
     pub(crate) fn gives_up_at(&self, config: &Config) -> Instant {
         let waiting_since = self.liveness.waiting_since();
@@ -53,7 +53,7 @@ impl Connection {
         waiting_since.max(self.owner.orphaned_at()).after_ns(self.r2_ns(config)).min(at_user_timeout)
     }
 
-    /// Whether what is in flight waits longer because it was not answered.
+    /// Returns whether what is in flight waits longer because it was not answered.
     pub(crate) fn is_backed_off(&self) -> bool {
         self.liveness.timeouts() > 0 && !self.recovery.board.is_empty()
     }

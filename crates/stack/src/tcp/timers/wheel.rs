@@ -51,7 +51,7 @@ impl Wheel {
         }
     }
 
-    /// When the entry of `index` fires; [`Instant::NEVER`] if there is none.
+    /// The deadline of `index`; [`Instant::NEVER`] if there is none.
     #[cfg(feature = "audit")]
     pub(crate) fn deadline(&self, index: u32) -> Instant {
         self.nodes.get(index as usize).map_or(Instant::NEVER, |node| node.deadline)

@@ -1,4 +1,4 @@
-//! What leaves now: lost segments again, then new ones as the windows allow, then an ACK if none of them has carried it.
+//! Transmission: lost segments first, then new ones as the windows allow, then an ACK if none of them has carried it.
 
 pub(crate) mod emit;
 mod new_data;
@@ -17,7 +17,7 @@ use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::transmit::output::NoRoom;
 
 impl Connection {
-    /// Sends what may leave. `is_poll`: an ACK that waited for the poll leaves, too. False if the sink was full.
+    /// Sends what may leave. `is_poll`: an ACK that waited for the poll leaves, too. Returns false if the sink was full.
     #[inline]
     pub(crate) fn transmit(&mut self, cx: &mut Context<'_>, is_poll: bool) -> bool {
         if self.state == State::Closed || self.state == State::TimeWait && self.ack.need() == Need::None {
@@ -60,12 +60,12 @@ impl Connection {
         }
     }
 
-    /// Whether something has never been sent, and it is the sink that holds it back.
+    /// Returns whether data that was never sent waits for the sink.
     pub(crate) fn waits_for_sink(&self) -> bool {
         self.marks.is_due() && (self.snd.nxt == self.snd.iss || self.snd.has_unsent())
     }
 
-    /// Whether anything may have to leave: what [`Connection::transmit`] looks at.
+    /// Returns whether anything may have to leave: the same conditions as those of [`Connection::transmit`].
     #[inline]
     pub(crate) fn has_to_send(&self) -> bool {
         let is_owed = self.ack.need() != Need::None || self.snd.nxt == self.snd.iss;
@@ -86,7 +86,7 @@ impl Connection {
         self.send_new(cx)
     }
 
-    /// What the congestion window leaves.
+    /// The bytes that the congestion window leaves.
     #[inline]
     pub(crate) fn congestion_room(&self) -> u32 {
         match self.recovery.phase {

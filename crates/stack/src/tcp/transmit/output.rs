@@ -1,4 +1,4 @@
-//! How segments leave: the caller gives a sink that writes them where they belong.
+//! The sink of segments, which the caller supplies.
 
 use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::flow::Flow;
@@ -10,7 +10,7 @@ use sidestep_wire::{BuildError, tcp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// Where segments go.
+/// A sink of segments.
 pub trait Output {
     /// Sends one segment now. It is complete: the sink writes it behind an IP header with [`Outgoing::write`].
     fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom>;
@@ -32,7 +32,7 @@ pub struct Outgoing<'a> {
     pub header: tcp::Segment,
     /// The payload in at most two pieces, to be sent one behind the other.
     pub payload: [&'a [u8]; 2],
-    /// What is the same in all segments of the connection, if the header is of the common form.
+    /// The header that all segments of the connection share, if this one has the common form.
     pub(crate) template: Option<&'a Template>,
 }
 

@@ -26,7 +26,7 @@ impl Template {
         Self { ports, sum }
     }
 
-    /// Whether a header is of the common form: no options, or only timestamps.
+    /// Returns whether a header is of the common form: no options, or only timestamps.
     #[inline]
     pub(crate) fn fits(header: &tcp::Segment) -> bool {
         let options = &header.options;

@@ -8,7 +8,7 @@ use crate::tcp::tcb::state::State;
 use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
 
-/// What [`Tcp::shutdown`] ends.
+/// The directions that [`Tcp::shutdown`] ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     /// Reading: what is there and what still comes is thrown away. The peer does not learn of it.

@@ -1,4 +1,4 @@
-//! What the application asks of a connection.
+//! SEND and RECEIVE (RFC 9293 sections 3.10.2 and 3.10.3).
 
 use crate::tcp::ack::generation::Need;
 use crate::tcp::demux::ids::ConnectionId;
@@ -60,7 +60,7 @@ impl Tcp {
         Ok(count)
     }
 
-    /// What can be read, in at most two pieces, both empty when the peer has finished. Errors as [`Tcp::read`].
+    /// The data that can be read, in at most two pieces, both empty when the peer has finished. Errors as [`Tcp::read`].
     pub fn peek(&mut self, id: ConnectionId) -> Result<[&[u8]; 2], Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_read(connection)?;

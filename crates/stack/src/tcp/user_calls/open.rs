@@ -62,7 +62,7 @@ impl Tcp {
         Ok(id)
     }
 
-    /// Whether [`Tcp::connect`] would begin a connection from `local` to `remote`: where the tuple is free or replaceable.
+    /// Returns whether [`Tcp::connect`] would begin a connection from `local` to `remote`: where the tuple is free or replaceable.
     pub fn tuple(&self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Tuple {
         let Some(index) = Flow::new(local, remote).and_then(|flow| self.index_of(&flow)) else { return Tuple::Free };
         match self.slots.slot(index) {

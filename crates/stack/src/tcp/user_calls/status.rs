@@ -35,7 +35,7 @@ impl Tcp {
         }
     }
 
-    /// What the connection can do without waiting; nothing for a handle that is wrong.
+    /// The readiness of a connection; none for a wrong handle.
     #[inline]
     pub fn readiness(&self, id: ConnectionId) -> Readiness {
         self.slots
@@ -56,7 +56,7 @@ impl Tcp {
         Ok(self.slots.any(id).ok_or(Error::NotFound)?.state)
     }
 
-    /// What the connection can tell of itself. Also of one that waits to be accepted, or was closed and is not over yet.
+    /// The facts of a connection. Also of one that waits to be accepted, or was closed and is not over yet.
     pub fn facts(&self, id: ConnectionId) -> Result<Facts, Error> {
         let connection = self.slots.any(id).ok_or(Error::NotFound)?;
         Ok(Facts::of(connection, connection.rtt.rto_ns(&self.config)))
