@@ -64,7 +64,7 @@ pub enum Event {
 }
 
 /// Each connection and listener stands in it at most once, so it is no longer than there are of both. Places are kept, not
-/// handles: who has the place when the event is taken is told of it, at worst for nothing.
+/// handles: an event may reach the next user of a place, for which it is spurious.
 #[derive(Default)]
 pub(crate) struct Events {
     queue: VecDeque<Place>,

@@ -1,4 +1,4 @@
-//! The time that the caller tells.
+//! Time, as the caller passes it in.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds from wherever that clock begins.
 ///
-/// The stack never asks for the time. A `now` that goes backward is taken as no time having passed.
+/// The stack reads no clock. A `now` that goes backward is taken as no time having passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

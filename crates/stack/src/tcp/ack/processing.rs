@@ -43,7 +43,7 @@ impl Connection {
     }
 
     /// The peer's window has opened. What was sent into the closed one, a probe at least, is sent again, and it is not
-    /// congestion that has lost it. The peer lives: what waited for it begins anew, its timeouts too.
+    /// congestion that has lost it. The peer is alive: the wait for it and its timeouts begin anew.
     fn reopen(&mut self, now: Instant) {
         self.recovery.board.mark_all_lost();
         self.liveness.reset_timeouts();

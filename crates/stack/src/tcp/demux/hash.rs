@@ -56,7 +56,7 @@ pub(crate) fn sip_hash_flow(key: [u64; 2], flow: &Flow, more: u64) -> u64 {
     }
 }
 
-/// Spreads flows over the table, one multiplication per 16 bytes. Without the secret nobody can aim at one bucket.
+/// Spreads flows over the table, one multiplication per 16 bytes. Without the secret an attacker cannot aim at one bucket.
 pub(crate) struct FlowHasher([u64; 4]);
 
 impl FlowHasher {

@@ -1,4 +1,4 @@
-//! From the flow of a segment to its slot: one hash, one or two cache lines, whatever the number of connections.
+//! Demultiplexing: from the flow of a segment to its slot: one hash, one or two cache lines, whatever the number of connections.
 
 pub(crate) mod hash;
 pub(crate) mod ids;

@@ -9,7 +9,7 @@ pub(crate) enum Slot {
     Free,
     Open(Box<Connection>),
     /// Nobody holds it: what is left of a connection in TIME-WAIT. Apart, so that a place takes 24 bytes.
-    Waiting(Box<TimeWait>),
+    TimeWait(Box<TimeWait>),
 }
 
 impl Slot {
@@ -18,12 +18,12 @@ impl Slot {
         match self {
             Self::Free => None,
             Self::Open(connection) => Some(&connection.flow),
-            Self::Waiting(waiting) => Some(&waiting.flow),
+            Self::TimeWait(waiting) => Some(&waiting.flow),
         }
     }
 }
 
-/// The places of connections. They are used again; the generation tells the users apart.
+/// The slots. They are reused; the generation distinguishes their users.
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: Vec<(u32, Slot)>,
@@ -54,7 +54,7 @@ impl Slots {
         self.waiting += 1;
         let slot = &mut self.slots[index as usize];
         slot.0 = slot.0.wrapping_add(1);
-        slot.1 = Slot::Waiting(Box::new(waiting));
+        slot.1 = Slot::TimeWait(Box::new(waiting));
     }
 
     /// Gives the place back.
@@ -62,7 +62,7 @@ impl Slots {
         let slot = &mut self.slots[index as usize];
         match std::mem::replace(&mut slot.1, Slot::Free) {
             Slot::Open(_) => self.open -= 1,
-            Slot::Waiting(_) => self.waiting -= 1,
+            Slot::TimeWait(_) => self.waiting -= 1,
             Slot::Free => {}
         }
         slot.0 = slot.0.wrapping_add(1);
@@ -84,7 +84,7 @@ impl Slots {
 
     pub(crate) fn time_wait_at(&mut self, index: u32) -> Option<&mut TimeWait> {
         match self.slots.get_mut(index as usize) {
-            Some((_, Slot::Waiting(waiting))) => Some(waiting),
+            Some((_, Slot::TimeWait(waiting))) => Some(waiting),
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ impl Slots {
     pub(crate) fn is_there(&self, id: ConnectionId) -> bool {
         match self.slots.get(id.index()) {
             Some((generation, Slot::Open(_))) => *generation == id.generation,
-            Some((generation, Slot::Waiting(_))) => *generation == id.generation.wrapping_add(1),
+            Some((generation, Slot::TimeWait(_))) => *generation == id.generation.wrapping_add(1),
             _ => false,
         }
     }

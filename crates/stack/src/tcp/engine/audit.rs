@@ -23,7 +23,7 @@ impl Tcp {
         for index in 0..self.slots.len() {
             match self.slots.slot(index) {
                 Slot::Free => rule!(self.wheel.deadline(index) == Instant::NEVER, "place {index} is free"),
-                Slot::Waiting(left) => {
+                Slot::TimeWait(left) => {
                     waiting += 1;
                     rule!(self.wheel.deadline(index) != Instant::NEVER, "{}: TIME-WAIT for ever", left.flow);
                     rule!(self.index_of(&left.flow) == Some(index), "{} is not found", left.flow);

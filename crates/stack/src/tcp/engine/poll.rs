@@ -37,7 +37,7 @@ impl Tcp {
     }
 
     fn expire(&mut self, now: Instant, index: u32, output: &mut dyn Output) {
-        if matches!(self.slots.slot(index), Slot::Waiting(_)) {
+        if matches!(self.slots.slot(index), Slot::TimeWait(_)) {
             return self.release_time_wait(index);
         }
         let Some(connection) = self.slots.connection_at(index) else { return };
@@ -65,7 +65,8 @@ impl Tcp {
     }
 
     /// The time of the next [`Tcp::poll`] that has something to do, if nothing else happens: the earliest timer,
-    /// or the clock's beginning if ACKs or segments wait for it now. `None`: never. May be early, never late. Costs a walk; for a caller that wants to sleep.
+    /// or the clock's beginning if ACKs or segments wait for it now. `None`: never. May be early, never
+    /// late. Costs a walk; for a caller that wants to sleep.
     pub fn next_poll(&self) -> Option<Instant> {
         if self.due.is_empty() { self.wheel.earliest() } else { Some(Instant::default()) }
     }

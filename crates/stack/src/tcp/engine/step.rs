@@ -39,21 +39,18 @@ impl Tcp {
         }
         debug_assert!(connection.has_needed_timers(), "{} {:?}", connection.flow, connection.state);
         let readiness = connection.current_readiness();
-        let is_event = connection.notices.update(readiness);
-        if is_event && connection.owner.is_held() {
+        if connection.notices.update(readiness) && connection.owner.is_held() {
             self.events.push(Place::Connection(index));
         }
         let fast_path = connection.allows_fast_path();
         #[cfg(feature = "audit")]
         let fast_path = fast_path && !self.is_fast_path_off;
         connection.marks.set_fast_path(fast_path);
-        let is_new = connection.owner.unannounced().is_some();
-        let is_safe = connection.owner.orphan_bytes() != 0 && connection.snd.is_fin_acknowledged();
-        let is_rare = is_new || is_safe || matches!(connection.state, State::Closed | State::TimeWait);
+        let has_change = connection.has_state_change();
         if let Some(deadline) = connection.deadlines.take_earlier() {
             self.wheel.arm(index, deadline);
         }
-        if is_rare {
+        if has_change {
             self.follow_state_change(index);
         }
     }
@@ -130,5 +127,15 @@ impl Tcp {
             self.demux.remove(&flow, index);
             self.slots.release(index);
         }
+    }
+}
+
+impl Connection {
+    /// Returns whether [`Tcp::follow_state_change`] has something to do.
+    #[inline]
+    fn has_state_change(&self) -> bool {
+        let is_new = self.owner.unannounced().is_some();
+        let is_safe = self.owner.orphan_bytes() != 0 && self.snd.is_fin_acknowledged();
+        is_new || is_safe || matches!(self.state, State::Closed | State::TimeWait)
     }
 }

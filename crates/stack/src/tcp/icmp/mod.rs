@@ -1,4 +1,4 @@
-//! ICMP errors, told from outside: by the kernel's error queue, or by `wire::icmp`.
+//! ICMP errors, which the caller passes on from the kernel's error queue or from `wire::icmp`.
 
 pub(crate) mod path_mtu;
 

@@ -1,4 +1,4 @@
-//! The path's largest packet, as ICMP tells it (RFC 1191, RFC 8201), and other ICMP errors (RFC 5927).
+//! The path MTU (RFC 1191, RFC 8201), and the effect of other ICMP errors (RFC 5927).
 
 use crate::tcp::counters::Counter;
 use crate::tcp::error::Error;
@@ -64,7 +64,7 @@ impl Connection {
     }
 }
 
-/// Why a segment did not arrive, as ICMP tells it.
+/// The reason of an ICMP error: why a segment was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undelivered {
     /// No way to the network.

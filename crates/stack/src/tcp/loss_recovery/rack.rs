@@ -65,7 +65,7 @@ impl Rack {
         self.forward_now = Some(self.forward_now.map_or(segment.end, |forward| forward.later(segment.end)));
     }
 
-    /// All that the ACK tells was told.
+    /// Ends the processing of one ACK.
     #[inline]
     pub(crate) fn end_of_ack(&mut self) {
         self.forward = self.forward_now;

@@ -14,7 +14,7 @@ pub(crate) struct TailProbe {
     pub(crate) resent: bool,
 }
 
-/// The result of a probe, as an ACK tells it.
+/// The result of a probe, by an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeResult {
     /// Nothing yet.

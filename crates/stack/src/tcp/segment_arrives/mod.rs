@@ -107,7 +107,7 @@ impl Tcp {
                 self.segment_in_connection(now, index, flow, seg, output, deliver);
                 Received::Connection(id)
             }
-            Slot::Waiting(_) => {
+            Slot::TimeWait(_) => {
                 let Some(waiting) = self.slots.time_wait_at(index) else { return Received::Nobody };
                 let waiting = waiting.clone();
                 self.segment_in_time_wait(now, index, flow, waiting, &seg, output)

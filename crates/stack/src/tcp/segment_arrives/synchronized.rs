@@ -54,7 +54,7 @@ impl Connection {
         self.process_text(cx, &seg, deliver)
     }
 
-    /// The peer lives; its clock goes on (RFC 7323 section 4.3).
+    /// Takes note of a segment from the peer, and of its clock (RFC 7323 section 4.3).
     #[inline]
     pub(crate) fn note_peer_alive(&mut self, cx: &Context<'_>, seq: SequenceNumber, clock: Option<Timestamps>) {
         self.liveness.note_heard(cx.now);

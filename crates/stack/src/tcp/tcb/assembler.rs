@@ -83,7 +83,7 @@ impl Assembler {
         end.filter(|end| end.is_after(next))
     }
 
-    /// Returns whether there is something to tell.
+    /// Returns whether there is a SACK block to send.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
         !self.ranges.is_empty() || self.duplicate.is_some()
@@ -109,7 +109,7 @@ impl Assembler {
         blocks
     }
 
-    /// The duplicate has been told.
+    /// The duplicate has been reported.
     #[inline]
     pub(crate) fn reported(&mut self) {
         self.duplicate = None;

@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// The user's timeout (RFC 5482 section 4), once the connection is somebody's; 0: none.
+    /// The user timeout (RFC 5482 section 4), once the connection is established or begun from here; 0: none.
     #[inline]
     pub(crate) fn user_timeout_ns(&self) -> u64 {
         if self.state == State::SynReceived { 0 } else { self.options.user_timeout_ns }

@@ -71,7 +71,7 @@ impl Owner {
         self.listener = None;
     }
 
-    /// Returns whether nobody knows of the connection: once it has ended, its slot is free.
+    /// Returns whether no handle leads to the connection: once it has ended, its slot can be freed.
     pub(crate) fn is_nobody(&self) -> bool {
         !self.is_held && (self.listener.is_none() || !self.announced)
     }

@@ -114,8 +114,8 @@ impl ReceiveSpace {
         if more > 0 && more.cast_unsigned() >= worth { candidate } else { self.edge }
     }
 
-    /// Returns whether the application has read enough for the peer to be told: twice a segment or half the buffer, as soon as that
-    /// is twice what the peer knows of.
+    /// Returns whether a window update is worth sending: the application has read twice a segment or half
+    /// the buffer, and that is twice the window that the peer knows.
     pub(crate) fn is_update_due(&self) -> bool {
         let more = self.next_edge().since(self.edge);
         more > 0 && more >= self.window() && more >= (2 * self.segment_bytes).min(self.limit / 2)
@@ -236,7 +236,7 @@ impl ReceiveSpace {
     }
 }
 
-/// The least shift with which the header can tell a window of `bytes` (RFC 7323 section 2.2).
+/// The least shift with which the header can express a window of `bytes` (RFC 7323 section 2.2).
 fn shift_for(bytes: u32) -> u8 {
     (0..WINDOW_SCALE_MAX).find(|shift| bytes >> shift <= u32::from(u16::MAX)).unwrap_or(WINDOW_SCALE_MAX)
 }

@@ -139,8 +139,7 @@ impl SendSpace {
         (self.una + self.wnd).distance(self.nxt).max(0).cast_unsigned()
     }
 
-    /// The window at the handshake, and whenever a newer segment tells one (RFC 9293 section 3.10.7.4, fifth check). True if
-    /// the window is not what it was.
+    /// Updates SND.WND from a newer segment (RFC 9293 section 3.10.7.4, fifth check). Returns whether the window has changed.
     #[inline]
     pub(crate) fn update_window(&mut self, seq: SequenceNumber, ack: SequenceNumber, wnd: u32) -> bool {
         // SND.UNA =< SEG.ACK: a late segment counts its window from a number that has moved on since.

@@ -3,7 +3,7 @@
 /// A connection's state. LISTEN is a listener's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing more comes or goes.
+    /// The connection does not exist, or has ended.
     Closed,
     /// A SYN was sent.
     SynSent,

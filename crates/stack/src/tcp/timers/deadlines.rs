@@ -41,7 +41,7 @@ impl Timer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
     timers: [Instant; Timer::ALL.len()],
-    /// Not after the earliest of them; that is all the wheel needs to be told, and knowing it takes no search per segment.
+    /// A lower bound of the earliest of them: all that the wheel needs, without a search per segment.
     soonest: Instant,
     /// The deadline that the wheel was told last, so that a segment need not look there.
     told: Instant,
@@ -115,7 +115,7 @@ impl Deadlines {
         Some(due)
     }
 
-    /// Cancels all. What the wheel was told it still knows.
+    /// Cancels all. The entry in the wheel stays.
     pub(crate) fn clear(&mut self) {
         *self = Self { told: self.told, ..Self::default() };
     }

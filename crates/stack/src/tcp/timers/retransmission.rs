@@ -68,7 +68,7 @@ impl Connection {
         self.arm_retransmit(cx);
     }
 
-    /// The peer does not answer. If it is there again it learns that the connection is not (Linux tcp_out_of_resources).
+    /// Gives up: the peer does not answer. A RST tells it so, should it return (Linux tcp_out_of_resources).
     pub(crate) fn give_up(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::AbortedByTimeout);
         if self.state.is_synchronized() && self.state != State::SynReceived {

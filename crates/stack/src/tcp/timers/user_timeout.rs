@@ -58,7 +58,7 @@ impl Connection {
         self.liveness.timeouts() > 0 && !self.recovery.board.is_empty()
     }
 
-    /// The peer, or the way there, shows life while retransmissions are backed off: the silence between them was that of an
+    /// Ends the backoff: the peer, or the route to it, is back while retransmissions are backed off. The silence was that of an
     /// outage, and need not be waited out. What is in flight is sent again one timeout behind the last time, or at once if
     /// that is over (RFC 6298 section 5 leaves it open when to begin anew; RFC 6069 does the same for what routers say).
     pub(crate) fn hasten(&mut self, cx: &Context<'_>) {
@@ -67,7 +67,7 @@ impl Connection {
         self.retransmit_at(cx, first.sent_at.after_ns(self.rtt.rto_ns(cx.config)));
     }
 
-    /// RFC 6069 section 4: an ICMP error about a retransmission takes one doubling back; as in Linux the timeout does not
+    /// Undoes one backoff for an ICMP error about a retransmission (RFC 6069 section 4). As in Linux the timeout does not
     /// fall below 200 ms by that, so that a router that answers each one does not make a flood.
     pub(crate) fn undo_backoff_on_icmp(&mut self, cx: &Context<'_>) {
         let Some(first) = self.recovery.board.first().filter(|_| self.liveness.timeouts() > 0) else { return };
@@ -76,16 +76,15 @@ impl Connection {
         self.retransmit_at(cx, first.sent_at.after_ns(after_ns));
     }
 
-    /// Not later than it would be anyway.
+    /// Retransmits at `at`, but no later than the timer would.
     fn retransmit_at(&mut self, cx: &Context<'_>, at: Instant) {
         let deadline = at.max(cx.now).min(self.deadlines.at(Timer::Retransmit));
         self.deadlines.arm(Timer::Retransmit, deadline);
     }
 
-    /// The peer was heard after `silent_ns`. Only a silence that was longer than the timeout would be without any backoff is
-    /// that of an outage: a peer that talks on and acknowledges nothing must not make a sender that does not back off. And
-    /// what is heard may be the answer to what was just sent again: as long as nothing is acknowledged, each time asks for a
-    /// silence twice as long as the one before.
+    /// Ends an outage: the peer was heard after `silent_ns`. A silence counts as an outage if it was longer than the timeout
+    /// without backoff: a peer that sends and acknowledges nothing must not stop the backoff. The segment may answer the last
+    /// retransmission: as long as nothing is acknowledged, each outage must be twice as long as the one before.
     pub(crate) fn note_outage_end(&mut self, cx: &Context<'_>, silent_ns: u64) {
         if self.liveness.timeouts() == 0 || self.snd.wnd == 0 {
             return;

@@ -18,7 +18,7 @@ impl Tcp {
         self.listeners.add(local, backlog, options)
     }
 
-    /// Takes the connection that has waited longest; an event tells if it has data already. [`Error::WouldBlock`]: none
+    /// Takes the connection that has waited longest; an event follows if it has data already. [`Error::WouldBlock`]: none
     /// waits.
     pub fn accept(&mut self, id: ListenerId) -> Result<ConnectionId, Error> {
         let listener = self.listeners.held(id).ok_or(Error::NotFound)?;

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 impl Tcp {
     /// Begins a connection from `local` to `remote`: the SYN leaves at once. Both are complete: the caller has chosen the
     /// source address by its routes, and the port. `path_mtu`: the largest IP packet of the path, `None` for
-    /// [`crate::tcp::Config::mtu_bytes`]. The end is told by an event: writable, or an error.
+    /// [`crate::tcp::Config::mtu_bytes`]. An event reports the outcome: writable, or an error.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -66,7 +66,7 @@ impl Tcp {
     pub fn tuple(&self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Tuple {
         let Some(index) = Flow::new(local, remote).and_then(|flow| self.index_of(&flow)) else { return Tuple::Free };
         match self.slots.slot(index) {
-            Slot::Waiting(waiting) => waiting.tuple(now),
+            Slot::TimeWait(waiting) => waiting.tuple(now),
             Slot::Free | Slot::Open(_) => Tuple::Used,
         }
     }
@@ -75,7 +75,7 @@ impl Tcp {
     pub(crate) fn vacate(&mut self, now: Instant, flow: &Flow) -> Result<Option<SequenceNumber>, Error> {
         let Some(index) = self.index_of(flow) else { return Ok(None) };
         match self.slots.slot(index) {
-            Slot::Waiting(waiting) if waiting.tuple(now) == Tuple::Replaceable => {
+            Slot::TimeWait(waiting) if waiting.tuple(now) == Tuple::Replaceable => {
                 let iss_min = waiting.iss_min();
                 self.release_time_wait(index);
                 Ok(Some(iss_min))
