@@ -6,7 +6,8 @@ use std::cell::Cell;
 
 const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// How long a difference of the two clocks is used before it is looked at again: how late a wall clock that is set is seen.
+/// The interval at which the difference of the two clocks is read again, and so the delay before a change of the wall
+/// clock is seen.
 const DIFFERENCE_NS: u64 = 1_000_000;
 /// The most that may pass while it is looked at.
 const DIFFERENCE_ERROR_NS: u64 = 1_000;

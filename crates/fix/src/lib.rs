@@ -2,11 +2,11 @@
 //!
 //! Nothing here does input or output, or looks at a clock: bytes and [`clock::Now`] go in, bytes and decisions come out.
 //!
-//! [`frame`] cuts a stream of bytes into messages by BodyLength. [`decode`] indexes one message in place. [`encode`] writes
-//! messages behind each other into one buffer. [`value`] holds FIX's data types. [`dictionary`] knows what a version of FIX has;
-//! [`validate`] holds a message against it.
+//! [`frame`] cuts a stream of bytes into messages by BodyLength. [`decode`] indexes one message in place. [`encode`]
+//! writes messages one after the other into one buffer. [`value`] holds FIX's data types. [`dictionary`] holds the
+//! definitions of a version of FIX; [`validate`] checks a message against them.
 //!
-//! Whatever comes from the counterparty is bounded and checked; nothing on the way of a message allocates.
+//! Input from the counterparty is bounded and checked; no allocation happens on a message's path.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -27,7 +27,7 @@ pub mod transcript;
 pub mod validate;
 pub mod value;
 
-/// What ends a field. FIX tag=value encoding, "field delimiter".
+/// The delimiter of fields. FIX tag=value encoding, "field delimiter".
 pub const SOH: u8 = 1;
 
 pub use clock::Now;

@@ -18,14 +18,14 @@ pub struct Names {
     values: OnceCell<ValueNames>,
 }
 
-/// By tag and value.
+/// Names by tag and value.
 type ValueNames = HashMap<(u32, &'static [u8]), &'static str>;
 
 /// Made of FIX Orchestra: see `examples/generate_tables.rs`.
 const VALUES: &str = include_str!("../tables/values.txt");
 
 impl Names {
-    /// By a dictionary in QuickFIX's format.
+    /// Names from a dictionary in QuickFIX's format.
     ///
     /// # Errors
     /// The file cannot be read or is no dictionary.
@@ -59,7 +59,7 @@ impl Names {
         self.dictionary(begin_string)?.field(tag).map(|field| &*field.name)
     }
 
-    /// What a value of a field means: `BUY` for 54=1. The version must have been prepared.
+    /// The meaning of a field's value: `BUY` for 54=1. The version must have been prepared.
     pub fn value(&self, begin_string: &[u8], tag: u32, value: &[u8]) -> Option<&str> {
         let field = self.dictionary(begin_string)?.field(tag)?;
         if self.own.is_some() {

@@ -9,14 +9,14 @@ use crate::SOH;
 /// The longest message that is looked for, bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// How SOH is written besides itself.
+/// The forms of SOH besides itself.
 const SEPARATORS: [&[u8]; 5] = [b"\x01", b"|", b"^A", "\u{2401}".as_bytes(), b"<SOH>"];
 /// The longest BeginString.
 const BEGIN_STRING_MAX: usize = 16;
 /// Bytes that tell whether a message begins: `8=`, BeginString, a separator, `9=` and a digit.
 const FRONT_MAX: usize = 2 + BEGIN_STRING_MAX + 5 + 3;
 
-/// What was passed over.
+/// The text that was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Lines with something on them, but no message.
@@ -117,7 +117,7 @@ fn front(text: &[u8], at: usize, at_end: bool) -> Option<usize> {
     }
 }
 
-/// Whether BodyLength follows what stands in BeginString's place.
+/// Returns whether BodyLength follows the text in BeginString's place.
 fn is_front(text: &[u8]) -> bool {
     separator(text).is_some_and(|(_, second)| {
         let has_length =
@@ -126,13 +126,13 @@ fn is_front(text: &[u8]) -> bool {
     })
 }
 
-/// Whether it has the form of a version of FIX.
+/// Returns whether it has the form of a version of FIX.
 fn is_begin_string(text: &[u8]) -> bool {
     let version = text.strip_prefix(b"FIXT.").or_else(|| text.strip_prefix(b"FIX."));
     matches!(version, Some([major, b'.', minor]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// What is wrong with a message whose fields are ended by SOH, one line each.
+/// The faults of a message whose fields are ended by SOH, one line each.
 pub fn damage(message: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let begin = message.split(|byte| *byte == SOH).next().and_then(|first| first.strip_prefix(b"8="));
@@ -165,7 +165,7 @@ pub fn damage(message: &[u8]) -> Vec<String> {
     found
 }
 
-/// How the message at the front of `text` ends its fields, and where its second field begins.
+/// The form in which the message at the front of `text` ends its fields, and the start of its second field.
 fn separator(text: &[u8]) -> Option<(&'static [u8], usize)> {
     (2..text.len().min(2 + BEGIN_STRING_MAX)).find_map(|at| {
         let found = SEPARATORS.iter().find(|separator| text[at..].starts_with(separator))?;
@@ -188,7 +188,7 @@ fn by_length(text: &[u8], separator: &[u8], front: usize) -> Option<usize> {
     if is_there { trailer_end(text, trailer, separator) } else { None }
 }
 
-/// Where the message after the one at the front of `text` begins; `58=FIX` is none.
+/// The start of the message after the one at the front of `text`; `58=FIX` is none.
 fn next(text: &[u8]) -> Option<usize> {
     let window = &text[..text.len().min(MESSAGE_BYTES_MAX)];
     let mut at = 1;

@@ -24,7 +24,7 @@ pub struct Dictionaries {
 /// An application's dictionary, a transport's, and one of both.
 type Joined = (Arc<Dictionary>, Arc<Dictionary>, Arc<Dictionary>);
 
-/// What checks application messages, and session messages where another dictionary does.
+/// The dictionary of application messages, and that of session messages if it is another one.
 type Pair = (Arc<Dictionary>, Option<Arc<Dictionary>>);
 
 impl Dictionaries {

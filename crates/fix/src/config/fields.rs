@@ -4,7 +4,7 @@ use sidestep_sys::Problem;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// One setting as it stands in the file.
+/// One setting of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -27,7 +27,7 @@ pub(super) struct Raw {
     pub(super) sessions: Vec<Section>,
 }
 
-/// Whether two spellings are the same key: case does not count, nor do the underscores of TOML.
+/// Returns whether two spellings are the same key: case is ignored, and so are the underscores of TOML.
 pub(super) fn same_key(one: &str, other: &str) -> bool {
     let letters =
         |text: &str| text.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase()).collect();

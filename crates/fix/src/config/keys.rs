@@ -2,7 +2,7 @@
 
 use super::fields::same_key;
 
-/// Whether a key has an effect here.
+/// The effect of a key here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It does what it does there.
@@ -21,7 +21,7 @@ const KEYSTORE: &str =
 const PROXY: &str = "connects through a proxy, which this engine does not";
 const POOL: &str = "is about the connections of a database, and there is none here";
 
-/// All keys by name. `<n>` stands for a number, `.*` for a version behind a dot.
+/// All keys by name. `<n>` stands for a number, `.*` for a version after a dot.
 pub const KEYS: &[(&str, Effect)] = &[
     ("BeginString", Full),
     ("SenderCompID", Full),
@@ -360,7 +360,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("SendWhenLoggedOff", Full),
 ];
 
-/// What a key does here; `None` for one that nobody knows.
+/// The effect of a key; `None` for an unknown one.
 pub fn effect(key: &str) -> Option<Effect> {
     let plain = key.trim_end_matches(|last: char| last.is_ascii_digit());
     let found = KEYS.iter().find(|(name, _)| match name.strip_suffix("<n>") {

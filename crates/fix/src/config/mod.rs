@@ -1,8 +1,8 @@
 //! Settings of sessions: QuickFIX's `.cfg` as it is, or the same as TOML.
 //!
-//! A `.cfg` is `[DEFAULT]` and any number of `[SESSION]`, each with lines of `Key=Value`; a session inherits what it does not
-//! say itself. The keys are those of QuickFIX, QuickFIX/J and quickfixgo ([`keys`]), and a few of ours. A key that does
-//! nothing here is named in [`Config::notes`], with what it would do; one that nobody knows is named, too.
+//! A `.cfg` file is `[DEFAULT]` and any number of `[SESSION]`, each with lines of `Key=Value`; a session inherits the
+//! keys that it does not set. The keys are those of QuickFIX, QuickFIX/J and quickfixgo ([`keys`]), and a few of ours.
+//! [`Config::notes`] names keys without an effect here, with their meaning, and unknown keys.
 //!
 //! As TOML the keys are written in snake_case, in a table `[default]` and an array of tables `[[session]]`:
 //!
@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// The longest file of settings, bytes: some thousand sessions.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What a file of settings says.
+/// The content of a settings file.
 #[derive(Clone, Default)]
 pub struct Config {
     /// The sessions, in the order of the file.
@@ -45,17 +45,17 @@ pub struct Config {
 /// One session of a file.
 #[derive(Clone)]
 pub struct SessionConfig {
-    /// What the session is made of. Its validator is not yet there: `dictionary` says which it is to be.
+    /// The plan of the session. Its validator is still to be made, as `dictionary` describes.
     pub plan: SessionPlan,
-    /// Where it meets its counterparty.
+    /// The place where it meets its counterparty.
     pub place: Place,
-    /// Whether it stands for sessions that are made when they log on. "AcceptorTemplate", "DynamicSessions"
+    /// True for a template of sessions that are made when they log on. "AcceptorTemplate", "DynamicSessions"
     pub is_template: bool,
-    /// Which dictionary checks its messages, and how strictly.
+    /// The dictionary that checks its messages, and its strictness.
     pub dictionary: DictionaryConfig,
 }
 
-/// Where a session meets its counterparty.
+/// The place where a session meets its counterparty.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// An acceptor's acceptor.
@@ -71,7 +71,7 @@ pub enum Place {
     Connect(Destinations),
 }
 
-/// Which dictionary checks a session's messages, and how strictly. Names and defaults are QuickFIX's.
+/// The dictionary that checks a session's messages, and its strictness. Names and defaults are QuickFIX's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DictionaryConfig {
     /// "UseDataDictionary", yes

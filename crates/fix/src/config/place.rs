@@ -1,4 +1,4 @@
-//! Where a session meets its counterparty: transports, hosts, TLS, socket options.
+//! The place where a session meets its counterparty: transports, hosts, TLS, socket options.
 
 use super::Place;
 use super::fields::Fields;
@@ -163,7 +163,7 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
     Ok(Some(settings))
 }
 
-/// `certificate[:key]`, one behind a comma after the other.
+/// Further certificates: `certificate[:key]`, separated by commas.
 fn further_certificates(fields: &Fields<'_>, role: Role) -> Result<Vec<CertificateFiles>, Problem> {
     let key = "FurtherCertificateFiles";
     let list = fields.text(key).unwrap_or_default().split(',').map(str::trim).filter(|text| !text.is_empty());

@@ -90,7 +90,7 @@ pub(super) const PAIRS: &[(u32, u32)] = &[
 /// Tags that have a bit of their own; the standard's own go up to 50,003.
 const TAGS: usize = 65_536;
 
-/// Which length field announces which data field. Nearly every field is neither: one bit says so.
+/// The pairs of length field and data field. Nearly every field is neither: one bit tells.
 #[derive(Clone, Debug)]
 pub struct DataFields {
     is_length: Box<[u64]>,
@@ -110,7 +110,7 @@ impl DataFields {
         Self { is_length, pairs }
     }
 
-    /// Whether the standard has all of these pairs.
+    /// Returns whether the standard has all of these pairs.
     pub(crate) fn are_standard(pairs: &[(u32, u32)]) -> bool {
         pairs.iter().all(|pair| PAIRS.contains(pair))
     }

@@ -1,4 +1,4 @@
-//! Where the delimiters of a message stand: 64 bytes at a time, a bit for each.
+//! The places of a message's delimiters: 64 bytes at a time, a bit for each.
 //!
 //! Fields end at unforeseeable distances, so a loop that looks for each delimiter ends at an unforeseeable turn, and the processor
 //! guesses wrong for every other field. Here it does so once in 64 bytes.
@@ -9,16 +9,16 @@ use sidestep_sys::scan::{BLOCK, places};
 /// The delimiters of a message in order.
 pub(super) struct Delimiters<'a> {
     raw: &'a [u8],
-    /// Where they are no longer looked for.
+    /// The end of the search.
     end: usize,
     /// The block that is looked at.
     base: usize,
-    /// Its delimiters that have not been told yet.
+    /// Its delimiters that are not returned yet.
     mask: u64,
 }
 
 impl<'a> Delimiters<'a> {
-    /// Of the first `end` bytes of `raw`, which has no fewer.
+    /// The delimiters of the first `end` bytes of `raw`, which has no fewer.
     #[inline]
     pub(super) fn new(raw: &'a [u8], end: usize) -> Self {
         let mut delimiters = Self { raw, end, base: 0, mask: 0 };
@@ -41,7 +41,7 @@ impl<'a> Delimiters<'a> {
         Some(place)
     }
 
-    /// Passes over those up to `place`, and the one there; no earlier place than the last one told.
+    /// Skips those up to and including `place`, which is not before the last one returned.
     pub(super) fn pass(&mut self, place: usize) {
         let base = place / BLOCK * BLOCK;
         if base != self.base {

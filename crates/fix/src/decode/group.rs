@@ -19,7 +19,7 @@ pub struct Entry<'a, 'i> {
 #[derive(Clone, Debug)]
 pub struct Entries<'a, 'i> {
     raw: &'a [u8],
-    /// What is not yet read, and may go on behind the group.
+    /// The unread fields, which may extend beyond the group.
     rest: &'i [Field],
     dictionary: &'i Dictionary,
     section: Option<&'i Section>,
@@ -92,7 +92,8 @@ impl<'a, 'i> Iterator for Entries<'a, 'i> {
     }
 }
 
-/// How many fields the first entry has: up to where its first field comes again, or one comes that is not the group's.
+/// The number of fields of the first entry: up to the repetition of its first field, or a field that is not the
+/// group's.
 fn entry_fields(fields: &[Field], section: &Section, dictionary: &Dictionary, depth: usize) -> usize {
     let Some(first) = fields.first().filter(|field| section.place(field.tag).is_some()) else { return 0 };
     let mut count = 0;

@@ -40,7 +40,7 @@ pub enum FieldError {
     Format(u32),
 }
 
-/// Where the fields of a message stand; made once, used for message after message.
+/// The places of a message's fields; reused for message after message.
 #[derive(Debug)]
 pub struct Index {
     fields: Box<[Field]>,
@@ -162,8 +162,8 @@ fn index(fields: &mut [Field], data: &DataFields, raw: &[u8]) -> Result<usize, F
     Ok(count + 1)
 }
 
-/// Where the value of a data field ends, if there is a delimiter in that place. A length that cannot be is passed over: the
-/// field then ends like any other, and what follows is held against the dictionary.
+/// The end of a data field's value, if a delimiter is in that place. An impossible length is ignored: the field then
+/// ends like any other, and the dictionary checks the rest.
 fn data_end(raw: &[u8], start: usize, bytes: u64) -> Option<usize> {
     let end = usize::try_from(bytes).ok()?.checked_add(start)?;
     (end < raw.len() - TRAILER_BYTES && raw[end] == SOH).then_some(end)
@@ -212,7 +212,7 @@ fn load(raw: &[u8], at: usize) -> Option<u64> {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The place in bits of the first such byte; 64 if there is none. (Subtracting borrows only from bytes behind the first.)
+/// The index of the first such byte in bits; 64 if there is none. (Subtraction borrows only from later bytes.)
 #[inline]
 fn first(word: u64, byte: u8) -> u32 {
     let zero_there = word ^ (ONES * u64::from(byte));
@@ -277,7 +277,7 @@ fn is_front(raw: &[u8], fields: &[Field]) -> bool {
 }
 
 impl<'a> Message<'a, '_> {
-    /// Whether it has more fields than are looked at.
+    /// Returns whether it has more fields than are indexed.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -293,7 +293,7 @@ impl<'a> Message<'a, '_> {
         self.fields.iter().map(move |field| (field.tag, &raw[field.start as usize..field.end as usize]))
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.fields.len()
     }

@@ -15,7 +15,7 @@ const MEMBERS_MAX: usize = 2_000_000;
 /// Repeating groups of one dictionary.
 const GROUPS_MAX: usize = 10_000;
 
-/// What stands in a message, component or group.
+/// An item of a message, component or group.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     /// A field by its tag.

@@ -70,7 +70,7 @@ impl Kind {
         })
     }
 
-    /// Whether a value is written as its type asks (SessionRejectReason 6 when not).
+    /// Returns whether a value has the form of its type (SessionRejectReason 6 if not).
     pub fn accepts(self, text: &[u8]) -> bool {
         match self {
             Self::Int => is_int(text),

@@ -1,4 +1,4 @@
-//! Which messages, fields and groups a version of FIX has, and what their values may be.
+//! The messages, fields and groups of a version of FIX, and their allowed values.
 //!
 //! [`Dictionary::fixed`] holds the standard, from tables made of FIX Orchestra (`tables/`, made by
 //! `examples/generate_tables.rs`). [`Dictionary::from_quickfix_xml`] reads a file in QuickFIX's format.
@@ -25,11 +25,11 @@ pub struct FieldDefinition {
     pub tag: u32,
     /// The name, as the specification writes it.
     pub name: Box<str>,
-    /// How values are written.
+    /// The data type of its values.
     pub kind: Kind,
     /// The only values allowed; empty when there is no such list.
     values: Values,
-    /// What values are called, where a file says so.
+    /// The names of values, if a file has them.
     names: BTreeMap<Box<[u8]>, Box<str>>,
 }
 
@@ -73,17 +73,17 @@ impl FieldDefinition {
         }
     }
 
-    /// What the file calls this value.
+    /// The file's name of this value.
     pub fn value_name(&self, value: &[u8]) -> Option<&str> {
         self.names.get(value).map(|name| &**name)
     }
 
-    /// Whether the specification lists the values of this field.
+    /// Returns whether the specification lists the values of this field.
     pub fn has_values(&self) -> bool {
         !self.values.is_empty()
     }
 
-    /// Whether this value is one of those listed, or nothing is listed. Each part of a multiple value counts for itself.
+    /// Returns whether this value is listed, or no list exists. Each part of a multiple value is checked by itself.
     pub fn allows(&self, value: &[u8]) -> bool {
         if self.values.is_empty() {
             return true;
@@ -104,7 +104,7 @@ pub struct MessageDefinition {
     pub name: Box<str>,
     /// Belongs to the session layer.
     pub is_admin: bool,
-    /// What stands between header and trailer.
+    /// The fields between header and trailer.
     pub body: Section,
 }
 
@@ -153,7 +153,7 @@ impl Dictionary {
         Self { begin_string, fields, slots, data, decodes_as, messages, groups, header, trailer, notes: Vec::new() }
     }
 
-    /// What was not understood and how it was taken, one line each.
+    /// Items that were not understood, with their treatment, one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -216,8 +216,8 @@ impl Dictionary {
         &self.data
     }
 
-    /// What a decoder has to know of them, for [`Index::decode_as`](crate::Index::decode_as); `None` where the standard's pairs
-    /// are all there are.
+    /// The pairs that a decoder has to know, for [`Index::decode_as`](crate::Index::decode_as); `None` if they are the
+    /// standard's.
     pub fn decodes_as(&self) -> Option<&DataFields> {
         self.decodes_as.as_deref()
     }

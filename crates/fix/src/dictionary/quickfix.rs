@@ -135,7 +135,7 @@ struct Reading {
     draft: Draft,
     tags: HashMap<String, u32>,
     kinds: HashMap<u32, Kind>,
-    /// Types that nobody knows, and the fields that have them.
+    /// Unknown types, and the fields that have them.
     unknown: BTreeMap<String, Vec<String>>,
 }
 
@@ -167,7 +167,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A type that nobody knows is a String, as in QuickFIX: a counterparty's file may be newer than its reader.
+    /// An unknown type is a String, as in QuickFIX: a counterparty's file may be newer than its reader.
     fn kind(&mut self, field: &str, name: &str, is_before_4_2: bool) -> Kind {
         Kind::by_name(name, is_before_4_2).unwrap_or_else(|| {
             let fields = self.unknown.entry(name.to_owned()).or_default();
@@ -176,7 +176,7 @@ impl Reading {
         })
     }
 
-    /// One line for each type that nobody knows.
+    /// One line for each unknown type.
     fn notes(&self) -> Vec<String> {
         let note = |(name, fields): (&String, &Vec<String>)| {
             let others = fields.len().saturating_sub(1);

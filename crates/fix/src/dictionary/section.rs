@@ -1,4 +1,4 @@
-//! Which fields a header, a body, a trailer or one entry of a repeating group may hold.
+//! The fields of a header, a body, a trailer or one entry of a repeating group.
 
 /// A field's place in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

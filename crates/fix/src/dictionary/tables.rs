@@ -172,7 +172,7 @@ fn read_draft(version: Version) -> Result<Draft, Problem> {
     Ok(reading.draft)
 }
 
-/// Fields that a message had in this version alone; later ones have them in a group.
+/// Fields that a message had only in this version; later ones have them in a group.
 const ONLY_THEN: &[(Version, &str, &[u32])] = &[
     // TradingSessionID, TradingSessionSubID of SecurityDefinition: part of MarketSegmentGrp since SP1.
     (Version::Fix50, "d", &[336, 625]),
@@ -218,7 +218,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What stands before `@`, if it is part of this version.
+    /// The part before `@`, if it belongs to this version.
     fn part<'a>(&self, word: &'a str) -> Option<&'a str> {
         match word.rsplit_once('@') {
             Some((part, since)) if since.len() == 1 => (since.as_bytes()[0] <= self.version.letter()).then_some(part),

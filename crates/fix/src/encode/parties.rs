@@ -37,7 +37,7 @@ impl Parties {
         Ok(text)
     }
 
-    /// Everything between MsgSeqNum and the body, with the delimiter before it, and where SendingTime stands in it.
+    /// Everything between MsgSeqNum and the body, with the delimiter before it, and the place of SendingTime in it.
     pub(super) fn behind_number(&self, precision: Precision) -> Result<(Vec<u8>, usize), ControlByte> {
         let mut text = vec![SOH];
         put(&mut text, tag::SENDER_COMP_ID, &self.sender)?;

@@ -1,9 +1,10 @@
-//! What the session does with messages that are already written: sends a stored one again, holds one back.
+//! Queueing of messages that are already encoded: a stored one is sent again, another is held back.
 
 use super::Encoder;
 
 impl Encoder {
-    /// Puts finished messages behind those that wait to leave. `false` if there is no room; nothing was put then.
+    /// Appends finished messages to those that wait to be sent. Returns `false`, and appends nothing, if they do not
+    /// fit.
     pub(crate) fn append(&mut self, messages: &[u8]) -> bool {
         let Some(room) = self.buffer.get_mut(self.end..self.end + messages.len()) else { return false };
         room.copy_from_slice(messages);

@@ -67,7 +67,7 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: usize,
-    /// `␁10=` stands before `at`; what is missing is the `␁` behind it, which may be far.
+    /// `␁10=` is before `at`; the `␁` after it is missing, and may be far.
     in_trailer: bool,
 }
 
@@ -80,7 +80,7 @@ enum Front {
     TooLong,
 }
 
-/// The result of a look at the bytes behind the last message.
+/// The result of a search in the bytes after the last message.
 pub(super) enum Cut {
     /// More bytes are needed.
     Partial,
@@ -115,8 +115,8 @@ impl Cutter {
         (self.search, self.dropped, self.fatal) = (Search::default(), 0, None);
     }
 
-    /// The front of `data`, which begins behind what was cut before. After [`Cut::Partial`] the same bytes are to come again, with
-    /// more behind them.
+    /// Cuts the front of `data`, which begins after the bytes cut before. After [`Cut::Partial`] the same bytes must be
+    /// passed again, with more after them.
     pub(super) fn cut(&mut self, data: &[u8]) -> Cut {
         if let Some(fatal) = self.fatal {
             return Cut::Garbled(0, fatal);
@@ -170,7 +170,7 @@ impl Cutter {
         Cut::Garbled(count, garbage)
     }
 
-    /// No trailer where BodyLength says: the message ends behind the next `␁10=...␁`.
+    /// No trailer where BodyLength says: the message ends after the next `␁10=...␁`.
     fn garbled(&mut self, data: &[u8], body: usize, trailer: usize) -> Cut {
         let logon = data[body..].starts_with(b"35=A\x01");
         let in_place = data.get(trailer - 1..).is_some_and(|end| end.starts_with(b"\x0110="));
@@ -217,14 +217,14 @@ fn prefix_of(data: &[u8], whole: &[u8]) -> Front {
     if whole.starts_with(data) { Front::Partial } else { Front::Bad }
 }
 
-/// Whether `␁10=nnn␁` ends the message whose body ends at `trailer`.
+/// Returns whether `␁10=nnn␁` ends the message whose body ends at `trailer`.
 fn is_trailer(data: &[u8], trailer: usize) -> bool {
     data.get(trailer - 1..trailer + TRAILER_BYTES)
         .is_some_and(|end| end.starts_with(b"\x0110=") && end[TRAILER_BYTES] == SOH && !end[4..7].contains(&SOH))
 }
 
 impl Search {
-    /// The end of the first `␁10=...␁` at or behind `from`, which is the same in each call for one message.
+    /// The end of the first `␁10=...␁` at or after `from`, which is the same in each call for one message.
     fn end(&mut self, data: &[u8], from: usize) -> Option<usize> {
         if !self.in_trailer {
             let from = self.at.max(from);

@@ -61,7 +61,7 @@ impl Framer {
         Self { buffer, start: 0, end: 0, cutter: Cutter::new(message_bytes_max) }
     }
 
-    /// The bytes behind the last message that was handed out.
+    /// The bytes after the last message that was returned.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

@@ -3,7 +3,7 @@ use crate::decode::tests::whole;
 
 const BODY: &str = "35=0|34=2|49=TW|56=ISLD|";
 
-/// What comes out when `bytes` arrive in pieces of `piece` bytes, which are read into the buffer or cut where they stand.
+/// The messages when `bytes` arrive in pieces of `piece` bytes, read into the buffer or cut in place.
 fn cut(bytes: &[u8], piece: usize) -> Vec<Result<Vec<u8>, Garbled>> {
     let out = cut_by(bytes, piece, |framer, part| {
         let count = framer.push(part);

@@ -30,15 +30,15 @@ const BUCKETS_NS: [u64; 17] = [
 pub struct Snapshot<'a> {
     /// Its name.
     pub session: String,
-    /// Whether messages can be exchanged.
+    /// True if messages can be exchanged.
     pub logged_on: bool,
     /// The next number that we send.
     pub next_outbound: u64,
     /// The next number that we expect.
     pub next_inbound: u64,
-    /// What the session counted.
+    /// The counters of the session.
     pub counters: Counters,
-    /// What its connection counted.
+    /// The metrics of its connection.
     pub metrics: &'a Metrics,
 }
 

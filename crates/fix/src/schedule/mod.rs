@@ -1,4 +1,4 @@
-//! When a session is open, and where one session ends and the next begins: StartTime, EndTime, StartDay, EndDay, Weekdays,
+//! Times at which a session is open, and boundaries of sessions: StartTime, EndTime, StartDay, EndDay, Weekdays,
 //! TimeZone, NonStopSession, with QuickFIX's meanings.
 //!
 //! Sequence numbers live as long as one session of the schedule: when a new one has begun, both become 1.
@@ -21,7 +21,7 @@ const DAYS_BACK: i64 = 8;
 /// Days looked ahead for the next beginning: a weekly session begins within seven.
 const DAYS_AHEAD: i64 = 8;
 
-/// When sessions begin and end.
+/// The times at which sessions begin and end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Schedule {
     days: Days,
@@ -43,12 +43,12 @@ enum Days {
 /// All seven days of [`Days::Daily`].
 const EVERY_DAY: u8 = 0x7f;
 
-/// What a schedule says of one moment, and how long it goes on saying so.
+/// The state of a schedule at one moment, and the time for which it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// A session is open.
     pub open: bool,
-    /// When the latest session began, ns since 1970: names the session. `i64::MIN` for one without a beginning.
+    /// The start of the latest session, ns since 1970: identifies the session. `i64::MIN` for one without a start.
     pub session_utc_ns: i64,
     /// From when this holds, ns since 1970.
     pub from_utc_ns: i64,
@@ -61,7 +61,7 @@ impl Window {
     pub const NON_STOP: Self =
         Self { open: true, session_utc_ns: i64::MIN, from_utc_ns: i64::MIN, until_utc_ns: i64::MAX };
 
-    /// Whether it still says the truth at that moment.
+    /// Returns whether it still holds at that moment.
     #[must_use]
     pub fn holds_at(&self, utc_ns: i64) -> bool {
         (self.from_utc_ns..self.until_utc_ns).contains(&utc_ns)
@@ -119,7 +119,7 @@ impl Schedule {
         self
     }
 
-    /// What holds at that moment, ns since 1970, UTC.
+    /// The window that holds at that moment, ns since 1970, UTC.
     #[must_use]
     pub fn window(&self, utc_ns: i64) -> Window {
         if self.days == Days::NonStop {
@@ -136,7 +136,7 @@ impl Schedule {
         Window { open, session_utc_ns: start, from_utc_ns, until_utc_ns }
     }
 
-    /// Whether no session began between the two moments.
+    /// Returns whether no session began between the two moments.
     #[must_use]
     pub fn same_session(&self, one_utc_ns: i64, other_utc_ns: i64) -> bool {
         self.window(one_utc_ns).session_utc_ns == self.window(other_utc_ns).session_utc_ns

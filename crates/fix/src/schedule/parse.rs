@@ -1,4 +1,4 @@
-//! The schedule's settings as text, as they stand in a `.cfg`.
+//! The schedule's settings as text, in the form of a `.cfg`.
 
 use super::{Days, EVERY_DAY, Schedule, Time, Weekday, bit};
 use jiff::tz::TimeZone;
@@ -76,7 +76,7 @@ fn no_times(text: &ScheduleText<'_>) -> Result<(), Problem> {
     Err(problem("schedule", reason, "set StartTime and EndTime, or NonStopSession=Y alone"))
 }
 
-/// `08:00:00`, with a zone behind it or without.
+/// Parses `08:00:00`, with or without a zone after it.
 fn time<'a>(name: &str, text: &'a str) -> Result<(Time, Option<&'a str>), Problem> {
     let (time, zone) = match text.trim().split_once(' ') {
         Some((time, zone)) => (time, Some(zone.trim())),

@@ -1,4 +1,4 @@
-//! What the program does with a session: QuickFIX's Application, with decisions returned instead of thrown.
+//! The program's side of a session: QuickFIX's Application, with decisions returned instead of thrown.
 
 use super::counters::End;
 use super::identity::SessionId;
@@ -48,12 +48,12 @@ impl From<FieldError> for Refusal {
     }
 }
 
-/// Why a message of the application was not sent. It has no sequence number then.
+/// The reason why a message of the application was not sent. It has no sequence number then.
 #[derive(Debug, Clone)]
 pub enum SendError {
     /// Nobody is logged on.
     NotLoggedOn,
-    /// As many bytes wait to be written as may: [`Application::on_room`] comes when they have left.
+    /// The output queue is full: [`Application::on_room`] is called when it has drained.
     Full,
     /// The message itself is wrong.
     Rejected(Rejected),
@@ -72,8 +72,8 @@ impl fmt::Display for SendError {
     }
 }
 
-/// Where a session's application sends from within a callback. What it sends leaves together with whatever else the
-/// inbound message caused, in one write.
+/// Sends from within a callback of a session's application. These messages are sent together with the other effects of
+/// the inbound message, in one write.
 pub trait Outbox {
     /// Whose session it is.
     fn id(&self) -> &SessionId;

@@ -23,9 +23,9 @@ pub(super) struct Gap {
     last: u64,
     /// The last one of this chunk, if it is not the last chunk.
     chunk_last: Option<u64>,
-    /// What was expected when the gap was last seen: progress is measured from here.
+    /// The number expected when the gap was last checked: progress is measured from here.
     expected: u64,
-    /// When there was progress last.
+    /// The time of the last progress.
     since_ns: u64,
     /// ResendRequests since then.
     asked: u32,
@@ -57,7 +57,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// Everything before `seq` will come without being asked for (NextExpectedMsgSeqNum told the counterparty).
+    /// Awaits everything before `seq` without a request (NextExpectedMsgSeqNum informed the counterparty).
     pub(super) fn await_gap(&mut self, seq: u64) {
         let expected = self.store.next_inbound();
         let since_ns = self.now.mono_ns;
@@ -110,7 +110,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// When the missing messages should have come.
+    /// The time by which the missing messages should have come.
     pub(super) fn gap_deadline_ns(&self) -> Option<u64> {
         let wait = self.timers.patience_ns()?;
         self.gap.map(|gap| gap.since_ns.saturating_add(wait))

@@ -1,4 +1,4 @@
-//! Who talks to whom: the eight things that name a FIX session.
+//! The identity of a session: the eight fields that name its two parties.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl SessionId {
         self.begin_string.starts_with("FIXT.")
     }
 
-    /// What its BeginString allows.
+    /// The rules of its BeginString.
     pub(crate) fn dialect(&self) -> Dialect {
         let fixt = self.is_fixt();
         let at_least = |version: &str| fixt || self.begin_string.as_str() >= version;
@@ -87,7 +87,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// What differs between the versions of the session layer.
+/// The differences between the versions of the session layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     /// EndSeqNo (16) = 0 means "to the last", before that 999999.

@@ -14,7 +14,7 @@ use crate::validate::Reason;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What a Logon says.
+/// The content of a Logon.
 #[derive(Debug, Clone, Copy)]
 struct Logon {
     seq: u64,
@@ -83,7 +83,7 @@ impl<S: Store> Session<S> {
         Ok(())
     }
 
-    /// SendingTime and CompIDs; nobody is told what was wrong, since it is not known who asks.
+    /// Checks SendingTime and CompIDs; a fault is not reported, since the sender is not identified.
     fn check_logon_header(&self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         self.check_header(message).map_err(|verdict| match (self.phase, verdict) {
             (Phase::LoggedOn | Phase::LogoutSent, verdict) => verdict,
@@ -115,7 +115,7 @@ impl<S: Store> Session<S> {
         })
     }
 
-    /// A resent Logon changes nothing: it came before, or a gap fill should stand in its place.
+    /// A resent Logon changes nothing: it was processed before, or a gap fill should replace it.
     fn logon_again(&mut self, message: &Message<'_, '_>, seq: u64) -> Result<(), Verdict> {
         match seq.cmp(&self.store.next_inbound()) {
             Ordering::Less => Err(self.late(message, Kind::Logon, seq)),
@@ -202,7 +202,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// What either side misses.
+    /// Requests and announces the messages that either side misses.
     fn recover<A: Application + ?Sized>(
         &mut self,
         logon: Logon,

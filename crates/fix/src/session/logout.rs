@@ -43,7 +43,7 @@ impl<S: Store> Session<S> {
         Ok(())
     }
 
-    /// A Logout that ends the connection must not wait behind a resend that nobody will read.
+    /// Writes a Logout. One that ends the connection must not wait for a resend that will not be read.
     fn write_logout<A: Application + ?Sized>(&mut self, text: &[u8], app: &mut A) {
         self.replays.forget();
         self.send_admin(app, b"5", |logout| {

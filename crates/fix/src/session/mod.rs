@@ -74,7 +74,7 @@ use std::sync::Arc;
 use text::Phrase;
 use timers::Timers;
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// There is no transport.
@@ -183,7 +183,7 @@ impl<S: Store> Session<S> {
         })
     }
 
-    /// Who talks to whom.
+    /// The identity of the session.
     pub fn id(&self) -> &SessionId {
         &self.settings.id
     }
@@ -193,7 +193,7 @@ impl<S: Store> Session<S> {
         &self.settings
     }
 
-    /// How far the connection has come.
+    /// The progress of the connection.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -203,12 +203,12 @@ impl<S: Store> Session<S> {
         self.phase == Phase::LoggedOn && self.ending.is_none()
     }
 
-    /// Why the connection is to be ended, once [`output`](Self::output) is written.
+    /// The reason why the connection is to be ended, once [`output`](Self::output) is written.
     pub fn ending(&self) -> Option<End> {
         self.ending
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -228,7 +228,7 @@ impl<S: Store> Session<S> {
         &self.store
     }
 
-    /// The session's memory, to correct numbers by hand while nobody is connected, or to make it durable.
+    /// The session's store, to correct numbers by hand while the session is not connected, or to make it durable.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
@@ -247,7 +247,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// Whether a resend goes on, or messages that waited behind one.
+    /// Returns whether a resend is in progress, or messages wait for one.
     pub fn is_resending(&self) -> bool {
         self.replays.is_active()
     }
@@ -349,7 +349,8 @@ impl<S: Store> Session<S> {
         self.send_app(msg_type, &mut fill)
     }
 
-    /// Both numbers become 1: at once when nobody is connected, else by a Logon with ResetSeqNumFlag (FIX 4.1 and later).
+    /// Resets both numbers to 1: at once if the session is not connected, else by a Logon with ResetSeqNumFlag (FIX 4.1
+    /// and later).
     ///
     /// # Errors
     /// The version has no such flag and somebody is connected, or the store fails.
@@ -374,7 +375,7 @@ impl<S: Store> Session<S> {
         self.store.next_outbound() == 1 && self.store.next_inbound() == 1
     }
 
-    /// What every step ends with: a Logout asked for meanwhile, more of a resend, news of room.
+    /// Finishes every step: a Logout requested meanwhile, more of a resend, the notice that messages can be sent again.
     fn finish_step<A: Application + ?Sized>(&mut self, app: &mut A) {
         if let Some(text) = self.logout_asked.take() {
             self.begin_logout(text.as_bytes(), app);

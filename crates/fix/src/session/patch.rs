@@ -36,7 +36,7 @@ pub(super) fn resend(raw: &[u8], now: UtcTimestamp, precision: Precision, into: 
     Some(())
 }
 
-/// Digits of the largest BodyLength, and the SOH behind them.
+/// The digits of the largest BodyLength, and the SOH after them.
 const LENGTH_ROOM: usize = 9;
 
 /// Writes BodyLength and closes the room that it did not need.
@@ -56,7 +56,7 @@ fn close_front(into: &mut Vec<u8>, at: usize, length: usize) {
     into.truncate(into.len() - (LENGTH_ROOM - used));
 }
 
-/// `8=...␁9=`, and what stands behind BodyLength.
+/// `8=...␁9=`, and the part after BodyLength.
 fn split_front(raw: &[u8]) -> Option<(&[u8], &[u8])> {
     let begin = raw.iter().position(|byte| *byte == SOH)? + 1;
     let length = raw.get(begin..)?.strip_prefix(b"9=")?;

@@ -22,11 +22,11 @@ const REVERSED: [(u32, u32); 6] = [
     (tag::ON_BEHALF_OF_LOCATION_ID, tag::DELIVER_TO_LOCATION_ID),
 ];
 
-/// How many of them FIX 4.0 has.
+/// The number of them in FIX 4.0.
 const REVERSED_40: usize = 4;
 
 impl<S: Store> Session<S> {
-    /// Sends a Reject and counts the message as processed. Before the Logons are exchanged there is nobody to tell.
+    /// Sends a Reject and counts the message as processed. Before the Logons are exchanged it is not sent.
     pub(super) fn reject<A: Application + ?Sized>(
         &mut self,
         message: &Message<'_, '_>,
@@ -142,7 +142,7 @@ impl<S: Store> Session<S> {
     }
 }
 
-/// What the counterparty named as a third party is named the other way round.
+/// Reverses the third-party fields of the counterparty.
 fn reverse_route(message: &Message<'_, '_>, dialect: Dialect, reject: &mut Builder<'_>) {
     let known = if dialect.routed_location { &REVERSED[..] } else { &REVERSED[..REVERSED_40] };
     for &(came, leaves) in known {

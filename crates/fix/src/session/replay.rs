@@ -24,12 +24,12 @@ const VISITS_MAX: u32 = 1024;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What of our messages is asked for again.
+/// The messages of ours that are requested again.
 #[derive(Debug)]
 pub(super) struct Replays {
     /// Being answered: from the first number not yet answered to the last.
     active: Option<Range>,
-    /// To be answered behind it.
+    /// The range to answer after it.
     waiting: Option<Range>,
     /// The first live message that waits.
     held_from: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Replays {
     tokens: u32,
     tokens_max: u32,
     filled_ns: u64,
-    /// What waits was counted as delayed.
+    /// True if waiting messages were counted as delayed.
     delayed: bool,
 }
 
@@ -51,7 +51,7 @@ struct Range {
     live: bool,
 }
 
-/// Whether a resend can go on.
+/// The start of a resend, if possible.
 enum Start {
     /// There is a range to send.
     Active,
@@ -90,7 +90,7 @@ impl Replays {
         self.held_bytes += bytes;
     }
 
-    /// When a ResendRequest that waits for its turn may be answered.
+    /// The time at which a waiting ResendRequest may be answered.
     pub(super) fn deadline_ns(&self) -> Option<u64> {
         (!self.is_active() && self.waiting.is_some()).then_some(self.filled_ns + NS_PER_SECOND)
     }
@@ -238,7 +238,7 @@ impl<S: Store> Session<S> {
     }
 }
 
-/// Where one walk over the store has come to.
+/// The progress of one walk over the store.
 struct Walk<'a> {
     encoder: &'a mut Encoder,
     gap_fill: &'a mut Vec<u8>,

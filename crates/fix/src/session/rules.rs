@@ -1,4 +1,4 @@
-//! Which dictionary a message is held against.
+//! The dictionary that checks a message.
 
 use super::inbound::Kind;
 use crate::decode::{DataFields, Message};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Checks messages beyond the session layer: [`Rules`] by dictionaries, or a program's own.
 pub trait Validate: Send + Sync {
-    /// Whether the message may be processed. `validator` is the session's, and keeps its memory.
+    /// Checks whether the message may be processed. `validator` is the session's, and keeps its memory.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -24,17 +24,17 @@ pub trait Validate: Send + Sync {
 /// Dictionaries, and what of them is looked at.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// Of the application's messages; for FIXT.1.1 one [with its transport's](Dictionary::with_transport).
+    /// The dictionary of application messages; for FIXT.1.1 one [with its transport's](Dictionary::with_transport).
     pub dictionary: Arc<Dictionary>,
-    /// Of the session's own messages, when they have another version (FIXT.1.1).
+    /// The dictionary of session messages, if they have another version (FIXT.1.1).
     pub transport: Option<Arc<Dictionary>>,
-    /// What is looked at.
+    /// The checks to make.
     pub options: ValidationOptions,
 }
 
 impl Rules {
-    /// The standard's rules for a BeginString (8) and, with FIXT.1.1, an ApplVerID (`7`, `8`, `9`). `None` for versions that
-    /// nobody knows.
+    /// The standard's rules for a BeginString (8) and, with FIXT.1.1, an ApplVerID (`7`, `8`, `9`). `None` for unknown
+    /// versions.
     pub fn standard(begin_string: &str, appl_ver_id: &str) -> Option<Self> {
         let fixt = begin_string == Version::Fixt11.begin_string();
         let matches = |version: &Version| {

@@ -1,4 +1,4 @@
-//! What can be chosen for a session. Names and defaults are QuickFIX's where it has one; the name stands in quotes.
+//! The settings of a session. Names and defaults are QuickFIX's where it has one; the name is in quotes.
 
 use super::identity::SessionId;
 use crate::schedule::Schedule;
@@ -6,10 +6,10 @@ use crate::value::Precision;
 use sidestep_sys::Problem;
 use std::time::Duration;
 
-/// What a session can speak: BeginString (8).
+/// The supported values of BeginString (8).
 pub(crate) const BEGIN_STRINGS: [&str; 6] = ["FIX.4.0", "FIX.4.1", "FIX.4.2", "FIX.4.3", "FIX.4.4", "FIXT.1.1"];
 
-/// Which side sends the first Logon. "ConnectionType"
+/// The side that sends the first Logon. "ConnectionType"
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Connects, and sends the first Logon.
@@ -18,7 +18,7 @@ pub enum Role {
     Acceptor,
 }
 
-/// Which part of a stream of inbound messages is answered. Ours; QuickFIX has no such limit.
+/// The limit of inbound messages that are answered. Ours; QuickFIX has no such limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttle {
     /// Application messages allowed within `window`.
@@ -27,7 +27,8 @@ pub struct Throttle {
     pub window: Duration,
 }
 
-/// When orders are to be cancelled because the counterparty is gone. Values of CancelOnDisconnect as venues use them.
+/// The condition for cancelling orders because the counterparty is gone. Values of CancelOnDisconnect as venues use
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CancelOn {
     /// Never.
@@ -44,9 +45,9 @@ pub enum CancelOn {
 /// Everything about one session but its dictionaries and its transport.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
-    /// Who talks to whom.
+    /// The identity of the session.
     pub id: SessionId,
-    /// Which side we are.
+    /// Our side of it.
     pub role: Role,
     /// Seconds in HeartBtInt (108) of the Logon; an acceptor takes what the initiator asks for. "HeartBtInt", 30
     pub heart_bt_int_s: u32,
@@ -74,7 +75,7 @@ pub struct SessionSettings {
     pub check_comp_id: bool,
     /// "CheckLatency", yes
     pub check_latency: bool,
-    /// How far SendingTime (52) may be from our clock. "MaxLatency", 120 s
+    /// The largest difference between SendingTime (52) and our clock. "MaxLatency", 120 s
     pub max_latency: Duration,
     /// OrigSendingTime (122) must be there when PossDupFlag (43) is. "RequiresOrigSendingTime", yes
     pub requires_orig_sending_time: bool,
@@ -100,7 +101,7 @@ pub struct SessionSettings {
     pub username: String,
     /// Password (554) of the Logon.
     pub password: String,
-    /// What is invalid is rejected, else it is taken and counted. "RejectInvalidMessage", yes
+    /// True to reject invalid messages, else they are processed and counted. "RejectInvalidMessage", yes
     pub reject_invalid_message: bool,
     /// Rejects and Logouts say all that QuickFIX/J's say: RefTagID (371) of a SendingTime or NewSeqNo that is wrong, and Text (58)
     /// of the Logout behind a Reject. QuickFIX's say less. "RejectDetails", ours, yes
@@ -110,15 +111,16 @@ pub struct SessionSettings {
     /// Messages sent while nobody is logged on are kept, and leave when the counterparty asks for them, as QuickFIX does it.
     /// An order that leaves an hour late is seldom wanted: ours, no
     pub send_when_logged_off: bool,
-    /// When the session is open: StartTime, EndTime, StartDay, EndDay, Weekdays, TimeZone, NonStopSession
+    /// The times at which the session is open: StartTime, EndTime, StartDay, EndDay, Weekdays, TimeZone, NonStopSession
     pub schedule: Schedule,
-    /// When one may log on, if not whenever the session is open. "LogonTime", "LogoutTime", "LogonDay", "LogoutDay"
+    /// The times at which a logon is allowed, if not whenever the session is open. "LogonTime", "LogoutTime",
+    /// "LogonDay", "LogoutDay"
     pub logon_schedule: Option<Schedule>,
     /// Application messages that the counterparty may send. Ours, no limit
     pub throttle: Option<Throttle>,
-    /// When the application is asked to cancel orders. Ours, never
+    /// The condition for asking the application to cancel orders. Ours, never
     pub cancel_on: CancelOn,
-    /// How long after that. It may come back within. Ours, 0
+    /// The delay after that, within which the counterparty may return. Ours, 0
     pub cancel_after: Duration,
     /// Bytes that wait to be written before the application is refused, at most 64 MiB. At twice as many reading stops. Ours,
     /// 128 KiB

@@ -61,7 +61,7 @@ pub(crate) const INCORRECT_BEGIN_STRING: &str = "Incorrect BeginString";
 pub(crate) const WITHOUT_MSG_SEQ_NUM: &str = "Received message without MsgSeqNum";
 /// Text of the Logout that answers a Logon with a negative HeartBtInt (108).
 pub(crate) const HEART_BT_INT_NEGATIVE: &str = "HeartBtInt must not be negative";
-/// Text of the Logout that answers a Logon with a DefaultApplVerID (1137) that nobody knows.
+/// Text of the Logout that answers a Logon with an unknown DefaultApplVerID (1137).
 pub(crate) const APPL_VER_ID_UNKNOWN: &str = "DefaultApplVerID is unknown";
 /// Text of the Logout that answers a Logon with a HeartBtInt (108) beyond the limit.
 pub(crate) const HEART_BT_INT_TOO_LONG: &str = "HeartBtInt is too long";
@@ -101,7 +101,7 @@ impl Phrase {
         Self::new().text(tag).number(expected).text(", Received ").number(received)
     }
 
-    /// A reason with the tag behind it, for versions whose Reject has no RefTagID (371).
+    /// A reason with the tag after it, for versions whose Reject has no RefTagID (371).
     pub(crate) fn with_tag(text: &str, tag: i64) -> Self {
         Self::new().text(text).text(" (").text(if tag < 0 { "-" } else { "" }).number(tag.unsigned_abs()).text(")")
     }

@@ -1,4 +1,4 @@
-//! What happens because time passes: heartbeats, test requests, time-outs, the schedule, cancel on disconnect.
+//! Timed actions: heartbeats, test requests, time-outs, the schedule, cancel on disconnect.
 
 use super::application::Application;
 use super::checks::missing_or_bad;
@@ -27,15 +27,15 @@ pub(super) struct Timers {
     test_requests: u32,
     /// Garbled messages on this connection.
     pub(super) garbled: u64,
-    /// When the application was first refused since bytes last left.
+    /// The time of the application's first refusal since bytes were last sent.
     refused_ns: Option<u64>,
-    /// When orders are to be cancelled.
+    /// The time at which orders are to be cancelled.
     pub(super) cancel_planned: Option<u64>,
     throttle_from_ns: u64,
     throttle_count: u32,
 }
 
-/// How long silence may last: reckoned once, as every message asks.
+/// The allowed periods of silence, computed once, as every message needs them.
 #[derive(Debug, Default, Clone, Copy)]
 struct Silences {
     /// Ours, before a Heartbeat.
@@ -93,23 +93,23 @@ impl Timers {
         self.heart_bt_int_s
     }
 
-    /// How long the counterparty may be silent before the end; `None` if there are no heartbeats.
+    /// The longest silence of the counterparty before the end; `None` if there are no heartbeats.
     pub(super) fn patience_ns(&self) -> Option<u64> {
         (self.heart_bt_int_s > 0).then_some(self.silences.end_ns)
     }
 
-    /// When the counterparty's silence asks for a TestRequest.
+    /// The time at which the counterparty's silence calls for a TestRequest.
     fn ask_at_ns(&self) -> u64 {
         let delay_ns = self.silences.ask_ns.saturating_mul(u64::from(self.test_requests) + 1);
         self.received_ns.saturating_add(delay_ns)
     }
 
-    /// When our own silence asks for a Heartbeat. None is sent while a TestRequest is unanswered.
+    /// The time at which our own silence calls for a Heartbeat. None is sent while a TestRequest is unanswered.
     fn beat_at_ns(&self) -> u64 {
         if self.test_requests == 0 { self.sent_ns.saturating_add(self.silences.beat_ns) } else { u64::MAX }
     }
 
-    /// When the counterparty's silence has been too long.
+    /// The time at which the counterparty has been silent for too long.
     fn silence_end_ns(&self) -> u64 {
         self.received_ns.saturating_add(self.silences.end_ns)
     }
@@ -158,7 +158,7 @@ impl<S: Store> Session<S> {
         self.finish_step(app);
     }
 
-    /// When [`on_timer`](Self::on_timer) has something to do, on the clock that never goes back; `None` for never.
+    /// The time at which [`on_timer`](Self::on_timer) has work, on the monotonic clock; `None` for never.
     pub fn next_deadline(&self) -> Option<u64> {
         if self.ending.is_some() {
             return self.timers.cancel_planned;

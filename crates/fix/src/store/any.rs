@@ -35,7 +35,7 @@ impl AnyStore {
         }
     }
 
-    /// Whether something was recorded since the last commit.
+    /// Returns whether something was recorded since the last commit.
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         match self {
@@ -56,7 +56,7 @@ impl AnyStore {
         }
     }
 
-    /// Why the store will soon be full, while there is room for a Logout.
+    /// The reason why the store will soon be full, while there is space for a Logout.
     pub fn nearly_full(&mut self) -> Option<Problem> {
         match self {
             Self::Memory(_) => None,

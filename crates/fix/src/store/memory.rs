@@ -4,7 +4,7 @@ use super::{Store, Visit};
 use sidestep_sys::Problem;
 use std::collections::VecDeque;
 
-/// Bytes of messages that are kept unless told otherwise: some 300 000 orders.
+/// The default size of kept messages, bytes: some 300 000 orders.
 pub const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
 
 /// Messages kept at most for each byte of the limit: an entry costs memory, too, however short its message is.
@@ -17,7 +17,7 @@ pub struct MemoryStore {
     next_inbound: u64,
     created_utc_ns: i64,
     bytes: Box<[u8]>,
-    /// Where the next message goes.
+    /// The place of the next message.
     end: usize,
     kept: VecDeque<Kept>,
     forgotten: u64,

@@ -1,4 +1,4 @@
-//! What a session must not forget: its two sequence numbers and the messages it sent.
+//! The persistent state of a session: its two sequence numbers and the messages it sent.
 //!
 //! A session calls [`Store::record_outbound`] before the bytes of a message can leave, and [`Store::record_inbound`] before
 //! anything that answers a message can leave. What a store promises beyond that (nothing, the page cache, the disk) is its
@@ -57,10 +57,11 @@ pub trait Store {
     /// The reset could not be kept.
     fn reset(&mut self, utc_ns: i64) -> Result<(), Problem>;
 
-    /// When the session was created or last reset, ns since 1970, UTC. A schedule compares it with now.
+    /// The time at which the session was created or last reset, ns since 1970, UTC. A schedule compares it with now.
     fn created_utc_ns(&self) -> i64;
 
-    /// How many bytes of the newest messages are certain to be remembered: messages that wait to be written leave from here.
+    /// The number of bytes of the newest messages that are certainly kept: messages that wait to be written are sent
+    /// from here.
     fn keeps_bytes(&self) -> usize {
         usize::MAX
     }

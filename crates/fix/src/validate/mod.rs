@@ -12,7 +12,7 @@ use crate::decode::Message;
 use crate::dictionary::Dictionary;
 use walk::Walk;
 
-/// What is looked at. The names are those of QuickFIX's settings.
+/// The checks to make. The names are those of QuickFIX's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidationOptions {
     /// `UseDataDictionary`: off leaves what needs no dictionary.
@@ -21,7 +21,7 @@ pub struct ValidationOptions {
     pub validate_fields_out_of_order: bool,
     /// `ValidateFieldsHaveValues`: no field is empty.
     pub validate_fields_have_values: bool,
-    /// `ValidateUserDefinedFields`: fields from 5000 up have to stand in the dictionary, too.
+    /// `ValidateUserDefinedFields`: fields from 5000 up have to be in the dictionary, too.
     pub validate_user_defined_fields: bool,
     /// `ValidateUnorderedGroupFields`: the fields of a group's entry are in the dictionary's order. Off, only the field that
     /// begins an entry has its place.
@@ -65,7 +65,7 @@ impl Validator {
         Self::default()
     }
 
-    /// Whether the message is as the dictionary says; the first fault if it is not. For FIXT.1.1, the dictionary is one
+    /// Checks a message against the dictionary; returns the first fault. For FIXT.1.1, the dictionary is one
     /// [`with_transport`](Dictionary::with_transport).
     pub fn validate(
         &mut self,

@@ -1,6 +1,6 @@
 //! SessionRejectReason (373) with the texts that QuickFIX writes into Text (58).
 
-/// Why a message is rejected. The numbers are FIX's.
+/// The reason why a message is rejected. The numbers are FIX's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -56,7 +56,7 @@ impl Reason {
     }
 }
 
-/// What a Reject (35=3) says about a message.
+/// The content of a Reject (35=3) about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// SessionRejectReason (373).

@@ -43,7 +43,7 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
         self.fault.map_or(Ok(()), Err)
     }
 
-    /// What can be said without a dictionary: tags are numbers above 0, and values are not empty.
+    /// The checks that need no dictionary: tags are numbers above 0, and values are not empty.
     fn without_dictionary(&self) -> Result<(), Rejection> {
         for place in 0..self.message.len() {
             let Some((tag, value)) = self.message.field(place) else { break };
@@ -117,7 +117,7 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
         self.fault.get_or_insert(rejection);
     }
 
-    /// A field that its section has; returns the place behind it, or behind the group that it opens.
+    /// Checks a field of its section; returns the place after it, or after the group that it opens.
     fn known(&mut self, place: usize, section: &Section, base: usize, at: usize) -> usize {
         let Some((tag, value)) = self.message.field(place) else { return place + 1 };
         if self.note(base, at) {
@@ -171,7 +171,7 @@ impl<'w, 'a, 'i> Walk<'w, 'a, 'i> {
         }
     }
 
-    /// The entries of a repeating group; returns the place behind them.
+    /// Checks the entries of a repeating group; returns the place after them.
     fn group(&mut self, mut place: usize, counter: &Member, count: &[u8], entry: &Section, depth: usize) -> usize {
         let stated = value::unsigned(count);
         let mut found = 0;

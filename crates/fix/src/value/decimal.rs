@@ -4,7 +4,7 @@ use super::number::{Digits, unsigned};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Digits behind the point that are read or written.
+/// The most digits after the point that are read or written.
 const SCALE_MAX: u8 = 18;
 
 /// Digits that an `i64` always holds.
@@ -29,7 +29,7 @@ impl Decimal {
         self.mantissa
     }
 
-    /// How many of the digits stand behind the point.
+    /// The number of digits after the point.
     pub const fn scale(self) -> u8 {
         self.scale
     }
@@ -144,7 +144,7 @@ impl std::str::FromStr for Decimal {
     }
 }
 
-/// Whether the text is a `float` of any length: what validation asks, also of numbers longer than a [`Decimal`].
+/// Returns whether the text is a `float` of any length: validation also checks numbers longer than a [`Decimal`].
 pub(crate) fn is_float(text: &[u8]) -> bool {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
     let (digits, points) = unsigned.iter().fold((0, 0), |(digits, points), byte| {
@@ -153,7 +153,7 @@ pub(crate) fn is_float(text: &[u8]) -> bool {
     digits > 0 && points <= 1 && digits + points == unsigned.len()
 }
 
-/// Whether the text is an `int` of any length.
+/// Returns whether the text is an `int` of any length.
 pub(crate) fn is_int(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     unsigned(digits).is_some() || (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit))

@@ -5,7 +5,7 @@ use super::number::{two_digits, unsigned};
 const NS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// How many digits stand behind the seconds.
+/// The number of digits after the seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Precision {
     /// `HH:MM:SS`: all that FIX 4.0 and 4.1 know.
@@ -20,7 +20,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Digits behind the point.
+    /// The number of digits after the point.
     pub const fn digits(self) -> usize {
         match self {
             Self::Seconds => 0,
@@ -92,7 +92,7 @@ pub struct UtcTime {
 }
 
 impl UtcTime {
-    /// Reads `HH:MM:SS` with nothing, or a point and 3, 6, 9 or 12 digits, behind it. Picoseconds are cut off.
+    /// Parses `HH:MM:SS`, optionally with a point and 3, 6, 9 or 12 digits after it. Picoseconds are truncated.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let [h1, h2, b':', m1, m2, b':', s1, s2, fraction @ ..] = text else { return None };
         let (hour, minute, second) = (pair(*h1, *h2)?, pair(*m1, *m2)?, pair(*s1, *s2)?);
@@ -115,8 +115,8 @@ pub struct UtcTimestamp {
 pub(crate) const TIMESTAMP_BYTES_MAX: usize = 27;
 
 impl UtcTimestamp {
-    /// Reads `YYYYMMDD-HH:MM:SS` with nothing, or a point and 3, 6, 9 or 12 digits, behind it. `None` also beyond the years
-    /// that the type holds.
+    /// Parses `YYYYMMDD-HH:MM:SS`, optionally with a point and 3, 6, 9 or 12 digits after it. `None` also beyond the
+    /// years that the type holds.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (date, rest) = text.split_at_checked(8)?;
         let days = UtcDate::parse(date)?.days_since_epoch();

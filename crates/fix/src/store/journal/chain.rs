@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub(super) const SEARCH_BYTES: usize = 1 << 20;
 pub(super) const SEARCH_FACTOR: usize = 4;
 
-/// Why a journal is not opened.
+/// The reason why a journal is not opened.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// Something is gone or changed that no crash takes or changes; it can be accepted.
@@ -43,7 +43,7 @@ pub(super) struct Found {
     pub(super) header: Result<Header, NoHeader>,
 }
 
-/// What the segments say, added up.
+/// The content of the segments, added up.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) generation: u64,
@@ -59,11 +59,11 @@ pub(super) struct State {
     pub(super) dropped: Vec<PathBuf>,
     /// There is none before the first opening, and in a folder of the first layout.
     pub(super) manifest: Option<(Manifest, Facts)>,
-    /// Whether what the manifest says about this boot holds.
+    /// True if the manifest's statement about this boot holds.
     pub(super) is_exact: bool,
 }
 
-/// What there must be.
+/// The expected content.
 #[derive(Debug, Default)]
 struct Claims {
     from: Option<u64>,
@@ -317,8 +317,8 @@ fn known_end(claims: &Claims, header: &Header, bytes: &[u8]) -> Result<u64, &'st
     }
 }
 
-/// Whether an intact record follows that was written when everything before it was on the disk. Bytes that would take too
-/// long to search count as one: the journal is refused, which loses nothing.
+/// Returns whether an intact record follows that was written when everything before it was on the disk. Bytes that
+/// would take too long to search count as one: the journal is refused, which loses nothing.
 fn vouched_for(rest: &[u8], salt: u32) -> bool {
     let mut work = SEARCH_FACTOR * rest.len() + SEARCH_BYTES;
     for bytes in (0..rest.len()).step_by(8).map(|at| &rest[at..]).filter(|bytes| claims_to_vouch(bytes)) {

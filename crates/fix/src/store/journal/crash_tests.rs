@@ -42,12 +42,12 @@ fn message(generation: u64, seq: u64) -> Vec<u8> {
 /// Generation and next number, which only ever rise.
 type Reached = (u64, u64);
 
-/// What was recorded, and what was promised when: after so many steps at least this.
+/// The records, and the promises: after this many steps at least this.
 struct Run {
     steps: Vec<Step>,
-    /// What a process that is killed keeps.
+    /// The content that survives a kill.
     committed: Vec<(usize, Reached)>,
-    /// What a power cut leaves: with group commit all that was acknowledged.
+    /// The content that survives a power cut: with group commit all that was acknowledged.
     durable: Vec<(usize, Reached)>,
 }
 

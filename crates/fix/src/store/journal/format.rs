@@ -1,4 +1,4 @@
-//! What a journal's bytes mean. All numbers are little-endian.
+//! The format of a journal. All numbers are little-endian.
 //!
 //! ```text
 //! folder of a session
@@ -38,7 +38,7 @@ pub(super) const MAGIC: [u8; 8] = *b"SIDEFIXJ";
 pub(super) const VERSION: u32 = 2;
 /// The oldest layout that is read.
 const VERSION_MIN: u32 = 1;
-/// Where the mark is.
+/// The place of the mark.
 pub(super) const MARK_AT: u64 = 512;
 /// Bytes before the first record: a page, so that records begin on one.
 pub(super) const HEADER_BYTES: usize = 4096;
@@ -52,7 +52,7 @@ pub(super) const PAYLOAD_MAX: usize = (1 << 24) - 1;
 pub(super) const NAME_MAX: usize = SECTOR - 4 - 70;
 const DURABLE: u8 = 0x80;
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -67,7 +67,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the bytes, if they are a record, are one of a known kind.
+    /// Returns whether the bytes, if they are a record, are one of a known kind.
     pub(super) fn is_code(bytes: &[u8]) -> bool {
         bytes.get(7).is_some_and(|code| Self::of_code(code & !DURABLE).is_some())
     }
@@ -94,7 +94,7 @@ pub(super) struct Header {
     pub(super) session: String,
 }
 
-/// Why bytes are no header.
+/// The reason why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoHeader {
     /// All zeroes: prepared and never used.
@@ -164,11 +164,11 @@ impl Header {
     }
 }
 
-/// A record as it stands in a segment.
+/// A record in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
-    /// Whether everything before it was on the disk when it was written.
+    /// True if everything before it was on the disk when it was written.
     pub(super) durable: bool,
     pub(super) number: u64,
     pub(super) payload: &'a [u8],
@@ -211,7 +211,7 @@ pub(super) fn mark(bytes: u64, salt: u32) -> u64 {
     u64::from(low) | u64::from(low.wrapping_mul(0x9e37_79b1) ^ salt) << 32
 }
 
-/// What the mark of a segment says, if there is one.
+/// The content of a segment's mark, if there is one.
 pub(super) fn marked(segment: &[u8], salt: u32) -> Option<u64> {
     let word = segment.get(MARK_AT as usize..HEADER_BYTES).map(|rest| u64_at(rest, 0))?;
     let bytes = word & u64::from(u32::MAX);
@@ -228,7 +228,7 @@ pub(super) fn claimed_bytes(head: &[u8]) -> usize {
     RECORD_BYTES + (u32_at(head, 4) & 0xff_ffff) as usize
 }
 
-/// Whether the bytes, if they are a record, are one that vouches for those before it.
+/// Returns whether the bytes, if they are a record, are one that vouches for those before it.
 pub(super) fn claims_to_vouch(bytes: &[u8]) -> bool {
     bytes.len() >= RECORD_BYTES && bytes[7] & DURABLE != 0 && Kind::is_code(bytes)
 }

@@ -20,7 +20,7 @@ const CHUNK: usize = 256 << 10;
 const MESSAGE_BYTES: usize = 80;
 /// Stack of either thread, bytes: they call the kernel and nothing else.
 const STACK_BYTES: usize = 128 << 10;
-/// How long a writer waits for a segment that is being prepared.
+/// The longest wait of a writer for a segment that is being prepared.
 const PREPARE_MAX: Duration = Duration::from_secs(10);
 
 /// A segment that is ready to be written.
@@ -112,7 +112,7 @@ impl Roller {
         }
     }
 
-    /// Why the segment that was asked for could not be prepared, if that is known by now.
+    /// The reason why the requested segment could not be prepared, if known by now.
     pub(super) fn failure(&mut self) -> Option<&Problem> {
         if self.asked && self.ready.is_none() {
             self.ready = match self.spares.try_recv() {
@@ -124,7 +124,7 @@ impl Roller {
         self.ready.as_ref().and_then(|ready| ready.as_ref().err())
     }
 
-    /// Whether the segment asked for, or the reason why there is none, is there without waiting.
+    /// Returns whether the requested segment, or the reason why there is none, is available without waiting.
     pub(super) fn is_ready(&mut self) -> bool {
         self.failure().is_some() || self.ready.is_some()
     }
@@ -177,7 +177,7 @@ struct Keeper {
     manifest: Arc<Manifest>,
     folder: PathBuf,
     syncs: bool,
-    /// After a failed sync nobody knows what the disk has: nothing is said of it any more.
+    /// True after a failed sync: the content of the disk is unknown from then on.
     failed: bool,
 }
 

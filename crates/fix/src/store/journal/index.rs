@@ -1,4 +1,4 @@
-//! Where each message stands: from a sequence number to its record in one step per segment, four bytes a message.
+//! The places of messages: from a sequence number to its record in one step per segment, four bytes a message.
 
 /// Consecutive numbers within one segment.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Index {
         Some((span.first.saturating_add(place as u64), span.segment, *span.positions.get(place)?))
     }
 
-    /// The oldest segment that a message stands in.
+    /// The oldest segment that holds a message.
     pub(super) fn oldest_segment(&self) -> Option<u64> {
         self.spans.iter().find(|span| !span.positions.is_empty()).map(|span| span.segment)
     }

@@ -33,7 +33,7 @@ const SLOT_BYTES: usize = 20;
 /// Tells one boot of a machine from another; zeroes where nothing says so, which are like no boot.
 pub(super) type Boot = [u8; 16];
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) boot: Boot,
@@ -43,7 +43,7 @@ pub(super) struct Facts {
     pub(super) synced: Option<(u64, u64)>,
 }
 
-/// Why there is no use in a manifest.
+/// The reason why a manifest is of no use.
 #[derive(Debug)]
 pub(super) enum NoManifest {
     /// There is none.
@@ -97,7 +97,7 @@ impl Manifest {
         Ok((Self { file, path: path(folder) }, facts))
     }
 
-    /// What that of a folder says, for who only looks.
+    /// The content of a folder's manifest, for a reader.
     pub(super) fn facts(folder: &Path) -> Option<Facts> {
         let mut bytes = [0; BYTES];
         File::open(path(folder)).and_then(|mut file| file.read_exact(&mut bytes)).ok()?;

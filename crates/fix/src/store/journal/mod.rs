@@ -59,14 +59,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a segment unless told otherwise: some 10 000 orders with their acknowledgements.
+/// The default size of a segment, bytes: some 10 000 orders with their acknowledgements.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 4 << 20;
 /// The smallest segment, bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The largest segment, bytes: positions are 32 bits, and one is zeroed in the background while the last is written.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
-/// What a commit promises.
+/// The promise of a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The bytes are the kernel's: they survive this process. A power cut may take those of the newest segment; finished ones,
@@ -78,7 +78,7 @@ pub enum Durability {
     Disk,
 }
 
-/// How a commit hands its bytes to the kernel.
+/// The way in which a commit hands its bytes to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writing {
     /// By a copy to the segment's mapped pages, without a system call, where the file system writes allocated blocks in place
@@ -90,12 +90,12 @@ pub enum Writing {
     Call,
 }
 
-/// How a journal is opened.
+/// The options of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What a commit promises.
+    /// The promise of a commit.
     pub durability: Durability,
-    /// How a commit is written.
+    /// The way in which a commit is written.
     pub writing: Writing,
     /// Bytes of a segment, from [`SEGMENT_BYTES_MIN`] to [`SEGMENT_BYTES_MAX`].
     pub segment_bytes: u64,
@@ -109,7 +109,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What is not said otherwise.
+    /// The default options.
     pub const DEFAULT: Self = Self {
         durability: Durability::PageCache,
         writing: Writing::Mapped,
@@ -118,7 +118,8 @@ impl Options {
         accept_loss: false,
     };
 
-    /// Whether segments are mapped where they can be: what is to be on the disk is written by calls, which the sync covers.
+    /// Returns whether segments are mapped where possible: data for the disk is written by calls, which the sync
+    /// covers.
     fn wants_mapping(&self) -> bool {
         self.durability == Durability::PageCache && self.writing == Writing::Mapped
     }
@@ -150,11 +151,11 @@ pub struct Journal {
     /// The same in memory, where commits are stores.
     mapped: Option<MappedFile>,
     salt: u32,
-    /// Where the buffer goes in the segment.
+    /// The place of the buffer in the segment.
     written: u64,
     /// Records not yet written.
     buffer: Vec<u8>,
-    /// Whether anything was added since the last commit.
+    /// True if anything was added since the last commit.
     dirty: bool,
     /// The last commit.
     ticket: u64,
@@ -165,7 +166,7 @@ pub struct Journal {
     manifest: Arc<Manifest>,
     roller: Roller,
     syncer: Option<Syncer>,
-    /// What stopped the journal; it stays stopped.
+    /// The problem that stopped the journal; it stays stopped.
     failure: Option<Problem>,
     rolls_waited: u64,
     scratch: Vec<u8>,
@@ -199,23 +200,23 @@ impl Journal {
         &self.folder
     }
 
-    /// How often the session was reset.
+    /// The number of resets of the session.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// How often a writer had to wait for a segment that was still being prepared.
+    /// The number of times that a writer had to wait for a segment in preparation.
     pub fn rolls_waited(&self) -> u64 {
         self.rolls_waited
     }
 
-    /// Whether commits are stores to memory: see [`Writing`].
+    /// Returns whether commits are stores to memory: see [`Writing`].
     pub fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
 
-    /// Why the journal will soon be full, while there is still room for a Logout: the next segment could not be made, and
-    /// of this one less than an eighth is left.
+    /// The reason why the journal will soon be full, while there is still space for a Logout: the next segment could
+    /// not be made, and less than an eighth of this one is left.
     pub fn nearly_full(&mut self) -> Option<Problem> {
         let left = self.options.segment_bytes.saturating_sub(self.position());
         if left > self.options.segment_bytes / 8 {
@@ -226,7 +227,7 @@ impl Journal {
         failure
     }
 
-    /// Where the next record goes.
+    /// The place of the next record.
     fn position(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }

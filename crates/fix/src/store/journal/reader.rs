@@ -5,14 +5,14 @@ use super::format::{HEADER_BYTES, Header, Kind, NoHeader, Record, VERSION, recor
 use sidestep_sys::Problem;
 use std::path::Path;
 
-/// What to do about damage.
+/// The next step after damage.
 pub(super) const WAY_ON: &str = "restore it from a copy, or go on without what is lost: --accept-loss, or JournalAcceptLoss=Y \
                                  in the settings";
 
 /// One record of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it says.
+    /// Its kind.
     pub kind: Kind,
     /// See [`Kind`].
     pub number: u64,
@@ -20,12 +20,12 @@ pub struct Entry<'a> {
     pub payload: &'a [u8],
 }
 
-/// What a segment is, besides its records.
+/// The facts of a segment, besides its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The session's name.
     pub session: String,
-    /// Bytes behind the last intact record that are not zeroes, up to the last: a torn write, or damage.
+    /// The bytes after the last intact record that are not zeroes, up to the last: a torn write, or damage.
     pub rest_bytes: u64,
 }
 

@@ -105,7 +105,7 @@ fn say(record: &Record<'_>, journal: &mut Journal) -> Result<(), Problem> {
     }
 }
 
-/// Shows every intact record of a segment, those behind damage, too. The search for them is bounded.
+/// Passes every intact record of a segment, those after damage, too. The search for them is bounded.
 fn intact(bytes: &[u8], salts: &[u32], visit: &mut dyn FnMut(&Record<'_>)) {
     let mut work = SEARCH_FACTOR * bytes.len() + SEARCH_BYTES;
     let mut at = HEADER_BYTES;

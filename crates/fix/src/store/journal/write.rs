@@ -34,7 +34,7 @@ impl Journal {
         self.remove_superfluous()
     }
 
-    /// Whether something was recorded since the last commit.
+    /// Returns whether something was recorded since the last commit.
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty
@@ -63,7 +63,7 @@ impl Journal {
         self.failure.get_or_insert(problem).clone()
     }
 
-    /// What the segment that is written has.
+    /// The content of the segment that is being written.
     fn so_far(&self) -> Written {
         Written { number: self.segment, file: Arc::clone(&self.file), bytes: self.written }
     }
@@ -190,7 +190,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads the message `number` that stands in `segment` at `position` into the scratch buffer.
+    /// Reads message `number` at `position` of `segment` into the scratch buffer.
     fn read(&mut self, open: &mut Option<Older>, number: u64, segment: u64, position: u32) -> io::Result<()> {
         let (file, salt): (&File, u32) = if segment == self.segment {
             (&*self.file, self.salt)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Files by name: what somebody finds after a crash.
+/// Files by name, as found after a crash.
 #[derive(Clone, Default)]
 pub(super) struct Image {
     pub(super) files: BTreeMap<String, Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What was done to the files of one folder, in its order.
+//! The changes to the files of one folder, in their order.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -57,7 +57,7 @@ pub(super) fn begin_with(folder: &Path) {
     }
 }
 
-/// How many changes there were so far.
+/// The number of changes so far.
 pub(super) fn count(folder: &Path) -> usize {
     recorder().as_ref().and_then(|recorder| recorder.folders.get(folder)).map_or(0, Vec::len)
 }
@@ -67,7 +67,7 @@ pub(super) fn end(folder: &Path) -> Vec<Step> {
     recorder().as_mut().and_then(|recorder| recorder.folders.remove(folder)).unwrap_or_default()
 }
 
-/// What a change is done to.
+/// The target of a change.
 pub(in super::super) trait Target {
     fn is_folder(&self) -> bool;
     fn place(&self) -> Option<&Path>;
@@ -133,7 +133,7 @@ pub(in super::super) fn record<T: Outcome>(
     outcome
 }
 
-/// Whether something was done.
+/// The result of a change.
 pub(in super::super) trait Outcome {
     fn is_done(&self) -> bool;
 }
