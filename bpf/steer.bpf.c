@@ -342,7 +342,7 @@ INLINE int deliver(struct xdp_md *context, const struct config *settings, const 
 	return UNLIKELY(is_too_long) ? DROP_TOO_LONG : found;
 }
 
-INLINE int judge(struct xdp_md *context)
+INLINE int decide(struct xdp_md *context)
 {
 	struct frame frame = {
 		.at = (const void *)(long)context->data,
@@ -377,7 +377,7 @@ SEC("xdp")
 #endif
 int sidestep_xdp_steering(struct xdp_md *context)
 {
-	__u32 reason = judge(context);
+	__u32 reason = decide(context);
 	__u64 *counter = lookup(&counters, &reason);
 
 	if (counter)

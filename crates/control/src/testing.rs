@@ -1,7 +1,7 @@
 //! A dataplane that only records the calls, for the tests of the layers above.
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
-use crate::registry::Keeper;
+use crate::registry::RecordStore;
 use crate::state::Record;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sidestep_control_api::message::{
@@ -209,7 +209,7 @@ pub(crate) fn send_with(socket: BorrowedFd<'_>, packet: &str, descriptors: Vec<O
     std::thread::spawn(move || drop(descriptors));
 }
 
-impl Keeper for () {
+impl RecordStore for () {
     fn store(&self, _record: &Record) -> io::Result<()> {
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(crate) struct Listener {
     name: Name,
     permit: Permit,
     /// The number of refusals since the last log line about them.
-    turned_away: u64,
+    refused: u64,
 }
 
 impl Listener {
@@ -57,7 +57,7 @@ impl Listener {
             ));
             fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(problem)?;
         }
-        Ok(Self { socket, name: Name(path.to_owned()), permit, turned_away: 0 })
+        Ok(Self { socket, name: Name(path.to_owned()), permit, refused: 0 })
     }
 
     /// Accepts connections of permitted users. Fails if this process cannot open more descriptors.
@@ -93,13 +93,13 @@ impl Listener {
             }
             () => return Some(Arrival { channel: Channel::over(socket), peer }),
         };
-        self.turned_away += 1;
+        self.refused += 1;
         // One line for each doubling: a stranger must not fill the log.
-        if self.turned_away.is_power_of_two() {
-            let (pid, so_far) = (peer.pid.unwrap_or(0), self.turned_away);
+        if self.refused.is_power_of_two() {
+            let (pid, so_far) = (peer.pid.unwrap_or(0), self.refused);
             say(format!("refused user {} (process {pid}), {so_far} so far: {}", peer.uid, refusal.reason));
         }
-        turn_away(Channel::over(socket), refusal, reaper);
+        refuse_connection(Channel::over(socket), refusal, reaper);
         None
     }
 
@@ -117,7 +117,7 @@ fn is_of_reserve(descriptor: &OwnedFd) -> bool {
 }
 
 /// Sends the reason, and ends the connection.
-pub(super) fn turn_away(channel: Channel, refusal: Refusal, reaper: &mut Reaper) {
+pub(super) fn refuse_connection(channel: Channel, refusal: Refusal, reaper: &mut Reaper) {
     // The peer need not read it.
     let _ = channel.send(&Numbered { number: 0, body: Reply::Refused(refusal) }, &[]);
     reaper.close(channel.into());

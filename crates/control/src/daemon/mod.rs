@@ -11,11 +11,11 @@ use crate::dataplane::Dataplane;
 use crate::icmp::Errors;
 use crate::mirror::Mirror;
 use crate::reaper::Reaper;
-use crate::registry::{Answer, Client, Keeper, Registry};
+use crate::registry::{Answer, Client, RecordStore, Registry};
 pub(crate) use kernel::Here;
 use kernel::Kernel;
 pub(crate) use listener::Listener;
-use listener::{Arrival, turn_away};
+use listener::{Arrival, refuse_connection};
 use rest::Rest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_control_api::heartbeat::monotonic_ns;
@@ -66,7 +66,7 @@ pub(crate) struct Daemon<D: Dataplane, K> {
     malformed: u64,
 }
 
-impl<D: Dataplane, K: Keeper> Daemon<D, K> {
+impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
     pub(crate) fn new(
         mirror: Mirror,
         listener: Listener,
@@ -105,7 +105,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         self.channels.into_values().for_each(|(channel, _)| self.reaper.close(channel.into()));
         self.listener.close(&mut self.reaper);
-        result.map(|()| self.registry.into_keeper())
+        result.map(|()| self.registry.into_records())
     }
 
     fn turn(&mut self) -> Result<(), Problem> {
@@ -132,7 +132,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
         }
         if is_time {
             self.confirmed_at = now;
-            self.registry.end_deafness();
+            self.registry.detach_drop_filters();
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let notices = self.registry.check_twins(&kernel, now);
             self.notify(notices);
@@ -214,7 +214,7 @@ impl<D: Dataplane, K: Keeper> Daemon<D, K> {
             let owner = Owner::of_peer(channel.as_fd(), &peer).ok_or_else(maker_has_ended);
             match owner.and_then(|owner| self.registry.admit(peer, owner, process, now)) {
                 Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
-                Err(refusal) => turn_away(channel, refusal, &mut self.reaper),
+                Err(refusal) => refuse_connection(channel, refusal, &mut self.reaper),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The data of `sidestep ps`, in pages that fit a packet.
 
 use super::client::Client;
-use super::{Keeper, Registry};
+use super::{RecordStore, Registry};
 use crate::dataplane::Dataplane;
 use serde::Serialize;
 use sidestep_control_api::message::{
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// The bytes of lines in a page; the rest of the packet is for the message around them.
 const PAGE_BYTES: usize = PACKET_BYTES_MAX - 256;
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(super) fn list(&self, from: u32) -> Reply {
         let lines = self.clients.range(from..).map(|(id, client)| (*id, self.line(*id, client)));
         let (clients, next) = page(lines);

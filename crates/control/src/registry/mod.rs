@@ -64,12 +64,12 @@ pub(crate) trait Host {
 }
 
 /// The store of records that outlive this process. Absent in tests.
-pub(crate) trait Keeper {
+pub(crate) trait RecordStore {
     fn store(&self, record: &Record) -> io::Result<()>;
     fn forget(&self, stack: u32);
 }
 
-impl Keeper for State {
+impl RecordStore for State {
     fn store(&self, record: &Record) -> io::Result<()> {
         Self::store(self, record)
     }
@@ -121,7 +121,7 @@ struct Stack {
 pub(crate) struct Registry<D: Dataplane, K> {
     pub(crate) dataplane: D,
     pub(crate) closers: Closers,
-    keeper: K,
+    records: K,
     clients: BTreeMap<u32, Client>,
     stacks: BTreeMap<u32, Stack>,
     /// Stacks that clients have begun to open: one of each at a time.
@@ -141,17 +141,17 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose device brought packets by other queues at the last check.
     elsewhere_before: BTreeSet<u32>,
     /// Listeners whose entry was removed, and whose connections may not have entries of their own yet.
-    deaf: Vec<Foreign>,
+    filtered: Vec<Foreign>,
 }
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
-    pub(crate) fn new(dataplane: D, keeper: K) -> Self {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
+    pub(crate) fn new(dataplane: D, records: K) -> Self {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let closers = Closers::default();
         Self {
             dataplane,
             closers,
-            keeper,
+            records,
             clients,
             stacks,
             begun: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             next_stack: 1,
             twins_seen: 0,
             elsewhere_before: BTreeSet::new(),
-            deaf: Vec::new(),
+            filtered: Vec::new(),
         }
     }
 
@@ -193,7 +193,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
                 }
                 Err(reason) => {
                     note(format!("{what} is closed: {reason}"));
-                    self.keeper.forget(stack);
+                    self.records.forget(stack);
                 }
             }
         }
@@ -229,8 +229,8 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Returns the store of records, after everything has ended.
-    pub(crate) fn into_keeper(self) -> K {
-        self.keeper
+    pub(crate) fn into_records(self) -> K {
+        self.records
     }
 
     /// Admits a new connection; returns its number, or the reason why not.
@@ -461,7 +461,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 
     fn dispose(&mut self, stack: u32) {
         match self.dataplane.close(stack) {
-            Ok(()) => self.keeper.forget(stack),
+            Ok(()) => self.records.forget(stack),
             Err(problem) => {
                 say(problem);
                 self.doomed.insert(stack);

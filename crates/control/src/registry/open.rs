@@ -1,6 +1,6 @@
 //! Opening and resuming stacks.
 
-use super::{Answer, Host, Keeper, Registry, Stack};
+use super::{Answer, Host, RecordStore, Registry, Stack};
 use crate::dataplane::{Begun, Dataplane, Step};
 use crate::foreign::Foreign;
 use crate::state::Record;
@@ -23,7 +23,7 @@ pub(super) struct Pending<P> {
     pub(super) due: Instant,
 }
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Makes the memory and sockets that the application has to map. Discards what it began before.
     pub(super) fn begin(&mut self, id: u32, wish: OpenStack, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
         self.begun.remove(&id);
@@ -95,7 +95,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
         let Some((client, process)) = self.clients.get(&id).and_then(|client| Some((client, client.process?))) else {
             return Err(std::io::Error::other("its process cannot be watched from here"));
         };
-        self.keeper.store(&Record {
+        self.records.store(&Record {
             facts: facts.clone(),
             name: client.name.clone(),
             pid: process.pid,

@@ -4,7 +4,7 @@
 //! Ports of a stack that has ended stay held for the duration of TIME-WAIT: segments still in flight to its connections
 //! must not reach another user's.
 
-use super::{Answer, Keeper, Registry};
+use super::{Answer, RecordStore, Registry};
 use crate::dataplane::Dataplane;
 use crate::ports::{KernelPorts, Ports};
 use sidestep_control_api::message::{BLOCK_PORTS, Code, Entry, PortBlock, Protocol, Refusal, Reply};
@@ -179,7 +179,7 @@ impl Block {
     }
 }
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Reserves another block of ports for a stack, and steers their traffic to it.
     pub(super) fn reserve_ports(&mut self, id: u32, stack: u32) -> Result<Answer, Refusal> {
         let interface = self.owned(id, stack)?.facts.interface.clone();

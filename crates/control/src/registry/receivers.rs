@@ -3,7 +3,7 @@
 //! Another user may have a hundred thousand sockets. Those at ports without entries are discarded while they are read,
 //! and an entry is compared only with those at its own port.
 
-use super::{Host, Keeper, Registry};
+use super::{Host, RecordStore, Registry};
 use crate::dataplane::Dataplane;
 use crate::netlink::sockets::{KernelSocket, Wanted};
 use sidestep_control_api::message::{Entry, Protocol};
@@ -24,7 +24,7 @@ fn port(entry: &Entry) -> (Protocol, u16) {
     (entry.protocol(), entry.local().port())
 }
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// The kernel sockets that listen or receive datagrams, as far as entries of another user, who is not root, may
     /// conflict with them. If they cannot be read, none are assumed: every entry was checked when it was made.
     pub(super) fn receivers(&self, host: &dyn Host) -> Receivers {

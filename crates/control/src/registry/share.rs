@@ -2,7 +2,7 @@
 //!
 //! A user is the [`Owner`] of the requesting process: all uids of its own user namespaces count as one.
 
-use super::{Keeper, Registry, Stack};
+use super::{RecordStore, Registry, Stack};
 use crate::dataplane::Dataplane;
 use sidestep_control_api::message::{Code, Entry, OpenStack, Refusal, StackFacts};
 use sidestep_control_api::table::Link;
@@ -51,7 +51,7 @@ fn queues(facts: &StackFacts) -> usize {
     facts.queues.len()
 }
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Sets the number of each device's queues that one user may have, instead of half of them.
     pub(crate) fn set_queues_per_user(&mut self, queues: u32) {
         self.queues_per_user = Some(queues);

@@ -2,7 +2,7 @@
 
 use super::others::Claim;
 use super::resolves::RESOLVES_PER_SECOND_MAX;
-use super::{Host, Keeper, Registry, Stack};
+use super::{Host, RecordStore, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
@@ -20,7 +20,7 @@ const TWINS_PER_TURN: usize = 512;
 /// to one port.
 const COMPARISONS_PER_TURN: usize = 1 << 19;
 
-impl<D: Dataplane, K: Keeper> Registry<D, K> {
+impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(super) fn steer(
         &mut self,
         id: u32,
@@ -56,7 +56,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             return Err(Refusal::new(Code::Taken, thing(), reason).next("see whose: sidestep ps"));
         }
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
-        let deaf = Deaf::over(&entry, &twin, is_new);
+        let filtered = DropFilter::over(&entry, &twin, is_new);
         if is_new {
             claim.refuse_loss(host)?;
         }
@@ -66,7 +66,7 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             self.dataplane.unsteer(stack, &entry)?;
             return Err(refusal);
         }
-        drop(deaf);
+        drop(filtered);
         self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
@@ -142,10 +142,10 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
             sidestep_sys::problem::say(format!("{entry} goes back to the kernel: {reason}"));
             let Some(facts) = self.stacks.get_mut(&stack) else { continue };
             let twin = facts.entries.get(&entry).and_then(Option::as_ref);
-            let deaf = twin.map(|twin| Deaf::over(&entry, twin, true));
+            let filtered = twin.map(|twin| DropFilter::over(&entry, twin, true));
             if self.dataplane.unsteer(stack, &entry).is_ok() {
-                let is_deaf = deaf.is_some_and(Deaf::stays);
-                self.deaf.extend(facts.entries.remove(&entry).flatten().filter(|_| is_deaf));
+                let is_filtered = filtered.is_some_and(DropFilter::stays);
+                self.filtered.extend(facts.entries.remove(&entry).flatten().filter(|_| is_filtered));
                 notices.push((facts.client, Reply::GivenBack { stack, entry }));
             }
         }
@@ -153,9 +153,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
     }
 
     /// Detaches the drop filter of listeners whose entry was removed before the last check.
-    pub(crate) fn end_deafness(&mut self) {
+    pub(crate) fn detach_drop_filters(&mut self) {
         // Their owners may have done so before.
-        self.deaf.drain(..).for_each(|twin| _ = detach_drop_filter(twin.as_fd()));
+        self.filtered.drain(..).for_each(|twin| _ = detach_drop_filter(twin.as_fd()));
     }
 
     pub(super) fn resolve(
@@ -194,9 +194,9 @@ impl<D: Dataplane, K: Keeper> Registry<D, K> {
 /// A TCP listener that drops SYNs while its entry is made: the kernel would accept a connection whose next segments go
 /// to the stack, which resets it. It also drops them for a while after its entry is removed: the kernel would reset the
 /// stack's connections before they have entries of their own.
-struct Deaf<'a>(Option<BorrowedFd<'a>>);
+struct DropFilter<'a>(Option<BorrowedFd<'a>>);
 
-impl<'a> Deaf<'a> {
+impl<'a> DropFilter<'a> {
     fn over(entry: &Entry, twin: &'a Foreign, is_new: bool) -> Self {
         let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
         // A socket with a filter of its own keeps it.
@@ -209,7 +209,7 @@ impl<'a> Deaf<'a> {
     }
 }
 
-impl Drop for Deaf<'_> {
+impl Drop for DropFilter<'_> {
     fn drop(&mut self) {
         // It has our filter.
         let _ = self.0.map(detach_drop_filter);
