@@ -168,6 +168,6 @@ fn nothing_measured_is_a_failure_that_names_each_reason() {
     let _turn = my_turn();
     let finished = run(&["bench", "connect", "--place", "loopback", "--paths", "uring,shm"]);
     assert_eq!(finished.code, 1);
-    assert!(finished.stderr.contains("uring: its links are made by others"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("uring: other back-ends do not connect"), "{}", finished.stderr);
     assert!(finished.stderr.contains("shm: it is measured over TCP"), "{}", finished.stderr);
 }

@@ -1,4 +1,4 @@
-//! What the two ends of a run can do: paths that exist between them, messages that their interfaces carry.
+//! Limits of the two ends of a run: the paths between them, the messages that their interfaces carry.
 
 use crate::frames;
 use crate::measure::Bench;
@@ -8,7 +8,7 @@ use crate::scenario::Arm;
 use crate::transport::Transport;
 use sidestep_socket::stream::Waiting;
 
-/// Sets aside what these two ends cannot do, and notes what a reader must know of the rest.
+/// Refuses an arm that these two ends cannot measure, and adds notes to the others.
 pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
     let (path, transport, size) = (arm.target.path, arm.target.transport, arm.target.size);
     let ends = bench.ends();
@@ -29,7 +29,7 @@ pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
     }
 }
 
-/// Why messages of `size` bytes cannot go by `path` between these ends.
+/// Returns the reason why messages of `size` bytes cannot go by `path` between these ends.
 pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32) -> Option<String> {
     match path.medium {
         Medium::Frames => frames_refusal(ends, size),
@@ -39,7 +39,7 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
     }
 }
 
-/// Why bare frames cannot go between these ends.
+/// Returns the reason why bare frames cannot go between these ends.
 fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
     if ends.place != "lab" {
         return Some(
@@ -58,7 +58,7 @@ fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
     (size > frames::SIZE_MAX).then(|| format!("a frame holds messages of up to {} bytes", frames::SIZE_MAX))
 }
 
-/// Why our stack cannot go between these ends.
+/// Returns the reason why our stack cannot work between these ends.
 fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
     if ends.place != "lab" {
         return Some(
@@ -68,23 +68,23 @@ fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String>
     let (mtu, most) = (ends.mtus.least()?, ends.mtus.datagram_max()?);
     (transport.is_datagram() && size > most).then(|| {
         format!(
-            "a frame holds messages of up to {most} bytes, as {} has an MTU of {mtu} (--mtu); larger ones are the kernel's to cut",
+            "a frame holds messages of up to {most} bytes, as {} has an MTU of {mtu} (--mtu); the kernel fragments larger ones",
             ends.interface
         )
     })
 }
 
-/// Why the kernel's datagrams would be lost between these ends.
+/// Returns the reason why the kernel's datagrams would be lost between these ends.
 fn kernel_refusal(ends: &Ends, size: u32) -> Option<String> {
     let ((here, peer), most) = (ends.mtus.disagreement(size)?, ends.mtus.datagram_max()?);
     Some(format!(
-        "{} has an MTU of {here} and the peer's interface one of {peer}, which loses frames of the larger; give both the same, \
+        "{} has an MTU of {here} and the peer's interface one of {peer}, which drops frames of the larger; give both the same, \
          or send at most {most} bytes",
         ends.interface
     ))
 }
 
-/// What the kernel does to a datagram that is longer than a frame.
+/// Returns a note on fragments, if a datagram is longer than a frame.
 pub(crate) fn fragments(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
     let (count, mtu) = (ends.mtus.fragments(size)?, ends.mtus.least()?);
     transport.is_datagram().then(|| {

@@ -1,11 +1,11 @@
-//! Facts about this host.
+//! Facts about the running host.
 
 use sidestep_report::schema::Host;
 use sidestep_sys::clock::{Clock, Cost};
 use sidestep_sys::cpu;
 use sidestep_sys::proc::Roots;
 
-/// What is known of the clock; all zero where nothing is measured (the peer's end).
+/// Facts about the clock; all zero at the peer, which does not measure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClockFacts {
     name: String,
@@ -31,7 +31,7 @@ impl ClockFacts {
     }
 }
 
-/// The host as it is now; noise is filled in by who measures it.
+/// Returns the facts about the host; the caller fills in the noise.
 pub(crate) fn facts(clock: &ClockFacts) -> Host {
     let roots = Roots::default();
     let governor = roots.sys("devices/system/cpu/cpu0/cpufreq/scaling_governor");

@@ -1,4 +1,4 @@
-//! The messages that travel: eight bytes that say which one it is, then filling.
+//! The messages: eight bytes with flag and sequence number, then filling.
 //!
 //! ```text
 //!  0                              7 8
@@ -17,17 +17,17 @@ pub(crate) const SIZE_MIN: u32 = 8;
 /// Set on the message that ends a slice over datagrams; it is not answered.
 const LAST: u64 = 1 << 63;
 
-/// What a header says.
+/// A decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Counts from 0 in each slice.
     pub(crate) sequence: u64,
-    /// Nothing comes after it.
+    /// Set on the last message.
     pub(crate) last: bool,
 }
 
 impl Header {
-    /// Reads the header of a message; none if it is too short to have one.
+    /// Parses the header of a message; none if it is too short.
     #[inline]
     pub(crate) fn read(message: &[u8]) -> Option<Self> {
         let word = u64::from_le_bytes(*message.first_chunk()?);

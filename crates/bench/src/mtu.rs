@@ -1,4 +1,4 @@
-//! How long the messages are that the interfaces of two ends carry in one frame.
+//! The longest messages that the interfaces of two ends carry in one frame.
 
 use sidestep_sys::{interface, xdp};
 use std::net::IpAddr;
@@ -7,29 +7,29 @@ use std::net::IpAddr;
 const HEADERS_V4: u32 = 20 + 8;
 /// IPv6 and UDP.
 const HEADERS_V6: u32 = 40 + 8;
-/// What each fragment has in front: IPv4, or IPv6 and its fragment header.
+/// Headers of each fragment: IPv4, or IPv6 with its fragment header.
 const FRAGMENT_V4: u32 = 20;
 const FRAGMENT_V6: u32 = 40 + 8;
 /// The part of UDP's header that fragments carry as they carry the message.
 const UDP_HEADER: u32 = 8;
 
-/// The longest IP packets that the interfaces of the two ends take; none where that is not known.
+/// The MTUs of the two ends; none if they are unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mtus {
-    /// Of the measuring end.
+    /// The value of the measuring end.
     pub(crate) here: Option<u32>,
-    /// Of the peer.
+    /// The value of the peer.
     pub(crate) peer: Option<u32>,
-    /// Whether the ends talk IPv6.
+    /// Set if the ends use IPv6.
     pub(crate) is_ipv6: bool,
 }
 
-/// IP and UDP headers in front of a message.
+/// Length of the IP and UDP headers of a message.
 pub(crate) fn headers(is_ipv6: bool) -> u32 {
     if is_ipv6 { HEADERS_V6 } else { HEADERS_V4 }
 }
 
-/// The MTU of the interface by which `local` reaches `remote`, in the namespace of the calling thread.
+/// Returns the MTU of the interface by which `local` reaches `remote`, in the namespace of the calling thread.
 pub(crate) fn of_way(local: IpAddr, remote: IpAddr) -> Option<u32> {
     // A host reaches its own addresses by loopback.
     let name = if local == remote { Some("lo".to_owned()) } else { interface::of_address(local) };
@@ -37,17 +37,17 @@ pub(crate) fn of_way(local: IpAddr, remote: IpAddr) -> Option<u32> {
 }
 
 impl Mtus {
-    /// What both ends take.
+    /// Returns the smaller MTU.
     pub(crate) fn least(&self) -> Option<u32> {
         self.here.into_iter().chain(self.peer).min()
     }
 
-    /// The longest message of a datagram that is one frame.
+    /// Returns the longest message of a datagram in one frame.
     pub(crate) fn datagram_max(&self) -> Option<u32> {
         self.least().map(|mtu| mtu.saturating_sub(headers(self.is_ipv6)))
     }
 
-    /// How many fragments the kernel makes of a datagram of `size` bytes, where it is longer than a frame.
+    /// Returns the number of fragments of a datagram of `size` bytes, if it is longer than a frame.
     pub(crate) fn fragments(&self, size: u32) -> Option<u32> {
         let (mtu, longest) = (self.least()?, self.datagram_max()?);
         let header = if self.is_ipv6 { FRAGMENT_V6 } else { FRAGMENT_V4 };
@@ -56,7 +56,7 @@ impl Mtus {
         (size > longest).then(|| (size + UDP_HEADER).div_ceil(room))
     }
 
-    /// Both, where they differ and a datagram of `size` bytes is longer than the smaller takes: an interface drops such frames
+    /// Returns both MTUs if they differ and a datagram of `size` bytes exceeds the smaller: an interface drops such frames
     /// of a larger one.
     pub(crate) fn disagreement(&self, size: u32) -> Option<(u32, u32)> {
         let (here, peer) = (self.here?, self.peer?);

@@ -1,14 +1,14 @@
-//! The paths: every way a message can take here, by name.
+//! The paths: the ways to carry a message, by name.
 
 use crate::transport::Transport;
 use sidestep_report::schema::PathInfo;
 use sidestep_socket::stream::{Backend, Waiting};
 use sidestep_sys::Problem;
 
-/// How long SO_BUSY_POLL polls before it sleeps: the value tuned's network-latency profile and most guides use.
+/// Polling time of SO_BUSY_POLL: the value of tuned's network-latency profile and of most guides.
 const BUSY_POLL_US: u32 = 50;
 
-/// What carries the messages of a path.
+/// The medium of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// The transport asked for: TCP or UDP.
@@ -25,26 +25,26 @@ pub enum Medium {
     CacheLine,
 }
 
-/// One way a message can take.
+/// One path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Path {
     /// Its name, on the command line and in results.
     pub name: &'static str,
-    /// What carries the messages.
+    /// The medium.
     pub medium: Medium,
-    /// Whether both ends are pinned to a CPU each.
+    /// Set if each end is pinned to a CPU.
     pub pinned: bool,
-    /// How a receive waits.
+    /// The waiting of a receive.
     pub waiting: Waiting,
-    /// Who talks to the kernel.
+    /// The back-end that makes system calls.
     pub backend: Backend,
-    /// The peer's path, where it is another one.
+    /// The peer's path, if it is another one.
     pub peer: Option<&'static str>,
-    /// What it is, for people.
+    /// Description for the report.
     pub description: &'static str,
 }
 
-/// Every path of this build, slowest habit first.
+/// Every path of this build, the slowest first.
 pub const PATHS: &[Path] = &[
     Path {
         name: "kernel-default",
@@ -214,7 +214,7 @@ impl Path {
         }
     }
 
-    /// What the peer's path is called.
+    /// Returns the name of the peer's path.
     pub(crate) fn at_peer(&self) -> &'static str {
         self.peer.unwrap_or(self.name)
     }

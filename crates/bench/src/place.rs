@@ -1,4 +1,4 @@
-//! Where the two ends are: two namespaces of a lab, loopback, or two machines; and how the peer is started there.
+//! The places of a measurement (two namespaces of a lab, loopback, two machines), and the start of the peer there.
 
 use crate::mtu::{self, Mtus};
 use crate::peer::{Allowed, Control, Origin, run};
@@ -14,11 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a peer has to end by itself once its control connection is closed. One that has a control plane of its
+/// Time that a peer has to end after its control connection is closed. One with a control plane of its
 /// own takes it down first.
 const PEER_END: Duration = Duration::from_secs(10);
 
-/// Where the ends are.
+/// The place of the two ends.
 pub enum Place {
     /// Two network namespaces of this machine.
     Lab(Box<Lab>),
@@ -28,30 +28,30 @@ pub enum Place {
     Remote(SocketAddr),
 }
 
-/// What plays the peer when it is on this machine.
+/// The program of a peer on this machine.
 #[derive(Clone, Debug)]
 pub enum PeerProgram {
     /// A process: this program, called as `PROGRAM bench peer`.
     Process(PathBuf),
-    /// A thread of this process; for tests, which have no such program at hand.
+    /// A thread of this process, for tests.
     Thread,
 }
 
 /// The two ends, connected by their control connection.
 pub struct Ends {
-    /// To the peer.
+    /// The connection to the peer.
     pub control: Control,
     /// Address of the measuring end.
     pub client: IpAddr,
     /// Address of the peer.
     pub server: IpAddr,
-    /// Whether both are on this machine.
+    /// Set if both are on this machine.
     pub same_host: bool,
     /// `lab`, `loopback`, `remote`.
     pub place: &'static str,
     /// The measuring end's interface.
     pub interface: String,
-    /// What the interfaces of both ends carry in one frame.
+    /// MTUs of both ends.
     pub(crate) mtus: Mtus,
     /// Facts about the peer's host.
     pub(crate) peer_host: Host,
@@ -62,7 +62,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Greets the peer, and keeps what it tells of itself.
+    /// Greets the peer, and keeps its answer.
     fn meet(
         mut control: Control,
         (client, server): (IpAddr, IpAddr),
@@ -86,7 +86,7 @@ impl Ends {
         })
     }
 
-    /// Whether both ends are in one network namespace.
+    /// Returns whether both ends are in one network namespace.
     pub(crate) fn is_one_namespace(&self) -> bool {
         self.client == self.server
     }
@@ -157,7 +157,7 @@ fn failed(error: std::io::Error) -> Problem {
     Problem::failed("cannot start the peer", error).next("raise the limits of processes and open files: ulimit -u -n")
 }
 
-/// A peer on this machine; ends with its control connection, and is waited for.
+/// A peer on this machine. It ends with its control connection; dropping waits for it.
 enum Peer {
     Process(Child),
     Thread(Option<JoinHandle<()>>),
@@ -182,7 +182,7 @@ fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option
 fn spawn_thread(control: Control, origin: Origin, lab: Option<&Lab>) -> Result<Peer, Problem> {
     let host = lab.map(|lab| lab.host(Side::B).clone());
     let thread = std::thread::spawn(move || {
-        // What goes wrong here shows at the other end of the control connection.
+        // An error here shows at the other end of the control connection.
         let entered = host.map_or(Ok(()), |host| host.enter());
         let _ = entered.and_then(|()| run(control, origin));
     });

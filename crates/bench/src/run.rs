@@ -1,4 +1,4 @@
-//! A run: a place, two ends, scenarios one after the other, a document.
+//! A run: a place, two ends, scenarios in sequence, a document.
 
 use crate::fit::fit;
 use crate::measure::{Bench, Cpus, Work};
@@ -26,15 +26,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The longest time an arm may be measured for.
+/// The longest measurement of an arm.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
-/// The fastest rate that can be asked for: beyond it a schedule in clock ticks has no meaning.
+/// The highest rate: beyond it a schedule in clock ticks has no meaning.
 const RATE_MAX: f64 = 100e6;
 
-/// Where to measure.
+/// The place to measure at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// A lab if this process may make one, else loopback, with a note.
+    /// A lab if this process may create one, else loopback, with a note.
     Auto,
     /// A lab, or an error.
     Lab,
@@ -47,15 +47,15 @@ pub enum Where {
 /// The circumstances of a run.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Where to measure.
+    /// The place to measure at.
     pub place: Where,
     /// Use IPv6 between the hosts of this machine.
     pub ipv6: bool,
     /// Transmit and receive queues of each end of a lab.
     pub queues: u32,
-    /// The longest IP packet that the wire of a lab carries in one frame.
+    /// MTU of the wire of a lab.
     pub mtu: u32,
-    /// What plays the peer on this machine.
+    /// The program of the peer on this machine.
     pub program: PeerProgram,
     /// The clock.
     pub clock: Choice,
@@ -63,7 +63,7 @@ pub struct Setting {
     pub client_cpu: Option<u32>,
     /// CPU of the peer; chosen if none (by the peer itself, if it is on another machine).
     pub server_cpu: Option<u32>,
-    /// Work asked of the peer before each answer.
+    /// Work of the peer before each answer.
     pub service_time: Duration,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
@@ -84,14 +84,14 @@ pub enum Scenario {
         size: u32,
         /// Time for each rung.
         duration: Duration,
-        /// Whether the interface's interrupts may be moved (and are put back).
+        /// Set if the interface's interrupts may be moved (and are moved back).
         pin_irq: bool,
     },
     /// Messages upstream at rising rates.
     Rates(Rates),
-    /// A stream over TCP, each way.
+    /// TCP throughput in each direction.
     Bulk(RoundTrips),
-    /// Connections one after the other.
+    /// TCP connections in sequence.
     Connections(RoundTrips),
 }
 
@@ -106,7 +106,7 @@ pub struct RoundTrips {
     pub sizes: Vec<u32>,
     /// Time for each path at each size.
     pub duration: Duration,
-    /// Whether rows are half round trips per size (`sizes`) or whole ones (`rr`).
+    /// Set for half round trips per size (`sizes`), else whole ones (`rr`).
     pub half: bool,
 }
 
@@ -117,7 +117,7 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
 }
 
-/// Has two ends, and what stands around a run, for `what` is measured between them.
+/// Sets up two ends and the surroundings of a run, and runs `what` between them.
 pub(crate) fn between_two_ends(
     setting: &Setting,
     progress: &mut dyn Progress,
@@ -177,7 +177,7 @@ fn measure_all(bench: &mut Bench, scenarios: &[Scenario], progress: &mut dyn Pro
 }
 
 impl Scenario {
-    /// Refuses what cannot be measured anywhere, before anything is set up.
+    /// Checks the request before anything is set up.
     fn check(&self) -> Result<(), Problem> {
         match self {
             Self::RoundTrips(trips) | Self::Bulk(trips) | Self::Connections(trips) => {
@@ -197,7 +197,7 @@ impl Scenario {
         }
     }
 
-    /// What only counts, streams or connects gives no answers to work for.
+    /// Refuses a service time for scenarios without answers.
     fn check_service_time(&self, service_time: Duration) -> Result<(), Problem> {
         match self {
             Self::Rates(_) | Self::Bulk(_) | Self::Connections(_) if !service_time.is_zero() => Err(Problem::usage(
@@ -244,7 +244,7 @@ fn streams(bench: &mut Bench, trips: &RoundTrips, progress: &mut dyn Progress) -
     Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
 }
 
-/// Arms that are done as fast as they go, over TCP.
+/// Returns the arms at full speed over TCP.
 fn full_speed(
     bench: &Bench,
     trips: &RoundTrips,
@@ -255,7 +255,9 @@ fn full_speed(
     let arms = arms(scenario, &trips.paths, &[Transport::Tcp], &trips.sizes, measure);
     let possible = |arm: Arm| match arm.target.path {
         path if !matches!(path.medium, Medium::Inet | Medium::Stack) => arm.refused("it is measured over TCP"),
-        path if work == Work::Connect && path.backend != Backend::Kernel => arm.refused("its links are made by others"),
+        path if work == Work::Connect && path.backend != Backend::Kernel => {
+            arm.refused("other back-ends do not connect")
+        }
         _ => fit(arm, bench),
     };
     arms.into_iter().map(|arm| possible(arm.doing(work))).collect()
@@ -309,7 +311,7 @@ pub(crate) fn choose_cpus(client: Option<u32>, server: Option<u32>, same_host: b
     Ok(Cpus { client, server: Some(server) })
 }
 
-/// Whether both ends share this host's CPUs; a serving peer may, too, for trying it out.
+/// Returns whether both ends share this host's CPUs; a serving peer may, too, in a test.
 fn is_same_host(setting: &Setting) -> bool {
     match setting.place {
         Where::Remote(peer) => sidestep_sys::interface::of_address(peer.ip()).is_some(),
@@ -317,7 +319,7 @@ fn is_same_host(setting: &Setting) -> bool {
     }
 }
 
-/// The CPUs of this host that are measured on.
+/// Returns the measured CPUs of this host.
 fn both(cpus: Cpus, same_host: bool) -> Vec<u32> {
     let mut both: Vec<u32> = std::iter::once(cpus.client).chain(cpus.server.filter(|_| same_host)).collect();
     both.dedup();
@@ -333,11 +335,11 @@ fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Probl
                 .next(format!("leave {flag} out, or measure in a lab: --place lab")))
         }
         (Where::Loopback, None) => Ok(Place::Loopback),
-        // Loopback would be something else than what was asked for.
+        // Loopback would not be what was asked for.
         (Where::Auto, Some(_)) => new_lab(setting),
         (Where::Auto, None) => new_lab(setting).or_else(|problem| {
             notes.push(format!(
-                "measured over loopback, which skips the device driver: no lab of two hosts here ({}); as root there is one",
+                "measured over loopback, which skips the device driver: cannot create a lab of two hosts ({}); run as root for a lab",
                 problem.brief()
             ));
             Ok(Place::Loopback)
@@ -345,7 +347,7 @@ fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Probl
     }
 }
 
-/// What only a lab can be given, if something is: the flag, and the thing.
+/// Returns the flag and the value that only a lab can have, if there is one.
 fn wish_of_lab(setting: &Setting) -> Option<(&'static str, String)> {
     if setting.queues != 1 {
         return Some(("--queues", format!("{} queues", setting.queues)));
@@ -380,8 +382,8 @@ fn setup(bench: &Bench) -> Setup {
     }
 }
 
-/// This program, to be started as the peer.
+/// Returns this program, to be started as the peer.
 pub fn this_program() -> PathBuf {
-    // The link in /proc stays good when the file is replaced by a newer build during a run.
+    // The link in /proc stays valid if a newer build replaces the file during a run.
     PathBuf::from("/proc/self/exe")
 }

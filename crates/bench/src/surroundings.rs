@@ -1,4 +1,4 @@
-//! What stands around the measuring of every run: the clock, the host, its noise, and the document at the end.
+//! The surroundings of a measurement: the clock, the host, its noise, and the document at the end.
 
 use crate::host::{self, ClockFacts};
 use crate::measure::{Meter, hiccups, loop_cost_ns};
@@ -9,15 +9,15 @@ use sidestep_sys::clock::{Choice, Clock};
 use sidestep_sys::proc::Roots;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long hiccups are listened for before the run.
+/// Duration of the hiccup measurement before the run.
 const LISTEN: Duration = Duration::from_millis(300);
 
-/// What came of a run: a document, and what ended it early if something did.
+/// The outcome of a run: a document, and the problem that ended it early, if there was one.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// The results.
     pub document: Document,
-    /// What ended the run early.
+    /// The problem that ended the run early.
     pub problem: Option<Problem>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Calibrates the clock and listens for the noise of `cpus`.
+    /// Calibrates the clock and measures the hiccups of `cpus`.
     pub(crate) fn begin(choice: Choice, cpus: Vec<u32>) -> Result<Self, Problem> {
         let begin = Instant::now();
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -45,12 +45,12 @@ impl Surroundings {
         Ok(Self { clock, host, notes: Vec::new(), cpus, begin, started })
     }
 
-    /// Counts what disturbs the CPUs of the run from now on.
+    /// Starts to count disturbances of the CPUs of the run.
     pub(crate) fn meter(&self) -> Meter {
         Meter::start(self.cpus.clone())
     }
 
-    /// The document of the run.
+    /// Returns the document of the run.
     pub(crate) fn end(
         mut self,
         command: String,

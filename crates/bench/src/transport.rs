@@ -1,9 +1,9 @@
-//! What a conversation is held over.
+//! The transports.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a conversation is held over, by its name in results.
+/// A transport, by its name in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -37,7 +37,7 @@ impl Transport {
         }
     }
 
-    /// Whether messages keep their borders.
+    /// Returns whether messages keep their boundaries.
     pub(crate) fn is_datagram(self) -> bool {
         matches!(self, Self::Udp | Self::Multicast)
     }

@@ -29,7 +29,7 @@ const SAMPLES_MAX: u64 = 1 << 53;
 /// Size of the V2 header.
 const HEADER_BYTES: usize = 40;
 
-/// What identifies an uncompressed V2 histogram.
+/// The cookie of an uncompressed V2 histogram.
 const V2_COOKIE: u32 = 0x1c84_9313;
 
 /// Bytes of the longest number in the payload.
@@ -70,7 +70,7 @@ fn check_length(text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Judges the header and gives the number of counters it asks for.
+/// Checks the header, and returns the number of counters that it asks for.
 fn check_header(bytes: &[u8]) -> Result<u64, Problem> {
     let (Some(cookie), Some(payload), Some(digits)) = (u32_at(bytes, 0), u32_at(bytes, 4), u32_at(bytes, 12)) else {
         return Err(damaged("shorter than its header"));
@@ -83,7 +83,7 @@ fn check_header(bytes: &[u8]) -> Result<u64, Problem> {
     }
     if payload as usize != bytes.len() - HEADER_BYTES {
         let has = bytes.len() - HEADER_BYTES;
-        return Err(damaged(format!("its header promises {payload} bytes of counts, it has {has}")));
+        return Err(damaged(format!("its header announces {payload} bytes of counts, it has {has}")));
     }
     if digits > 5 || lowest == 0 || highest > VALUE_MAX || lowest > highest / 2 {
         return Err(damaged(format!("impossible bounds ({lowest}..{highest}, {digits} digits)")));
@@ -108,7 +108,7 @@ fn counters(lowest: u64, highest: u64, digits: u32) -> u64 {
     (buckets + 1) * sub_buckets / 2
 }
 
-/// Walks the counts as the decoder will and refuses what would overflow in it.
+/// Checks the counts in the order of the decoder, and refuses those that would overflow it.
 fn check_payload(mut payload: &[u8], counters: u64) -> Result<(), Problem> {
     let (mut index, mut samples) = (0_u64, 0_u64);
     while !payload.is_empty() {

@@ -14,7 +14,7 @@ use crate::schema::{Document, SCHEMA};
 /// reading it would take many times its size in memory.
 const FILE_LIMIT_BYTES: u64 = 64 << 20;
 
-/// What to do about a file that cannot be used.
+/// The next step for a file that cannot be used.
 const TAKE_ANOTHER: &str = "name a file written by: sidestep bench ... --json FILE";
 /// And of one that cannot be opened.
 const CHECK_PATH: &str = "check the path, and that you may read it";

@@ -1,6 +1,6 @@
-//! What a run found, and how it is shown.
+//! Results of a run, and their output.
 //!
-//! [`schema`] is the result; [`json`], [`terminal`] and [`html`] are its three forms. The two that people read are built
+//! [`schema`] is the result; [`json`], [`terminal`] and [`html`] are its three forms. The two for people are built
 //! from the same tables and the same sentences, so that they cannot say different things.
 #![forbid(unsafe_code)]
 

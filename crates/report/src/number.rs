@@ -1,4 +1,4 @@
-//! How a number is shown. One rule: **rounding never flatters**.
+//! Formatting of numbers. One rule: **rounding never flatters**.
 //!
 //! Times, ratios of times and losses are rounded up, never down; a rate, or how many times one time lies below another,
 //! is rounded down; an interval grows on both sides.
@@ -9,7 +9,7 @@ const ARITHMETIC_ERROR: f64 = 1e-9;
 /// Below this two decimals of a microsecond would be less than two digits.
 const FINE_BELOW_NS: f64 = 100.0;
 
-/// What stands where a number is missing.
+/// The text for a missing number.
 pub(crate) const MISSING: &str = "n/a";
 
 /// The space between a number and its unit: no line breaks there.
@@ -115,7 +115,7 @@ fn ratio_digits(value: f64) -> usize {
     }
 }
 
-/// How many times one time lies below another, rounded down.
+/// Formats the factor by which one time lies below another, rounded down.
 pub(crate) fn times(value: f64) -> String {
     down(value, if value < 10.0 { 2 } else { 1 })
 }

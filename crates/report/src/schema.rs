@@ -1,4 +1,4 @@
-//! The result file: the contract between bench, report, compare and anyone's scripts.
+//! The result file: the contract between bench, report, compare and scripts.
 //!
 //! Version [`SCHEMA`]. Every time is in nanoseconds unless its name ends in another unit; a field that was not measured
 //! is `null`, never zero. A reader ignores fields it does not know; a field changes meaning only with the version.
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 /// The version of the result file that this build writes and reads.
 pub const SCHEMA: u32 = 1;
 
-/// One run: what was measured, where, and how to repeat it.
+/// One run: results, circumstances, and the command that repeats it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Who wrote the file.
+    /// The program that wrote the file.
     pub tool: Tool,
-    /// When the run began, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
-    /// How long it took, in seconds.
+    /// Duration, seconds.
     pub elapsed_s: f64,
     /// The exact command that repeats the run.
     pub command: String,
-    /// True when Ctrl-C ended the run: the rows hold what had been measured until then.
+    /// True if Ctrl-C ended the run: the rows hold the measurements until then.
     #[serde(default)]
     pub interrupted: bool,
     /// The measuring host.
     pub host: Host,
-    /// The other host, when it is another machine.
+    /// The other host, if it is another machine.
     #[serde(default)]
     pub peer: Option<Host>,
-    /// What lay between the two ends.
+    /// The set-up between the two ends.
     pub setup: Setup,
     /// One row per scenario, transport, path, size and rate.
     pub results: Vec<Row>,
-    /// Paths against each other, and each path against itself (the control).
+    /// Ratios between paths, and of each path to itself (the control).
     #[serde(default)]
     pub ratios: Vec<Ratio>,
-    /// What was asked for and could not be measured here.
+    /// Requested measurements that were not possible here, with the reasons.
     #[serde(default)]
     pub unavailable: Vec<Unavailable>,
-    /// What each path in `results` is, in the order of the rows.
+    /// The paths in `results`, in the order of the rows.
     #[serde(default)]
     pub paths: Vec<PathInfo>,
-    /// What was tried, in this order, and what it did here (`tune verify`).
+    /// Steps in their order, with their effect here (`tune verify`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
     /// Remarks on the run as a whole.
@@ -55,16 +55,16 @@ pub struct Document {
 pub struct Step {
     /// Its name ("CPU pinned", "busy-read").
     pub name: String,
-    /// What is changed, in words.
+    /// A description of the change.
     pub what: String,
     /// `kept`, `dropped`, or `impossible`.
     pub decision: String,
-    /// Why.
+    /// The reason of the decision.
     pub reason: String,
-    /// With it against without it, in one interleaved run: `p50`, and `p99` where there are samples enough.
+    /// Ratios of the arm with it to the arm without it, in one interleaved run: `p50`, and `p99` if there are enough samples.
     #[serde(default)]
     pub ratios: Vec<Ratio>,
-    /// Hiccups of the measuring CPU without it, then with it; none where it changes nothing that could hold a CPU up.
+    /// Hiccups of the measuring CPU without it, then with it; none if it cannot affect them.
     #[serde(default)]
     pub hiccups: Vec<Hiccups>,
 }
@@ -89,24 +89,24 @@ pub struct Host {
     pub cpu: String,
     /// CPUs online.
     pub cpus: u32,
-    /// The hypervisor's name where the host is a virtual machine.
+    /// The hypervisor's name, if the host is a virtual machine.
     pub virtualised: Option<String>,
     /// The kernel's clock source.
     pub clocksource: String,
     /// The clock of the measurement: `tsc` or `monotonic`.
     pub clock: String,
-    /// Why the clock is not the TSC, if it is not.
+    /// The reason why the clock is not the TSC, if it is not.
     #[serde(default)]
     pub clock_reason: Option<String>,
     /// Calibrated TSC frequency.
     pub tsc_hz: Option<f64>,
     /// Bound on the calibration error, parts per million.
     pub clock_error_ppm: f64,
-    /// What reading the clock twice around nothing costs: included in every sample, never subtracted.
+    /// The cost of two readings of the clock: included in every sample, never subtracted.
     pub timer_cost_ns: f64,
-    /// The smallest step the clock was seen to make.
+    /// The smallest step of the clock that was seen.
     pub timer_resolution_ns: f64,
-    /// A round trip of the measuring loop over a transport that answers at once: what the loop adds to a sample, the
+    /// A round trip of the measuring loop over a transport that answers at once: the loop's share of a sample, the
     /// clock's cost included.
     #[serde(default)]
     pub loop_cost_ns: f64,
@@ -121,7 +121,7 @@ pub struct Host {
     pub noise: HostNoise,
 }
 
-/// What disturbed the host.
+/// Disturbances of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostNoise {
     /// Per CPU: how often, and for how long, a loop that only reads the clock was held up. Taken before the run.
@@ -133,7 +133,7 @@ pub struct HostNoise {
     /// One-minute load average at the start.
     #[serde(default)]
     pub load_1m: f64,
-    /// How fast the machine itself was during the run.
+    /// The machine's own speed during the run.
     #[serde(default)]
     pub yardstick: Yardstick,
 }
@@ -152,7 +152,7 @@ pub struct Yardstick {
 pub struct Hiccups {
     /// The CPU.
     pub cpu: u32,
-    /// How long it was watched.
+    /// The time that it was watched.
     pub watched_ms: f64,
     /// A pause longer than this counts.
     pub threshold_ns: f64,
@@ -167,15 +167,15 @@ pub struct Hiccups {
 /// Disturbances counted while something was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Time the hypervisor gave to somebody else, on the CPUs measured (resolution 10 ms).
+    /// Steal time of the measured CPUs (resolution 10 ms).
     pub steal_ms: f64,
-    /// Times the measuring thread, or its peer on this host, was put aside for another thread.
+    /// Involuntary context switches of the measuring thread, and of its peer on this host.
     pub involuntary_switches: u64,
     /// Interrupts on the CPUs measured (both ends on one host), timer ticks included.
     pub interrupts: u64,
 }
 
-/// What lay between the two ends.
+/// The set-up between the two ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// `lab` (two network namespaces joined by veth), `loopback`, `remote`; `loopback and lab` where `bench fix` has acceptors
@@ -183,13 +183,13 @@ pub struct Setup {
     pub place: String,
     /// The measuring end's interface.
     pub interface: String,
-    /// Where the peer was reached.
+    /// The address of the peer.
     pub address: String,
-    /// CPU of the measuring end, for paths that pin.
+    /// CPU of the measuring end, for pinned paths.
     pub client_cpu: Option<u32>,
-    /// CPU of the peer, for paths that pin.
+    /// CPU of the peer, for pinned paths.
     pub server_cpu: Option<u32>,
-    /// Time the peer was told to work before each answer (`--service-time`).
+    /// Work of the peer before each answer (`--service-time`).
     #[serde(default)]
     pub service_time_ns: u64,
     /// Queues that the measuring end's interface receives by; 0 where that is not known.
@@ -235,7 +235,7 @@ pub struct Row {
     /// Detail of a rate sweep, of a paced slice or of a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateDetail>,
-    /// What happened before counting began.
+    /// The warm-up.
     #[serde(default)]
     pub warmup: Warmup,
     /// Disturbances while this row was measured.
@@ -290,7 +290,7 @@ pub struct Ci95 {
     pub mean: Option<[f64; 2]>,
 }
 
-/// What a rate sweep, a paced slice or a stream saw beside the latency of its samples.
+/// Results of a rate sweep, a paced slice or a stream besides the latency of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateDetail {
     /// Messages sent.
@@ -309,18 +309,18 @@ pub struct RateDetail {
     pub reflect_every: u64,
     /// Latency from the moment each sample actually left (the row itself counts from when it was due).
     pub from_actual_send: Distribution,
-    /// How late each sampled message left after it was due.
+    /// The delay of each sampled message from its due time to its departure.
     pub send_lateness: Distribution,
 }
 
-/// What happened before counting began.
+/// The warm-up: messages before counting began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Warmup {
     /// Messages exchanged and not counted.
     pub messages: u64,
     /// Time it took, milliseconds.
     pub ms: f64,
-    /// Whether the median had settled when counting began.
+    /// Set if the median had settled when counting began.
     pub steady: bool,
 }
 
@@ -371,7 +371,7 @@ pub struct Ratio {
     pub sessions: Option<u32>,
 }
 
-/// Something asked for that this host or device cannot give, and why.
+/// A requested measurement that this host or device cannot make, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unavailable {
     /// Scenario.
@@ -383,18 +383,18 @@ pub struct Unavailable {
     /// The rung of the ladder, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rung: Option<String>,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a path is.
+/// The description of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathInfo {
     /// Its name.
     pub name: String,
-    /// What it does, in one or two sentences.
+    /// Its description, in one or two sentences.
     pub description: String,
-    /// How a receive waits: `block`, `busy_poll`, `epoll` or `spin`; none in files of older builds.
+    /// Waiting of a receive: `block`, `busy_poll`, `epoll` or `spin`; none in files of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
 }

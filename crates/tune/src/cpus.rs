@@ -62,17 +62,17 @@ impl CpuSet {
         self.0.iter().copied()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether every CPU of `other` is in it.
+    /// Returns whether every CPU of `other` is in it.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.is_subset(&self.0)
     }
 
-    /// Whether some CPU is in both.
+    /// Returns whether some CPU is in both.
     pub fn touches(&self, other: &Self) -> bool {
         !self.0.is_disjoint(&other.0)
     }

@@ -17,11 +17,11 @@ const ETHERNET_BYTES: u32 = 14;
 pub(crate) struct StackLink {
     engine: Engine,
     socket: Handle,
-    /// Where messages come to: the socket itself, or one that has joined a group.
+    /// The receiving socket: the socket itself, or one that has joined a group.
     heard: Handle,
-    /// Where messages go, if not to the peer.
+    /// The destination, if it is not the peer.
     group: Option<SocketAddr>,
-    /// Whether messages leave at once, each by itself.
+    /// Set if messages leave at once, each by itself.
     flushes: bool,
 }
 
@@ -43,11 +43,11 @@ impl StackLink {
     /// Fixes the peer, and waits until both directions go past the kernel.
     pub(crate) fn connect(&mut self, peer: SocketAddr) -> Result<(), Problem> {
         self.engine.connect(self.socket, peer)?;
-        self.settle()
+        self.wait_until_accelerated()
     }
 
     /// Waits until both directions go past the kernel.
-    pub(crate) fn settle(&mut self) -> Result<(), Problem> {
+    pub(crate) fn wait_until_accelerated(&mut self) -> Result<(), Problem> {
         let deadline = Instant::now() + READY_MAX;
         loop {
             let failed = |why: &dyn std::fmt::Display| Problem::failed("cannot go past the kernel", why);
@@ -98,7 +98,7 @@ impl StackLink {
         Ok(local.port())
     }
 
-    /// What a reader of the results must know.
+    /// Returns a note for the report.
     pub(crate) fn note(&self) -> String {
         note(&self.engine)
     }

@@ -17,29 +17,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a control plane may take to start, and a path to be past the kernel: the neighbour has to be found, and both
-/// interfaces are put to work again after their programs were attached.
+/// Time for a control plane to start and a path to become accelerated: the neighbour has to be resolved, and both
+/// interfaces restart after their programs were attached.
 const READY_MAX: Duration = Duration::from_secs(5);
 
-/// Set to anything, the control planes of both ends say what they do on standard error, as `sidestep control` does. What is
-/// wrong they say in any case.
+/// If this variable is set, the control planes of both ends log to standard error, as `sidestep control` does. They
+/// report errors in any case.
 const VERBOSE: &str = "SIDESTEP_VERBOSE";
 
 /// A control plane for this end, on a thread, from the first slice that needs it to the end of the session. Without an open
 /// stack nothing is attached to any interface.
-pub(crate) struct Plane {
+pub(crate) struct ControlPlaneThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Plane {
+impl ControlPlaneThread {
     /// Starts it in the network namespace of the calling thread.
     pub(crate) fn start(cpus: &[u32]) -> Result<Self, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed("cannot start a control plane for path xdp", why);
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, cpus) = (stop.clone(), cpus.to_vec());
         let serve = move || {
-            // Anywhere is better than where this end spins.
+            // Any CPU is better than the one that this end spins on.
             let _ = cpu::restrict(&cpus);
             if std::env::var_os(VERBOSE).is_none_or(|value| value.is_empty()) {
                 sidestep_sys::problem::disable_notes();
@@ -64,14 +64,14 @@ impl Plane {
     }
 }
 
-impl Drop for Plane {
+impl Drop for ControlPlaneThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What the frames of a slice are for.
+/// The use of a slice's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// One message under way: few frames, which stay in the cache, as bare frames have them.
@@ -114,7 +114,7 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
     }
 }
 
-/// What a reader of the results must know.
+/// Returns a note for the report.
 fn note(engine: &Engine) -> String {
     let facts = engine.link();
     let xsk = facts.and_then(|facts| facts.xsks.first());

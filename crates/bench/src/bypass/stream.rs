@@ -27,11 +27,11 @@ impl StackStream {
         let options = engine.tcp().defaults();
         let stream = engine.tcp().connect(remote, None, options)?;
         let mut link = Self { engine, stream, has_more: false };
-        link.settle(remote)?;
+        link.wait_until_accelerated(remote)?;
         Ok(link)
     }
 
-    fn settle(&mut self, remote: SocketAddr) -> Result<(), Problem> {
+    fn wait_until_accelerated(&mut self, remote: SocketAddr) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot connect to {remote}"), why);
         let deadline = Instant::now() + READY_MAX;
         loop {
@@ -62,12 +62,12 @@ impl StackStream {
         Ok(self.engine)
     }
 
-    /// What a reader of the results must know.
+    /// Returns a note for the report.
     pub(crate) fn note(&self) -> String {
         note(&self.engine)
     }
 
-    /// What has come already, and whether that was all there will be.
+    /// Bytes received already, and whether the stream has ended.
     #[cold]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.engine.tcp().read(self.stream, buffer).map_err(io::Error::from);

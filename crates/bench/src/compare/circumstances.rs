@@ -1,13 +1,13 @@
-//! What differs between the circumstances of the runs, the machine's own speed among them.
+//! Differences in the circumstances of the runs, the machine's own speed among them.
 
 use super::middle;
 use sidestep_report::schema::{Document, Host, Setup, Yardstick};
 
-/// A change of the yardsticks that is told.
+/// The smallest change of the yardsticks that is reported.
 const CHANGE_TOLD: f64 = 0.05;
 
-/// By what share the machine itself was slower on one side than on the other, as its yardsticks say: the median of the runs of
-/// a side, so that one run in a bad moment is for the spread of that side to tell.
+/// Returns the share by which the machine itself was slower on one side, by its yardsticks: the median of the runs of
+/// a side, so that a single disturbed run only widens the spread of that side.
 pub(super) fn machine_change(before: &[Document], after: &[Document]) -> f64 {
     let changes = yardsticks(before, after).into_iter().filter_map(|(_, before, after)| {
         let (before, after) = (before?, after?);
@@ -27,7 +27,7 @@ fn yardsticks(before: &[Document], after: &[Document]) -> [Readings; 2] {
     [("system call, ns", syscalls.0, syscalls.1), ("cache line between the CPUs and back, ns", lines.0, lines.1)]
 }
 
-/// What differs between the circumstances of the two sides, and within one.
+/// Returns the differences in the circumstances of the two sides, and within one.
 pub(super) fn differences(before: &[Document], after: &[Document]) -> Vec<String> {
     let changed = machine_change(before, after) > CHANGE_TOLD;
     let readings = yardsticks(before, after).into_iter().filter(|_| changed);
@@ -48,7 +48,7 @@ fn circumstances(before: &[Document], after: &[Document]) -> Vec<String> {
     names.iter().enumerate().filter_map(line).collect()
 }
 
-/// The values of one fact in the runs of a side, each once.
+/// Returns the values of one fact in the runs of a side, each once.
 fn values(runs: &[Vec<(&'static str, String)>], place: usize) -> Vec<String> {
     let mut values: Vec<String> = runs.iter().filter_map(|facts| Some(facts.get(place)?.1.clone())).collect();
     values.sort();
@@ -56,9 +56,9 @@ fn values(runs: &[Vec<(&'static str, String)>], place: usize) -> Vec<String> {
     values
 }
 
-/// Several runs a side, and one side is the older: what changes with time is then a difference between the sides.
+/// Returns a warning if all runs of one side are older: changes over time are then differences between the sides.
 fn not_in_turn(before: &[Document], after: &[Document]) -> Option<String> {
-    // RFC 3339 in UTC sorts as text; a file of somebody else's may have no time.
+    // RFC 3339 in UTC sorts as text; a foreign file may have no time.
     let times = |runs: &'_ [Document]| runs.iter().map(|run| run.started.clone()).collect::<Vec<String>>();
     let (before, after) = (times(before), times(after));
     let is_several = before.len() > 1 && after.len() > 1;
@@ -95,7 +95,7 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 7] {
         ("measuring CPU", cpu(setup.client_cpu)),
         ("peer's CPU", cpu(setup.server_cpu)),
         ("service time, ns", setup.service_time_ns.to_string()),
-        // Not told by documents of before there were several: then there was one.
+        // Older documents do not have it: they had one queue.
         ("queues", setup.queues.max(1).to_string()),
         ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not told".into() }),
     ]

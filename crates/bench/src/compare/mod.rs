@@ -1,10 +1,10 @@
-//! Results against each other: better, worse, no measurable difference, too noisy, not enough data, for every row that all
-//! have.
+//! Comparison of results: better, worse, no measurable difference, too noisy or not enough data, for every row that all
+//! runs have.
 //!
-//! Within a run paths are interleaved; two runs are not, and whatever the host did between them is in the difference. A
+//! Within a run paths are interleaved. Two runs are not: changes of the host between them are in the difference. A
 //! verdict therefore asks for more than an interval that excludes 1: the whole interval must lie beyond the noise floor.
-//! With one run a side the floor is guessed from within the runs (`pair`); with several, taken in turn, it is seen: it is how
-//! far the runs of a side lie apart (`several`).
+//! With one run per side the floor is estimated from within the runs (`pair`). With several runs, taken in turn, it is
+//! measured: the spread of the runs of one side (`several`).
 
 mod circumstances;
 mod pair;
@@ -15,13 +15,13 @@ use crate::stats::Estimate;
 use serde::Serialize;
 use sidestep_report::schema::{Block, Document, Row, SCHEMA};
 
-/// From this noise floor on "no measurable difference" would say nothing: what takes twice as long would not be seen.
+/// From this noise floor on "no measurable difference" means nothing: a factor of two would not be seen.
 const FLOOR_USELESS: f64 = 1.0;
 
 /// Slices that a row needs in each run.
 const BLOCKS_MIN: usize = 6;
 
-/// What the second side is against the first.
+/// The verdict on the second side against the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -31,14 +31,14 @@ pub enum Verdict {
     Worse,
     /// The interval reaches into the noise floor.
     NoMeasurableDifference,
-    /// The same, where the floor is so high that a difference of a factor would be beneath it.
+    /// The same, with a floor so high that it would hide a factor of two.
     TooNoisy,
     /// Too few slices in one of the runs.
     NotEnoughData,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the words for it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -53,9 +53,9 @@ impl Verdict {
 /// One row of all runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// What is compared ("rr tcp kernel-spin 64 B").
+    /// Name of the row ("rr tcp kernel-spin 64 B").
     pub row: String,
-    /// Median in the first run, ns; with several, the median of theirs.
+    /// Median of the first side, ns; of several runs, the median of their medians.
     pub before_p50: Option<f64>,
     /// The same of the second side.
     pub after_p50: Option<f64>,
@@ -85,13 +85,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of one run against another.
+    /// Compares one run with another.
     pub fn of(before: &Document, after: &Document) -> Self {
         Self::of_runs(std::slice::from_ref(before), std::slice::from_ref(after))
     }
 
-    /// Of several runs a side. With more than one the runs should have been taken in turn, so that what the machine did
-    /// meanwhile is on both sides. A side without a run has no rows.
+    /// Compares several runs per side. They should have been taken in turn, so that changes of the machine
+    /// are on both sides. A side without a run has no rows.
     pub fn of_runs(before: &[Document], after: &[Document]) -> Self {
         let names: Vec<String> = names(before.iter().chain(after));
         let has_none = |runs: &[Document], key: &str| runs.iter().all(|run| find(run, key).is_none());
@@ -110,18 +110,18 @@ impl Comparison {
         Self { schema: SCHEMA, runs: [before.len(), after.len()], rows, unmatched, differences }
     }
 
-    /// Whether any row is worse.
+    /// Returns whether any row is worse.
     pub fn has_regression(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::Worse)
     }
 
-    /// Whether no row could be judged.
+    /// Returns whether no row has enough data.
     pub fn lacks_data(&self) -> bool {
         self.rows.iter().all(|row| matches!(row.verdict, Verdict::NotEnoughData | Verdict::TooNoisy))
     }
 }
 
-/// The names of all rows of all runs, each once, in the order of the first that has them.
+/// Returns the names of all rows of all runs, each once, in the order of the first run that has them.
 fn names<'d>(runs: impl Iterator<Item = &'d Document>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     runs.flat_map(|run| &run.results).map(name).filter(|name| seen.insert(name.clone())).collect()
@@ -131,7 +131,7 @@ fn find<'d>(run: &'d Document, key: &str) -> Option<&'d Row> {
     run.results.iter().find(|row| name(row) == key)
 }
 
-/// What a row is, apart from its figures.
+/// Returns the name of a row: everything but its figures.
 fn name(row: &Row) -> String {
     let rate = row.rate_offered.map_or_else(String::new, |rate| format!(" at {rate}/s"));
     let rung = row.rung.as_ref().map_or_else(String::new, |rung| format!(" (rung {rung})"));
@@ -146,19 +146,19 @@ fn name(row: &Row) -> String {
     format!("{} {} {} {} B{rate}{rung}{measure}{sessions}", row.scenario, row.transport, row.path, row.size)
 }
 
-/// A ratio and the floor that it is held against.
-struct Judged {
+/// A ratio and its noise floor.
+struct NoisyRatio {
     estimate: Option<Estimate>,
     noise_floor: f64,
 }
 
-/// Judges a row that all runs have.
+/// Compares a row that all runs have.
 fn compare(key: &str, before: &[Document], after: &[Document]) -> Compared {
     let rows = |runs: &'_ [Document]| runs.iter().filter_map(|run| find(run, key)).cloned().collect::<Vec<Row>>();
     let (earlier, later) = (rows(before), rows(after));
-    let Judged { estimate, noise_floor } = match (before, after) {
-        ([before], [after]) => pair::judge((&earlier[0], before), (&later[0], after)),
-        _ => several::judge(&earlier, &later, circumstances::machine_change(before, after)),
+    let NoisyRatio { estimate, noise_floor } = match (before, after) {
+        ([before], [after]) => pair::compare((&earlier[0], before), (&later[0], after)),
+        _ => several::compare(&earlier, &later, circumstances::machine_change(before, after)),
     };
     let verdict = match estimate {
         None => Verdict::NotEnoughData,
@@ -204,7 +204,7 @@ fn spread(row: &Row) -> f64 {
     }
 }
 
-/// What a row is judged by: a throughput by the mean, a latency by the median.
+/// Returns the statistic to compare: the mean of a throughput, the median of a latency.
 fn statistic(row: &Row) -> &'static str {
     if row.measure == PER_MESSAGE { "mean" } else { "p50" }
 }

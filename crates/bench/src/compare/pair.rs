@@ -1,25 +1,25 @@
-//! One run a side: the floor is the largest of what the runs' own controls show, what their yardsticks differ by, how far
-//! slices of one run lie apart, and 5 %.
+//! One run per side: the floor is the largest of the runs' own controls, the difference of their yardsticks, the spread of
+//! the slices of one run, and 5 %.
 
-use super::{Judged, circumstances, slices, spread, statistic};
+use super::{NoisyRatio, circumstances, slices, spread, statistic};
 use crate::stats::{self, Estimate};
 use sidestep_report::schema::{Document, Row};
 
 /// The least difference that is called one: 18 equal runs on a shared virtual machine differed by up to 3.7 % in the
 /// median of their slices.
 const FLOOR_MIN: f64 = 0.05;
-/// The most that controls can raise the floor to: a run noisier than this has its own intervals to say so.
+/// The highest floor that controls can cause: a noisier run shows in its own intervals.
 const CONTROL_MAX: f64 = 0.25;
 
-pub(super) fn judge((before, first): (&Row, &Document), (after, second): (&Row, &Document)) -> Judged {
+pub(super) fn compare((before, first): (&Row, &Document), (after, second): (&Row, &Document)) -> NoisyRatio {
     let within = |row, document| control(row, document).min(CONTROL_MAX).max(spread(row));
     let change = circumstances::machine_change(std::slice::from_ref(first), std::slice::from_ref(second));
     let noise_floor = within(before, first).max(within(after, second)).max(change).max(FLOOR_MIN);
-    Judged { estimate: ratio(before, after), noise_floor }
+    NoisyRatio { estimate: ratio(before, after), noise_floor }
 }
 
 /// Ratio of the medians of the slices' medians. The two runs are independent: the half widths of their intervals add in squares.
-/// `None` where the slices of one lie so far apart that its interval reaches zero: nothing can be told from that.
+/// `None` if the spread of one run's slices is so wide that its interval reaches zero.
 fn ratio(before: &Row, after: &Row) -> Option<Estimate> {
     let (before, after) = (stats::median(&slices(before)?)?, stats::median(&slices(after)?)?);
     let value = after.value / before.value;
@@ -29,13 +29,13 @@ fn ratio(before: &Row, after: &Row) -> Option<Estimate> {
     ci95.iter().all(|end| end.is_finite()).then_some(Estimate { value, ci95 })
 }
 
-/// How far the row's own control strays from 1. Its value, not its interval: how uncertain the row is stands in the
+/// Returns the distance of the row's own control from 1. Its value, not its interval: the uncertainty of the row is in the
 /// interval of the comparison already.
 fn control(row: &Row, document: &Document) -> f64 {
     let this = row.rung.as_ref().unwrap_or(&row.path);
     let controls = document.ratios.iter().filter(|ratio| {
         let is_control = ratio.of == ratio.against && &ratio.of == this && ratio.stat == statistic(row);
-        // Only a scenario with several measures or paces names them in its ratios.
+        // A ratio names measure and pace only in a scenario with several.
         let same = ratio.measure.is_empty()
             || (&ratio.measure, ratio.rate_offered, ratio.sessions) == (&row.measure, row.rate_offered, row.sessions);
         let alike = ratio.scenario == row.scenario && ratio.transport == row.transport && ratio.size == row.size;

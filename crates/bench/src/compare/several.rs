@@ -1,14 +1,14 @@
-//! Several runs a side, taken in turn: what differs from run to run, which no single run can show, is seen instead of guessed.
+//! Several runs per side, taken in turn: the difference from run to run is measured instead of estimated.
 //!
 //! Each run counts as one value, the logarithm of its median. The interval of the ratio is Student's, from the spread between
 //! the runs of a side (pooled over both, as is usual where both sides differ alike), and that same spread is the floor.
 
-use super::{Judged, middle, slices, spread};
+use super::{NoisyRatio, middle, slices, spread};
 use crate::stats::{self, Estimate};
 use sidestep_report::schema::Row;
 
-/// The least difference that is called one: runs that happen to agree better than this say more about luck than about the
-/// machine.
+/// The least difference that counts: runs that agree better than this do so by
+/// chance.
 const FLOOR_MIN: f64 = 0.02;
 
 /// The standard error of a median of n values is this share of half the distance between their quartiles, over the root of n
@@ -31,11 +31,11 @@ impl Run {
 }
 
 /// `machine_change`: by what share the machine's own speed differs between the sides.
-pub(super) fn judge(before: &[Row], after: &[Row], machine_change: f64) -> Judged {
+pub(super) fn compare(before: &[Row], after: &[Row], machine_change: f64) -> NoisyRatio {
     let side = |rows: &[Row]| rows.iter().map(Run::of).collect::<Option<Vec<Run>>>();
-    let judged = side(before).zip(side(after)).and_then(|(before, after)| estimate(&before, &after));
-    let (estimate, spread) = judged.map_or((None, 0.0), |(estimate, spread)| (Some(estimate), spread));
-    Judged { estimate, noise_floor: spread.exp_m1().max(machine_change).max(FLOOR_MIN) }
+    let compared = side(before).zip(side(after)).and_then(|(before, after)| estimate(&before, &after));
+    let (estimate, spread) = compared.map_or((None, 0.0), |(estimate, spread)| (Some(estimate), spread));
+    NoisyRatio { estimate, noise_floor: spread.exp_m1().max(machine_change).max(FLOOR_MIN) }
 }
 
 /// The ratio with its interval, and the spread between runs (a standard deviation of logarithms).
@@ -44,7 +44,7 @@ fn estimate(before: &[Run], after: &[Run]) -> Option<(Estimate, f64)> {
     let (one, other) = (mean(before)?, mean(after)?);
     let squares = |runs: &[Run], mean: f64| runs.iter().map(|run| (run.log - mean).powi(2)).sum::<f64>();
     let between = ((squares(before, one) + squares(after, other)) / freedom as f64).sqrt();
-    // Runs that agree better than each is known by itself do so by chance.
+    // Runs that agree better than the error of each do so by chance.
     let count = (before.len() + after.len()) as f64;
     let within = (before.iter().chain(after).map(|run| run.error.powi(2)).sum::<f64>() / count).sqrt();
     let spread = between.max(within);
@@ -64,7 +64,7 @@ mod tests {
     use crate::compare::{Comparison, Verdict};
     use sidestep_report::schema::Document;
 
-    /// As long as `make peers` takes, and few enough that somebody would.
+    /// The number of runs of `make peers`.
     const RUNS: usize = 5;
 
     /// Runs of a side, whose medians differ by a normal deviate of 3 % as those of equal runs were seen to.

@@ -1,4 +1,4 @@
-//! Acceptors measured in turn, A B C C B A, over and over, under one load.
+//! Acceptors measured in turn, A B C C B A, repeatedly, under one load.
 
 use super::pause::Pause;
 use super::session::{Answer, Session};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a slice runs before it is counted: the acceptor has slept, or was stopped, while others were measured. As
+/// Settling time of a slice: the acceptor has slept, or was stopped, while others were measured. As
 /// long for one that spins, so that all are treated alike.
 const SETTLE: Duration = Duration::from_millis(30);
-/// How long an acceptor runs on after the last connection of a slice has ended. It may hear of that end on another thread,
-/// late: QuickFIX/J, stopped before it has, then closes the next connection of that name in its place.
+/// Time that an acceptor runs on after the last connection of a slice has ended. It may see that end on another thread,
+/// late: if QuickFIX/J is stopped before that, it closes the next connection of that name instead.
 const FAREWELL: Duration = Duration::from_millis(20);
 /// Logon and Logout of a session, for the estimate.
 const SESSION_MS: u64 = 2;
-/// Windows of warm-up that a run is expected to take.
+/// Expected number of warm-up windows.
 const WINDOWS_EXPECTED: u64 = 5;
 /// An acceptor that answers less than this share of what is asked at a fixed rate does not keep up.
 const KEEPS_UP: f64 = 0.9;
 
-/// What is asked, when, and over how many sessions.
+/// Workload, pace and number of sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) workload: Workload,
@@ -47,7 +47,7 @@ pub(super) struct Contest<'a> {
     pub(super) cpus: Cpus,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) yardsticks: Yardsticks,
-    /// Acceptors (by place in the request) and workloads that are warm.
+    /// Acceptors (by index in the request) and workloads that are warm.
     pub(super) warmed: HashSet<(usize, Workload)>,
     pub(super) progress: &'a mut dyn Progress,
 }
@@ -80,7 +80,7 @@ impl Part {
 }
 
 impl<'a> Contest<'a> {
-    /// What [`Contest::measure`] will take.
+    /// Returns the expected time of [`Contest::measure`].
     pub(super) fn expected_ms(&self, part: Part, pace: Pace) -> u64 {
         let around_ms =
             (SETTLE + FAREWELL).as_millis() as u64 + SLICE_OVERHEAD_MS + SESSION_MS * u64::from(part.sessions);
@@ -115,7 +115,7 @@ impl<'a> Contest<'a> {
     fn warm_up(&mut self, arms: &mut [Arm<'_>], part: Part) -> Result<(), Problem> {
         for arm in arms {
             let begin = Instant::now();
-            match self.settle(arm, part) {
+            match self.warm_up_arm(arm, part) {
                 Ok(()) => {
                     let ms = begin.elapsed().as_secs_f64() * 1e3;
                     arm.records.iter_mut().for_each(|record| record.warmup.ms = ms);
@@ -128,17 +128,17 @@ impl<'a> Contest<'a> {
         Ok(())
     }
 
-    fn settle(&mut self, arm: &mut Arm<'_>, part: Part) -> Result<(), Problem> {
+    fn warm_up_arm(&mut self, arm: &mut Arm<'_>, part: Part) -> Result<(), Problem> {
         let mut before = 0;
         if !self.request.warmup.is_zero() && self.warmed.insert((arm.index, part.workload)) {
-            // Warmed up without a pace: code is compiled by how often it runs.
+            // Warm-up has no pace: a JIT compiles code by the number of calls.
             let job = Part { load: Load::ClosedLoop, ..part }.job(self.request.warmup);
             before = self.slice(arm, &job, part.sessions)?.messages;
         }
         let (last, index) = (arm.records.len() - 1, arm.index);
         let mut record = std::mem::take(&mut arm.records[last]);
         record.warmup.messages += before;
-        let settled = record.settle(|| {
+        let settled = record.warm_up(|| {
             self.check_stop()?;
             let found = self.slice_of(index, &part.job(WINDOW), part.sessions)?;
             Ok((found.settling + found.messages, found.answers.last().map_or(0.0, |slice| slice.p50())))
@@ -172,7 +172,7 @@ impl<'a> Contest<'a> {
         let noise = meter.stop();
         match measured {
             Ok(found) => arm.take(found, part, &noise, direction),
-            // One that fails says nothing about the others; what it has measured until then is not shown.
+            // A failed acceptor does not affect the others; its results until then are not shown.
             Err(problem) => arm.refuse(&problem.brief()),
         }
         self.progress.advance(&arm.label(part), begin.elapsed().as_millis() as u64);
@@ -271,7 +271,7 @@ impl<'a> Arm<'a> {
         }
     }
 
-    /// Its figures at a pace that it did not keep in most of its slices would be those of a queue.
+    /// Refuses an acceptor that did not keep the pace in most of its slices: its figures would be those of a queue.
     fn judge_pace(&mut self, part: Part) {
         let Some(rate) = part.rate() else { return };
         if self.slices > 0 && self.behind * 2 > self.slices {
@@ -303,7 +303,7 @@ fn rows(arms: &[Arm<'_>], at: usize) -> Vec<Row> {
     arms.iter().filter_map(|arm| arm.row(at)).collect()
 }
 
-/// The control of every acceptor; then each against the first one; then each but the first one against those of `further`.
+/// Returns the control of every acceptor; then each against the first one; then each but the first one against those of `further`.
 fn ratios(records: &[&Record], further: &[String]) -> Vec<Ratio> {
     let mut ratios: Vec<Ratio> = records.iter().flat_map(|record| record.controls()).collect();
     let Some((first, others)) = records.split_first() else { return ratios };

@@ -1,11 +1,11 @@
-//! Frames out of a byte stream, and fields out of frames: as little as the client needs, and nothing that a peer can make
+//! Messages in a byte stream, and their fields: as little as the client needs, and nothing that a peer can make
 //! grow.
 
 use super::message::{SOH, checksum};
 use sidestep_sys::Problem;
 use std::ops::Range;
 
-/// Room for what has come and is not yet read: some hundred reports.
+/// Size of the receive buffer: some hundred reports.
 const ROOM: usize = 64 << 10;
 /// The longest frame that an acceptor may send here.
 const FRAME_MAX: usize = 8 << 10;
@@ -14,7 +14,7 @@ const HEAD_MAX: usize = 24;
 /// `10=nnn` and its delimiter.
 const TRAILER_LENGTH: usize = 7;
 
-/// What has come and is not yet read.
+/// Received bytes that are not yet read.
 pub(super) struct Inbox {
     bytes: Vec<u8>,
     begin: usize,
@@ -27,13 +27,13 @@ impl Inbox {
         Self { bytes: vec![0; ROOM], begin: 0, end: 0, frames: 0 }
     }
 
-    /// Room for what comes next. Frames stay where they are until [`Inbox::release`].
+    /// Returns the free space of the buffer. Frames stay in place until [`Inbox::release`].
     #[inline]
     pub(super) fn spare(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
     }
 
-    /// Gives back the room of the frames that were read: there is then some for one more at least.
+    /// Frees the space of the frames that were read; there is then space for at least one more.
     #[inline]
     pub(super) fn release(&mut self) {
         if self.begin == self.end {
@@ -44,13 +44,13 @@ impl Inbox {
         }
     }
 
-    /// That many bytes have come into [`Inbox::spare`].
+    /// Adds bytes that were received into [`Inbox::spare`].
     #[inline]
     pub(super) fn filled(&mut self, count: usize) {
         self.end += count;
     }
 
-    /// The next whole frame, if it is there. It stands until the next call of [`Inbox::release`].
+    /// Returns the next complete frame, if there is one. It is valid until the next call of [`Inbox::release`].
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Place>, Problem> {
         let waiting = &self.bytes[self.begin..self.end];
@@ -75,11 +75,11 @@ impl Inbox {
     }
 }
 
-/// Where a frame stands.
+/// The position of a frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     range: Range<usize>,
-    /// Its MsgType, where that is one character; else 0.
+    /// Its MsgType, if that is one character; else 0.
     pub(super) kind: u8,
     /// Its number among all frames of the connection, from 1.
     pub(super) index: u64,
@@ -105,7 +105,7 @@ fn lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Problem> {
     }
 }
 
-/// A head that is not whole is legal only while it is short.
+/// Refuses an incomplete head that is too long.
 fn incomplete(bytes: &[u8]) -> Result<Option<(usize, usize)>, Problem> {
     if bytes.len() < HEAD_MAX { Ok(None) } else { Err(garbled(bytes)) }
 }
@@ -134,7 +134,7 @@ impl<'a> Frame<'a> {
         std::str::from_utf8(self.field(tag)?).ok()?.parse().ok()
     }
 
-    /// Whether its checksum is right.
+    /// Returns whether its checksum is right.
     pub(super) fn is_sound(&self) -> bool {
         let Some(end) = self.0.len().checked_sub(TRAILER_LENGTH) else { return false };
         let sum = checksum(&self.0[..end]);

@@ -1,4 +1,4 @@
-//! Messages written once and patched before each use: sequence number, times, order id, checksum. Every field that changes
+//! Messages encoded once and patched before each use: sequence number, times, order id, checksum. Every field that changes
 //! has a fixed width, so BodyLength never does.
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) struct Template {
     times: Vec<Range<usize>>,
 }
 
-/// Who speaks to whom, and in which version.
+/// BeginString and CompIDs of the client.
 #[derive(Clone, Debug)]
 pub(super) struct Header<'a> {
     pub(super) begin_string: &'a str,
@@ -122,7 +122,7 @@ impl Template {
         &self.bytes
     }
 
-    /// As it was stamped last.
+    /// Returns the message as it was stamped last.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -142,7 +142,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
 }
 
-/// Appends a field; where its value stands.
+/// Appends a field; returns the position of its value.
 fn put(bytes: &mut Vec<u8>, tag: u32, value: &[u8]) -> Range<usize> {
     bytes.extend(tag.to_string().bytes());
     bytes.push(b'=');
@@ -152,7 +152,7 @@ fn put(bytes: &mut Vec<u8>, tag: u32, value: &[u8]) -> Range<usize> {
     begin..bytes.len() - 1
 }
 
-/// Fills `place` with the last digits of `value`, zeros in front.
+/// Fills `place` with the last digits of `value`, with leading zeros.
 fn write_digits(place: &mut [u8], mut value: u64) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;
@@ -160,7 +160,7 @@ fn write_digits(place: &mut [u8], mut value: u64) {
     }
 }
 
-/// The time of SendingTime, written again only where it has changed.
+/// The text of SendingTime; only changed parts are written again.
 #[derive(Clone, Debug)]
 pub(super) struct Stamp {
     second: u64,

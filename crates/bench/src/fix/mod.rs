@@ -1,8 +1,8 @@
 //! FIX acceptors, driven by a neutral client: order to acknowledgement and fill, test request to heartbeat.
 //!
-//! The client's messages are encoded once and patched (`message`); it reads no more of an answer inside a sample than
-//! where it ends. So what is measured is the acceptor and the transport, and every acceptor is driven alike: ours, and
-//! those of `peers/fix`. What was answered is checked after the sample: type, order, sequence number, checksum.
+//! The client's messages are encoded once and patched (`message`). Inside a sample it reads an answer only as far as
+//! its end. So acceptor and transport are measured, and every acceptor is driven alike: ours, and
+//! those of `peers/fix`. Answers are checked after the sample: type, order, sequence number, checksum.
 //!
 //! Acceptors take turns, A B B A, each slice on sessions of its own. One whose process is known is stopped (SIGSTOP) while
 //! others are measured, because two that spin on one CPU would measure each other.
@@ -36,15 +36,15 @@ use std::time::Duration;
 pub struct Acceptor {
     /// Its name: the path of its rows.
     pub name: String,
-    /// Where it is reached.
+    /// Its address.
     pub reach: Reach,
-    /// Its process, to be stopped while others are measured.
+    /// Its process, which is stopped while others are measured.
     pub pid: Option<u32>,
-    /// What it is, for the report.
+    /// Its description for the report.
     pub description: String,
 }
 
-/// What is asked of an acceptor.
+/// The requests to an acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// NewOrderSingle; the acknowledgement and the fill.
@@ -53,17 +53,17 @@ pub enum Workload {
     TestRequests,
 }
 
-/// When messages leave.
+/// The pace of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// The next one when all answers to the last one are there.
+    /// The next one follows the last answer to the previous one.
     ClosedLoop,
-    /// One due in every such interval, whether the others are answered or not.
+    /// One per interval, whether the others are answered or not.
     Paced(Duration),
 }
 
 impl Workload {
-    /// What a message is answered with, in this order.
+    /// Returns the answers to a message, in order.
     fn answers(self) -> &'static [Answer] {
         match self {
             Self::Orders => &[Answer::Ack, Answer::Fill],
@@ -81,7 +81,7 @@ impl Workload {
 }
 
 impl Answer {
-    /// The measure of a row: the time to this answer.
+    /// Returns the measure of a row: the time to this answer.
     fn measure(self) -> &'static str {
         match self {
             Self::Ack => "rtt_ack",
@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// Who speaks to whom, and in which version.
+/// BeginString and CompIDs of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// BeginString.
@@ -103,7 +103,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of session `number` of several: SenderCompID is followed by three digits, from 001.
+    /// Returns the identity of session `number` of several: three digits are appended to SenderCompID, from 001.
     fn numbered(&self, number: u32) -> Self {
         Self { sender: format!("{}{number:03}", self.sender), ..self.clone() }
     }

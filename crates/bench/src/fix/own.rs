@@ -1,4 +1,4 @@
-//! Our own acceptor, started for the run: `sidestep fix exchange` as a process of its own.
+//! Our own acceptor: a `sidestep fix exchange` process, started for the run.
 
 use super::veth::{Ends, Wire};
 use super::{Acceptor, Reach};
@@ -19,14 +19,14 @@ pub struct Own {
     pub transports: Vec<String>,
     /// Stores, as `sidestep fix exchange --store` knows them.
     pub stores: Vec<String>,
-    /// Whether it spins; else it sleeps until something comes.
+    /// Set if it spins; else it sleeps until something arrives.
     pub spin: bool,
 }
 
-/// The store that has no suffix in the name of a path: the one that is the default of an engine.
+/// The store without a suffix in the name of a path: an engine's default.
 const USUAL_STORE: &str = "page-cache";
 
-/// The processes of our acceptors; they end with it, and their files go away.
+/// The processes of our acceptors; dropping ends them and removes their files.
 pub(super) struct Exchanges {
     children: Vec<Child>,
     folder: PathBuf,
@@ -42,9 +42,9 @@ impl Exchanges {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
-        // It must not be there yet, and is for this user alone: others can guess its name.
+        // It must not exist yet, and only this user may enter it: others can guess its name.
         let made = DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|error| Problem::failed(format!("cannot make {}", folder.display()), error))?;
+        made.map_err(|error| Problem::failed(format!("cannot create {}", folder.display()), error))?;
         let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new(), wires: Vec::new() };
         for store in &own.stores {
             for transport in &own.transports {
@@ -101,8 +101,8 @@ fn listen(transport: &str, folder: &Path) -> Result<String, Problem> {
         "tcp" => Ok("127.0.0.1:0".into()),
         "uds" => Ok(format!("unix:{}", folder.join("uds").display())),
         "shm" => Ok(format!("shm:{}", folder.join("shm").display())),
-        _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is not known").next(
-            "choose from: tcp, uds, shm, veth, xdp, xdp-one-end; start another yourself and name it by --acceptor",
+        _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is unknown").next(
+            "choose from: tcp, uds, shm, veth, xdp, xdp-one-end; start another one yourself and give --acceptor",
         )),
     }
 }

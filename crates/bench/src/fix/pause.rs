@@ -1,4 +1,4 @@
-//! Acceptors that are not measured are stopped, and run again whatever happens.
+//! Acceptors that are not measured are stopped (SIGSTOP), and continued whatever happens.
 
 use super::Acceptor;
 use sidestep_sys::Problem;
@@ -14,7 +14,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Stops those whose process is known.
+    /// Stops the acceptors whose process is known.
     pub(super) fn all(acceptors: &[Acceptor]) -> Result<Self, Problem> {
         let process = |acceptor: &Acceptor| match acceptor.pid {
             None => Ok(None),
@@ -29,7 +29,7 @@ impl Pause {
         Ok(pause)
     }
 
-    /// Runs acceptor `index` for the time of `work`.
+    /// Continues acceptor `index` during `work`.
     pub(super) fn without<T>(&self, index: usize, work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
         let process = self.processes[index].as_ref();
         signal(process, SIGCONT)?;

@@ -1,4 +1,4 @@
-//! Where an acceptor is reached, as users write it.
+//! Addresses of acceptors, as users write them.
 
 use super::tls::TlsLink;
 use super::veth::{Passage, Way};
@@ -11,22 +11,22 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where an acceptor is reached: `HOST:PORT`, `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`, `shm:PATH`, or from side A of a
+/// The address of an acceptor: `HOST:PORT`, `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`, `shm:PATH`, or from side A of a
 /// lab `lab:NAME:HOST:PORT`, `lab:NAME:tls:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A stream without encryption.
     Plain(Address),
-    /// TLS over TCP; the certificate is not looked at.
+    /// TLS over TCP; the certificate is not verified.
     Tls(SocketAddr),
-    /// Through a veth: an acceptor that was started for the run.
+    /// Over a veth pair: an acceptor that was started for the run.
     Wire(Box<Way>),
     /// From side A of the lab of this name, by the kernel.
     Lab(String, Box<Self>),
 }
 
 impl Reach {
-    /// What carries the messages.
+    /// The medium.
     pub fn transport(&self) -> Transport {
         match self {
             Self::Plain(Address::Tcp(_)) | Self::Wire(_) => Transport::Tcp,
@@ -37,12 +37,12 @@ impl Reach {
         }
     }
 
-    /// Whether a lab of this machine is between the client and the acceptor.
+    /// Returns whether a lab of this machine is between the client and the acceptor.
     pub(crate) fn is_in_lab(&self) -> bool {
         matches!(self, Self::Wire(_) | Self::Lab(..))
     }
 
-    /// Refuses a lab that is not up, before anything is measured.
+    /// Refuses a lab that does not exist, before anything is measured.
     pub(super) fn check(&self) -> Result<(), Problem> {
         if let Self::Lab(name, _) = self { Lab::open(name).map(drop) } else { Ok(()) }
     }
@@ -55,12 +55,12 @@ impl Reach {
         }
     }
 
-    /// Sessions at a time that it can carry.
+    /// Returns the number of concurrent sessions that it can carry.
     pub(super) fn sessions_max(&self) -> u32 {
         if let Self::Wire(way) = self { way.sessions_max() } else { u32::MAX }
     }
 
-    /// Waits until the acceptor, which was stopped, can be reached as it is to be; what then counts its messages, if they go
+    /// Waits until the acceptor, which was stopped, can be reached; returns a counter of its messages, if they go
     /// past the kernel.
     pub(super) fn awake(&self) -> Result<Option<Passage>, Problem> {
         if let Self::Wire(way) = self { way.awake() } else { Ok(None) }

@@ -1,4 +1,4 @@
-//! A run: which acceptors, what is asked of them, how long; a document at the end.
+//! A run: acceptors, workloads, durations; a document at the end.
 
 use super::contest::{Contest, Part};
 use super::own::{Exchanges, Own};
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Sessions at a time: each is a connection, and logs on anew for every slice.
+/// The most concurrent sessions: each is a connection, and logs on anew for every slice.
 const SESSIONS_MAX: u32 = 500;
 /// The shortest interval between orders: the client needs about a microsecond for one.
 const INTERVAL_MIN: Duration = Duration::from_micros(2);
 /// The longest: a slice of 50 ms then has five orders.
 const INTERVAL_MAX: Duration = Duration::from_millis(10);
-/// The longest time an acceptor may be warmed up for.
+/// The longest warm-up of an acceptor.
 const WARMUP_MAX: Duration = Duration::from_secs(600);
 
 /// The circumstances of a run.
@@ -35,7 +35,7 @@ pub struct Setting {
     pub clock: Choice,
     /// CPU of the client; chosen if none.
     pub client_cpu: Option<u32>,
-    /// CPU of our own acceptor, and where others were put.
+    /// CPU of our own acceptor, and of the others.
     pub server_cpu: Option<u32>,
     /// This program, to be started as our own acceptor.
     pub program: PathBuf,
@@ -45,24 +45,24 @@ pub struct Setting {
     pub command: String,
 }
 
-/// What is measured.
+/// The load.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Our own acceptors, to be started; they come first.
     pub own: Own,
-    /// Acceptors that run already. The first one of all is what the others are held against.
+    /// Acceptors that run already. The first one of all is the baseline.
     pub acceptors: Vec<Acceptor>,
-    /// Names of acceptors that the others are held against, too.
+    /// Names of further acceptors that are baselines.
     pub against: Vec<String>,
-    /// Who the client is. Its SenderCompID is followed by the number of the session: 001, 002 and so on.
+    /// The client's identity. The number of the session is appended to its SenderCompID: 001, 002 and so on.
     pub identity: Identity,
-    /// What is asked of them.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// When messages leave.
+    /// The pace of messages.
     pub loads: Vec<Load>,
     /// Numbers of sessions, which take turns.
     pub sessions: Vec<u32>,
-    /// Whether the client spins or sleeps ([`Waiting::Spin`], [`Waiting::Block`]).
+    /// The waiting of the client ([`Waiting::Spin`], [`Waiting::Block`]).
     pub waiting: Waiting,
     /// Time for each acceptor under each load.
     pub duration: Duration,

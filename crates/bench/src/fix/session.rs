@@ -8,15 +8,15 @@ use sidestep_socket::stream::{Link, Options, Waiting, is_retry, send_all};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
-/// How long an answer to Logon may take: an acceptor in Java compiles its code meanwhile.
+/// The longest wait for an answer to Logon: an acceptor in Java compiles its code meanwhile.
 const LOGON_WITHIN: Duration = Duration::from_secs(5);
-/// How long an acceptor has to answer Logout and to close.
+/// Time that an acceptor has to answer Logout and to close.
 const LOGOUT_WITHIN: Duration = Duration::from_secs(1);
 /// HeartBtInt: longer than a slice, so that no heartbeat falls into one.
 const HEARTBEATS: Duration = Duration::from_secs(60);
 /// A stream that is silent for so long in the middle of a slice is broken.
 const BROKEN_AFTER: Duration = Duration::from_secs(3);
-/// How long a receive that sleeps does so before it looks around.
+/// Time-out of a receive that sleeps.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// Answers of each slice whose checksum is verified; the later ones are read, but not summed.
 const SUMMED: u64 = 64;
@@ -37,7 +37,7 @@ pub(super) struct Session {
     identity: Identity,
 }
 
-/// What a message is answered with.
+/// The answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ack,

@@ -20,10 +20,10 @@ const POLLS: u32 = 1 << 14;
 const NAPS: u32 = 32;
 /// Orders under way in one session at a fixed rate; an acceptor that is further behind does not keep up.
 const UNDER_WAY_MAX: usize = 4096;
-/// How long the last answers of a slice at a fixed rate are waited for.
+/// The longest wait for the last answers of a slice at a fixed rate.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
-/// How long a slice runs, and under which load.
+/// Duration and load of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) workload: Workload,
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub(super) duration: Duration,
 }
 
-/// What a slice found.
+/// The results of a slice.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Times to each of the answers; at a fixed rate, from when the message was due.

@@ -7,17 +7,17 @@ use sidestep_socket::stream::Address;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// What is wrong with it.
+/// The fault of the acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
-    /// It acknowledges and does not fill.
+    /// Acknowledges and does not fill.
     NoFill,
-    /// It fills before it acknowledges.
+    /// Fills before it acknowledges.
     Order,
     /// Its sequence numbers have a hole.
     Gap,
-    /// It rejects every order.
+    /// Rejects every order.
     Reject,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
 
-use crate::bypass::{self, Load, Plane, StackStream};
+use crate::bypass::{self, ControlPlaneThread, Load, StackStream};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_lab::{Host, Lab, Side};
@@ -12,12 +12,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long an acceptor that was stopped may take to tell the steering program that it lives again.
+/// Time until the heartbeat of a continued acceptor is fresh again for the steering program.
 const AWAKE_MAX: Duration = Duration::from_secs(3);
 /// Between two looks at its counters; after the one that shows it awake its sign of life is stored within 0.1 ms.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Which ends go past the kernel.
+/// The accelerated ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// Neither: `veth`.
@@ -43,7 +43,7 @@ impl Ends {
 /// A lab with an acceptor at side B, and the control planes that it needs.
 pub(super) struct Wire {
     // Dropped before the namespaces that they serve.
-    _planes: Vec<Plane>,
+    _planes: Vec<ControlPlaneThread>,
     lab: Lab,
     ends: Ends,
     cpus: Vec<u32>,
@@ -58,7 +58,7 @@ impl Wire {
             Ends::Acceptor => &[Side::B],
             Ends::Both => &[Side::A, Side::B],
         };
-        let planes = sides.iter().map(|side| lab.host(*side).within(|| Plane::start(&cpus)));
+        let planes = sides.iter().map(|side| lab.host(*side).within(|| ControlPlaneThread::start(&cpus)));
         Ok(Self { _planes: planes.collect::<Result<_, _>>()?, lab, ends, cpus })
     }
 
@@ -67,7 +67,7 @@ impl Wire {
         self.lab.host(Side::B)
     }
 
-    /// Where the acceptor is to listen, as `sidestep fix exchange --listen` takes it.
+    /// Returns the address for `sidestep fix exchange --listen`.
     pub(super) fn listen(&self) -> String {
         let Host { interface, ipv4, .. } = self.host();
         if self.ends == Ends::None { format!("{ipv4}:0") } else { format!("xdp:{interface}:{ipv4}:0") }
@@ -155,7 +155,7 @@ impl Way {
     }
 }
 
-/// What an acceptor's stack had received before a slice.
+/// The frames that an acceptor's stack had received before a slice.
 pub(super) struct Passage {
     client: Client,
     stack: u32,

@@ -1,4 +1,4 @@
-//! One end: an AF_XDP socket on the first queue of an interface, and the smallest program that feeds it.
+//! One end: an AF_XDP socket on the first queue of an interface, and a minimal XDP program.
 
 use super::PORT;
 use sidestep_frame::FrameLink;
@@ -9,11 +9,11 @@ use sidestep_sys::{Problem, interface};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// One message is under way at a time; these are for what a slice loses, and for the farewells.
+/// Frames of an end. One message is in flight at a time; the others are for losses and last messages.
 const RINGS: u32 = 64;
 /// Frames lent for receiving: few, so that they stay in the cache.
 const FILL: u32 = 16;
-/// The kernel needs some milliseconds to put an interface to work again.
+/// Time for the kernel to restart an interface.
 const UP_MAX: Duration = Duration::from_secs(5);
 
 /// An end of the bare frame path. While it lives, UDP frames to [`PORT`] do not reach the kernel on this interface.
@@ -49,11 +49,11 @@ impl End {
     }
 
     /// Waits until the interface carries frames again, after the other end of its wire was opened.
-    pub(crate) fn settle(&self) -> Result<(), Problem> {
+    pub(crate) fn wait_until_up(&self) -> Result<(), Problem> {
         wait_until_up(&self.interface, UP_MAX).map(drop)
     }
 
-    /// What a reader of the results must know.
+    /// Returns a note for the report.
     pub(crate) fn note(&self) -> String {
         let xsk = self.link.facts().xsks.first();
         let mode = xsk.map_or("", |xsk| xsk.mode.name());

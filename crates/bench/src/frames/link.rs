@@ -1,4 +1,4 @@
-//! The measuring end, as the loop that measures knows links.
+//! The measuring end as a transport of the measuring loop.
 
 use super::end::End;
 use super::packet::{Address, FRAME_BYTES_MIN, HEADERS_BYTES, headers, payload};
@@ -7,12 +7,12 @@ use sidestep_socket::stream::Link;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
-/// A conversation in bare frames.
+/// A connection in bare frames.
 pub(crate) struct FramesLink {
     end: End,
     from: Address,
     to: Address,
-    /// Those of the last message, and its size: all messages of a slice have one.
+    /// Headers and size of the last message: all messages of a slice have the same.
     headers: [u8; HEADERS_BYTES],
     size: usize,
 }

@@ -14,7 +14,7 @@ pub(crate) const HEADERS_BYTES: usize = 42;
 /// The shortest frame that a cable carries, without its check sequence.
 pub(crate) const FRAME_BYTES_MIN: usize = 60;
 
-/// Where a frame comes from or goes to.
+/// The addresses of one end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) mac: [u8; 6],

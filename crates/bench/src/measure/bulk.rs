@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Streamed before counting begins: buffers are full and windows open then, so that what is handed over in a time is what
 /// arrives in it.
 const SETTLE: Duration = Duration::from_millis(10);
-/// What is in buffers when a slice ends is a few megabytes: a peer that has not taken it by then is stopped, or gone.
+/// Time to drain the few megabytes in buffers at the end of a slice: a peer that takes longer is stopped, or gone.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 impl Bench {
@@ -63,7 +63,7 @@ impl Bench {
             }
         };
         opened.inspect_err(|_| {
-            // The peer gives up the slice it was ready for: its word about that.
+            // The peer gives up the slice that it was ready for, and reports that.
             let _ = self.control().reply();
         })
     }
@@ -75,7 +75,7 @@ impl Bench {
         }
     }
 
-    /// Sends until the time is over; gives the messages before counting began.
+    /// Sends until the time is over; returns the messages before counting began.
     fn pour(&mut self, link: &mut dyn Link, size: u32, duration: Duration) -> Result<u64, Problem> {
         let message = filled(size);
         let mut send = || send_all(link, &message).and_then(|()| link.flush()).map_err(broken);
@@ -128,11 +128,11 @@ impl Bench {
         self.clock.stop() - last > self.clock.ticks(Duration::from_secs(3))
     }
 
-    /// Finishes sending and hears that the peer has everything, or that it has sent everything.
+    /// Closes the stream and waits for the peer's report.
     fn end_bulk(&mut self, mut link: Box<dyn Link>) -> Result<Done, Problem> {
-        // A connection that is broken cannot be ended in order; the peer then sees it break.
+        // A broken connection cannot be closed in order; the peer then sees it break.
         let _ = link.shutdown();
-        // Our own stack sends and hears only while it is asked to.
+        // Our own stack sends and receives only while it is polled.
         let begin = self.clock.stop();
         while !self.control().has_word_now() && !self.is_stopped() {
             if self.clock.stop() - begin > self.clock.ticks(END_WITHIN) {

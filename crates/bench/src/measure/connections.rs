@@ -1,4 +1,4 @@
-//! One slice of connections, one after the other: made, one message and its answer, ended by the peer.
+//! One slice of connections in sequence: open, one message and its answer, close by the peer.
 
 use super::round_trip::{LOOK_UP, Target, Trips};
 use super::{Bench, Meter, SAMPLES_MAX};
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 /// Connections made before counting begins.
 const SETTLE: u64 = 8;
-/// An answer, or an end, that takes longer does not come.
+/// The longest wait for an answer or a FIN.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
-/// Who makes the connections.
+/// The maker of the connections.
 enum Dialer {
     Kernel(Options),
     Stack(Option<Box<Engine>>),
 }
 
 impl Dialer {
-    /// One connection, with one message and its answer. The peer ends it first, so that nothing of it waits here.
+    /// Makes one connection, with one message and its answer. The peer closes first, so that TIME-WAIT is not at this end.
     fn call(&mut self, remote: SocketAddr, message: &[u8], answer: &mut [u8]) -> Result<(), Problem> {
         match self {
             Self::Kernel(options) => {
@@ -97,7 +97,7 @@ impl Bench {
     }
 }
 
-/// A socket that is connected or, where receives never sleep, about to be: sends find no room until it is.
+/// Returns a socket that is connected or, if receives never sleep, about to be: until then sends find no room.
 fn dial(remote: SocketAddr, options: &Options) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(remote), Type::STREAM, None)?;
     socket.set_tcp_nodelay(true)?;

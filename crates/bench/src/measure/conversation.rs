@@ -1,4 +1,4 @@
-//! The measured loop: send a message, receive its answer, read the clock before and after.
+//! The measured loop: reads the clock, sends a message, receives its answer, reads the clock.
 
 use crate::message::{Header, filled};
 use sidestep_socket::stream::{Link, is_retry, send_all};
@@ -7,15 +7,15 @@ use sidestep_sys::clock::Clock;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// An answer over datagrams that takes longer is taken for lost. Far above any path here, far below what stalls a run.
+/// A datagram without an answer for this time counts as lost. Far above the latency of any path.
 const LOST_AFTER: Duration = Duration::from_millis(200);
 /// A stream whose answer takes longer is broken.
 const BROKEN_AFTER: Duration = Duration::from_secs(3);
-/// Losses in a row after which the peer is taken for gone.
+/// Losses in a row after which the peer counts as gone.
 const LOSSES_MAX: u32 = 15;
-/// Empty receives of a spinning path between two looks at the clock.
+/// Empty receives of a spinning path between two readings of the clock.
 const POLLS: u32 = 4096;
-/// Answers at the start of each slice that are compared byte by byte; the later ones only by their header.
+/// Answers at the start of each slice that are compared byte by byte; of the later ones only the header is.
 const CHECKED: u64 = 16;
 
 /// One connection of a slice.
@@ -37,7 +37,7 @@ impl<'a> Conversation<'a> {
         Self { link, clock, is_datagram, spins, message, answer, sequence: 0, losses_in_a_row: 0 }
     }
 
-    /// One message and its answer: the ticks between, or none if it was lost.
+    /// Measures one message and its answer: returns the ticks, or none if it was lost.
     #[inline]
     pub(super) fn round_trip(&mut self) -> Result<Option<u64>, Problem> {
         let header = Header { sequence: self.sequence, last: false };
@@ -78,12 +78,12 @@ impl<'a> Conversation<'a> {
         Ok(true)
     }
 
-    /// An answer to an earlier message, which was given up.
+    /// Counts a late answer to an earlier message.
     fn is_stale(&self, count: usize) -> bool {
         Header::read(&self.answer[..count]).is_none_or(|header| header.sequence != self.sequence)
     }
 
-    /// Whether the answer to the message sent at `begin` is lost.
+    /// Returns whether the answer to the message sent at `begin` is lost.
     #[cold]
     fn is_overdue(&mut self, begin: u64) -> Result<bool, Problem> {
         let waited = Duration::from_nanos(self.clock.ns(self.clock.stop() - begin));
@@ -97,7 +97,7 @@ impl<'a> Conversation<'a> {
         self.lose(ErrorKind::TimedOut.into()).map(|_| true)
     }
 
-    /// Counts a loss, over datagrams; over a stream, or too often in a row, it is the end.
+    /// Counts a loss of a datagram; on a stream, or after too many in a row, it is an error.
     #[cold]
     fn lose(&mut self, error: io::Error) -> Result<Option<u64>, Problem> {
         self.losses_in_a_row += 1;

@@ -1,4 +1,4 @@
-//! Two CPUs bouncing one cache line: what no path between them can beat.
+//! One cache line bounced between two CPUs: the floor of every path between them.
 
 use super::SAMPLES_MAX;
 use sidestep_sys::clock::Clock;
@@ -11,7 +11,7 @@ const SETTLE: u64 = 10_000;
 /// Written by the measuring end when it is done.
 const STOP: u64 = u64::MAX;
 
-/// The line, alone: 128 bytes because the CPU fetches neighbouring lines in pairs.
+/// The line, aligned to 128 bytes because the CPU prefetches lines in pairs.
 #[repr(align(128))]
 struct Line(AtomicU64);
 

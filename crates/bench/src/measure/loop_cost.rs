@@ -1,4 +1,4 @@
-//! What the measuring loop itself adds to every sample.
+//! The cost of the measuring loop itself, which every sample includes.
 
 use super::conversation::Conversation;
 use sidestep_socket::stream::Link;
@@ -7,9 +7,9 @@ use sidestep_sys::clock::Clock;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Round trips of which the median is taken.
+/// Round trips for the median.
 const ROUND_TRIPS: usize = 10_001;
-/// The message size that most runs have.
+/// The usual message size.
 const SIZE: u32 = 64;
 
 /// A transport that answers at once, from memory.
@@ -40,7 +40,7 @@ impl Link for Mirror {
     }
 }
 
-/// Median of a round trip over a transport that costs next to nothing, ns; the clock's own cost is part of it.
+/// Returns the median of a round trip over a transport that answers at once, ns, including the clock's own cost.
 pub(crate) fn loop_cost_ns(clock: &Clock) -> Result<f64, Problem> {
     let mirror = Mirror { held: Vec::with_capacity(SIZE as usize), stdin: io::stdin() };
     let mut talk = Conversation::new(Box::new(mirror), clock, SIZE, true, true);

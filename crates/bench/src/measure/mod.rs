@@ -17,7 +17,7 @@ pub(crate) use round_trip::settling_time;
 pub(crate) use round_trip::{Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
-use crate::bypass::Plane;
+use crate::bypass::ControlPlaneThread;
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::stats::Slice;
@@ -26,16 +26,16 @@ use sidestep_sys::{Problem, cpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Samples kept of one slice; when they are there the slice ends. 8 MiB.
+/// The most samples of one slice, which ends when they are reached. 8 MiB.
 pub(crate) const SAMPLES_MAX: usize = 1 << 20;
 
 /// The measuring end of a run.
 pub(crate) struct Bench {
     /// The clock.
     pub clock: Clock,
-    /// CPUs of the measuring end and of the peer, for paths that pin.
+    /// CPUs of the measuring end and of the peer, for pinned paths.
     pub cpus: Cpus,
-    /// Work asked of the peer before each answer, ns.
+    /// Work of the peer before each answer, ns.
     pub service_time_ns: u64,
     ends: Ends,
     allowed: Vec<u32>,
@@ -43,13 +43,13 @@ pub(crate) struct Bench {
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
-    plane: Option<Plane>,
+    plane: Option<ControlPlaneThread>,
 }
 
 /// The CPUs that pinned paths use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// Of the measuring end.
+    /// The value of the measuring end.
     pub client: u32,
     /// Of the peer; on another machine the peer chooses unless told.
     pub server: Option<u32>,
@@ -78,15 +78,15 @@ impl Bench {
         &self.ends
     }
 
-    /// Whether the user wants it to end.
+    /// Returns whether the user has asked it to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Has a control plane run on this end.
+    /// Starts a control plane on this end, if none runs.
     fn need_plane(&mut self) -> Result<(), Problem> {
         if self.plane.is_none() {
-            self.plane = Some(Plane::start(&self.allowed)?);
+            self.plane = Some(ControlPlaneThread::start(&self.allowed)?);
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Bench {
         &mut self.ends.control
     }
 
-    /// Pins the calling thread, or lets it go where the scheduler wants.
+    /// Pins the calling thread, or releases it to the scheduler.
     fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
         if pinned { cpu::restrict(&[self.cpus.client]) } else { cpu::restrict(&self.allowed) }
     }

@@ -1,4 +1,4 @@
-//! What disturbs the host: counted while something is measured, and listened for before.
+//! Disturbances of the host: counted during the measurement, and hiccups measured before it.
 
 use sidestep_report::schema::{Hiccups, Noise};
 use sidestep_sys::clock::Clock;
@@ -26,7 +26,7 @@ impl Meter {
         Self { cpus, counters, switches: cpu::involuntary_switches() }
     }
 
-    /// What has happened since.
+    /// Returns the disturbances since the start.
     pub(crate) fn stop(self) -> Noise {
         let switches = cpu::involuntary_switches() - self.switches;
         let now = Roots::default().cpu_counters(&self.cpus);
@@ -48,7 +48,7 @@ pub(crate) fn add(total: &mut Noise, more: &Noise) {
     total.interrupts += more.interrupts;
 }
 
-/// Listens on every one of `cpus` at once for `duration`, with a thread pinned to each.
+/// Measures the hiccups of all `cpus` at once for `duration`, with a thread pinned to each.
 pub(crate) fn hiccups(clock: &Clock, cpus: &[u32], duration: Duration) -> Result<Vec<Hiccups>, Problem> {
     let failed = || Problem::failed("cannot listen for hiccups", "a thread died");
     std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! One slice of a rate sweep: messages leave on a schedule, some come back.
+//! One slice of a rate sweep: messages leave on a schedule, some are reflected.
 //!
-//! The schedule does not wait for anybody: message *i* is due at `start + i / rate`. A sampled message's latency counts
-//! from when it was due, so that a sender which falls behind cannot hide it (coordinated omission); what it was from the
-//! moment it really left is kept apart.
+//! The schedule does not wait: message *i* is due at `start + i / rate`. A sampled message's latency counts
+//! from when it was due, so that a late sender shows (coordinated omission); the latency from the
+//! actual departure is kept apart.
 
 use super::{Bench, Meter};
 use crate::bypass::{Load, StackLink};
@@ -20,16 +20,16 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// How long the last samples are waited for.
+/// The longest wait for the last samples.
 const STRAGGLERS: Duration = Duration::from_millis(50);
-/// Quiet before the end of a slice is told, so that it does not overtake the messages.
+/// Pause before the last message of a slice, so that it does not overtake the others.
 const FAREWELL_WAIT: Duration = Duration::from_millis(100);
-/// How often the end is told again, in case it gets lost.
+/// Repetitions of the last message, in case it gets lost.
 const FAREWELLS: u32 = 30;
-/// Samples under way that are remembered; older ones are lost. A tenth of a second at the densest sampling.
+/// The most samples in flight; older ones count as lost. A tenth of a second at the densest sampling.
 const OUTSTANDING_MAX: usize = 4096;
 
-/// What a slice of a rate sweep measures.
+/// The target of a slice of a rate sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateTarget {
     /// The path.
@@ -40,11 +40,11 @@ pub(crate) struct RateTarget {
     pub rate: f64,
     /// Group to send to; none for unicast.
     pub group: Option<Ipv4Addr>,
-    /// One message in so many comes back.
+    /// One message in this many is reflected.
     pub reflect_every: u64,
 }
 
-/// What it found.
+/// The results of the slice.
 #[derive(Debug, Default)]
 pub(crate) struct RateSlice {
     /// Latency of the samples from when they were due.
@@ -59,7 +59,7 @@ pub(crate) struct RateSlice {
     pub elapsed_s: f64,
     /// Samples that did not come back.
     pub(crate) lost_samples: u64,
-    /// What the peer saw.
+    /// The peer's counts.
     pub done: Done,
     /// Receive buffer of the peer, bytes.
     pub receive_buffer: usize,
@@ -99,7 +99,7 @@ impl Bench {
         self.finish(sent, meter, ready.receive_buffer)
     }
 
-    /// Hears what the peer saw of the slice.
+    /// Receives the peer's counts of the slice.
     fn finish(
         &mut self,
         sent: Result<RateSlice, Problem>,
@@ -198,18 +198,18 @@ struct Stream<'a> {
     lateness: Vec<u64>,
 }
 
-/// When a message handed over is made to leave.
+/// The time at which a message leaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flushing {
-    /// It leaves by itself.
+    /// Each message leaves by itself.
     Never,
-    /// Each for itself.
+    /// Each message is flushed.
     Always,
-    /// Those that are due together leave together; a sender that keeps up sends each for itself.
+    /// Messages that are due at the same time are flushed together; a sender that keeps up flushes each.
     WhenNothingIsDue,
 }
 
-/// Messages that are due and leave together, at the most.
+/// The most messages that are flushed together.
 const BATCH: u32 = 64;
 
 impl<'a> Stream<'a> {
@@ -238,7 +238,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Sends for `duration`; what a sender that cannot keep up has not sent by then stays unsent.
+    /// Sends for `duration`; messages that are still due then are not sent.
     fn run(&mut self, duration: Duration) -> Result<(), Problem> {
         let start = self.clock.stop();
         let length = self.clock.ticks(duration);
@@ -254,7 +254,7 @@ impl<'a> Stream<'a> {
         self.await_stragglers()
     }
 
-    /// Spins until `due`, taking in what comes back, and at least once looks for it while a sample is under way.
+    /// Spins until `due` and receives reflected messages; polls at least once while a sample is in flight.
     fn wait_until(&mut self, due: u64) -> Result<u64, Problem> {
         loop {
             if !self.outstanding.is_empty() {
@@ -297,7 +297,7 @@ impl<'a> Stream<'a> {
         self.group.as_mut().unwrap_or(&mut self.back).flush().map_err(cannot_send)
     }
 
-    /// Takes in one reflected message, if one is there. Samples sent before it that are not back are lost or late; either
+    /// Receives one reflected message, if one is there. Earlier samples that are not back are lost or late; either
     /// way they are no longer waited for.
     fn take_back(&mut self) -> Result<(), Problem> {
         let count = match self.back.recv(&mut self.buffer) {
@@ -333,7 +333,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Tells the peer that the slice is over. It may get lost, and is told again.
+    /// Sends the last message of the slice, several times in case it gets lost.
     fn say_farewell(&mut self) {
         Header { sequence: self.sequence, last: true }.write(&mut self.message);
         let link = self.group.as_mut().unwrap_or(&mut self.back);

@@ -15,44 +15,44 @@ use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Exchanged at the start of every slice and not counted: the connection is new, its caches are cold.
+/// Uncounted messages at the start of every slice: the connection is new, caches are cold.
 const SETTLE_MESSAGES: u64 = 64;
-/// The same, as time, for a path that never sleeps.
+/// Settling time of a path that never sleeps.
 const SETTLE_SPINNING: Duration = Duration::from_millis(3);
-/// For a path that sleeps. Opening a slice keeps both CPUs busy, and for some milliseconds afterwards wake-ups are
+/// Settling time of a path that sleeps. Opening a slice keeps both CPUs busy, and for some milliseconds afterwards wake-ups are
 /// cheaper: with 3 ms the median of a slice was 8 to 15 % too low, from 30 ms on it is that of a connection that lasts
 /// (virtual machine, KVM; docs/decisions/0006).
 const SETTLE_SLEEPING: Duration = Duration::from_millis(30);
 /// After this the messages need not be complete: a round trip may take milliseconds.
 const SETTLE_MAX: Duration = Duration::from_millis(50);
-/// How long a sleeping receive sleeps before it looks whether the answer is overdue.
+/// Time-out of a sleeping receive, after which it checks whether the answer is overdue.
 pub(super) const LOOK_UP: Duration = Duration::from_millis(100);
-/// How often the end of a slice over datagrams is told again, in case it gets lost.
+/// Repetitions of the last message of a slice over datagrams, in case it gets lost.
 const FAREWELLS: u32 = 20;
 
-/// How long a path that waits in this way is let run before counting begins, in every slice.
+/// Returns the settling time of a path that waits in this way.
 pub(crate) fn settling_time(waiting: Waiting) -> Duration {
     if waiting == Waiting::Spin { SETTLE_SPINNING } else { SETTLE_SLEEPING }
 }
 
-/// What is done with messages.
+/// The work of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Each is sent when the answer to the one before it has come.
+    /// Round trips: each message is sent after the answer to the one before it.
     #[default]
     RoundTrips,
-    /// They stream to the peer.
+    /// A stream to the peer.
     Send,
-    /// They stream from the peer.
+    /// A stream from the peer.
     Receive,
-    /// A connection for each: made, one message and its answer, ended.
+    /// Connections: open, one message and its answer, close.
     Connect,
 }
 
-/// What a slice measures.
+/// The target of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    /// What is done with messages.
+    /// The work of a slice.
     pub work: Work,
     /// TCP, UDP, Unix or memory, shared or not.
     pub transport: Transport,
@@ -62,7 +62,7 @@ pub(crate) struct Target {
     pub size: u32,
 }
 
-/// What a slice found.
+/// The results of a slice.
 #[derive(Debug, Default)]
 pub(crate) struct Trips {
     /// Round trips.
@@ -73,9 +73,9 @@ pub(crate) struct Trips {
     pub lost: u64,
     /// Disturbances.
     pub noise: Noise,
-    /// Whether the device has a NAPI instance that can be polled.
+    /// Set if the device has a NAPI instance that can be polled.
     pub napi: bool,
-    /// What a reader must know of how the frames went.
+    /// A note on the frame path, for the report.
     pub note: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Bench {
             Medium::Stack => self.open_stack(target).map(|(link, note)| (link, Some(note)))?,
             _ => (self.open(target)?, None),
         };
-        // From here on the peer owes one more word, whatever happens to the slice.
+        // From here on the peer sends one more reply, whatever happens to the slice.
         let meter = Meter::start(self.watched_cpus());
         let spins = target.path.waiting == Waiting::Spin;
         let clock = self.clock.clone();
@@ -128,7 +128,7 @@ impl Bench {
             (None, None) => connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options),
         };
         link.inspect_err(|_| {
-            // The peer gives up the slice it was ready for; its word about that is read here, so that it is not taken
+            // The peer gives up the slice that it was ready for. Its report is read here, so that it is not taken
             // for the answer to the next request.
             let _ = self.control().reply();
         })
@@ -142,12 +142,12 @@ impl Bench {
         let end = End::open(client.into())?;
         let (mac, note) = (end.mac, end.note());
         let ready = self.ask_echo(target, PORT, Some(mac))?;
-        let settled = end.settle().and_then(|()| {
-            let missing = || Problem::failed("cannot send bare frames", "the peer told no MAC address");
+        let peer_mac = end.wait_until_up().and_then(|()| {
+            let missing = || Problem::failed("cannot send bare frames", "the peer sent no MAC address");
             ready.mac.ok_or_else(missing)
         });
-        let peer = settled.inspect_err(|_| {
-            // As in `open`: the peer's word about the slice that it gives up.
+        let peer = peer_mac.inspect_err(|_| {
+            // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
         let from = FrameAddress { mac, ip: client, port: PORT };
@@ -155,7 +155,7 @@ impl Bench {
         Ok((Box::new(FramesLink::new(end, from, to)), note))
     }
 
-    /// Opens an engine here, asks the peer to open one there, and waits until messages go past both kernels.
+    /// Opens an engine here, asks the peer to open one there, and waits until both are accelerated.
     fn open_stack(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
@@ -168,7 +168,7 @@ impl Bench {
         let (port, note) = (link.port()?, link.note());
         let ready = self.ask_echo(target, port, None)?;
         link.connect(SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
-            // As in `open`: the peer's word about the slice that it gives up.
+            // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
         Ok((Box::new(link), note))
@@ -180,7 +180,7 @@ impl Bench {
         self.place_thread(true)?;
         let ready = self.ask_echo(target, 0, None)?;
         let link = StackStream::connect(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
-            // As in `open`: the peer's word about the slice that it gives up.
+            // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
         let note = link.note();
@@ -231,10 +231,10 @@ impl Bench {
         Ok(trips)
     }
 
-    /// Ends the slice and hears what the peer saw of it.
+    /// Ends the slice and receives the peer's counts.
     fn say_farewell(&mut self, mut talk: Conversation<'_>, is_datagram: bool) -> Result<Done, Problem> {
         for _ in 0..if is_datagram { FAREWELLS } else { 1 } {
-            // A connection that is broken cannot be ended in order; the peer then sees it break.
+            // A broken connection cannot be closed in order; the peer then sees it break.
             let _ = talk.finish();
             if !is_datagram || self.control().has_word(LOOK_UP) {
                 break;

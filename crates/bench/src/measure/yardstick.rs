@@ -1,6 +1,6 @@
-//! How fast the machine itself is while something is measured.
+//! The machine's own speed during a measurement.
 //!
-//! A hypervisor moves virtual CPUs between cores, and a core is shared with whoever runs on its other thread. Then every
+//! A hypervisor moves virtual CPUs between cores, and a core is shared with other work on its sibling thread. Then every
 //! path is slower or faster at once, and two runs differ without any change of ours: here a cache line was seen to take
 //! 130 ns in one run and 430 ns in the next, and TCP with it 7 us and 11 us. The yardsticks tell such runs apart.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// System calls in one reading: about 20 us.
 const CALLS: u32 = 200;
-/// How long the cache line is bounced for one reading.
+/// Duration of the cache line bounces for one reading.
 const BOUNCE: Duration = Duration::from_millis(1);
 
 /// Readings of one run.
@@ -47,7 +47,7 @@ impl Yardsticks {
 impl Bench {
     /// Takes a reading; meant for the pauses between slices.
     pub(crate) fn take_yardstick(&mut self) {
-        // Not being able to pin shows in what is measured; a reading less does no harm.
+        // A failure to pin shows in the measurement; a missing reading does no harm.
         if self.place_thread(true).is_ok() {
             let other_cpu = self.other_cpu();
             self.yardsticks.take(&self.clock, other_cpu);

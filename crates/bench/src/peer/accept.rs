@@ -1,4 +1,4 @@
-//! Answers one message per connection, and ends it.
+//! The peer of `bench connect`: answers one message per connection, and closes it.
 
 use super::protocol::Done;
 use super::watch::Watch;
@@ -11,13 +11,13 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of an answer that a fresh connection takes at once.
+/// The longest answer that a new connection sends at once, bytes.
 const FITS_ANY_BUFFER: usize = 4096;
 
 /// Connections not yet accepted that the kernel keeps; one is made at a time.
 const BACKLOG: i32 = 16;
 
-/// The kernel's socket to accept from, which waits as the links will.
+/// Returns a listening kernel socket, which waits in the same way as the connections.
 pub(super) fn listen(local: IpAddr, options: &Options) -> io::Result<Socket> {
     let local = SocketAddr::new(local, 0);
     let socket = Socket::new(Domain::for_address(local), Type::STREAM, None)?;
@@ -39,7 +39,7 @@ pub(super) fn run(
     let (switches, mut message, mut received) = (cpu::involuntary_switches(), vec![0; size as usize], 0);
     loop {
         match listener.accept() {
-            // A stranger's is closed unread.
+            // A connection from another host is closed unread.
             Ok((_, peer)) if peer.as_socket().is_none_or(|peer| peer.ip() != remote) => {}
             Ok((socket, _)) => {
                 received += 1;
@@ -55,7 +55,7 @@ pub(super) fn run(
     Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
 }
 
-/// The same past the kernel.
+/// The same on our stack.
 pub(super) fn run_past_kernel(
     mut listener: StackListener,
     remote: IpAddr,
@@ -78,7 +78,7 @@ pub(super) fn run_past_kernel(
     Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
 }
 
-/// One connection: a message, its answer, our end, the other's. True if it was the last one.
+/// Serves one connection: a message, its answer, our FIN, the other's. Returns true for the last one.
 fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Result<bool, Problem> {
     let failed = |error| Problem::failed("a connection broke", error);
     let mut filled = 0;
@@ -99,7 +99,7 @@ fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Resu
     loop {
         match link.recv(&mut [0; 1]) {
             Err(error) if is_retry(&error) => watch.waited()?,
-            // However it ended: the answer has been sent.
+            // The answer has been sent, however the connection ended.
             _ => break,
         }
     }

@@ -1,5 +1,5 @@
-//! What a measuring end may ask of its peer beyond having its messages answered. Another program of the same run may ask for
-//! everything; who comes over the network, for what the flags of `bench serve` say.
+//! Rights of a measuring end, beyond having its messages answered. Another program of the same run may ask for
+//! everything; a client over the network, for what the flags of `bench serve` allow.
 
 use sidestep_report::schema::Host;
 use sidestep_sys::Problem;
@@ -8,21 +8,21 @@ use std::net::Ipv4Addr;
 /// The rights of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// To choose the CPU of paths that pin.
+    /// The right to choose the CPU of pinned paths.
     pub cpu: bool,
-    /// To be sent so many bytes of streams more than it has sent.
+    /// The number of bytes to stream beyond those received.
     pub stream_bytes: u64,
-    /// To hear the name of the host, its kernel to the last number, and the kernel's command line.
+    /// The right to the host's name, kernel version and kernel command line.
     pub facts: bool,
-    /// To have groups joined that are routed beyond the site.
+    /// The right to groups that are routed beyond the site.
     pub any_group: bool,
 }
 
 impl Allowed {
-    /// For the other end of the same run.
+    /// All rights, for the other end of the same run.
     pub const EVERYTHING: Self = Self { cpu: true, stream_bytes: u64::MAX, facts: true, any_group: true };
 
-    /// What is told of the host.
+    /// Returns the facts about the host that may be sent.
     pub(super) fn told(&self, host: Host) -> Host {
         if self.facts {
             return host;
@@ -33,44 +33,45 @@ impl Allowed {
         Host { hostname, cmdline, kernel, ..host }
     }
 
-    /// The CPU for a path that pins: `own`, unless another one was asked for and may be.
+    /// Returns the CPU of a pinned path: `own`, unless another one was asked for and is allowed.
     pub(super) fn cpu(&self, asked: Option<u32>, own: u32) -> Result<u32, Problem> {
         match asked {
-            Some(other) if other != own && !self.cpu => {
-                Err(Problem::usage(format!("cannot pin to CPU {other}"), "others do not choose the CPUs of this host")
-                    .next("leave the second number of --cpus out, or start it with --allow-cpu"))
-            }
+            Some(other) if other != own && !self.cpu => Err(Problem::usage(
+                format!("cannot pin to CPU {other}"),
+                "clients may not choose the CPUs of this host",
+            )
+            .next("leave the second number of --cpus out, or start it with --allow-cpu")),
             asked => Ok(asked.unwrap_or(own)),
         }
     }
 
-    /// Groups for tests within a site (RFC 2365): what else comes to this host is nobody's to see by way of it.
+    /// Checks a group: only administratively scoped ones (RFC 2365), so that nobody can read other traffic of this host.
     pub(super) fn check_group(&self, group: Ipv4Addr) -> Result<(), Problem> {
         if self.any_group || group.octets()[0] == 239 {
             return Ok(());
         }
-        Err(Problem::usage(format!("cannot join {group}"), "it is none of the administratively scoped groups")
+        Err(Problem::usage(format!("cannot join {group}"), "it is not an administratively scoped group")
             .next("use one of 239.0.0.0/8"))
     }
 }
 
-/// How many bytes of streams a session has had, in both directions.
+/// Bytes streamed in a session, in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
-    /// From the measuring end.
+    /// A message from the measuring end.
     pub(super) received: u64,
     /// To it.
     pub(super) sent: u64,
 }
 
 impl Streamed {
-    /// Bytes that may be sent now; refused where that is not even one message.
+    /// Returns the bytes that may be sent now; an error if that is less than one message.
     pub(super) fn budget(&self, allowed: &Allowed, size: u32) -> Result<u64, Problem> {
         let left = allowed.stream_bytes.saturating_add(self.received).saturating_sub(self.sent);
         if left >= u64::from(size) {
             return Ok(left);
         }
-        Err(Problem::usage("cannot send a stream", "it sends no more than it was sent, and what its flags allow")
+        Err(Problem::usage("cannot send a stream", "it sends no more bytes than it has received, plus --stream-bytes")
             .next("start it with --stream-bytes, such as --stream-bytes 100000000000 for a trusted network"))
     }
 }

@@ -1,4 +1,4 @@
-//! Takes a stream, or gives one.
+//! The peer of `bench bulk`: receives a stream, or sends one.
 
 use super::protocol::{Bulk, Done};
 use super::watch::Watch;
@@ -7,7 +7,7 @@ use sidestep_socket::stream::{Link, is_retry};
 use sidestep_sys::{Problem, cpu};
 use std::time::{Duration, Instant};
 
-/// Serves one slice over a connected link, until the stream's end or until `budget` bytes were sent; gives how many were, too.
+/// Serves one slice over a connected stream, until its end or until `budget` bytes were sent; returns the number sent, too.
 pub(super) fn run(
     link: &mut dyn Link,
     request: &Bulk,
@@ -23,7 +23,7 @@ pub(super) fn run(
     Ok((Done { received, involuntary_switches, ..Done::default() }, sent))
 }
 
-/// Reads to the end; the whole messages that came.
+/// Reads to the end; returns the number of whole messages.
 fn drain(link: &mut dyn Link, size: u32, watch: &mut Watch<'_>) -> Result<u64, Problem> {
     let (mut buffer, mut bytes) = (vec![0; size as usize], 0);
     loop {
@@ -39,7 +39,7 @@ fn drain(link: &mut dyn Link, size: u32, watch: &mut Watch<'_>) -> Result<u64, P
     }
 }
 
-/// Sends for a while, finishes, and waits until the other end has, too: our own stack sends what is left while it is asked to
+/// Sends for a while, closes, and waits until the other end has closed, too: our stack sends the rest while it is polled to
 /// receive.
 fn pour(link: &mut dyn Link, size: u32, length: Duration, budget: u64, watch: &mut Watch<'_>) -> Result<u64, Problem> {
     let mut all = 0;

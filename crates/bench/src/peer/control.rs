@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How long either end waits for a word of the other while no slice runs. A peer that is alive answers in milliseconds;
-/// a host that went away is not waited for longer.
+/// The longest silence of the other end while no slice runs. A live peer answers in milliseconds;
+/// there is no point in waiting longer for a dead one.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// One end of a control connection.
@@ -19,7 +19,7 @@ pub struct Control {
     socket: Socket,
 }
 
-/// What a peer tells of itself.
+/// The peer's answer to the greeting.
 pub struct Greeting {
     /// Facts about its host.
     pub host: Host,
@@ -30,7 +30,7 @@ pub struct Greeting {
 }
 
 impl Control {
-    /// Over a connected stream socket.
+    /// Returns a control connection over a connected stream socket.
     pub fn over(socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         if socket.local_addr()?.as_socket().is_some() {
@@ -61,7 +61,7 @@ impl Control {
         Some((local, peer))
     }
 
-    /// Introduces this end and gives what the other tells of itself.
+    /// Sends the greeting and returns the other end's answer.
     pub fn greet(&mut self) -> Result<Greeting, Problem> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version })
@@ -75,13 +75,13 @@ impl Control {
         }
     }
 
-    /// Asks for a slice and gives the peer's answer; a refusal is a [`Problem`].
+    /// Requests a slice and returns the peer's answer; a refusal is a [`Problem`].
     pub fn ask(&mut self, request: &Request) -> Result<Reply, Problem> {
         self.send(request).map_err(|error| gone(&error))?;
         self.reply()
     }
 
-    /// The peer's next word.
+    /// Receives the peer's next reply.
     pub fn reply(&mut self) -> Result<Reply, Problem> {
         match self.recv(SILENCE).map_err(|error| gone(&error))? {
             Some(Reply::Refused { reason, next }) => Err(Problem::failed("the peer refused", reason).next(next)),
@@ -99,7 +99,7 @@ impl Control {
         self.socket.write_all(&frame)
     }
 
-    /// Receives one message; none when the other end has closed in order. `timeout` is for the message to begin; its length
+    /// Receives one message; none if the other end has closed in order. `timeout` is for the begin of the message; its length
     /// must be whole ten seconds later, and the message ten seconds after that.
     pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> io::Result<Option<T>> {
         let mut length = [0; 4];
@@ -118,7 +118,7 @@ impl Control {
         serde_json::from_slice(&body).map(Some).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 
-    /// Fills `bytes` until `deadline`, however the other end portions them.
+    /// Fills `bytes` until `deadline`, in any number of receives.
     fn rest(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -134,7 +134,7 @@ impl Control {
         Ok(())
     }
 
-    /// Whether a word of the other end (or its end) is there within `timeout`.
+    /// Returns whether a message or the end of the connection arrives within `timeout`.
     pub fn has_word(&self, timeout: Duration) -> bool {
         let mut byte = [std::mem::MaybeUninit::uninit(); 1];
         self.socket.set_read_timeout(Some(timeout)).is_ok() && uninterrupted(|| self.socket.peek(&mut byte)).is_ok()
@@ -146,12 +146,12 @@ impl Control {
             return true;
         }
         let mut byte = [std::mem::MaybeUninit::uninit(); 1];
-        // An end that has closed, or broken, is a word, too: whoever reads it learns of it.
+        // The end of the connection counts, too: the next receive reports it.
         let is_there = !self.socket.peek(&mut byte).is_err_and(|error| sidestep_socket::stream::is_retry(&error));
         self.socket.set_nonblocking(false).is_err() || is_there
     }
 
-    /// Whether the other end has closed, without waiting.
+    /// Returns whether the other end has closed, without waiting.
     pub fn is_closed(&self) -> bool {
         if self.socket.set_nonblocking(true).is_err() {
             return true;
@@ -169,7 +169,7 @@ fn deadline(within: Duration) -> Instant {
     Instant::now() + within
 }
 
-/// Calls again after EINTR, which a receive with a time-out also gets when the kernel stops and thaws the thread.
+/// Calls again after EINTR, which a receive with a time-out also gets when the kernel freezes and thaws the thread.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

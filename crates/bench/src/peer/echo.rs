@@ -1,4 +1,4 @@
-//! Answers every message with itself.
+//! The peer of `bench rr`: answers every message with itself.
 
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
@@ -9,7 +9,7 @@ use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Serves one slice over a connected link, until the other end finishes.
+/// Serves one slice over a connected stream, until the other end closes.
 pub(super) fn run(
     link: &mut dyn Link,
     request: &Echo,
@@ -51,7 +51,7 @@ fn receive(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Re
     Ok(true)
 }
 
-/// The other end closed its socket before we had read the end: no less an end.
+/// Returns whether an error means that the other end has closed its socket.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused | ErrorKind::BrokenPipe)
 }

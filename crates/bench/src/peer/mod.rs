@@ -1,8 +1,8 @@
-//! The other end: what it is told (`protocol`), how it is reached (`control`), what it does (`session`, `echo`, `sink`, `bulk`,
-//! `accept`), and when it gives up (`watch`).
+//! The peer: its messages (`protocol`), its control connection (`control`), its work (`session`, `echo`, `sink`, `bulk`,
+//! `accept`), and its limits (`watch`).
 //!
-//! The same peer serves every place: a child process in the lab's second namespace or on loopback, told over an inherited
-//! socket, and `sidestep bench serve` on another machine, told over TCP. Measured messages never travel on the control
+//! The same peer serves every place: a child process in the lab's second namespace or on loopback, controlled over an inherited
+//! socket, and `sidestep bench serve` on another machine, controlled over TCP. Measured messages never travel on the control
 //! connection.
 
 mod accept;

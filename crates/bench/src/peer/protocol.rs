@@ -1,18 +1,18 @@
-//! What the measuring end says to its peer and hears back: one JSON object each, after its length as u32 little-endian.
+//! Messages between the measuring end and its peer: one JSON object each, after its length as u32 little-endian.
 
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Changes whenever a message here changes its meaning; ends of different versions refuse each other.
+/// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
 pub const PROTOCOL: u32 = 3;
-/// First word of the first message, so that a stranger's connection is told apart at once.
+/// First word of the first message, which tells other connections apart at once.
 pub const MAGIC: &str = "sidestep-bench";
-/// The longest message either end accepts: the facts about a host fit many times.
+/// The longest message that either end accepts: many times the facts about a host.
 pub(crate) const MESSAGE_MAX_BYTES: u32 = 64 << 10;
 
-/// From the measuring end.
+/// A message from the measuring end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
@@ -27,9 +27,9 @@ pub enum Request {
     },
     /// Answer every message, for one slice.
     Echo(Echo),
-    /// Count what comes and reflect some of it, for one slice.
+    /// Count messages and reflect some of them, for one slice.
     Sink(Sink),
-    /// Take or give a stream, for one slice.
+    /// Receive or send a stream, for one slice.
     Bulk(Bulk),
     /// Answer one message per connection, for one slice.
     Accept(Accept),
@@ -51,20 +51,20 @@ impl Request {
 /// One slice of a stream over TCP.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bulk {
-    /// The path, which says how the peer waits.
+    /// The path, which determines the peer's waiting.
     pub path: String,
-    /// Bytes handed over at a time.
+    /// Bytes per write.
     pub size: u32,
     /// CPU to pin to, if the path pins.
     pub cpu: Option<u32>,
-    /// Send for so long, nanoseconds; receive if there is none.
+    /// Time to send, nanoseconds; receive if there is none.
     pub send_for_ns: Option<u64>,
 }
 
 /// One slice of connections. The peer ends each after its answer; a message that says it is the last ends the slice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Accept {
-    /// The path, which says how the peer waits.
+    /// The path, which determines the peer's waiting.
     pub path: String,
     /// Message size, bytes.
     pub size: u32,
@@ -77,7 +77,7 @@ pub struct Accept {
 pub struct Echo {
     /// TCP, UDP, Unix stream or shared memory.
     pub transport: Transport,
-    /// The path, which says how the peer waits.
+    /// The path, which determines the peer's waiting.
     pub path: String,
     /// Message size, bytes.
     pub size: u32,
@@ -85,7 +85,7 @@ pub struct Echo {
     pub cpu: Option<u32>,
     /// The measuring end's UDP port.
     pub port: u16,
-    /// Work done before each answer, nanoseconds.
+    /// Work before each answer, nanoseconds.
     pub service_time_ns: u64,
     /// The measuring end's MAC address, for bare frames.
     pub mac: Option<[u8; 6]>,
@@ -94,7 +94,7 @@ pub struct Echo {
 /// One slice of a rate sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sink {
-    /// The path, which says how the peer waits.
+    /// The path, which determines the peer's waiting.
     pub path: String,
     /// Message size, bytes.
     pub size: u32,
@@ -104,11 +104,11 @@ pub struct Sink {
     pub port: u16,
     /// Group to join; none for unicast.
     pub group: Option<Ipv4Addr>,
-    /// Every so-manieth message is sent back.
+    /// One message in this many is sent back.
     pub reflect_every: u64,
 }
 
-/// From the peer.
+/// A message from the peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
@@ -120,28 +120,28 @@ pub enum Reply {
         version: String,
         /// Facts about its host.
         host: Box<Host>,
-        /// The longest IP packet that its interface takes; none where that is not known.
+        /// MTU of its interface; none if it is unknown.
         mtu: Option<u32>,
     },
     /// The slice may begin.
     Ready(Ready),
     /// The slice is over.
     Done(Done),
-    /// It will not or cannot.
+    /// The peer refuses, or fails.
     Refused {
         /// Thing and reason.
         reason: String,
-        /// What to do about it.
+        /// The next step.
         next: String,
     },
 }
 
-/// Where the messages of a slice go.
+/// The destination of the messages of a slice.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Ready {
     /// TCP or UDP port on the host that was asked.
     pub port: u16,
-    /// Path of a Unix socket: what is measured, or what shared memory is handed over through.
+    /// Path of a Unix socket, measured itself or used to pass shared memory.
     pub unix: Option<String>,
     /// The group joined.
     pub group: Option<SocketAddrV4>,
@@ -151,7 +151,7 @@ pub struct Ready {
     pub mac: Option<[u8; 6]>,
 }
 
-/// What the peer saw of a slice.
+/// The peer's counts of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// Messages received, duplicates not counted.
@@ -162,8 +162,8 @@ pub struct Done {
     pub duplicates: u64,
     /// Messages that came after a later one.
     pub reordered: u64,
-    /// Times the peer's thread was put aside for another.
+    /// Involuntary context switches of the peer's thread.
     pub involuntary_switches: u64,
-    /// Whether the kernel said which NAPI instance the messages came through: without one SO_BUSY_POLL polls nothing.
+    /// Set if the kernel named the NAPI instance of the messages: without one SO_BUSY_POLL polls nothing.
     pub napi: bool,
 }

@@ -1,6 +1,6 @@
-//! Which sequence numbers have come: gaps, duplicates, reordering.
+//! Received sequence numbers: gaps, duplicates, reordering.
 
-/// How far back a late message is told from a duplicate: at a million messages per second, a sixteenth of a second.
+/// Window in which a late message is told from a duplicate: at a million messages per second, a sixteenth of a second.
 const WINDOW: u64 = 1 << 16;
 
 /// Watches the sequence numbers of a stream of datagrams.
@@ -20,7 +20,7 @@ impl Sequence {
         Self { next: 0, seen: vec![0; (WINDOW / 64) as usize], received: 0, gaps: 0, duplicates: 0, reordered: 0 }
     }
 
-    /// Notes that `number` has come.
+    /// Records that `number` has arrived.
     #[inline]
     pub(super) fn note(&mut self, number: u64) {
         if number == self.next {

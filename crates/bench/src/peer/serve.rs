@@ -1,9 +1,9 @@
 //! `sidestep bench serve`: a peer for measuring ends on other machines.
 //!
-//! A stranger who reaches the port can make it answer what he sends, to himself, for a bounded time: a session at a time
+//! Anybody who reaches the port can have messages answered to their own address, for a bounded time: one session at a time
 //! (more if allowed), messages up to 64 KiB, slices of a minute, sessions closed after half a minute of silence. Answers go
-//! only to the address of the control connection, which its TCP handshake has proved; no more is answered or sent than came, and
-//! no file or command is touched. What else a measuring end may ask for, flags say ([`Allowed`]): streams, the choice of the CPU, the
+//! only to the address of the control connection, which its TCP handshake has proved; no more is sent than was received, and
+//! no file or command is touched. Flags grant further rights ([`Allowed`]): streams, the choice of the CPU, the
 //! host's name.
 
 use super::allowed::Allowed;
@@ -18,27 +18,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How often the listener looks whether it should stop.
+/// Interval at which the listener checks whether it should stop.
 const LOOK_UP: Duration = Duration::from_millis(200);
-/// Connections beyond the sessions that are told so; those beyond these are closed unheard.
+/// Connections beyond the sessions that get a refusal; further ones are closed at once.
 const TURNED_AWAY_MAX: usize = 16;
-/// How long one that is turned away has for its greeting.
+/// Time that a refused connection has for its greeting.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
-/// What to serve.
+/// The options of `bench serve`.
 #[derive(Clone, Copy, Debug)]
 pub struct Serve {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// CPU for paths that pin.
+    /// CPU for pinned paths.
     pub cpu: u32,
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub sessions: usize,
-    /// What who comes may ask for.
+    /// Rights of the clients.
     pub allowed: Allowed,
 }
 
-/// Serves until `stop`; `say` is told what happens.
+/// Serves until `stop`; `say` gets a line for each event.
 pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + Sync + 'static) -> Result<(), Problem> {
     let listener = listen(options.listen).map_err(|error| {
         Problem::failed(format!("cannot listen on {}", options.listen), error).next("choose another --listen address")
@@ -46,14 +46,14 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
     let address = listener.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(options.listen);
     let say = Arc::new(say);
     say(format!(
-        "listening on {address}; anyone who reaches it can have messages answered, to himself, for bounded time"
+        "listening on {address}; anybody who reaches it can have messages answered to their own address, for a bounded time"
     ));
     let running = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let (socket, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Without a descriptor left it fails at once, over and over.
+                // Without a free descriptor accept(2) fails at once, repeatedly.
                 if !sidestep_socket::stream::is_retry(&error) {
                     std::thread::sleep(LOOK_UP);
                 }
@@ -71,12 +71,12 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
                     one_session(socket, &options)
                 }
                 many if many < options.sessions + TURNED_AWAY_MAX => turn_away(socket),
-                _ => Err(Problem::failed("turned away unheard", "too many at once")),
+                _ => Err(Problem::failed("closed without an answer", "too many connections")),
             };
             running.fetch_sub(1, Ordering::Relaxed);
             say(format!("{peer}: {}", end.map_or_else(|problem| problem.brief(), |()| "finished".into())));
         };
-        // No thread left: the connection is closed with what it was to be served by.
+        // Without a thread the connection is closed.
         if std::thread::Builder::new().spawn(serve).is_err() {
             counted.fetch_sub(1, Ordering::Relaxed);
         }
@@ -84,7 +84,7 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
     Ok(())
 }
 
-/// Hears the greeting first: closing with it unread would reset the connection, and the refusal would be lost.
+/// Reads the greeting first: closing with it unread would reset the connection, and the refusal would be lost.
 fn turn_away(socket: Socket) -> Result<(), Problem> {
     let turn_away = || {
         let mut control = Control::over(socket)?;
@@ -92,7 +92,7 @@ fn turn_away(socket: Socket) -> Result<(), Problem> {
         let next = "try again when it is free, or start it with more --sessions";
         control.send(&Reply::Refused { reason: "it is busy with another session".into(), next: next.into() })
     };
-    turn_away().map_err(|error| Problem::failed("cannot turn away", error))?;
+    turn_away().map_err(|error| Problem::failed("cannot send a refusal", error))?;
     Err(Problem::failed("turned away", "busy"))
 }
 

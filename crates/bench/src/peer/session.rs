@@ -5,7 +5,7 @@ use super::control::Control;
 use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
-use crate::bypass::{Load, Plane, StackLink, StackListener, StackStream};
+use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener, StackStream};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::message::check_size;
@@ -20,32 +20,32 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long a sleeping receive sleeps before it looks up.
+/// Time-out of a sleeping receive.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long the measuring end has to connect to a slice's port.
+/// Time that the measuring end has to connect to a slice's port.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The longest work that can be asked for before each answer.
+/// The longest work before each answer.
 pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// Why no XDP program is attached for others, and what to do about it.
+/// The reason why no XDP program is attached outside of a lab, and the next step.
 const NOT_IN_LAB: &str = "this end's interface is not one of a lab";
 const IN_LAB: &str = "measure in a lab, as root: --place lab";
 
-/// Who is at the other end of a control connection, and between which addresses the messages go.
+/// The other end of a control connection, and the addresses of the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// Address that slices are served on.
     pub local: IpAddr,
     /// The only address that is answered.
     pub remote: IpAddr,
-    /// Whether both ends are on one host, so that a Unix socket and shared memory reach.
+    /// Set if both ends are on one host, so that Unix sockets and shared memory work.
     pub same_host: bool,
-    /// Whether this end's interface is one of a lab, to which an XDP program may be attached.
+    /// Set if this end's interface is one of a lab, to which an XDP program may be attached.
     pub in_lab: bool,
-    /// CPU for paths that pin, when the measuring end names none.
+    /// CPU for pinned paths, if the measuring end names none.
     pub cpu: u32,
-    /// What else the measuring end may ask for.
+    /// Rights of the measuring end.
     pub allowed: Allowed,
 }
 
@@ -61,11 +61,11 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
 
 struct Session {
     /// Started with the first slice that needs it.
-    plane: Option<Plane>,
+    plane: Option<ControlPlaneThread>,
     control: Control,
     origin: Origin,
     streamed: Streamed,
-    /// The CPUs this thread began with, for paths that do not pin.
+    /// The CPUs that this thread began with, for unpinned paths.
     cpus: Vec<u32>,
 }
 
@@ -246,7 +246,7 @@ impl Session {
         }
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
-            self.plane = Some(Plane::start(&self.cpus)?);
+            self.plane = Some(ControlPlaneThread::start(&self.cpus)?);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! When a slice's loop is to give up, and the work that it does before each answer.
+//! Limits of a slice's loop, and the work before each answer.
 
 use super::control::Control;
 use rustix::io::Errno;

@@ -46,13 +46,13 @@ pub(super) struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// What [`Contest::measure`] will take.
+    /// Returns the expected time of [`Contest::measure`].
     pub(super) fn expected_ms(&self, shape: Shape, load: Load, pace: Pace) -> u64 {
         let size = u32::try_from(shape.size).unwrap_or(u32::MAX);
         let able = self.contestants.iter().filter(|one| one.refusal(size, load).is_none());
         let slices = 2 * u64::from(pace.rounds);
         let slice = |one: &dyn Contestant| {
-            let around_ms = settle(one).as_millis() as u64 + SLICE_OVERHEAD_MS;
+            let around_ms = contestant_settling_time(one).as_millis() as u64 + SLICE_OVERHEAD_MS;
             slices * (pace.slice.as_millis() as u64 + around_ms)
                 + WINDOWS_EXPECTED * (WINDOW.as_millis() as u64 + around_ms)
         };
@@ -78,7 +78,7 @@ impl Contest<'_> {
             let begin = Instant::now();
             let (job, contestant) = (Job { duration: WINDOW, ..arm.job }, arm.contestant);
             let mut behind = None;
-            let settled = arm.record.settle(|| {
+            let settled = arm.record.warm_up(|| {
                 self.check_stop()?;
                 contestant.run(&job, &mut self.near)?;
                 behind = self.near.found.behind(&job);
@@ -121,7 +121,7 @@ impl Contest<'_> {
                 let found = std::mem::take(&mut self.near.found);
                 arm.take(found, &noise, direction);
             }
-            // One that fails says nothing about the others; what it has measured until then is not shown.
+            // A failed acceptor does not affect the others; its results until then are not shown.
             Err(problem) => arm.record.refuse(problem.brief()),
         }
         self.progress.advance(&arm.label(), begin.elapsed().as_millis() as u64);
@@ -133,8 +133,8 @@ impl Contest<'_> {
     }
 }
 
-/// How long a slice runs before it is counted: as for network paths.
-fn settle(contestant: &dyn Contestant) -> Duration {
+/// Returns the settling time of a slice: as for network paths.
+fn contestant_settling_time(contestant: &dyn Contestant) -> Duration {
     settling_time(if contestant.sleeps() { Waiting::Block } else { Waiting::Spin })
 }
 
@@ -146,7 +146,7 @@ fn rate(load: Load) -> Option<f64> {
 }
 
 impl Found {
-    /// Why the pace was not kept, if it was not.
+    /// The reason why the pace was not kept, if it was not.
     fn behind(&self, job: &Job) -> Option<String> {
         let offered = rate(job.load)?;
         let achieved = self.messages as f64 / self.elapsed_s;
@@ -166,7 +166,7 @@ impl<'a> Arm<'a> {
         let job = Job {
             shape,
             load,
-            settle: settle(contestant),
+            settle: contestant_settling_time(contestant),
             duration: WINDOW,
             far_cpu: cpus.server.unwrap_or(cpus.client),
         };

@@ -25,7 +25,7 @@ pub use threads::Threads;
 use sidestep_sys::Problem;
 use std::time::Duration;
 
-/// What an end answers.
+/// The answer of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The message is sent, or was passed on.
@@ -60,11 +60,11 @@ pub trait End {
     }
 }
 
-/// How the two ends of a contestant are made.
+/// A channel, which makes the two ends of a contestant.
 pub trait Channel {
     /// Either end.
     type End: End;
-    /// What the thread of the far end needs to make its end.
+    /// The data that the thread of the far end needs to make its end.
     type Ticket: Send;
 
     /// Makes the near end, on the measuring thread.
@@ -74,7 +74,7 @@ pub trait Channel {
     fn join(&self, ticket: Self::Ticket) -> Result<Self::End, Problem>;
 }
 
-/// What has to pass.
+/// The shape of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Message size, bytes.
@@ -83,7 +83,7 @@ pub struct Shape {
     pub messages: usize,
 }
 
-/// What a slice measures.
+/// The target of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// A message there and back, the next one when the answer is in.
@@ -97,13 +97,13 @@ pub enum Load {
 /// One slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// What has to pass.
+    /// The shape of the messages.
     pub shape: Shape,
-    /// What is measured.
+    /// The load.
     pub load: Load,
-    /// How long it runs before counting begins.
+    /// Settling time.
     pub settle: Duration,
-    /// How long it is counted.
+    /// Counted time.
     pub duration: Duration,
     /// CPU of the far end.
     pub(crate) far_cpu: u32,
@@ -114,13 +114,13 @@ pub trait Contestant {
     /// Its name: the path of its rows.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one or two sentences.
+    /// Its description, in one or two sentences.
     fn description(&self) -> String;
 
-    /// Whether a side that waits sleeps; it then gets a longer settling time.
+    /// Returns whether a side that waits sleeps; it then gets a longer settling time.
     fn sleeps(&self) -> bool;
 
-    /// Why it cannot carry this load or messages of this size, if so.
+    /// Returns the reason why it cannot carry this load or messages of this size, if so.
     fn refusal(&self, size: u32, load: Load) -> Option<String> {
         let _ = (size, load);
         None

@@ -20,7 +20,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Picoseconds in a nanosecond: the unit of a stream's samples, because a message takes some nanoseconds.
 pub(super) const PS: f64 = 1e3;
 
-/// What a slice found.
+/// The results of a slice.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Round trips, from when each was due, ns; or time per message, ps.
@@ -57,7 +57,7 @@ impl End for Mirror {
     }
 }
 
-/// What only a paced slice has.
+/// The additional results of a paced slice.
 #[derive(Debug, Default)]
 pub(super) struct Paced {
     pub(super) from_actual: Slice,
@@ -228,7 +228,7 @@ struct Talk<'a, E, A> {
     turns: u32,
     /// Messages sent and received.
     done: u64,
-    /// That number at an earlier look, and when that was.
+    /// That number at an earlier check, and its time.
     silence: Option<(u64, u64)>,
 }
 

@@ -33,7 +33,7 @@ impl Payload {
         &self.bytes
     }
 
-    /// Whether `received` is the message with this number, byte by byte.
+    /// Returns whether `received` is the message with this number, byte by byte.
     #[inline]
     pub(super) fn check(&mut self, number: u64, received: &[u8]) -> Result<(), Problem> {
         if received == self.numbered(number) { Ok(()) } else { Err(damaged(number, received)) }
@@ -79,7 +79,7 @@ impl Inbox {
         }
     }
 
-    /// What was copied last.
+    /// Returns the last copy.
     #[inline(always)]
     pub(super) fn message(&self) -> &[u8] {
         &self.bytes[..self.length.min(self.bytes.len())]

@@ -11,9 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What a program is called with to be the far end of [`SharedRing`]; it then calls [`far_process`].
+/// The arguments by which a program becomes the far end of [`SharedRing`]; it then calls [`far_process`].
 pub const FAR_COMMAND: [&str; 2] = ["bench", "ring-peer"];
-/// How long the far process has to end once the near end is gone.
+/// Time that the far process has to end after the near end is gone.
 const FAR_END: Duration = Duration::from_secs(2);
 /// Named here because a job has more to it than the far end needs.
 const STREAM: &str = "stream";
@@ -66,7 +66,7 @@ impl SharedRing {
     }
 }
 
-/// The far process; waited for, whatever happens.
+/// The far process; dropping waits for it.
 struct Far(Child);
 
 impl Far {
@@ -92,7 +92,7 @@ impl Drop for Far {
     }
 }
 
-/// Is the far end of a [`SharedRing`], told by the arguments behind [`FAR_COMMAND`]; the rings are standard input and
+/// Runs as the far end of a [`SharedRing`] by the arguments after [`FAR_COMMAND`]; the rings are standard input and
 /// output. Ends when the near end is gone.
 pub fn far_process(arguments: &[String]) -> Result<(), Problem> {
     let refused = || {

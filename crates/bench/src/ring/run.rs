@@ -1,4 +1,4 @@
-//! A run: which contestants, which messages, how long; a document at the end.
+//! A run: contestants, messages, durations; a document at the end.
 
 use super::channels::ring::bytes_for;
 use super::contest::Contest;
@@ -43,7 +43,7 @@ pub struct Setting {
     pub command: String,
 }
 
-/// What is measured.
+/// The load.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Message sizes, bytes.
@@ -69,7 +69,7 @@ impl Request {
             }
         }
         if !RING_BYTES.contains(&self.ring_bytes) {
-            let what = format!("cannot make rings of {} bytes", self.ring_bytes);
+            let what = format!("cannot create rings of {} bytes", self.ring_bytes);
             return Err(
                 Problem::usage(what, "a ring has 1 KiB to 1 GiB").next("give --room within it, in KiB: 1 to 1048576")
             );

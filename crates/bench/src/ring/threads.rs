@@ -10,11 +10,11 @@ pub struct Threads<C> {
     pub channel: C,
     /// Its name: the path of its rows.
     pub name: &'static str,
-    /// What it is, in one or two sentences.
+    /// Its description, in one or two sentences.
     pub description: &'static str,
-    /// Whether a side that waits sleeps.
+    /// Set if a side that waits sleeps.
     pub sleeps: bool,
-    /// Why it cannot stream, if so.
+    /// The reason why it cannot stream, if so.
     pub no_stream: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! One thing measured over the network: a path over a transport at a size, with all that its slices found.
+//! An arm: a path over a transport at a message size, with the results of its slices.
 
 use super::record::{Direction, Key, Record};
 use crate::measure::{Target, Trips, Work};
@@ -12,15 +12,15 @@ use sidestep_socket::stream::Waiting;
 pub(crate) struct Rung {
     /// Number and name ("3 IRQ pinned").
     pub name: String,
-    /// Whether the interface's interrupts go to the measuring CPU.
+    /// Set if the interface's interrupts go to the measuring CPU.
     pub irq: bool,
-    /// CPU of the measuring end, where the rung wants another one.
+    /// CPU of the measuring end, if the rung has another one.
     pub cpu: Option<u32>,
     /// Changes of the host that are made on it, by their place in the list of [`Interleave`](super::Interleave).
     pub switches: Vec<usize>,
 }
 
-/// One thing measured.
+/// One arm.
 #[derive(Clone, Debug)]
 pub(crate) struct Arm {
     /// Path, transport and size.
@@ -29,7 +29,7 @@ pub(crate) struct Arm {
     pub rung: Option<Rung>,
     pub(super) record: Record,
     napi: bool,
-    /// How the frames went, in the words of the last slice.
+    /// A note on the frame path, of the last slice.
     frames: Option<String>,
 }
 
@@ -53,14 +53,14 @@ impl Arm {
         }
     }
 
-    /// The same with other work for the messages.
+    /// Sets the work of the arm.
     #[must_use]
     pub(crate) fn doing(mut self, work: Work) -> Self {
         self.target.work = work;
         self
     }
 
-    /// The same on a rung of the ladder.
+    /// Sets the rung of the ladder.
     #[must_use]
     pub(crate) fn on_rung(mut self, rung: Rung) -> Self {
         self.record.key.rung = Some(rung.name.clone());
@@ -68,21 +68,21 @@ impl Arm {
         self
     }
 
-    /// The same with a remark.
+    /// Adds a note.
     #[must_use]
     pub(crate) fn noting(mut self, note: impl Into<String>) -> Self {
         self.record.notes.push(note.into());
         self
     }
 
-    /// The same, known from the start to be impossible here.
+    /// Marks the arm as impossible here.
     #[must_use]
     pub(crate) fn refused(mut self, reason: impl Into<String>) -> Self {
         self.record.refuse(reason);
         self
     }
 
-    /// Whether it can be measured, as far as is known.
+    /// Returns whether it can be measured, as far as is known.
     pub(super) fn is_possible(&self) -> bool {
         self.record.refusal.is_none()
     }
@@ -93,7 +93,7 @@ impl Arm {
         format!("{transport} {} {size} B", path.name)
     }
 
-    /// Keeps what a slice found.
+    /// Adds the results of a slice.
     pub(super) fn take(&mut self, direction: Direction, trips: Trips) {
         self.record.warmup.messages += trips.settling;
         self.napi |= trips.napi;
@@ -102,7 +102,7 @@ impl Arm {
         self.record.pass(direction, pass);
     }
 
-    /// The arm as a row; round trips are halved for `half_rtt`.
+    /// Returns the row of the arm; round trips are halved for `half_rtt`.
     pub(super) fn row(&self) -> Option<Row> {
         let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
         row.notes.extend(self.frames.clone());
@@ -119,7 +119,7 @@ impl Arm {
         Some(row)
     }
 
-    /// The arm as something that could not be had.
+    /// Returns the entry for `unavailable`, if the arm could not be measured.
     pub(super) fn unavailable(&self) -> Option<Unavailable> {
         self.record.unavailable()
     }

@@ -1,7 +1,7 @@
-//! Arms measured in turn, A B C C B A, over and over, so that whatever the host does meanwhile hits all alike.
+//! Arms measured in turn, A B C C B A, repeatedly, so that disturbances of the host affect all alike.
 //!
-//! Every round takes each arm twice, on the way forward and on the way back. The two are the arm's A/A control: what they
-//! differ by is what this host makes of no difference at all.
+//! Every round takes each arm twice, forward and back. The two passes are the arm's A/A control: their
+//! difference is the noise of this host.
 
 use super::arm::{Arm, Rung};
 use super::irq::IrqPins;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 /// Length of one slice. Long enough for hundreds of blocking round trips, short enough for tens of rounds.
 const SLICE: Duration = Duration::from_millis(50);
-/// What opening and closing a slice takes besides settling, for the estimate.
+/// Time to open and close a slice, besides settling, for the estimate.
 pub(crate) const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
 const ROUNDS_MIN: u32 = 6;
-/// After so long the end of a peer shows on its control connection, too.
+/// Time after which the death of a peer shows on its control connection, too.
 const DEATH_SHOWS: Duration = Duration::from_millis(100);
 /// Length of a warm-up window.
 pub(crate) const WINDOW: Duration = Duration::from_millis(25);
 
-/// How the time is divided.
+/// The division of the time into rounds and slices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Rounds; each takes every arm twice.
@@ -39,7 +39,7 @@ impl Pace {
         Self { rounds: rounds.max(ROUNDS_MIN), slice }
     }
 
-    /// What `arm` will take, warm-up included.
+    /// Returns the expected time of `arm`, warm-up included.
     fn expected_ms(self, arm: &Arm) -> u64 {
         let around_ms = settling_time(arm.target.path.waiting).as_millis() as u64 + SLICE_OVERHEAD_MS;
         let slices = 2 * u64::from(self.rounds);
@@ -95,7 +95,7 @@ impl<'a> Interleave<'a> {
     fn warm_up(&mut self, arms: &mut [Arm]) -> Result<(), Problem> {
         for arm in arms.iter_mut().filter(|arm| arm.is_possible()) {
             let begin = Instant::now();
-            match self.settle(arm) {
+            match self.warm_up_arm(arm) {
                 Ok(()) => arm.record.warmup.ms = begin.elapsed().as_secs_f64() * 1e3,
                 Err(problem) if self.is_alive() => arm.record.refuse(problem.brief()),
                 Err(problem) => return Err(problem),
@@ -105,9 +105,9 @@ impl<'a> Interleave<'a> {
         Ok(())
     }
 
-    fn settle(&mut self, arm: &mut Arm) -> Result<(), Problem> {
+    fn warm_up_arm(&mut self, arm: &mut Arm) -> Result<(), Problem> {
         let (target, rung) = (arm.target, arm.rung.clone());
-        arm.record.settle(|| {
+        arm.record.warm_up(|| {
             self.check_stop()?;
             self.prepare(rung.as_ref())?;
             let trips = self.bench.round_trips(target, WINDOW)?;
@@ -159,7 +159,7 @@ impl<'a> Interleave<'a> {
         }
     }
 
-    /// Whether the run goes on without an arm that failed in mid-run. A peer that dies closes what it measured with
+    /// Returns whether the run goes on without an arm that failed in mid-run. A peer that dies closes what it measured with
     /// before, or after, its control connection.
     fn goes_on(&self) -> bool {
         std::thread::sleep(DEATH_SHOWS);
@@ -170,7 +170,7 @@ impl<'a> Interleave<'a> {
         if self.bench.is_stopped() { Err(interrupted()) } else { Ok(()) }
     }
 
-    /// Whether the run can go on after an arm failed.
+    /// Returns whether the run can go on after an arm failed.
     fn is_alive(&self) -> bool {
         !self.bench.is_stopped() && !self.bench.ends().control.is_closed()
     }

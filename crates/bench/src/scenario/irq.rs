@@ -1,5 +1,5 @@
-//! Moving a network interface's interrupts to one CPU, for the rungs that ask for it, and back. While they are moved the way back
-//! is on disk, as with all that `tune` changes: `sidestep tune revert` finds it when this process was killed.
+//! Moves a network interface's interrupts to one CPU for the rungs that ask for it, and back. While they are moved, the snapshot
+//! is on disk, as with all changes of `tune`: `sidestep tune revert` finds it if this process was killed.
 
 use sidestep_sys::problem::{Problem, say};
 use sidestep_tune::host::{Absence, Host};
@@ -11,7 +11,7 @@ use sidestep_tune::snapshot::Store;
 use sidestep_tune::trial::Trial;
 use std::fmt;
 
-/// How the change is called in `tune status`.
+/// The name of the change in `tune status`.
 const NAME: &str = "irq-hot-queue";
 
 /// The interrupts of one interface, with the affinity they had.

@@ -7,7 +7,7 @@ use crate::path::Path;
 use crate::transport::Transport;
 use sidestep_sys::Problem;
 
-/// What the host and the interface have for the ladder.
+/// The means of the host and the interface for the ladder.
 #[derive(Debug)]
 pub(crate) struct Means {
     /// The interface's interrupts, or why they are not moved.

@@ -23,18 +23,18 @@ use sidestep_report::schema::{PathInfo, Ratio, Row, Step, Unavailable};
 use sidestep_sys::Problem;
 use std::collections::HashSet;
 
-/// What a scenario leaves behind, whole or cut short.
+/// The findings of a scenario, complete or cut short.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Measured.
+    /// The rows.
     pub rows: Vec<Row>,
-    /// Against each other.
+    /// The ratios.
     pub ratios: Vec<Ratio>,
-    /// Could not be had.
+    /// Measurements that were not possible.
     pub unavailable: Vec<Unavailable>,
-    /// What was tried, and what it did.
+    /// The steps and their effects.
     pub steps: Vec<Step>,
-    /// What ended it early, if something did.
+    /// The problem that ended it early, if there was one.
     pub problem: Option<Problem>,
 }
 
@@ -48,7 +48,7 @@ impl Findings {
         self.problem = self.problem.take().or(other.problem);
     }
 
-    /// What the paths in the rows are.
+    /// Returns the descriptions of the paths in the rows.
     pub(crate) fn paths(&self) -> Vec<PathInfo> {
         let mut seen = HashSet::new();
         let names = self.rows.iter().map(|row| row.path.as_str()).filter(|name| seen.insert(*name));
@@ -56,17 +56,17 @@ impl Findings {
     }
 }
 
-/// Who is told how far a run has come. On a terminal, a progress bar.
+/// The display of a run's progress. On a terminal, a progress bar.
 pub trait Progress: Send {
     /// A scenario begins; it will take about `expected_ms`.
     fn begin(&mut self, what: &str, expected_ms: u64);
-    /// Something of `taken_ms` is done; `now` comes next.
+    /// A part of `taken_ms` is done; `now` is next.
     fn advance(&mut self, now: &str, taken_ms: u64);
     /// The scenario is over.
     fn end(&mut self);
 }
 
-/// Nobody.
+/// No display.
 pub struct Silent;
 
 impl Progress for Silent {

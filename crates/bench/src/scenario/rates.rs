@@ -17,10 +17,10 @@ const KEEPS_UP: f64 = 0.9;
 /// Samples per second aimed at when the user does not say how many messages come back: enough for p99 in two seconds,
 /// few enough that answering does not load the peer.
 const SAMPLES_PER_SECOND: f64 = 5_000.0;
-/// What opening and closing a slice takes besides, for the estimate.
+/// Time to open and close a slice, for the estimate.
 const SLICE_OVERHEAD_MS: u64 = 60;
 
-/// What is swept.
+/// The parameters of a sweep.
 #[derive(Clone, Debug)]
 pub struct Rates {
     /// Unicast, multicast, or both.
@@ -43,12 +43,12 @@ pub struct Rates {
 struct Climber {
     path: &'static Path,
     transport: Transport,
-    /// What a reader must know of its messages.
+    /// Returns a note on its messages, for the report.
     note: Option<String>,
     keeps_up: bool,
 }
 
-/// What the slices at one rate found.
+/// The results of the slices at one rate.
 #[derive(Default)]
 struct Tally {
     from_due: Accumulator,

@@ -1,4 +1,4 @@
-//! What the slices of one thing measured add up to: a row, a control, ratios to others.
+//! The record of an arm's slices: a row, a control, ratios to other arms.
 
 use crate::measure::noise;
 use crate::stats::{Accumulator, Slice, TAIL_SAMPLES, Warmup as Windows, mean_of_logs};
@@ -10,7 +10,7 @@ const SLICE_TAIL: f64 = TAIL_SAMPLES / 10.0;
 /// Windows after which a path that has not settled is measured all the same, with a note.
 const WINDOWS_MAX: usize = 24;
 
-/// Which row it is.
+/// The identity of a row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Key {
     pub(crate) scenario: &'static str,
@@ -32,7 +32,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// What the two passes of one round found.
+/// The results of the two passes of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     pub(crate) forward: Option<Pass>,
@@ -68,7 +68,7 @@ pub(crate) struct Record {
     pub(crate) key: Key,
     pub(crate) rounds: Vec<Round>,
     pub(crate) warmup: Warmup,
-    /// Why it cannot be measured.
+    /// The reason why it cannot be measured.
     pub(crate) refusal: Option<String>,
     pub(crate) samples: Accumulator,
     pub(crate) lost: u64,
@@ -119,7 +119,7 @@ impl Record {
     }
 
     /// Runs windows until their median has settled; each gives its messages and its median.
-    pub(crate) fn settle(&mut self, mut window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
+    pub(crate) fn warm_up(&mut self, mut window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
         let mut windows = Windows::default();
         for _ in 0..WINDOWS_MAX {
             let (messages, median) = window()?;
@@ -132,7 +132,7 @@ impl Record {
         Ok(())
     }
 
-    /// As a row, times divided by `divisor`; none without samples.
+    /// Returns the row, times divided by `divisor`; none without samples.
     pub(crate) fn row(&self, divisor: f64) -> Option<Row> {
         if self.samples.is_empty() {
             return None;
@@ -165,7 +165,7 @@ impl Record {
         notes
     }
 
-    /// As something that could not be had.
+    /// Returns the entry for `unavailable`, if it could not be measured.
     pub(crate) fn unavailable(&self) -> Option<Unavailable> {
         Some(Unavailable {
             scenario: self.key.scenario.into(),
@@ -289,11 +289,11 @@ mod tests {
     #[test]
     fn windows_end_when_the_median_settles_or_never() {
         let mut steady = Record::default();
-        steady.settle(|| Ok((100, 50.0))).expect("windows do not fail");
+        steady.warm_up(|| Ok((100, 50.0))).expect("windows do not fail");
         assert!(steady.warmup.steady && steady.warmup.messages == 400);
         let (mut moving, mut median) = (Record::default(), 1.0);
         moving
-            .settle(|| {
+            .warm_up(|| {
                 median *= 1.5;
                 Ok((1, median))
             })

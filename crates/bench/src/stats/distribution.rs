@@ -33,7 +33,7 @@ impl Accumulator {
         self.slices.iter().map(Slice::len).sum()
     }
 
-    /// Whether there is no sample.
+    /// Returns whether there is no sample.
     pub(crate) fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What may be said of samples.
+//! Statistics of samples.
 //!
 //! * A percentile is said only with [`TAIL_SAMPLES`] samples beyond it.
 //! * Its interval comes from order statistics (the binomial spread of a rank), widened to the spread seen between slices,

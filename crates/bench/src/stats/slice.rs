@@ -42,7 +42,7 @@ impl Slice {
         self.histogram.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -62,7 +62,7 @@ impl Slice {
         if self.is_empty() { 0.0 } else { self.sum / self.len() as f64 }
     }
 
-    /// As it stands in a row; times are divided by `divisor` (2 for half round trips).
+    /// Returns the distribution of a row; times are divided by `divisor` (2 for half round trips).
     pub(crate) fn block(&self, divisor: f64) -> Block {
         Block {
             n: self.len(),

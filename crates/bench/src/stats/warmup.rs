@@ -1,4 +1,4 @@
-//! When a path has settled: its medians have stopped moving.
+//! Detection of a settled path: its medians have stopped moving.
 
 /// Medians compared: the newest must lie within the band of those before it.
 const WINDOWS: usize = 4;

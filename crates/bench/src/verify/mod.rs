@@ -1,7 +1,7 @@
-//! The ladder of changes, each kept or left out by what it does on this host: with it and without it in one interleaved run, on
-//! top of what was kept before it. Common advice can lose; only measuring tells.
+//! The ladder of changes. Each is kept or dropped by its measured effect on this host: with and without it in one interleaved run, on
+//! top of the steps kept before it. Common advice may cost latency; only a measurement shows it.
 
-mod judge;
+mod decision;
 mod setting;
 mod step;
 
@@ -15,30 +15,30 @@ use crate::path::Path;
 use crate::run::{self, Outcome, Setting};
 use crate::scenario::{Arm, Findings, Interleave, Means as Here, Pace, Progress, Rung, Switch};
 use crate::transport::Transport;
-use judge::Judgement;
+use decision::Decision;
 use sidestep_report::schema::{Hiccups, Ratio, Step as Told};
 use sidestep_sys::Problem;
 use std::time::Duration;
 
-/// How long the measuring CPU is listened to at a time, without a step and with it, in turn.
+/// Time of one hiccup measurement on the measuring CPU, without a step and with it in turn.
 const LISTEN: Duration = Duration::from_millis(100);
-/// Turns of listening: A B B A, twice.
+/// Order of the hiccup measurements: A B B A, twice.
 const TURNS: [bool; 8] = [false, true, true, false, false, true, true, false];
 
-/// What every step is measured by.
+/// The load that every step is measured with.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// TCP or UDP.
     pub transport: Transport,
     /// Message size, bytes.
     pub size: u32,
-    /// Time for each side of each step.
+    /// Time for each arm of each step.
     pub duration: Duration,
-    /// Whether the interface's interrupts may be moved (and are put back).
+    /// Set if the interface's interrupts may be moved (and are moved back).
     pub pin_irq: bool,
 }
 
-/// Tries `steps` in order. Everything that a step changes is put back in the end.
+/// Measures `steps` in order. All changes of the steps are reverted at the end.
 pub fn verify(
     setting: &Setting,
     load: &Load,
@@ -61,7 +61,7 @@ pub fn verify(
     })
 }
 
-/// What is kept until now, and what carries it.
+/// The steps kept so far, and the means to measure them.
 struct Climb<'a> {
     bench: &'a mut Bench,
     load: Load,
@@ -84,7 +84,7 @@ impl<'a> Climb<'a> {
         let (path, rung) = match self.with(means, &here) {
             Ok(with) => with,
             Err(reason) => {
-                let steps = vec![Told { decision: Judgement::IMPOSSIBLE.into(), reason, ..told }];
+                let steps = vec![Told { decision: Decision::IMPOSSIBLE.into(), reason, ..told }];
                 return Findings { steps, ..Findings::default() };
             }
         };
@@ -93,24 +93,24 @@ impl<'a> Climb<'a> {
         let mut findings = Interleave::new(self.bench, progress, here.irqs.ok())
             .switching(&mut self.switches)
             .run(arms, Pace::of(self.load.duration));
-        let judgement = Judgement::of(&findings, &names);
-        let mut told = Told { decision: judgement.word().into(), reason: judgement.reason, ..told };
+        let decision = Decision::of(&findings, &names);
+        let mut told = Told { decision: decision.word().into(), reason: decision.reason, ..told };
         let is_of_both = |ratio: &&Ratio| ratio.of == names[1] && ratio.against == names[0];
         told.ratios = findings.ratios.iter().filter(is_of_both).cloned().collect();
-        if judgement.was_measured && findings.problem.is_none() {
+        if decision.was_measured && findings.problem.is_none() {
             match self.listen(&rung) {
                 Ok(heard) => told.hiccups = heard,
                 Err(problem) => findings.problem = Some(problem),
             }
         }
-        if judgement.is_kept {
+        if decision.is_kept {
             (self.path, self.kept) = (path, rung);
         }
         findings.steps.push(told);
         findings
     }
 
-    /// Path and rung with this step, too; Err says why there is no such thing here.
+    /// Returns path and rung with this step added; Err has the reason why that is impossible here.
     fn with(&mut self, means: Means, here: &Here) -> Result<(&'static Path, Rung), String> {
         let (mut path, mut rung) = (self.path, self.kept.clone());
         match means {
@@ -132,7 +132,7 @@ impl<'a> Climb<'a> {
         Ok((path, rung))
     }
 
-    /// The pauses of the measuring CPU without the step and with it, where it changes what that CPU meets.
+    /// Returns the hiccups of the measuring CPU without the step and with it, if the step can affect them.
     fn listen(&mut self, with: &Rung) -> Result<Vec<Hiccups>, Problem> {
         if (with.cpu, &with.switches) == (self.kept.cpu, &self.kept.switches) {
             return Ok(Vec::new());
@@ -157,7 +157,7 @@ impl<'a> Climb<'a> {
     }
 }
 
-/// Adds up what was heard at several times.
+/// Adds up several hiccup measurements.
 fn add(total: &mut Hiccups, more: &Hiccups) {
     let lost = total.lost_share * total.watched_ms + more.lost_share * more.watched_ms;
     total.watched_ms += more.watched_ms;

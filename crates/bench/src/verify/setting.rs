@@ -8,18 +8,18 @@ use sidestep_tune::location::Reach;
 use sidestep_tune::run::{Held, awake};
 use sidestep_tune::trial::Trial;
 
-/// Whether the host may be changed while it is measured.
+/// Consent to change the host during the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// It may, and everything is put back.
+    /// The host may be changed; all is reverted.
     Given,
-    /// It may not.
+    /// The host may not be changed.
     Withheld,
 }
 
-const WITHHELD: &str = "add --change-host to have it made for the time of the measurement, and put back";
+const WITHHELD: &str = "add --change-host to change it during the measurement";
 
-/// The CPUs' sleep, and what `trials` change, as steps; what has no effect on what is measured there says so.
+/// Returns the CPU wake-up limit and the `trials` as steps; a setting without effect on the measurement becomes impossible.
 pub fn settings(trials: Vec<Trial>, place: Where, consent: Consent) -> Vec<Step> {
     let allowed = |means: Means| match consent {
         Consent::Given => means,
@@ -41,15 +41,15 @@ pub fn settings(trials: Vec<Trial>, place: Where, consent: Consent) -> Vec<Step>
     std::iter::once(awake).chain(trials.into_iter().map(of)).collect()
 }
 
-/// Why a setting means nothing to what is measured there.
+/// Returns the reason why a setting does not affect the measurement at a place.
 fn unreached(reach: Reach, place: Where) -> Option<&'static str> {
     match (reach, place) {
         (Reach::Host, _) | (_, Where::Remote(_)) | (Reach::Namespace, Where::Loopback) => None,
         (Reach::Namespace, _) => Some(
-            "a lab's hosts have a setting of their own: measure with --place loopback or against another machine (--to)",
+            "a lab's hosts have their own setting: measure with --place loopback or against another machine (--to)",
         ),
         (Reach::Interface, _) => {
-            Some("it is of an interface that no measured message passes here: measure against another machine (--to)")
+            Some("no measured message passes its interface: measure against another machine (--to)")
         }
     }
 }
@@ -60,7 +60,7 @@ impl Change for Trial {
     }
 }
 
-/// No CPU sleeps while it is there.
+/// A request that no CPU sleeps, as long as it exists.
 struct Awake(Option<Held>);
 
 impl Change for Awake {

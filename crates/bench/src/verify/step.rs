@@ -1,32 +1,32 @@
-//! The steps: what there is to try.
+//! The steps of `tune verify`.
 
 use crate::path::Path;
 use crate::scenario::Change;
 use sidestep_sys::Problem;
 use std::fmt;
 
-/// One thing to try.
+/// One step.
 #[derive(Debug)]
 pub struct Step {
     /// Its name ("CPU pinned", "busy-read").
     pub name: String,
-    /// What is changed, in words.
+    /// A description of the change.
     pub what: String,
-    /// How.
+    /// The means.
     pub means: Means,
 }
 
-/// How a step is taken.
+/// The means of a step.
 pub enum Means {
-    /// The program does it: another path.
+    /// Another path of the program.
     Path(&'static Path),
     /// The interface's interrupts go to the measuring CPU.
     Interrupts,
-    /// The measuring end goes to a CPU that the scheduler leaves alone.
+    /// The measuring end runs on an isolated CPU.
     IsolatedCpu,
-    /// The host is changed.
+    /// A change of the host.
     Change(Box<dyn Change>),
-    /// It cannot be done here, and why.
+    /// Impossible here, with the reason.
     Impossible(String),
 }
 
@@ -43,14 +43,14 @@ impl fmt::Debug for Means {
 }
 
 /// The ladder of Waskiewicz's "Anatomy of Networking in High-Frequency Trading" (NetDev 0x16), with `settings` of the host
-/// between isolation and polling: a spinning receive does without the wake-up that most of them shorten.
+/// between isolation and polling: most of them shorten a wake-up, which a spinning receive does not have.
 pub fn ladder(settings: Vec<Step>) -> Result<Vec<Step>, Problem> {
     let step = |name: &str, what: &str, means| Step { name: name.into(), what: what.into(), means };
     let path = |name: &str| Path::named(name).map(Means::Path);
     let mut steps = vec![
         step("CPU pinned", "each end on a CPU of its own", path("kernel-pinned")?),
         step("IRQ pinned", "the interface's interrupts on the measuring CPU", Means::Interrupts),
-        step("CPU isolated", "the measuring end on a CPU that the scheduler leaves alone", Means::IsolatedCpu),
+        step("CPU isolated", "the measuring end on an isolated CPU", Means::IsolatedCpu),
     ];
     steps.extend(settings);
     steps.push(step("SO_BUSY_POLL", "a receive polls the device for 50 us before it sleeps", path("kernel-busypoll")?));

@@ -1,4 +1,4 @@
-//! The sections that let a reader judge and repeat the result.
+//! The sections on host, definitions and repetition.
 
 use super::element::{facts, list, paragraph, section, table};
 use crate::json;
@@ -12,7 +12,10 @@ use crate::view::{facts as about, words};
 const DATA_LIMIT_BYTES: usize = 640 << 10;
 
 const DEFINITIONS: [(&str, &str); 7] = [
-    ("round trip (RTT)", "From just before the request is sent until the answer has been read, seen by the program."),
+    (
+        "round trip (RTT)",
+        "Time from just before the request is sent until the answer has been read, seen by the program.",
+    ),
     (
         "half-RTT",
         "The round trip divided by two. It is not the one-way latency: the two directions need not take equally long.",
@@ -44,7 +47,7 @@ const DEFINITIONS: [(&str, &str); 7] = [
 ];
 
 pub(super) fn compared(document: &Document, palette: &Palette) -> String {
-    let words = "A ratio below 1 means that the path is faster than what it stands against; the interval is 95 %, and the \
+    let words = "A ratio below 1 means that the path is faster than its baseline; the interval is 95 %, and the \
                  last column speaks of the first statistic.";
     let table = ratios::table(document).map(|ratios| table(&ratios, palette));
     table.map(|table| section("ratios", "Ratios", &(paragraph(words) + &table))).unwrap_or_default()
@@ -89,7 +92,7 @@ fn machine(host: &Host, palette: &Palette) -> String {
     body += &facts(&about::noise(host));
     if let Some(hiccups) = hiccups::table(host) {
         body += "<h3>Noise of each CPU before the run</h3>\n";
-        body += &paragraph("A loop that only reads the clock, and how often and how long it was held up.");
+        body += &paragraph("Pauses of a loop that only reads the clock: their number and length.");
         body += &table(&hiccups, palette);
     }
     body
@@ -103,7 +106,7 @@ pub(super) fn paths(document: &Document) -> String {
         |(name, text): (&str, &str)| format!("<dt><code>{}</code></dt><dd>{}</dd>\n", escape(name), escape(text));
     let pairs = document.paths.iter().map(|path| (path.name.as_str(), path.description.as_str()));
     let body: String = pairs.map(pair).collect();
-    section("paths", "What each path is", &format!("<dl class=\"facts\">\n{body}</dl>\n"))
+    section("paths", "The paths", &format!("<dl class=\"facts\">\n{body}</dl>\n"))
 }
 
 pub(super) fn notes(document: &Document) -> String {
@@ -123,10 +126,10 @@ pub(super) fn repeat(document: &Document) -> String {
     if document.command.is_empty() {
         return String::new();
     }
-    section("repeat", "Repeat it", &format!("<pre><code>{}</code></pre>\n", escape(&document.command)))
+    section("repeat", "Command", &format!("<pre><code>{}</code></pre>\n", escape(&document.command)))
 }
 
-/// The result itself, for scripts; and a word for the reader about it.
+/// Returns the result for scripts, with a note for the reader.
 pub(super) fn data(document: &Document) -> String {
     let whole = block(document);
     let (block, note) = match whole.len() <= DATA_LIMIT_BYTES {

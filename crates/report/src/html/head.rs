@@ -1,4 +1,4 @@
-//! The top of the page: what was measured, and what it means.
+//! The top of the page: title, key figures and summary.
 
 use super::element::{figure, list, paragraph};
 use crate::markup::escape;
@@ -26,7 +26,7 @@ pub(super) fn header(document: &Document) -> String {
     meta.retain(|part| !part.trim().is_empty());
     let partial = match document.interrupted {
         true => {
-            "<p class=\"partial\"><b>Partial result.</b> The run was interrupted: the rows hold what had been measured \
+            "<p class=\"partial\"><b>Partial result.</b> The run was interrupted: the rows hold the measurements \
              until then.</p>\n"
         }
         false => "",
@@ -48,7 +48,7 @@ pub(super) fn overview(document: &Document, palette: &Palette) -> String {
     }
     body += &list("found", &summary.found);
     if !summary.careful.is_empty() {
-        body += "<h3>What to be careful about</h3>\n";
+        body += "<h3>Warnings</h3>\n";
         body += &list("careful", &summary.careful);
     }
     body
@@ -69,7 +69,7 @@ fn head_rows<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
 fn key_figures(document: &Document) -> String {
     if !document.steps.is_empty() {
         let kept = document.steps.iter().filter(|step| step.decision == "kept").count();
-        let text = "helped here, and would be kept; everything was put back";
+        let text = "helped here; all changes were reverted";
         let figure = figure_of(
             &kept.to_string(),
             &format!("of {}", words::counted(document.steps.len(), "step", "steps")),
@@ -84,7 +84,7 @@ fn key_figures(document: &Document) -> String {
     figures.extend(ratio.and_then(times_below));
     if let Some(control) = compare::control(document, row) {
         let floor = number::percent(compare::noise_floor(control));
-        let text = format!("noise floor: how far {} measured against itself differs in p50", escape(view::label(row)));
+        let text = format!("noise floor: difference in p50 of {} measured against itself", escape(view::label(row)));
         figures.push(figure_of(&floor, "%", &text));
     }
     format!("<dl class=\"key\">\n{}</dl>\n", figures.concat())

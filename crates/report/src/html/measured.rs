@@ -15,7 +15,7 @@ const CURVES_MAX: usize = 10;
 /// Most distributions that are drawn per section; the table holds them all.
 const DRAWN_MAX: usize = 40;
 
-const CDF: &str = "Read it upwards from a percentile: that share of the samples was at most so slow. Each nine of the \
+const CDF: &str = "Read it upwards from a percentile: that share of the samples was at most this slow. Each nine of the \
                    tail takes the same room; a curve ends where fewer than 10 samples lie beyond.";
 
 const HISTOGRAM: &str = "All strips share one time axis; the height is the share of samples, each strip scaled to its \
@@ -52,7 +52,7 @@ pub(super) fn distributions(document: &Document, one: &LatencySection<'_>, palet
         body += &table(&cycles, palette);
     }
     if let Some(intervals) = intervals::table(&one.rows) {
-        body += "<h3>How well the percentiles are known</h3>\n";
+        body += "<h3>Intervals of the percentiles</h3>\n";
         body += &table(&intervals, palette);
     }
     section(&format!("distributions-{i}"), &one.title, &body)
@@ -104,13 +104,13 @@ fn chart_title(what: &str, chart: &[Series<'_>]) -> String {
     }
 }
 
-/// How fast messages stream; nothing where none did.
+/// Returns the section on throughput; empty if nothing streamed.
 pub(super) fn streaming(document: &Document, palette: &Palette) -> String {
     let found = streams::table(document, &view::streams(document));
     found.map(|found| section("streams", words::STREAMS, &table(&found, palette))).unwrap_or_default()
 }
 
-/// The sweep over message sizes; nothing where there is none.
+/// Returns the section on the sweep over message sizes; empty if there is none.
 pub(super) fn by_size(document: &Document, palette: &Palette) -> String {
     let rows = view::sweep(document, "sizes");
     if rows.is_empty() {
@@ -127,7 +127,7 @@ pub(super) fn by_size(document: &Document, palette: &Palette) -> String {
     section("sizes", &words::scenario("sizes"), &body)
 }
 
-/// The sweep over message rates; nothing where there is none.
+/// Returns the section on the sweep over message rates; empty if there is none.
 pub(super) fn by_rate(document: &Document, palette: &Palette) -> String {
     let rows = view::sweep(document, "rates");
     if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! The result as one page that needs nothing but itself: no request, no script, light and dark, phone, desk and paper.
+//! The result as one self-contained page: no request, no script; for light and dark, phone, screen and paper.
 
 mod context;
 mod element;

@@ -27,7 +27,7 @@ pub(crate) fn vertical_times(canvas: &mut Canvas, plot: Plot, scale: &Scale, uni
     vertical(canvas, plot, scale, |tick| number::short(tick / unit.ns), &format!("{name}, {}", unit.name));
 }
 
-/// A vertical axis: grid, ticks and its name above it, where it needs no turning of the head.
+/// Draws a vertical axis: grid, ticks, and its name above it, horizontally.
 pub(crate) fn vertical(canvas: &mut Canvas, plot: Plot, scale: &Scale, write: impl Fn(f64) -> String, name: &str) {
     for tick in scale.ticks(40.0) {
         let y = scale.at(tick);

@@ -13,7 +13,7 @@ use crate::view;
 /// Height of a group's heading.
 const HEADING: f64 = 26.0;
 
-/// Where things stand in a chart of one shape.
+/// The layout of a chart of one shape.
 struct Layout {
     /// The plot; its top and bottom enclose all bars.
     plot: Plot,
@@ -21,7 +21,7 @@ struct Layout {
     row: f64,
     /// From the top of a row to the middle of its bar.
     bar: f64,
-    /// Whether names and numbers stand beside the bar, not above it.
+    /// Set if names and numbers stand beside the bar, not above it.
     beside: bool,
 }
 

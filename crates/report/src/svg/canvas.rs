@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Shape;
 use crate::markup::escape;
 
-/// Where a text stands relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -67,7 +67,7 @@ impl Canvas {
         }
     }
 
-    /// The whole drawing; `label` says what it shows to those who cannot see it.
+    /// Returns the whole drawing; `label` describes it for screen readers.
     pub(crate) fn finish(self, shape: Shape, label: &str) -> String {
         let Self { width, height, body } = self;
         let (class, label) = (shape.class(), escape(label));

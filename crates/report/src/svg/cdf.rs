@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::{Shape, histogram::Series};
 use crate::number::Unit;
 
-/// Samples that must lie beyond the last point drawn: fewer say more about luck than about the path.
+/// The samples that must lie beyond the last point drawn: fewer are too random.
 const BEYOND: f64 = 10.0;
 
 /// The chart of `series`; none where nothing can be drawn.

@@ -12,7 +12,7 @@ use crate::schema::Row;
 
 /// A row with its decoded histogram.
 pub(crate) struct Series<'a> {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: &'a str,
     /// Its colour and dash.
     pub(crate) class: String,
@@ -80,7 +80,7 @@ fn strip(canvas: &mut Canvas, one: &Series<'_>, x: &Scale, unit: Unit, top: f64,
     canvas.text((canvas.width, top + 12.0), Anchor::End, "tick", &values);
 }
 
-/// Whether a bin or a neighbour of it holds anything: long empty stretches are not drawn point by point.
+/// Returns whether a bin or a neighbour of it holds anything: long empty stretches are not drawn point by point.
 fn touches(counts: &[u64], i: usize) -> bool {
     counts[i.saturating_sub(1)..counts.len().min(i + 2)].iter().any(|count| *count > 0)
 }

@@ -9,7 +9,7 @@ const COLOURS: usize = 8;
 /// Solid, dashed, dotted, dash-dotted.
 const DASHES: usize = 4;
 
-/// What is drawn in the colour of a limit; everything else has one of its own.
+/// The paths that are drawn in the colour of a limit; each other path has its own colour.
 const FLOOR: &str = "floor";
 
 /// The order in which paths were met.

@@ -1,4 +1,4 @@
-//! What a sweep of rates saw: what arrived of what was offered, and how late.
+//! Charts of a rate sweep: achieved rate and latency per offered rate.
 
 use super::Shape;
 use super::axis::{self, Plot};

@@ -10,7 +10,7 @@ pub(crate) struct Scale {
     high: f64,
     from: f64,
     to: f64,
-    /// Whether it is logarithmic.
+    /// Set if it is logarithmic.
     pub(crate) log: bool,
 }
 
@@ -43,7 +43,7 @@ impl Scale {
         Self { low: low / room, high: high * room, from, to, log: true }
     }
 
-    /// Where `value` lies; what is outside of the axis lies at its end.
+    /// Returns the position of `value`; values beyond the axis are at its end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         let share = match self.log {
@@ -73,7 +73,7 @@ impl Scale {
         (0..12).map(|i| (first + f64::from(i)) * step).filter(|tick| *tick <= self.high * 1.000_001).collect()
     }
 
-    /// As many round steps of each decade as there is room for; where there is little, every few decades.
+    /// Returns as many round steps of each decade as fit; with little room, ticks every few decades.
     fn log_ticks(&self, wanted: f64) -> Vec<f64> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10().max(1.0);

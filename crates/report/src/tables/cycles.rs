@@ -1,4 +1,4 @@
-//! Round trips through memory in clock cycles, as papers and sandboxes tell them.
+//! Round trips through memory in clock cycles, the unit of many papers.
 
 use super::{Line, Table, numbers, words};
 use crate::number::{self, MISSING};
@@ -34,9 +34,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
     let mut columns = vec![words("path")];
     columns.extend(SHOWN.map(|(name, _)| numbers(format!("{name} cycles"), 0)));
     columns.extend(SHOWN.map(|(name, _)| numbers(format!("{name} ns"), 1)));
-    let note = format!(
-        "a cycle is one of the TSC, {} MHz; the cores themselves run faster or slower",
-        number::up(per_ns * 1e3, 1)
-    );
+    let note =
+        format!("cycles of the TSC, {} MHz; the cores themselves run faster or slower", number::up(per_ns * 1e3, 1));
     Some(Table { columns, lines, notes: vec![note] })
 }

@@ -1,4 +1,4 @@
-//! How well each percentile is known.
+//! Intervals of the percentiles.
 
 use super::{Line, Table, latency, numbers, words};
 use crate::number::MISSING;

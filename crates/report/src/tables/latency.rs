@@ -9,7 +9,7 @@ use crate::view::{self, compare};
 struct Statistic {
     name: &'static str,
     expendable: u8,
-    /// Samples without which it is `n/a`: 100 of them must lie beyond it. 0 for what any sample gives.
+    /// The samples that it needs, else `n/a`: 100 of them must lie beyond it. 0 if any sample gives it.
     needs: u64,
     of: fn(&Distribution) -> Option<f64>,
 }
@@ -68,12 +68,12 @@ fn cells(document: &Document, row: &Row, unit: Unit, against: bool) -> Vec<Strin
     cells
 }
 
-/// Why a cell says n/a: one note per percentile of which a row has too few samples.
+/// Explains n/a cells: one note per percentile for which a row has too few samples.
 pub(crate) fn missing(rows: &[&Row]) -> Vec<String> {
     missing_among(rows, &STATISTICS.map(|statistic| statistic.name))
 }
 
-/// As [`missing`], for a table that shows only the statistics `shown`.
+/// Like [`missing`], for a table that shows only the statistics `shown`.
 pub(crate) fn missing_among(rows: &[&Row], shown: &[&str]) -> Vec<String> {
     let shown = STATISTICS.iter().filter(|statistic| shown.contains(&statistic.name));
     shown.filter_map(|statistic| too_few(rows, statistic)).collect()

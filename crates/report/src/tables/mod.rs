@@ -1,4 +1,4 @@
-//! Tables, before they are text or HTML: one definition of what stands in each column for both.
+//! Tables, independent of text or HTML: one definition of each column for both.
 
 pub(crate) mod cycles;
 pub(crate) mod hiccups;
@@ -26,7 +26,7 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     /// Its heading.
     pub(crate) head: String,
-    /// Words stand left, numbers right.
+    /// Set for a column of words, aligned left; numbers are aligned right.
     pub(crate) words: bool,
     /// On a narrow terminal the column with the highest number goes first; 0 never goes.
     pub(crate) expendable: u8,

@@ -71,7 +71,7 @@ pub(crate) fn loss(rate: &RateDetail) -> Option<f64> {
 fn notes(rows: &[&Row]) -> Vec<String> {
     let mut notes = latency::missing_among(rows, &["p50", "p99"]);
     notes.push(
-        "due: counted from the moment a message was due, so a sender that falls behind shows; sent: from the moment \
+        "due: counted from the time at which a message was due, so that a late sender shows; sent: from the time \
          it left; late: how long after it was due it left"
             .into(),
     );
@@ -80,7 +80,7 @@ fn notes(rows: &[&Row]) -> Vec<String> {
     every.dedup();
     if let ([first, ..], Some(last)) = (every.as_slice(), every.last()) {
         let range = if first == last { first.to_string() } else { format!("{first} to {last}") };
-        notes.push(format!("latency is that of one message in {range}, which the receiver sent back"));
+        notes.push(format!("latency: one message in {range}, which the receiver sent back"));
     }
     notes
 }

@@ -1,4 +1,4 @@
-//! Paths against each other, and the controls. The ratios of a sweep over sizes stand in the table of that sweep.
+//! Ratios between paths, and the controls. The ratios of a sweep over sizes are in the table of that sweep.
 
 use super::{Column, Line, Table, numbers, words};
 use crate::number::{self, MISSING};

@@ -1,10 +1,10 @@
-//! What was tried on the host, and what it did there.
+//! Steps of `tune verify` and their effect on the host.
 
 use super::{Line, Table, numbers, words};
 use crate::number::{self, MISSING};
 use crate::schema::{Document, Ratio, Step};
 
-/// The table of the steps, in the order of trying; none where nothing was tried.
+/// Returns the table of the steps, in their order; none if there are no steps.
 pub(crate) fn table(document: &Document) -> Option<Table> {
     let columns = vec![
         words("step"),
@@ -14,7 +14,7 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
         numbers("p99 ratio", 2),
         numbers("time lost % without", 4),
         numbers("with", 3),
-        words("what it is, and why"),
+        words("step, and reason"),
     ];
     let lines: Vec<_> = document.steps.iter().map(line).collect();
     (!lines.is_empty()).then_some(Table { columns, lines, notes: Vec::new() })
@@ -37,7 +37,7 @@ fn line(step: &Step) -> Line {
     ])
 }
 
-/// The outcome in a sentence or two; none where nothing was tried.
+/// Returns the outcome in a sentence or two; none if there are no steps.
 pub(crate) fn summary(document: &Document) -> Option<String> {
     let names = |decision: &str| {
         let of = document.steps.iter().filter(|step| step.decision == decision).map(|step| step.name.as_str());
@@ -49,7 +49,7 @@ pub(crate) fn summary(document: &Document) -> Option<String> {
     };
     let helped = part("kept", "Helped here:");
     let helped = if helped.is_empty() { "Nothing helped here. ".to_owned() } else { helped };
-    let text = helped + &part("dropped", "Did not:") + &part("impossible", "Could not be tried:");
+    let text = helped + &part("dropped", "Did not help:") + &part("impossible", "Not possible:");
     (!document.steps.is_empty()).then(|| text.trim_end().to_owned())
 }
 
@@ -68,12 +68,14 @@ mod tests {
         let helped = Step { ratios: vec![ratio], hiccups, ..step("pinned", "kept") };
         let steps = vec![helped, step("polling", "kept"), step("busy-read", "dropped"), step("isolated", "impossible")];
         let nothing = Document { steps: steps[2..].to_vec(), ..Document::default() };
-        assert!(summary(&nothing).is_some_and(|text| text.starts_with("Nothing helped here. Did not: busy-read.")));
+        assert!(
+            summary(&nothing).is_some_and(|text| text.starts_with("Nothing helped here. Did not help: busy-read."))
+        );
         let document = Document { steps, ..Document::default() };
         assert_eq!(table(&document).map(|table| table.lines.len()), Some(4));
         assert_eq!(
             summary(&document).as_deref(),
-            Some("Helped here: pinned, polling. Did not: busy-read. Could not be tried: isolated.")
+            Some("Helped here: pinned, polling. Did not help: busy-read. Not possible: isolated.")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How fast messages go one way: one line per path, one group per message size.
+//! Throughput of streams: one line per path, one group per message size.
 
 use super::rates::loss;
 use super::{Line, Table, numbers, words};

@@ -1,4 +1,4 @@
-//! What was asked for and could not be measured here.
+//! Paths and rungs that could not be measured here.
 
 use super::{Line, Table, words};
 use crate::schema::{Document, Unavailable};

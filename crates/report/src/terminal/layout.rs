@@ -58,7 +58,7 @@ impl Page {
         self.wrapped(text, "! ", YELLOW);
     }
 
-    /// A line that must not be broken: it is there to be copied.
+    /// Appends a line that must not be broken, because it is for copying.
     pub(super) fn verbatim(&mut self, text: &str) {
         self.paint(&format!("  {}", clean(text)), "");
     }
@@ -79,7 +79,7 @@ impl Page {
         }
     }
 
-    /// One line of cells. Words in the last column may be long: they go on below themselves.
+    /// Appends one line of cells. Long words in the last column are wrapped within it.
     fn cells(&mut self, table: &Table, widths: &Widths, cells: &[String], colour: &str) {
         let columns = table.columns.iter().zip(cells).zip(&widths.0);
         let shown: Vec<_> = columns.filter_map(|((column, cell), width)| Some((column, cell, (*width)?))).collect();
@@ -127,7 +127,7 @@ impl Page {
 struct Widths(Vec<Option<usize>>);
 
 impl Widths {
-    /// Drops the most expendable columns, then narrows the words, until the table fits.
+    /// Drops the most expendable columns, then narrows the columns of words, until the table fits.
     fn fit(table: &Table, page: usize) -> Self {
         let mut widths = Self(table.columns.iter().map(|column| Some(column.head.chars().count())).collect());
         for line in &table.lines {
@@ -154,7 +154,7 @@ impl Widths {
         widths
     }
 
-    /// Takes a letter from the widest words, again and again, until the table fits.
+    /// Narrows the widest column of words repeatedly, until the table fits.
     fn narrow_words(&mut self, table: &Table, page: usize) {
         while self.total() > page {
             let words = self.0.iter_mut().zip(&table.columns).filter(|(_, column)| column.words);
@@ -165,7 +165,7 @@ impl Widths {
         }
     }
 
-    /// What is left of the line belongs to the words at its end.
+    /// Gives the rest of the line to the words at its end.
     fn grow_last_words(&mut self, table: &Table, page: usize) {
         let left = page.saturating_sub(self.total());
         if let (Some(column), Some(Some(width))) = (table.columns.last(), self.0.last_mut())
@@ -180,7 +180,7 @@ impl Widths {
     }
 }
 
-/// Text from outside may hold escape sequences: nothing that a terminal would obey goes through.
+/// Removes control characters: text from outside may hold escape sequences.
 pub fn clean(text: &str) -> String {
     printable(text, usize::MAX)
 }

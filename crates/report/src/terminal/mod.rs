@@ -9,10 +9,10 @@ use crate::tables::{cycles, latency, rates, ratios, sizes, steps, streams, unava
 use crate::view::{self, facts, summary};
 use layout::Page;
 
-/// How the text may look.
+/// The style of the text.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Whether escape sequences for colour may be used.
+    /// Set if escape sequences for colour may be used.
     pub colour: bool,
     /// Characters in a line.
     pub width: usize,
@@ -24,11 +24,11 @@ impl Default for Style {
     }
 }
 
-/// The text of `document`. Whatever the document says, the text holds no escape sequence but its own colours.
+/// Returns the text of `document`. It holds no escape sequences but its own colours, whatever the document holds.
 pub fn render(document: &Document, style: Style) -> String {
     let mut page = Page::new(style);
     if document.interrupted {
-        page.warning("PARTIAL: the run was interrupted; the rows hold what had been measured until then.");
+        page.warning("PARTIAL: the run was interrupted; the rows hold the measurements until then.");
     }
     measured(document, &mut page);
     compared(document, &mut page);

@@ -1,4 +1,4 @@
-//! Ratios: what stands against what, and what a ratio means.
+//! Ratios: their baselines and their meaning.
 
 use super::{is_stream, label};
 use crate::number;
@@ -14,13 +14,13 @@ pub(crate) fn against_baseline<'a>(document: &'a Document, row: &Row, stat: &str
     document.ratios.iter().find(|ratio| !is_control(ratio) && ratio.of == label(row) && belongs(ratio, row, stat))
 }
 
-/// Whether other paths stand against `row`.
+/// Returns whether `row` is a baseline of other paths.
 fn is_baseline(document: &Document, row: &Row, stat: &str) -> bool {
     let mut ratios = document.ratios.iter();
     ratios.any(|ratio| !is_control(ratio) && ratio.against == label(row) && belongs(ratio, row, stat))
 }
 
-/// How `row` stands to its baseline, for a cell: the ratio of the medians; of what streams, of the means.
+/// Returns the ratio of `row` to its baseline, for a cell: of the medians; for throughput, of the means.
 pub(crate) fn standing(document: &Document, row: &Row) -> String {
     let stat = if is_stream(row) { "mean" } else { "p50" };
     match against_baseline(document, row, stat) {

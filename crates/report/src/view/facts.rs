@@ -7,7 +7,7 @@ use crate::view::words;
 /// A name and its value.
 pub(crate) type Fact = (&'static str, String);
 
-/// What the machine is.
+/// Returns the facts about the machine.
 pub(crate) fn host(host: &Host) -> Vec<Fact> {
     let mut facts = vec![
         ("host", host.hostname.clone()),
@@ -24,7 +24,7 @@ pub(crate) fn host(host: &Host) -> Vec<Fact> {
         facts.push((
             "cost of reading it",
             format!(
-                "{} ns around nothing, part of every sample, never subtracted; smallest step {} ns",
+                "{} ns for two readings, part of every sample, never subtracted; smallest step {} ns",
                 number::up(host.timer_cost_ns, 1),
                 number::up(host.timer_resolution_ns, 1)
             ),
@@ -41,7 +41,7 @@ pub(crate) fn host(host: &Host) -> Vec<Fact> {
     facts
 }
 
-/// Whether the host reads a clock for the run; the peer's does not.
+/// Returns whether the host reads a clock for the run; the peer's does not.
 pub(crate) fn measures(host: &Host) -> bool {
     !host.clock.is_empty()
 }
@@ -62,7 +62,7 @@ fn clock(host: &Host) -> String {
     format!("{}{mhz}, error below {} ppm{reason}", host.clock, number::up(host.clock_error_ppm, 1))
 }
 
-/// What lay between the two ends.
+/// Returns the facts about the set-up between the two ends.
 pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     let setup = &document.setup;
     let cpu = |cpu: Option<u32>| cpu.map_or_else(|| MISSING.into(), |cpu| cpu.to_string());
@@ -86,7 +86,7 @@ pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     facts
 }
 
-/// What disturbed the host during the run.
+/// Returns the disturbances of the host during the run.
 pub(crate) fn noise(host: &Host) -> Vec<Fact> {
     let during = &host.noise.during;
     vec![
@@ -126,7 +126,7 @@ pub(crate) fn hiccup_line(host: &Host) -> Option<String> {
     ))
 }
 
-/// Remarks on single rows, each with the name of its row; the same remark on many rows of a curve is made once.
+/// Returns the notes on single rows, each with the name of its row; a note on many rows of a curve is given once.
 pub(crate) fn row_notes(document: &Document) -> Vec<String> {
     let mut remarks: Vec<(String, &str, Vec<u32>)> = Vec::new();
     for row in &document.results {

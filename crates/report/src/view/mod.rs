@@ -1,4 +1,4 @@
-//! What the exporters have in common: the document arranged for a reader.
+//! The document arranged for a reader; shared by the exporters.
 
 pub(crate) mod compare;
 pub(crate) mod facts;
@@ -23,7 +23,7 @@ pub(crate) struct LatencySection<'a> {
 
 /// Rows that may be compared with each other.
 pub(crate) struct Group<'a> {
-    /// What they share ("TCP, 64 B, round trip").
+    /// Their common properties ("TCP, 64 B, round trip").
     pub(crate) heading: String,
     /// The rows; never empty.
     pub(crate) rows: Vec<&'a Row>,
@@ -52,12 +52,12 @@ pub(crate) fn sweep<'a>(document: &'a Document, scenario: &str) -> Vec<&'a Row> 
     document.results.iter().filter(|row| row.scenario == scenario).collect()
 }
 
-/// The rows that tell how fast messages stream.
+/// Returns the throughput rows.
 pub(crate) fn streams(document: &Document) -> Vec<&Row> {
     document.results.iter().filter(|row| is_stream(row)).collect()
 }
 
-/// Time per message at full speed is a throughput: its percentiles are not those of a wait.
+/// Returns whether a row is a throughput: time per message at full speed, whose percentiles are not latencies.
 pub(crate) fn is_stream(row: &Row) -> bool {
     row.measure == "per_message"
 }
@@ -103,12 +103,12 @@ fn group<'a>(rows: &[&'a Row], heading: impl Fn(&Row) -> String) -> Vec<Group<'a
     groups
 }
 
-/// What the row is called among its neighbours.
+/// Returns the name of a row among its neighbours.
 pub(crate) fn label(row: &Row) -> &str {
     row.rung.as_deref().unwrap_or(&row.path)
 }
 
-/// The row with the lowest median; a floor only where it stands alone, for it is no path.
+/// Returns the row with the lowest median; a floor only if there is no path.
 pub(crate) fn fastest<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
     let median = |row: &Row| row.distribution.p50.filter(|p50| p50.is_finite());
     let only_floors = rows.iter().all(|row| path::is_floor(&row.path));

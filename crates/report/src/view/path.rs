@@ -1,19 +1,19 @@
-//! What the reports must know about a path beyond its name.
+//! Properties of a path that the reports need.
 
 use crate::schema::Document;
 
-/// How a path waits for its message.
+/// The way in which a path waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// Sleeps until the kernel wakes it.
     Blocks,
-    /// Asks again and again, and never sleeps.
+    /// Polls, and never sleeps.
     Spins,
-    /// Not known, or a bit of both.
+    /// Unknown, or both.
     Unknown,
 }
 
-/// How `path` waits, as the document says. Busy polling is neither: the kernel polls for a while, then sleeps.
+/// Returns the way in which `path` waits. Busy polling is neither: the kernel polls for a while, then sleeps.
 pub(crate) fn waiting(document: &Document, path: &str) -> Waiting {
     let info = document.paths.iter().find(|info| info.name == path);
     match info.and_then(|info| info.waiting.as_deref()) {

@@ -1,4 +1,4 @@
-//! The result in words. Terminal and HTML say the same sentences.
+//! The result in words: the same sentences for terminal and HTML.
 
 use std::cmp::Ordering;
 
@@ -18,17 +18,17 @@ const REACHED_SHARE: f64 = 0.9;
 
 /// The summary of a run.
 pub(crate) struct Summary {
-    /// What was measured.
+    /// The subject of the measurement.
     pub(crate) measured: String,
-    /// What was found, most important first.
+    /// The findings, most important first.
     pub(crate) found: Vec<String>,
-    /// What to be careful about.
+    /// Warnings.
     pub(crate) careful: Vec<String>,
 }
 
 /// The summary of `document`.
 pub(crate) fn summary(document: &Document) -> Summary {
-    // Where steps were tried, the fastest of their many sides is nobody's question.
+    // With steps, the fastest arm is not a result.
     let mut found: Vec<String> = steps::summary(document).into_iter().collect();
     for section in latency_sections(document).iter().filter(|_| document.steps.is_empty()) {
         for group in by_circumstance(&section.rows) {
@@ -167,7 +167,7 @@ fn is_reached(row: &Row) -> bool {
     matches!((row.rate_offered, row.rate_achieved), (Some(offered), Some(achieved)) if achieved >= REACHED_SHARE * offered)
 }
 
-/// What the controls say: one sentence per scenario.
+/// Returns the noise floor of the controls: one sentence per scenario.
 fn noise_floors(document: &Document) -> Vec<String> {
     let mut scenarios: Vec<&str> = Vec::new();
     let mut sentences = Vec::new();
@@ -204,7 +204,7 @@ fn noise_floor(document: &Document, scenario: &str) -> Option<String> {
 fn careful(document: &Document) -> Vec<String> {
     let mut careful = Vec::new();
     if document.interrupted {
-        careful.push("The run was interrupted: the rows hold what had been measured until then.".into());
+        careful.push("The run was interrupted: the rows hold the measurements until then.".into());
     }
     careful.extend(virtual_machine(document));
     careful.extend(rows_where(document, "lost messages", |row| {
@@ -216,7 +216,7 @@ fn careful(document: &Document) -> Vec<String> {
     let during = &document.host.noise.during;
     if during.steal_ms > 0.0 {
         let ms = number::up(during.steal_ms, 0);
-        careful.push(format!("The hypervisor gave {ms} ms of the measured CPUs to somebody else during the run."));
+        careful.push(format!("The hypervisor stole {ms} ms of the measured CPUs during the run."));
     }
     if let Some(reason) = &document.host.clock_reason {
         careful.push(format!("The clock is {}, not the TSC: {reason}.", document.host.clock));
@@ -228,7 +228,7 @@ fn careful(document: &Document) -> Vec<String> {
     careful
 }
 
-/// Why spinning wins by so much where the CPUs are borrowed.
+/// Explains the advantage of spinning on a virtual machine.
 fn virtual_machine(document: &Document) -> Option<String> {
     let hypervisor = document.host.virtualised.as_ref()?;
     let waiting = |path: &str| waiting(document, path);
@@ -243,7 +243,7 @@ fn virtual_machine(document: &Document) -> Option<String> {
     (compared || beside).then(|| {
         format!(
             "This host is a virtual machine ({hypervisor}). A path that blocks leaves its vCPU idle, an idle vCPU is \
-             given back to the hypervisor, and waking it again is dear; a path that spins never goes idle. That is why \
+             given back to the hypervisor, and waking it again is expensive; a path that spins never goes idle. That is why \
              the gap between them is so wide here. On bare metal it is smaller."
         )
     })

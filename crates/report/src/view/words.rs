@@ -1,4 +1,4 @@
-//! The reader's words for the values of the schema. A value that is not known here is shown as it stands.
+//! Words for the values of the schema. An unknown value is shown unchanged.
 
 use crate::number;
 
@@ -9,7 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
         "ring" => "Messages through memory",
-        "connect" => "Connections one after the other",
+        "connect" => "Connections in sequence",
         "fix" => "FIX acceptors",
         "tick" => "Tick to trade",
         other => other,
@@ -17,10 +17,10 @@ pub(crate) fn scenario(scenario: &str) -> String {
     .into()
 }
 
-/// The heading of what was tried.
-pub(crate) const STEPS: &str = "What helped here and what did not";
+/// The heading of the steps.
+pub(crate) const STEPS: &str = "Steps that helped here, and steps that did not";
 
-/// The heading of what streams.
+/// The heading of the throughput.
 pub(crate) const STREAMS: &str = "Throughput";
 
 /// A transport.
@@ -37,7 +37,7 @@ pub(crate) fn transport(transport: &str) -> &str {
     }
 }
 
-/// What one sample measures. Half a round trip is never called one-way.
+/// Returns the name of a measure. Half a round trip is never called one-way.
 pub(crate) fn measure(measure: &str) -> &str {
     match measure {
         "rtt" => "round trip",
@@ -47,12 +47,12 @@ pub(crate) fn measure(measure: &str) -> &str {
         "rtt_fill" => "order to ack and fill",
         "rtt_ack" => "order to ack",
         "rtt_heartbeat" => "test request to heartbeat",
-        "per_connection" => "connect, one message and its answer, end",
+        "per_connection" => "connect, one message and its answer, close",
         other => other,
     }
 }
 
-/// Which way a stream goes, where both are measured.
+/// Returns the direction of a stream, if both are measured.
 pub(crate) fn direction(scenario: &str) -> &'static str {
     match scenario {
         "bulk" => ", to the peer",
@@ -61,7 +61,7 @@ pub(crate) fn direction(scenario: &str) -> &'static str {
     }
 }
 
-/// When the messages of a round trip were due; nothing where each left when the one before it was back.
+/// Returns the pace of round trips; empty for a closed loop.
 pub(crate) fn pace(per_second: Option<f64>) -> String {
     match per_second {
         Some(rate) if rate > 0.0 => format!(", one due every {}", number::time(1e9 / rate)),
@@ -69,7 +69,7 @@ pub(crate) fn pace(per_second: Option<f64>) -> String {
     }
 }
 
-/// How many sessions took turns; nothing where it was one, or where there are none.
+/// Returns the number of sessions; empty for one or none.
 pub(crate) fn sessions(sessions: Option<u32>) -> String {
     match sessions {
         Some(count) if count > 1 => format!(", {count} sessions"),
@@ -77,7 +77,7 @@ pub(crate) fn sessions(sessions: Option<u32>) -> String {
     }
 }
 
-/// What lay between the two ends.
+/// Returns the description of a place.
 pub(crate) fn place(place: &str) -> &str {
     match place {
         "lab" => "two network namespaces of one machine, joined by veth",

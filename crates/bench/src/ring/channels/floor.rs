@@ -1,4 +1,4 @@
-//! What no channel can beat: a number in a cache line, without a ring around it.
+//! The floors of all channels: a number in a cache line, without a ring.
 //!
 //! Two floors, because they differ. One line bounced both ways is written by both sides: the line comes with the right to
 //! write it, and the answer needs no second transfer. Between two CPUs of one core that makes it twice as fast. A channel
@@ -10,7 +10,7 @@ use sidestep_sys::Problem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number a floor carries, whatever the size of the messages it is measured beside.
+/// The length of a floor's message, for all message sizes.
 const NUMBER: usize = size_of::<u64>();
 
 pub(super) fn all() -> Vec<Box<dyn Contestant>> {
@@ -60,7 +60,7 @@ impl Contestant for Floor {
     }
 }
 
-/// A line, alone: 128 bytes because the CPU fetches neighbouring lines in pairs.
+/// A line, aligned to 128 bytes because the CPU prefetches lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);

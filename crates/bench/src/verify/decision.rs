@@ -1,11 +1,11 @@
-//! Whether a step is kept.
+//! The decision on a step: kept, dropped or impossible.
 
 use crate::scenario::Findings;
 use sidestep_report::schema::Ratio;
 
-/// What was made of a step.
+/// The decision on a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judgement {
+pub(super) struct Decision {
     pub(super) is_kept: bool,
     pub(super) was_measured: bool,
     pub(super) reason: String,
@@ -16,16 +16,16 @@ pub(super) struct Judgement {
 enum Effect {
     Better,
     Worse,
-    /// Inside its interval, or inside of what the arms differ by from themselves.
+    /// Inside its interval, or inside the noise floor of the arms.
     None,
     /// Too few samples.
     Unknown,
 }
 
-impl Judgement {
+impl Decision {
     pub(super) const IMPOSSIBLE: &'static str = "impossible";
 
-    /// Of a run of two arms: without the step, with it.
+    /// Decides by a run of two arms: without the step, and with it.
     pub(super) fn of(findings: &Findings, [without, with]: &[String; 2]) -> Self {
         let is_it = |name: &Option<String>| name.as_ref() == Some(with);
         if let Some(missing) = findings.unavailable.iter().find(|missing| is_it(&missing.rung)) {
@@ -48,7 +48,7 @@ impl Judgement {
         Self { is_kept, was_measured: true, reason: reason.into() }
     }
 
-    /// As the result file has it.
+    /// Returns the word of the result file.
     pub(super) fn word(&self) -> &'static str {
         match (self.was_measured, self.is_kept) {
             (false, _) => Self::IMPOSSIBLE,
@@ -58,7 +58,7 @@ impl Judgement {
     }
 }
 
-/// Better or worse only if the interval says so and the ratio lies farther from 1 than the noise floor: the interval of either
+/// Returns better or worse only if the interval excludes 1 and the ratio exceeds the noise floor: the interval of either
 /// arm against itself.
 fn effect(ratios: &[Ratio], stat: &str, without: &str, with: &str) -> Effect {
     let find = |of: &str, against: &str| {
@@ -85,39 +85,39 @@ mod tests {
         Ratio { stat: stat.into(), of: of.into(), against: against.into(), value, ci95, ..Ratio::default() }
     }
 
-    /// Of a median, a 99th percentile (none: too few samples), and how far the control reaches.
-    fn judged(p50: f64, p99: Option<f64>, control: f64) -> Judgement {
+    /// Decides by a median, a 99th percentile (none: too few samples), and the noise floor.
+    fn decided(p50: f64, p99: Option<f64>, control: f64) -> Decision {
         let mut ratios = vec![ratio("p50", "b", "a", p50, 0.02), ratio("p50", "a", "a", 1.0, control)];
         ratios.extend(p99.map(|p99| ratio("p99", "b", "a", p99, 0.02)));
-        Judgement::of(&Findings { ratios, ..Findings::default() }, &["a".into(), "b".into()])
+        Decision::of(&Findings { ratios, ..Findings::default() }, &["a".into(), "b".into()])
     }
 
     #[test]
     fn kept_where_something_is_better_and_nothing_worse() {
-        assert!(judged(0.9, None, 0.01).is_kept);
-        assert!(judged(0.9, Some(0.8), 0.01).is_kept);
-        assert!(judged(1.0, Some(0.8), 0.01).is_kept);
+        assert!(decided(0.9, None, 0.01).is_kept);
+        assert!(decided(0.9, Some(0.8), 0.01).is_kept);
+        assert!(decided(1.0, Some(0.8), 0.01).is_kept);
         for (p50, p99) in [(0.9, 1.2), (1.0, 1.2), (1.1, 0.8), (1.1, 1.0)] {
-            let judgement = judged(p50, Some(p99), 0.01);
-            assert!(!judgement.is_kept && judgement.reason.contains("worse"), "{judgement:?}");
+            let decision = decided(p50, Some(p99), 0.01);
+            assert!(!decision.is_kept && decision.reason.contains("worse"), "{decision:?}");
         }
     }
 
     #[test]
     fn what_the_noise_can_explain_is_no_effect() {
-        assert_eq!(judged(0.99, None, 0.01).reason, "no measurable difference here");
-        assert_eq!(judged(0.9, None, 0.2).reason, "no measurable difference here", "inside the noise floor");
-        assert_eq!(judged(f64::NAN, None, 0.2).word(), "dropped");
+        assert_eq!(decided(0.99, None, 0.01).reason, "no measurable difference here");
+        assert_eq!(decided(0.9, None, 0.2).reason, "no measurable difference here", "inside the noise floor");
+        assert_eq!(decided(f64::NAN, None, 0.2).word(), "dropped");
     }
 
     #[test]
     fn what_was_not_measured_is_not_judged() {
         let names = ["a".to_owned(), "b".to_owned()];
-        let nothing = Judgement::of(&Findings::default(), &names);
+        let nothing = Decision::of(&Findings::default(), &names);
         assert!(nothing.reason.contains("not enough data") && nothing.word() == "dropped");
         let unavailable =
             vec![Unavailable { rung: Some("b".into()), reason: "no root".into(), ..Unavailable::default() }];
-        let refused = Judgement::of(&Findings { unavailable, ..Findings::default() }, &names);
+        let refused = Decision::of(&Findings { unavailable, ..Findings::default() }, &names);
         assert_eq!((refused.word(), refused.reason.as_str()), ("impossible", "no root"));
     }
 }
