@@ -1,9 +1,9 @@
-# Two commands do everything: make demo, make test. The rest is for those who work on sidestep.
+# Users need make demo and make test; the other targets are for developers.
 
 CARGO ?= cargo
 OUT ?= out
 PREFIX ?= /usr/local
-# In front of PREFIX, for who makes a package.
+# Prefix of PREFIX, for packages.
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
@@ -39,7 +39,7 @@ install-debug: build library ## Install the debug information of the binary and 
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/bin target/release/sidestep.debug
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_c.so.debug
 
-test: ## Run every test (as root also those that need namespaces)
+test: ## Run every test; those that need network namespaces run as root only
 	@scripts/bootstrap test
 	$(CARGO) test --workspace --locked
 
@@ -60,7 +60,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
-bench: build ## Measure everything at length, for SPEC.md: about ten minutes
+bench: build ## Run all measurements for SPEC.md: about ten minutes
 	@mkdir -p $(OUT)
 	target/release/sidestep bench rr --transport tcp,udp --duration 10s --json $(OUT)/rr.json --html $(OUT)/rr.html
 	target/release/sidestep bench rr --ladder --duration 10s --json $(OUT)/ladder.json --html $(OUT)/ladder.html
@@ -87,15 +87,15 @@ fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
 	scripts/fuzz $(FUZZ_SECONDS)
 
-models: ## Explore every interleaving of the rings' protocols with loom: some minutes
+models: ## Check every interleaving of the rings' protocols with loom: some minutes
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --release --locked -p sidestep-ring --lib models
 
-tsan: ## The threads of rings and shared-memory links under ThreadSanitizer (needs nightly with rust-src)
+tsan: ## Run the tests of rings and shared memory under ThreadSanitizer (needs nightly with rust-src)
 	@scripts/bootstrap tsan
 	RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test --locked -Zbuild-std \
 		--target "$$(rustc -vV | sed -n 's/^host: //p')" \
 		-p sidestep-ring --test threads --test model -p sidestep-socket --test shm
 
-clean: ## Remove what was built and measured
+clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/smoltcp/target peers/codec/target peers/fix/*/target
