@@ -337,6 +337,7 @@ impl Slot {
             && let Some(read_ns) = self.answering.take()
         {
             self.metrics.turnaround(read_ns);
+            self.session.store_mut().prepare();
         }
         if self.session.ending().is_some() {
             self.end(io, now, app);

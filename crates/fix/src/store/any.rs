@@ -27,6 +27,14 @@ impl AnyStore {
         }
     }
 
+    /// Prepares for the next messages, when nothing is urgent.
+    #[inline]
+    pub(crate) fn prepare(&mut self) {
+        if let Self::Memory(memory) = self {
+            memory.touch_ahead();
+        }
+    }
+
     /// Descriptors that it holds.
     pub fn descriptors(&self) -> usize {
         match self {
