@@ -5,7 +5,8 @@
 //! cargo run --release --example echo -- unix block
 //! ```
 
-use sidestep::stream::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
+use sidestep::stream::blocking::Listener;
+use sidestep::stream::{Address, Backend, Link, Options, Waiting, connect, is_retry, send_all};
 use std::error::Error;
 use std::io;
 use std::time::{Duration, Instant};

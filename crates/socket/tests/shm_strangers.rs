@@ -4,8 +4,9 @@
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sidestep_ring::{Cell, Kind as RingKind, Options as RingOptions, Segment, Waking};
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::{self, Kind, RING_BYTES_MIN, Settings, Users};
-use sidestep_socket::stream::{Address, Listener, Options, Waiting, is_retry};
+use sidestep_socket::stream::{Address, Options, Waiting, is_retry};
 use sidestep_sys::memory;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, File};

@@ -1,7 +1,8 @@
 //! What every link must do, run over every transport, back-end and way to wait.
 
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::udp::Port;
-use sidestep_socket::stream::{Address, Backend, Link, Listener, Options, Waiting, connect, is_retry, send_all};
+use sidestep_socket::stream::{Address, Backend, Link, Options, Waiting, connect, is_retry, send_all};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -28,12 +29,14 @@ fn every_options(transport: Transport) -> Vec<Options> {
     let timeout = Duration::from_millis(50);
     if transport == Transport::Shm {
         let all = [Waiting::Block, Waiting::Epoll, Waiting::Spin];
-        return all.map(|waiting| Options { waiting, backend: Backend::Kernel, timeout }).to_vec();
+        return all
+            .map(|waiting| Options { waiting, backend: Backend::Kernel, timeout, ..Options::default() })
+            .to_vec();
     }
     let kernel = [Waiting::Block, Waiting::BusyPoll { microseconds: 0 }, Waiting::Epoll, Waiting::Spin];
     let uring = [Waiting::Block, Waiting::Spin];
-    let kernel = kernel.map(|waiting| Options { waiting, backend: Backend::Kernel, timeout });
-    let uring = uring.map(|waiting| Options { waiting, backend: Backend::Uring, timeout });
+    let kernel = kernel.map(|waiting| Options { waiting, backend: Backend::Kernel, timeout, ..Options::default() });
+    let uring = uring.map(|waiting| Options { waiting, backend: Backend::Uring, timeout, ..Options::default() });
     kernel.into_iter().chain(uring).collect()
 }
 

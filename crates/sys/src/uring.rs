@@ -123,6 +123,30 @@ impl SocketRing {
     /// # Errors
     /// `WouldBlock` when nothing came in time; the error of the receive, or of an earlier send.
     pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.complete()?;
+        self.take(buffer)
+    }
+
+    /// Shows the bytes of a stream that have come to `deliver`, which returns how many it has taken; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`SocketRing::recv`]; `WouldBlock`, too, when nothing was taken.
+    pub fn recv_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        self.complete()?;
+        let (result, taken) = self.take_result()?;
+        let rest = &self.recv_buffer[taken..result];
+        if rest.is_empty() {
+            return Ok(0);
+        }
+        let count = deliver(rest).min(rest.len());
+        if count < rest.len() {
+            self.received = Some((result as i32, taken + count));
+        }
+        if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+
+    /// Receives, unless the bytes of an earlier receive are there.
+    fn complete(&mut self) -> io::Result<()> {
         self.fail_late()?;
         if self.received.is_none() {
             self.begin()?;
@@ -130,7 +154,16 @@ impl SocketRing {
             self.reap();
             self.fail_late()?;
         }
-        self.take(buffer)
+        Ok(())
+    }
+
+    /// Takes the outcome of a finished receive: the bytes that came, and how many of them the caller has had.
+    fn take_result(&mut self) -> io::Result<(usize, usize)> {
+        match self.received.take() {
+            None => Err(io::ErrorKind::WouldBlock.into()),
+            Some((result, _)) if result < 0 => Err(io::Error::from_raw_os_error(-result)),
+            Some((result, taken)) => Ok((result as usize, taken)),
+        }
     }
 
     /// Puts a staged send and, unless one is under way, a receive into the submission queue.
@@ -239,17 +272,12 @@ impl SocketRing {
 
     /// Copies the bytes of a finished receive to the caller.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some((result, taken)) = self.received.take() else {
-            return Err(io::ErrorKind::WouldBlock.into());
-        };
-        if result < 0 {
-            return Err(io::Error::from_raw_os_error(-result));
-        }
-        let rest = &self.recv_buffer[taken..result as usize];
+        let (result, taken) = self.take_result()?;
+        let rest = &self.recv_buffer[taken..result];
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         if self.is_stream && count < rest.len() {
-            self.received = Some((result, taken + count));
+            self.received = Some((result as i32, taken + count));
         }
         Ok(count)
     }

@@ -57,7 +57,12 @@ impl Bench {
                 link.map(|link| (link.note(), link)).map(|(note, link)| (Box::new(link) as Box<dyn Link>, Some(note)))
             }
             _ => {
-                let options = Options { waiting: target.path.waiting, backend: target.path.backend, timeout: LOOK_UP };
+                let options = Options {
+                    waiting: target.path.waiting,
+                    backend: target.path.backend,
+                    timeout: LOOK_UP,
+                    ..Options::default()
+                };
                 let ready = self.ask_ready(request)?;
                 connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options).map(|link| (link, None))
             }

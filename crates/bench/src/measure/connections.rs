@@ -49,7 +49,12 @@ impl Dialer {
 impl Bench {
     /// Connects for `duration`.
     pub(super) fn connections(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
-        let options = Options { waiting: target.path.waiting, backend: target.path.backend, timeout: LOOK_UP };
+        let options = Options {
+            waiting: target.path.waiting,
+            backend: target.path.backend,
+            timeout: LOOK_UP,
+            ..Options::default()
+        };
         let mut dialer = match target.path.medium {
             Medium::Stack => {
                 self.place_thread(false)?;

@@ -74,7 +74,12 @@ impl Bench {
             return self.rate_past_kernel(target, duration);
         }
         self.place_thread(true)?; // The schedule is kept by spinning, whatever the path; only the receiver's path differs.
-        let options = Options { waiting: Waiting::Spin, backend: target.path.backend, timeout: FAREWELL_WAIT };
+        let options = Options {
+            waiting: Waiting::Spin,
+            backend: target.path.backend,
+            timeout: FAREWELL_WAIT,
+            ..Options::default()
+        };
         let back = Port::bind(SocketAddr::new(self.ends.client, 0))?;
         let port = back.number().map_err(|error| Problem::failed("cannot bind", error))?;
         let ready = self.ask_sink(target, port)?;

@@ -112,7 +112,12 @@ impl Bench {
 
     /// Asks the peer to echo, and connects to it.
     fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
-        let options = Options { waiting: target.path.waiting, backend: target.path.backend, timeout: LOOK_UP };
+        let options = Options {
+            waiting: target.path.waiting,
+            backend: target.path.backend,
+            timeout: LOOK_UP,
+            ..Options::default()
+        };
         let (client, server) = (self.ends.client, self.ends.server);
         let port = match target.transport {
             Transport::Udp => Some(Port::bind(SocketAddr::new(client, 0))?),

@@ -12,8 +12,9 @@ use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::udp::{self, Port};
-use sidestep_socket::stream::{Address, Link, Listener, Options};
+use sidestep_socket::stream::{Address, Link, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -348,7 +349,7 @@ impl Session {
 }
 
 fn options(path: &Path) -> Options {
-    Options { waiting: path.waiting, backend: path.backend, timeout: LOOK_UP }
+    Options { waiting: path.waiting, backend: path.backend, timeout: LOOK_UP, ..Options::default() }
 }
 
 fn ready(port: &Port) -> Result<Ready, Problem> {

@@ -106,13 +106,15 @@ pub(super) fn work(service: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_socket::stream::{Address, Backend, Listener, Options, connect};
+    use sidestep_socket::stream::blocking::Listener;
+    use sidestep_socket::stream::{Address, Backend, Options, connect};
     use socket2::{Domain, Socket, Type};
 
     #[test]
     fn who_does_not_read_its_answers_is_not_waited_for_beyond_the_slice() {
         for waiting in [Waiting::Spin, Waiting::Block] {
-            let options = Options { waiting, backend: Backend::Kernel, timeout: Duration::from_millis(20) };
+            let options =
+                Options { waiting, backend: Backend::Kernel, timeout: Duration::from_millis(20), ..Options::default() };
             let folder = tempfile::tempdir().unwrap();
             let listener = Listener::bind(&Address::Unix(folder.path().join("data")), &options).unwrap();
             // It connects, and never reads.

@@ -5,10 +5,10 @@ use super::crowd::Crowd;
 use super::pending::Pending;
 use super::plan::SessionPlan;
 use super::refusals::Refusals;
+use super::source::Source;
 use super::tls::Tls;
-use super::transport::Listening;
-use super::wire::Io;
 use crate::session::SessionId;
+use sidestep_socket::stream::{Accepted, Credentials, Io, Listener};
 use sidestep_sys::Problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 const ACCEPTS_PER_ROUND_MAX: usize = 16;
 /// One place where connections come in, with the sessions that are reached there.
 pub(super) struct Acceptor {
-    pub(super) listening: Listening,
+    pub(super) listener: Listener,
     pub(super) tls: Option<Tls>,
     pub(super) sessions: HashMap<SessionId, usize>,
     pub(super) templates: Vec<SessionPlan>,
@@ -72,7 +72,7 @@ pub(super) fn accept(
     let mut count = 0;
     for (number, acceptor) in acceptors.iter_mut().enumerate() {
         for _ in 0..ACCEPTS_PER_ROUND_MAX {
-            let (mut wire, peer, source) = match acceptor.listening.accept(io) {
+            let Accepted { mut stream, peer, credentials } = match acceptor.listener.accept(io) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => break,
                 // Out of descriptors is no reason to end those who are logged on: a stranger goes, and the next look takes
@@ -89,22 +89,30 @@ pub(super) fn accept(
                 }
             };
             count += 1;
+            let peer = peer.map(|peer| peer.ip());
             if !acceptor.allows(peer) {
                 refusals.address += 1;
-                wire.close(io);
+                // Not an error of ours if the peer was first.
+                let _ = stream.close(io);
                 continue;
             }
             let channel = match &acceptor.tls {
-                Some(tls) => tls.channel(wire, None)?,
-                None => Channel::plain(wire),
+                Some(tls) => tls.channel(stream, None)?,
+                None => Channel::plain(stream),
             };
             let bytes = acceptor.plans.iter().chain(&acceptor.templates).map(|plan| plan.message_bytes_max).max();
             let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);
+            let source = peer.map_or_else(|| local_source(credentials), Source::host);
             let pending = Pending::new(number, channel, (peer, source), mono_ns, message_bytes_max);
             crowd.insert(io, pending, refusals);
         }
     }
     Ok(count)
+}
+
+fn local_source(who: Option<Credentials>) -> Source {
+    let uid = who.map_or(u32::MAX, |who| who.uid);
+    Source::Local { uid, pid: who.and_then(|who| who.pid).unwrap_or(0) }
 }
 
 fn is_out_of_descriptors(error: &std::io::Error) -> bool {

@@ -19,7 +19,7 @@ use super::request::Request;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
-use sidestep_socket::stream::{Address, SocketFile};
+use sidestep_socket::stream::SocketFile;
 use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ impl AdminSocket {
         };
         let listener = UnixListener::from(unix_socket::listen(path, unix_socket::Kind::Stream, BACKLOG).map_err(fail)?);
         listener.set_nonblocking(false).map_err(fail)?;
-        let file = SocketFile::of(&Address::Unix(path.to_owned())).map_err(fail)?;
+        let file = Some(SocketFile::at(path).map_err(fail)?);
         let (sender, requests) = channel();
         let work = move || {
             for stream in listener.incoming() {

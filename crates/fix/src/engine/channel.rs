@@ -1,9 +1,9 @@
-//! A wire, with TLS upon it or without.
+//! A stream, with TLS upon it or without.
 
-use super::wire::{Io, Wire, is_retry};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use sidestep_socket::Path;
+use sidestep_socket::stream::{Io, Stream, is_retry};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 
@@ -12,21 +12,21 @@ const RECORD_BYTES: usize = 16 << 10;
 
 /// A connected stream as a session sees it.
 pub(super) struct Channel {
-    wire: Wire,
+    stream: Stream,
     tls: Option<Box<Connection>>,
 }
 
 impl Channel {
-    pub(super) fn plain(wire: Wire) -> Self {
-        Self { wire, tls: None }
+    pub(super) fn plain(stream: Stream) -> Self {
+        Self { stream, tls: None }
     }
 
-    pub(super) fn server(wire: Wire, connection: ServerConnection) -> Self {
-        Self { wire, tls: Some(Box::new(Connection::Server(connection))) }
+    pub(super) fn server(stream: Stream, connection: ServerConnection) -> Self {
+        Self { stream, tls: Some(Box::new(Connection::Server(connection))) }
     }
 
-    pub(super) fn client(wire: Wire, connection: ClientConnection) -> Self {
-        Self { wire, tls: Some(Box::new(Connection::Client(connection))) }
+    pub(super) fn client(stream: Stream, connection: ClientConnection) -> Self {
+        Self { stream, tls: Some(Box::new(Connection::Client(connection))) }
     }
 
     /// Whether a TLS handshake is still going on.
@@ -38,8 +38,8 @@ impl Channel {
     #[inline]
     pub(super) fn read(&mut self, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
-            None => self.wire.read(io, buffer),
-            Some(tls) => receive_tls(tls, &mut self.wire, io, &mut |tls| tls.reader().read(buffer)),
+            None => self.stream.read(io, buffer),
+            Some(tls) => receive_tls(tls, &mut self.stream, io, &mut |tls| tls.reader().read(buffer)),
         }
     }
 
@@ -48,39 +48,40 @@ impl Channel {
     #[inline]
     pub(super) fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
         match &mut self.tls {
-            None => self.wire.receive_with(io, deliver),
-            Some(tls) => receive_tls(tls, &mut self.wire, io, &mut |tls| show_plain(tls, deliver)),
+            None => self.stream.receive_with(io, deliver),
+            Some(tls) => receive_tls(tls, &mut self.stream, io, &mut |tls| show_plain(tls, deliver)),
         }
     }
 
-    /// Hands over plain bytes. With TLS none are taken while older ones wait for the wire: what a slow peer leaves
+    /// Hands over plain bytes. With TLS none are taken while older ones wait to be written: what a slow peer leaves
     /// unread stays with the session, which knows its limit.
     #[inline]
     pub(super) fn write(&mut self, io: &mut Io, bytes: &[u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return self.wire.write(io, bytes) };
-        if !flush_tls(tls, &mut self.wire, io)? || tls.is_handshaking() {
+        let Some(tls) = &mut self.tls else { return self.stream.write(io, bytes) };
+        if !flush_tls(tls, &mut self.stream, io)? || tls.is_handshaking() {
             return Err(ErrorKind::WouldBlock.into());
         }
         let taken = tls.writer().write(&bytes[..bytes.len().min(RECORD_BYTES)])?;
-        flush_tls(tls, &mut self.wire, io)?;
+        flush_tls(tls, &mut self.stream, io)?;
         Ok(taken)
     }
 
-    /// Moves what TLS has to say; whether nothing is left.
+    /// Writes what TLS has to send; returns whether nothing is left.
     pub(super) fn flush(&mut self, io: &mut Io) -> io::Result<bool> {
         match &mut self.tls {
             None => Ok(true),
-            Some(tls) => flush_tls(tls, &mut self.wire, io),
+            Some(tls) => flush_tls(tls, &mut self.stream, io),
         }
     }
 
-    /// Ends the stream; with TLS by its alert, as far as the wire takes it.
+    /// Ends the stream; with TLS by its alert, as far as there is room.
     pub(super) fn close(&mut self, io: &mut Io) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            let _ = flush_tls(tls, &mut self.wire, io);
+            let _ = flush_tls(tls, &mut self.stream, io);
         }
-        self.wire.close(io);
+        // Not an error of ours if the peer was first.
+        let _ = self.stream.close(io);
     }
 
     /// The certificate that the other end has shown, whose chain was checked.
@@ -88,29 +89,29 @@ impl Channel {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
-    /// Which way it goes, if it is to go past the kernel.
+    /// Returns the path of a stream that is to go past the kernel.
     pub(super) fn path(&self, io: &mut Io) -> Option<Path> {
-        self.wire.path(io)
+        self.stream.path(io)
     }
 
-    /// What becomes readable when there is something to read.
+    /// Returns what becomes readable when there is something to read.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
+        self.stream.descriptor()
     }
 
-    /// Whether the descriptor becomes writable when the peer has read.
-    pub(super) fn tells_of_room(&self) -> bool {
-        self.wire.tells_of_room()
+    /// Returns whether the descriptor becomes writable when the peer has read.
+    pub(super) fn signals_room(&self) -> bool {
+        self.stream.signals_room()
     }
 
-    /// Whether bytes wait for the wire.
+    /// Returns whether bytes wait to be written.
     pub(super) fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 }
 
-/// The wire as rustls wants it.
-struct Adapter<'a>(&'a mut Wire, &'a mut Io);
+/// The stream as rustls wants it.
+struct Adapter<'a>(&'a mut Stream, &'a mut Io);
 
 impl Read for Adapter<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -131,7 +132,7 @@ impl Write for Adapter<'_> {
 /// Takes plain bytes, those that are there or those of the next records, by `take`.
 fn receive_tls(
     tls: &mut Connection,
-    wire: &mut Wire,
+    stream: &mut Stream,
     io: &mut Io,
     take: &mut dyn FnMut(&mut Connection) -> io::Result<usize>,
 ) -> io::Result<usize> {
@@ -141,14 +142,14 @@ fn receive_tls(
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
         other => return other,
     }
-    tls.read_tls(&mut Adapter(wire, io))?;
+    tls.read_tls(&mut Adapter(stream, io))?;
     if let Err(error) = tls.process_new_packets() {
         // The alert tells the peer why; whether it arrives is not ours to know.
-        let _ = flush_tls(tls, wire, io);
+        let _ = flush_tls(tls, stream, io);
         return Err(io::Error::new(ErrorKind::InvalidData, error));
     }
     if tls.wants_write() {
-        flush_tls(tls, wire, io)?;
+        flush_tls(tls, stream, io)?;
     }
     match take(tls) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
@@ -165,9 +166,9 @@ fn show_plain(tls: &mut Connection, deliver: &mut dyn FnMut(&[u8]) -> usize) -> 
     Ok(count)
 }
 
-fn flush_tls(tls: &mut Connection, wire: &mut Wire, io: &mut Io) -> io::Result<bool> {
+fn flush_tls(tls: &mut Connection, stream: &mut Stream, io: &mut Io) -> io::Result<bool> {
     while tls.wants_write() {
-        match tls.write_tls(&mut Adapter(wire, io)) {
+        match tls.write_tls(&mut Adapter(stream, io)) {
             Ok(_) => {}
             Err(error) if is_retry(&error) => return Ok(false),
             Err(error) => return Err(error),

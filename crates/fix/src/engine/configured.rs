@@ -1,13 +1,11 @@
 //! Sessions from settings.
 
 use super::core::{AcceptorId, Engine};
-use super::endpoint::Endpoint;
 use super::plan::SessionPlan;
 use super::tls::TlsSettings;
-use super::transport::SocketOptions;
+use super::{Endpoint, SocketOptions};
 use crate::config::{Config, Dictionaries, DictionaryConfig, Place, SessionConfig};
 use crate::session::{Application, BEGIN_STRINGS, SessionId};
-use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
 use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::say;
@@ -81,7 +79,7 @@ impl<A: Application> Engine<A> {
 
     /// Where the engine listens, with the ports that the kernel chose.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
-        self.acceptors.iter().map(|acceptor| acceptor.listening.endpoint())
+        self.acceptors.iter().map(|acceptor| acceptor.listener.endpoint())
     }
 }
 
@@ -114,13 +112,4 @@ fn templates(
         checked(&plan.for_session(id), config, dictionaries)
     };
     BEGIN_STRINGS.iter().map(version).collect()
-}
-
-impl SocketOptions {
-    /// Returns these options for an engine that waits by `idle`: if it parks, rings in shared memory wake it.
-    #[must_use]
-    pub fn for_idle(&self, idle: IdleStrategy) -> Self {
-        let waiting = if idle.parks() { Waiting::Epoll } else { Waiting::Spin };
-        Self { waiting, ..self.clone() }
-    }
 }

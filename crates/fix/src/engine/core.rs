@@ -3,7 +3,6 @@
 use super::accept::{Acceptor, candidates};
 use super::crowd::Crowd;
 use super::dial::{Destinations, Dialer};
-use super::endpoint::Endpoint;
 use super::pending::Pending;
 use super::plan::SessionPlan;
 use super::quota::{Quota, store_descriptors_max};
@@ -12,15 +11,14 @@ use super::request::Request;
 use super::seldom::Seldom;
 use super::slot::Slot;
 use super::tls::{Tls, TlsSettings};
-use super::transport::{Listening, SocketOptions};
-use super::wire::Io;
+use super::{Endpoint, SocketOptions};
 use crate::clock::Now;
 use crate::decode::Index;
 use crate::encode::Builder;
 use crate::frame::Framer;
 use crate::session::{Application, Phase, SendError, Session, SessionId};
 use crate::store::AnyStore;
-use sidestep_socket::stream::SocketFile;
+use sidestep_socket::stream::{Io, Listener, SocketFile};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::collections::HashMap;
@@ -89,7 +87,7 @@ impl<A: Application> Engine<A> {
     pub fn new(app: A) -> Self {
         Self {
             app,
-            io: Io::default(),
+            io: Io::named("sidestep fix"),
             index: Index::default(),
             acceptors: Vec::new(),
             crowd: Crowd::default(),
@@ -123,18 +121,18 @@ impl<A: Application> Engine<A> {
         options: &SocketOptions,
     ) -> Result<AcceptorId, Problem> {
         let tls = tls.map(Tls::server).transpose()?;
-        let listening = Listening::bind(&mut self.io, endpoint, options)?;
-        if let Some(path) = listening.path(&mut self.io) {
-            say(format!("{}: {path}", listening.endpoint()));
+        let listener = Listener::bind(&mut self.io, endpoint, options)?;
+        if let Some(path) = listener.path(&mut self.io) {
+            say(format!("{}: {path}", listener.endpoint()));
         }
-        let acceptor = Acceptor { listening, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
+        let acceptor = Acceptor { listener, tls, sessions: HashMap::new(), templates: Vec::new(), plans: Vec::new() };
         self.acceptors.push(acceptor);
         Ok(AcceptorId(self.acceptors.len() - 1))
     }
 
     /// Returns the address of an acceptor, with the port that the kernel chose.
     pub fn endpoint(&self, acceptor: AcceptorId) -> &Endpoint {
-        self.acceptors[acceptor.0].listening.endpoint()
+        self.acceptors[acceptor.0].listener.endpoint()
     }
 
     /// A session that is reached at `acceptor`.
@@ -298,15 +296,13 @@ impl<A: Application> Engine<A> {
             self.mono_ns = Now::system_mono_ns();
         }
         let (mono_ns, mut work) = (self.mono_ns, 0);
-        if self.io.xdp.is_some() {
-            // Connections end by what their own calls say.
-            let _ = self.io.poll();
-        }
         for slot in &mut self.slots {
             if slot.is_connected() || mono_ns >= slot.deadline() {
                 work += slot.poll(&mut self.io, &mut self.index, mono_ns, &mut self.app);
             }
         }
+        // What no session has read: connections end by what their own calls say.
+        let _ = self.io.poll();
         if mono_ns >= self.chores_at {
             work += self.chores(mono_ns);
         }

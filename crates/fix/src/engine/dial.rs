@@ -1,11 +1,10 @@
 //! The initiator's half: which host to try, when, and what has become of it.
 
 use super::channel::Channel;
-use super::endpoint::Endpoint;
 use super::tls::{Tls, TlsSettings};
-use super::transport::{Connecting, SocketOptions};
-use super::wire::Io;
+use super::{Endpoint, SocketOptions};
 use crate::session::SessionSettings;
+use sidestep_socket::stream::{Connecting, Io};
 use sidestep_sys::Problem;
 use std::time::Duration;
 
@@ -141,8 +140,8 @@ impl Dialer {
         mono_ns: u64,
         logons: u64,
     ) -> Option<(Channel, String)> {
-        let wire = match connecting.poll(io, &self.destinations.options) {
-            Ok(Connecting::Ready(wire)) => wire,
+        let stream = match connecting.poll(io, &self.destinations.options) {
+            Ok(Connecting::Ready(stream)) => stream,
             Ok(connecting) if mono_ns >= cut_at => {
                 connecting.abandon(io);
                 self.failed("no connection in time", mono_ns);
@@ -158,8 +157,8 @@ impl Dialer {
             }
         };
         let channel = match &self.tls {
-            None => Ok(Channel::plain(wire)),
-            Some(tls) => tls.channel(wire, self.endpoint().host()),
+            None => Ok(Channel::plain(stream)),
+            Some(tls) => tls.channel(stream, self.endpoint().host()),
         };
         match channel {
             Ok(channel) => {

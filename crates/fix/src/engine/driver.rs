@@ -75,26 +75,25 @@ impl<A: Application> Engine<A> {
     /// Returns whether the engine waits for something that makes no descriptor ready.
     fn waits_unseen(&self) -> bool {
         let unseen = |slot: &super::slot::Slot| {
-            slot.waits_for_disk()
-                || slot.channel().is_some_and(|channel| !channel.tells_of_room() && slot.wants_write())
+            slot.waits_for_disk() || slot.channel().is_some_and(|channel| !channel.signals_room() && slot.wants_write())
         };
-        self.io.xdp.is_some()
+        self.io.has_engine()
             || self.slots.iter().any(unseen)
             || self.crowd.has_unseen()
-            || self.acceptors.iter().any(|acceptor| acceptor.listening.descriptor().is_none())
+            || self.acceptors.iter().any(|acceptor| acceptor.listener.descriptor().is_none())
     }
 
     fn descriptors(&self) -> Vec<PollFd<'_>> {
-        let acceptors = self.acceptors.iter().filter_map(|acceptor| acceptor.listening.descriptor());
+        let acceptors = self.acceptors.iter().filter_map(|acceptor| acceptor.listener.descriptor());
         let pending = self.crowd.descriptor();
         let mut fds: Vec<PollFd<'_>> =
             acceptors.chain(pending).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         for slot in &self.slots {
             if let Some(fd) = slot.channel().and_then(|channel| channel.descriptor()) {
-                let tells_of_room = slot.channel().is_some_and(|channel| channel.tells_of_room());
+                let signals_room = slot.channel().is_some_and(|channel| channel.signals_room());
                 let mut flags = PollFlags::empty();
                 flags.set(PollFlags::IN, slot.wants_read());
-                flags.set(PollFlags::OUT, tells_of_room && slot.wants_write());
+                flags.set(PollFlags::OUT, signals_room && slot.wants_write());
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }

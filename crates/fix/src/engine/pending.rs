@@ -3,12 +3,13 @@
 use super::channel::Channel;
 use super::refusals::Refusals;
 use super::source::Source;
-use super::wire::{Io, is_retry};
+
 use crate::decode::{Index, Message};
 use crate::frame::Framer;
 use crate::session::SessionId;
 use crate::tag;
 use rustls::pki_types::CertificateDer;
+use sidestep_socket::stream::{Io, is_retry};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl Pending {
 
     /// Returns whether its descriptor becomes readable when it has sent something.
     pub(super) fn tells_of_input(&self) -> bool {
-        self.channel.tells_of_room()
+        self.channel.signals_room()
     }
 
     pub(super) fn wants_write(&self) -> bool {

@@ -1,7 +1,6 @@
 //! One session and its connection: bytes in, bytes out, and nothing leaves before it is kept.
 
 use super::channel::Channel;
-use super::wire::{Io, is_retry};
 use crate::clock::Now;
 use crate::decode::Index;
 use crate::frame::Framer;
@@ -10,6 +9,7 @@ use crate::session::{Application, Phase, Session};
 use crate::store::AnyStore;
 use intake::Intake;
 use sidestep_socket::Path;
+use sidestep_socket::stream::{Io, is_retry};
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
 use std::io;

@@ -3,7 +3,6 @@
 use super::by_name::{ByName, CERTIFICATES_MAX};
 use super::channel::Channel;
 use super::key_file::warn_if_open;
-use super::wire::Wire;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -12,6 +11,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection};
 use rustls::{SignatureScheme, SupportedProtocolVersion, version};
+use sidestep_socket::stream::Stream;
 use sidestep_sys::Problem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,12 +121,12 @@ impl Tls {
     }
 
     /// A channel over a new connection; `host` is whom an initiator has connected to.
-    pub(super) fn channel(&self, wire: Wire, host: Option<&str>) -> Result<Channel, Problem> {
+    pub(super) fn channel(&self, stream: Stream, host: Option<&str>) -> Result<Channel, Problem> {
         let what = "cannot begin TLS";
         match &self.config {
             Side::Server(config) => {
                 let connection = ServerConnection::new(Arc::clone(config));
-                Ok(Channel::server(wire, connection.map_err(|error| Problem::failed(what, error))?))
+                Ok(Channel::server(stream, connection.map_err(|error| Problem::failed(what, error))?))
             }
             Side::Client(config) => {
                 let name = self.settings.server_name.as_deref().or(host).unwrap_or("localhost");
@@ -134,7 +134,7 @@ impl Tls {
                     Problem::usage(what, format!("{name} is no name of a server")).next("set SNIHostName")
                 })?;
                 let connection = ClientConnection::new(Arc::clone(config), name);
-                Ok(Channel::client(wire, connection.map_err(|error| Problem::failed(what, error))?))
+                Ok(Channel::client(stream, connection.map_err(|error| Problem::failed(what, error))?))
             }
         }
     }

@@ -1,276 +1,179 @@
-//! Streams: connect and accept, TCP, Unix and shared memory alike.
+//! Listening and accepting without waiting.
 
-use crate::stream::shm::{self, Settings, TurnedAway};
-use crate::stream::{Address, Backend, Link, Options, kernel::KernelLink, uring::UringLink};
+use super::endpoint::literal;
+use super::kernel::KernelLink;
+use super::shm::AcceptThread;
+use super::xdp::{XdpStream, of_tcp};
+use super::{Credentials, Endpoint, Io, Options, SocketFile, Stream, is_retry};
+use crate::Queues;
+use crate::tcp::TcpListener;
 use sidestep_sys::Problem;
-use sidestep_sys::credentials::Credentials;
-use sidestep_sys::fork::ForkGuard;
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
-/// The longest that accept(2) waits at a time.
-const ACCEPT_MAX: Duration = Duration::from_secs(3600);
+/// Connections that the kernel keeps until they are accepted: those of a venue that all come back at once, and of strangers who
+/// come at the same time. The kernel takes less where net.core.somaxconn says so.
+const BACKLOG: i32 = 4096;
+/// The same past the kernel, where each costs memory of ours.
+const XDP_BACKLOG: usize = 128;
 
-/// Connections not yet accepted that the kernel keeps.
-const BACKLOG: i32 = 16;
-
-/// Connects a byte stream; TCP with TCP_NODELAY, shared memory with [`Settings::default`] (see also [`shm::connect`]).
-pub fn connect(address: &Address, options: &Options) -> Result<Box<dyn Link>, Problem> {
-    if let Address::Shm(path) = address {
-        return shm::connect(path, &Settings::default(), options);
-    }
-    let fail = |error: io::Error| {
-        Problem::failed(format!("cannot connect to {address}"), error)
-            .next("check that the other side is listening there and that no firewall is between")
-    };
-    let socket = stream_socket(address).map_err(fail)?;
-    let target = socket_address(address).map_err(fail)?;
-    match address {
-        Address::Tcp(_) => socket.connect_timeout(&target, options.timeout).map_err(fail)?,
-        Address::Unix(_) | Address::Shm(_) => socket.connect(&target).map_err(fail)?,
-    }
-    over(socket, options)
-}
-
-/// Accepts byte streams.
+/// A listening endpoint.
 pub struct Listener {
-    socket: Socket,
+    carrier: Carrier,
+    endpoint: Endpoint,
     options: Options,
-    address: Address,
-    /// What a link in shared memory is to be.
-    settings: Settings,
-    refusals: Mutex<Refusals>,
-    /// The file that bind(2) has made, for its drop.
+    /// Removed with the listener.
     _file: Option<SocketFile>,
 }
 
-/// The file of a Unix socket, removed with its listener: by the process that made it, and if it is still that file.
-#[derive(Debug)]
-pub struct SocketFile {
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-    guard: ForkGuard,
-}
-
-impl SocketFile {
-    /// The file at `address`, which this process has just made; none where the address is no path.
-    pub fn of(address: &Address) -> io::Result<Option<Self>> {
-        let (Address::Unix(path) | Address::Shm(path)) = address else { return Ok(None) };
-        let facts = fs::symlink_metadata(path)?;
-        let (device, inode) = (facts.dev(), facts.ino());
-        Ok(Some(Self { path: path.clone(), device, inode, guard: ForkGuard::new()? }))
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let is_it = |facts: fs::Metadata| (facts.dev(), facts.ino()) == (self.device, self.inode);
-        if self.guard.is_same_process() && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
-            // Without the listener behind it the name only misleads. Gone meanwhile is as good.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Connectors that a listener for shared memory did not take.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
-    /// How many.
-    pub count: u64,
-    /// Why the last one; empty when there was none.
-    pub last: String,
+enum Carrier {
+    Kernel(Socket),
+    Shm(AcceptThread),
+    Xdp(TcpListener),
 }
 
 /// An accepted stream and where it came from.
 pub struct Accepted {
-    /// The stream.
-    pub link: Box<dyn Link>,
-    /// The peer's address; none for a Unix socket.
+    /// The stream, which never waits.
+    pub stream: Stream,
+    /// The peer's address; `None` of Unix sockets and shared memory.
     pub peer: Option<SocketAddr>,
     /// The peer's process and user, over a Unix socket and shared memory.
     pub credentials: Option<Credentials>,
 }
 
 impl Listener {
-    /// Listens on `address` (port 0: the kernel chooses). Accepted links get `options`.
-    pub fn bind(address: &Address, options: &Options) -> Result<Self, Problem> {
-        Self::bind_with(address, Settings::default(), options)
-    }
-
-    /// As [`Listener::bind`], in shared memory, for links that are as `settings` say.
-    pub fn bind_shm(path: &Path, settings: Settings, options: &Options) -> Result<Self, Problem> {
-        Self::bind_with(&Address::Shm(path.to_owned()), settings, options)
-    }
-
-    fn bind_with(address: &Address, settings: Settings, options: &Options) -> Result<Self, Problem> {
-        if matches!(address, Address::Shm(_)) {
-            shm::check(&settings, options)?;
-        }
-        let fail = |error: io::Error| {
-            Problem::failed(format!("cannot listen on {address}"), error).next("choose another address or port")
-        };
-        let socket = stream_socket(address).map_err(fail)?;
-        if matches!(address, Address::Tcp(_)) {
-            socket.set_reuse_address(true).map_err(fail)?;
-        }
-        socket.bind(&socket_address(address).map_err(fail)?).map_err(fail)?;
-        socket.listen(BACKLOG).map_err(fail)?;
-        let (address, refusals) = (address.clone(), Mutex::default());
-        Ok(Self {
-            socket,
-            options: *options,
-            _file: SocketFile::of(&address).map_err(fail)?,
-            address,
-            settings,
-            refusals,
-        })
-    }
-
-    /// Where it listens, with the port that the kernel chose.
-    pub fn address(&self) -> io::Result<Address> {
-        let local = self.socket.local_addr()?;
-        Ok(local.as_socket().map_or_else(|| self.address.clone(), Address::Tcp))
-    }
-
-    /// Waits for a connection; `WouldBlock` when none came within `timeout`.
+    /// Listens on `endpoint`. Port 0 lets the kernel choose; a Unix socket's file that nobody answers at any more is replaced.
     ///
-    /// In shared memory, whoever cannot be taken is told why and turned away ([`Listener::refusals`]); one that says
-    /// nothing holds up the others, and the end of the timeout, by half a second.
-    pub fn accept(&self, timeout: Duration) -> io::Result<Accepted> {
-        self.accept_from(timeout, None)
-    }
-
-    /// As [`Listener::accept`], but a connection from another host than `only` is closed unread.
-    pub fn accept_from(&self, timeout: Duration, only: Option<IpAddr>) -> io::Result<Accepted> {
-        // A time beyond what the clock can name is for ever.
-        let deadline = Instant::now().checked_add(timeout);
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(io::ErrorKind::WouldBlock.into());
+    /// # Errors
+    /// The endpoint cannot be had.
+    pub fn bind(io: &mut Io, endpoint: &Endpoint, options: &Options) -> Result<Self, Problem> {
+        let fail = |error: io::Error| {
+            Problem::failed(format!("cannot listen on {endpoint}"), error).next("choose another address")
+        };
+        let mut endpoint = endpoint.clone();
+        let carrier = match &mut endpoint {
+            Endpoint::Tcp { host, port } => {
+                Carrier::Kernel(bind_tcp(host, port, options).and_then(listen).map_err(fail)?)
             }
-            // The kernel counts a timeout in ticks and refuses one that it cannot count; the loop comes back to a long one.
-            self.socket.set_read_timeout(Some(left.map_or(ACCEPT_MAX, |left| left.min(ACCEPT_MAX))))?;
-            match self.socket.accept() {
-                Ok((socket, peer)) if is_from(&peer, only) => {
-                    let credentials = Credentials::of_peer(socket.as_fd()).ok();
-                    if let Some(link) = self.take(socket)? {
-                        return Ok(Accepted { link, peer: peer.as_socket(), credentials });
-                    }
-                }
-                Ok(_) => {}
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(error),
+            Endpoint::Unix(path) => Carrier::Kernel(bind_unix(path).and_then(listen).map_err(fail)?),
+            Endpoint::Shm(path) => Carrier::Shm(AcceptThread::bind(path, &options.without_sleep())?),
+            Endpoint::Xdp { interface, host, port } => {
+                let address = literal(host, *port)?;
+                // Packets to a port come by any queue.
+                let mut tcp = io.open_engine(interface, Queues::Every)?.tcp();
+                let defaults = tcp.defaults();
+                let listener = tcp.listen(address, XDP_BACKLOG, defaults)?;
+                *port = tcp.local(listener).map_or(*port, |local| local.port());
+                Carrier::Xdp(listener)
             }
+        };
+        let file = match &endpoint {
+            Endpoint::Unix(path) => Some(SocketFile::at(path).map_err(fail)?),
+            _ => None,
+        };
+        Ok(Self { carrier, endpoint, options: *options, _file: file })
+    }
+
+    /// Returns where it listens, with the port that the kernel chose.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Returns the next connection; `None` when there is none.
+    ///
+    /// # Errors
+    /// Accepting failed: EMFILE and ENFILE for want of descriptors.
+    pub fn accept(&mut self, io: &mut Io) -> io::Result<Option<Accepted>> {
+        match &self.carrier {
+            Carrier::Kernel(listener) => accept_by_kernel(listener, &self.options),
+            Carrier::Shm(thread) => Ok(thread.next()),
+            Carrier::Xdp(listener) => accept_past_kernel(*listener, io),
         }
     }
 
-    /// The socket that is listened on.
-    pub(crate) fn socket(&self) -> &Socket {
-        &self.socket
+    /// Returns by which path connections come, and why, where they are to come past the kernel.
+    pub fn path(&self, io: &mut Io) -> Option<String> {
+        let (Carrier::Xdp(listener), Some(engine)) = (&self.carrier, io.engine_mut()) else { return None };
+        let path = engine.tcp().listener_path(*listener).ok()?;
+        // At length, as the reasons of a listener are mostly the engine's.
+        let at_length = engine.refusal().filter(|_| !path.is_accelerated()).map(|(_, text)| format!(" ({text})"));
+        Some(format!("{path}{}", at_length.unwrap_or_default()))
     }
 
-    /// Who was turned away so far.
-    pub fn refusals(&self) -> Refusals {
-        self.refusals.lock().map(|refusals| refusals.clone()).unwrap_or_default()
-    }
-
-    /// Makes a link of an accepted socket; none when the connector was turned away.
-    pub(crate) fn take(&self, socket: Socket) -> io::Result<Option<Box<dyn Link>>> {
-        if !matches!(self.address, Address::Shm(_)) {
-            return over(socket, &self.options).map(Some).map_err(io::Error::other);
+    /// Returns what becomes readable when a connection comes; `None` where [`Listener::accept`] has to be tried.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.carrier {
+            Carrier::Kernel(socket) => Some(socket.as_fd()),
+            Carrier::Shm(_) | Carrier::Xdp(_) => None,
         }
-        match shm::admit(socket, &self.settings, &self.options) {
-            Ok(link) => Ok(Some(link)),
-            Err(TurnedAway(why)) => {
-                if let Ok(mut refusals) = self.refusals.lock() {
-                    *refusals = Refusals { count: refusals.count + 1, last: why };
-                }
-                Ok(None)
+    }
+}
+
+fn accept_by_kernel(listener: &Socket, options: &Options) -> io::Result<Option<Accepted>> {
+    match listener.accept() {
+        Ok((socket, peer)) => {
+            let peer = peer.as_socket();
+            options.apply(&socket, peer.is_some())?;
+            let credentials = if peer.is_none() { Credentials::of_peer(socket.as_fd()).ok() } else { None };
+            let stream = Stream::Kernel(KernelLink::non_blocking(socket));
+            Ok(Some(Accepted { stream, peer, credentials }))
+        }
+        Err(error) if is_retry(&error) || error.kind() == ErrorKind::ConnectionAborted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn accept_past_kernel(listener: TcpListener, io: &mut Io) -> io::Result<Option<Accepted>> {
+    let Some(engine) = io.engine_mut() else { return Ok(None) };
+    let Some(stream) = engine.tcp().accept(listener).map_err(of_tcp)? else { return Ok(None) };
+    let peer = engine.tcp().ends(stream).ok().map(|(_, peer)| peer);
+    Ok(Some(Accepted { stream: Stream::Xdp(XdpStream::new(io, stream)), peer, credentials: None }))
+}
+
+fn bind_tcp(host: &str, port: &mut u16, options: &Options) -> io::Result<Socket> {
+    let address = first_address(if host.is_empty() { "0.0.0.0" } else { host }, *port)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(options.reuse_address)?;
+    socket.bind(&address.into())?;
+    *port = socket.local_addr().ok().and_then(|local| local.as_socket()).map_or(*port, |local| local.port());
+    Ok(socket)
+}
+
+fn listen(socket: Socket) -> io::Result<Socket> {
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Binds a Unix socket; a name that nobody answers to any more is taken over.
+fn bind_unix(path: &Path) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let address = SockAddr::unix(path)?;
+    match socket.bind(&address) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            let refuses = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+            if is_socket(path) && probe.connect(&address).is_err_and(refuses) {
+                std::fs::remove_file(path)?;
+                socket.bind(&address)?;
+                return Ok(socket);
             }
+            Err(error)
         }
+        other => other.map(|()| socket),
     }
 }
 
-/// A Unix socket has no address; who may connect to it is decided by its file.
-fn is_from(peer: &SockAddr, only: Option<IpAddr>) -> bool {
-    match (only, peer.as_socket()) {
-        (Some(only), Some(peer)) => only.to_canonical() == peer.ip().to_canonical(),
-        _ => true,
-    }
+/// Returns whether the file is a socket. Connecting to any other file is refused, too, and that one is somebody's.
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
-/// Makes a link of a connected socket.
-pub(crate) fn over(socket: Socket, options: &Options) -> Result<Box<dyn Link>, Problem> {
-    let is_tcp = socket.local_addr().ok().and_then(|address| address.as_socket()).is_some()
-        && socket.r#type().is_ok_and(|kind| kind == Type::STREAM);
-    if is_tcp {
-        socket.set_tcp_nodelay(true).map_err(|error| Problem::failed("cannot set TCP_NODELAY", error))?;
-    }
-    Ok(match options.backend {
-        Backend::Kernel => Box::new(KernelLink::new(socket, options)?),
-        Backend::Uring => Box::new(UringLink::new(socket, options)?),
-    })
-}
-
-fn stream_socket(address: &Address) -> io::Result<Socket> {
-    match address {
-        Address::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None),
-        Address::Unix(_) => Socket::new(Domain::UNIX, Type::STREAM, None),
-        Address::Shm(_) => shm::open_socket(),
-    }
-}
-
-fn socket_address(address: &Address) -> io::Result<SockAddr> {
-    match address {
-        Address::Tcp(address) => Ok((*address).into()),
-        Address::Unix(path) | Address::Shm(path) => SockAddr::unix(path),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listener(path: &Path) -> Listener {
-        Listener::bind(&Address::Unix(path.to_owned()), &Options::default()).unwrap()
-    }
-
-    #[test]
-    fn a_listener_leaves_the_socket_of_its_successor() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let first = listener(&path);
-        fs::remove_file(&path).unwrap();
-        let second = listener(&path);
-        drop(first);
-        assert!(path.exists(), "it is another file");
-        drop(second);
-        assert!(!path.exists(), "this one was its own");
-    }
-
-    #[test]
-    fn a_time_without_end_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = listener(&path);
-        let connector = connect(&Address::Unix(path), &Options::default()).unwrap();
-        for timeout in [Duration::MAX, Duration::from_secs(u32::MAX.into())] {
-            let accepted = std::thread::scope(|threads| {
-                let accepting = threads.spawn(|| listener.accept(timeout));
-                // One is in the queue, the other comes.
-                let _another = connect(&listener.address().unwrap(), &Options::default()).unwrap();
-                accepting.join().unwrap()
-            });
-            assert!(accepted.is_ok());
-        }
-        drop(connector);
-    }
+fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {
+    (host, port).to_socket_addrs()?.next().ok_or_else(|| ErrorKind::AddrNotAvailable.into())
 }

@@ -1,81 +1,87 @@
-//! Connected transports behind one trait.
+//! Byte streams: one type, whatever carries the bytes.
 //!
-//! A [`Link`] is one connected conversation: a TCP or Unix byte stream, a UDP socket with a fixed peer, or two rings in
-//! memory shared with a process of the same host ([`shm`]). It is driven by the thread that owns it; nothing here starts a thread. How a receive waits is the caller's choice ([`Waiting`]),
-//! who talks to the kernel is another ([`Backend`]). Protocols and benchmarks see only the trait.
+//! A [`Stream`] is TCP or a Unix socket by the kernel, two rings in memory shared with a process of the same host ([`shm`]),
+//! or TCP past the kernel. An [`Endpoint`] names which, so that a protocol over streams runs over each of them unchanged. Calls
+//! are dispatched statically and do not allocate. [`Connecting`] and [`Listener`] never wait: they are part of a thread's loop.
+//!
+//! Streams past the kernel are connections of an [`Engine`](crate::Engine), of which a thread has one. It is in the thread's
+//! [`Io`], which every call takes; kernel streams and shared memory leave it alone.
 //!
 //! ```
-//! use sidestep_socket::stream::{Link, Listener, Options, Address, connect, send_all};
-//! use std::time::Duration;
+//! use sidestep_socket::stream::{Connecting, Endpoint, Io, Listener, Options};
 //!
-//! let options = Options::default();
-//! let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".parse().unwrap()), &options)?;
-//! let mut client = connect(&listener.address()?, &options)?;
-//! let mut server = listener.accept(Duration::from_secs(1))?.link;
-//! send_all(client.as_mut(), b"35=D")?;
-//! let mut buffer = [0; 64];
-//! assert_eq!(server.recv(&mut buffer)?, 4);
+//! let (mut io, options) = (Io::default(), Options::default());
+//! let mut listener = Listener::bind(&mut io, &Endpoint::parse("127.0.0.1:0")?, &options)?;
+//! let mut connecting = Connecting::begin(&mut io, listener.endpoint(), &options)?;
+//! let mut client = loop {
+//!     io.poll()?;
+//!     match connecting.poll(&mut io, &options)? {
+//!         Connecting::Ready(stream) => break stream,
+//!         pending => connecting = pending,
+//!     }
+//! };
+//! let mut server = loop {
+//!     if let Some(accepted) = listener.accept(&mut io)? {
+//!         break accepted.stream;
+//!     }
+//! };
+//! client.write(&mut io, b"35=D")?;
+//! let mut received = Vec::new();
+//! while received.len() < 4 {
+//!     let mut deliver = |bytes: &[u8]| {
+//!         received.extend_from_slice(bytes);
+//!         bytes.len()
+//!     };
+//!     match server.receive_with(&mut io, &mut deliver) {
+//!         Err(error) if sidestep_socket::stream::is_retry(&error) => {}
+//!         count => assert_ne!(count?, 0),
+//!     }
+//! }
+//! assert_eq!(received, b"35=D");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | carried by | endpoint | read where | readable by its descriptor | writable by its descriptor |
+//! |---|---|---|---|---|
+//! | the kernel | `HOST:PORT`, `unix:PATH` | a buffer of the stream | yes | yes |
+//! | shared memory | `shm:PATH` | the ring | with [`Waiting::Epoll`] | no |
+//! | an engine past the kernel | `xdp:INTERFACE:ADDRESS:PORT` | the frame | no: the engine has one | no |
+//!
+//! # Links
+//!
+//! Programs that wait in the call have [`connect`] and [`blocking::Listener`], which give a [`Link`]: a connected conversation
+//! that waits as [`Waiting`] says, a UDP socket with a fixed peer ([`udp`]) included.
 
 mod address;
+pub mod blocking;
+mod connecting;
+mod endpoint;
+mod io;
 pub mod kernel;
+mod link;
 mod listener;
 mod options;
+mod script;
 pub mod shm;
+mod socket_file;
+#[expect(clippy::module_inception)]
+mod stream;
 pub mod udp;
+mod unread;
 pub mod uring;
+mod xdp;
 
 pub use address::Address;
-pub use listener::{Accepted, Listener, Refusals, SocketFile, connect};
+pub use blocking::connect;
+pub use connecting::Connecting;
+pub use endpoint::Endpoint;
+pub use io::Io;
+pub use link::{Link, is_retry, send_all};
+pub use listener::{Accepted, Listener};
 pub use options::{Backend, Options, Waiting};
+pub use script::Script;
 pub use sidestep_sys::credentials::Credentials;
-
-use std::io;
-use std::os::fd::BorrowedFd;
-
-/// A connected transport.
-///
-/// On a stream, `recv` gives whatever bytes have come (0 = the peer has finished); on datagrams, one datagram.
-pub trait Link: Send {
-    /// Hands over `bytes` and returns how many were taken: a stream may take fewer, a datagram is taken whole.
-    ///
-    /// `WouldBlock`: none were taken, the transport is full. The bytes leave at the latest at the next [`Link::flush`] or
-    /// [`Link::recv`]; an error found after they were taken is reported there. A back-end may need further calls of
-    /// either to move on what did not fit the kernel's buffers at once.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
-
-    /// Makes everything taken by [`Link::send`] leave. A back-end that sends at once does nothing here.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Receives into `buffer`, waiting as [`Waiting`] says.
-    ///
-    /// `WouldBlock`: nothing came, at once for [`Waiting::Spin`], within [`Options::timeout`] for the others. A datagram
-    /// longer than `buffer` is cut.
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-
-    /// Ends this side's sending (FIN on a stream); the peer's `recv` gives 0 once it has read the rest.
-    fn shutdown(&mut self) -> io::Result<()>;
-
-    /// The kernel socket beneath, for options and facts.
-    fn socket(&self) -> BorrowedFd<'_>;
-}
-
-/// Sends all of `bytes`, trying again for as long as the transport is full.
-pub fn send_all(link: &mut dyn Link, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match link.send(bytes) {
-            Ok(taken) => bytes = &bytes[taken..],
-            Err(error) if is_retry(&error) => std::hint::spin_loop(),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Whether an error only says "not now".
-pub fn is_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
+pub use socket_file::SocketFile;
+pub use stream::Stream;
+pub(crate) use unread::Unread;
+pub use xdp::XdpStream;

@@ -1,8 +1,12 @@
-//! How a link waits, and who talks to the kernel for it.
+//! Options of a stream: how it waits, who talks to the kernel for it, what its socket is like.
 
+use sidestep_sys::idle::IdleStrategy;
+use socket2::Socket;
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How a receive waits for data.
+/// The way in which a receive waits for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// Sleep in the receive call until data comes.
@@ -19,7 +23,7 @@ pub enum Waiting {
     Spin,
 }
 
-/// Who talks to the kernel.
+/// The interface to the kernel that a stream uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The socket calls: send(2), recv(2).
@@ -29,19 +33,68 @@ pub enum Backend {
     Uring,
 }
 
-/// What a link is made with.
-#[derive(Clone, Copy, Debug)]
+/// Options of a stream or listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How a receive waits.
     pub waiting: Waiting,
-    /// Who talks to the kernel.
+    /// Which calls of the kernel carry it.
     pub backend: Backend,
     /// How long a receive that sleeps does so at the most, and a connect tries.
     pub timeout: Duration,
+    /// TCP_NODELAY, on.
+    pub no_delay: bool,
+    /// SO_SNDBUF, bytes; the host's default if none is given.
+    pub send_buffer: Option<u32>,
+    /// SO_RCVBUF, bytes; the host's default if none is given.
+    pub receive_buffer: Option<u32>,
+    /// SO_KEEPALIVE, off.
+    pub keep_alive: bool,
+    /// SO_REUSEADDR of a listener, on.
+    pub reuse_address: bool,
+    /// The address that a connecting socket is bound to.
+    pub local: Option<SocketAddr>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { waiting: Waiting::default(), backend: Backend::default(), timeout: Duration::from_secs(5) }
+        Self {
+            waiting: Waiting::default(),
+            backend: Backend::default(),
+            timeout: Duration::from_secs(5),
+            no_delay: true,
+            send_buffer: None,
+            receive_buffer: None,
+            keep_alive: false,
+            reuse_address: true,
+            local: None,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the same for a thread that idles so: where it sleeps, rings in shared memory are to wake it.
+    #[must_use]
+    pub fn for_idle(&self, idle: impl Into<IdleStrategy>) -> Self {
+        let waiting = if idle.into().parks() { Waiting::Epoll } else { Waiting::Spin };
+        Self { waiting, ..*self }
+    }
+
+    /// Returns the same for a stream of a thread that sleeps elsewhere: calls never wait, and with [`Waiting::Epoll`] the
+    /// descriptor of shared memory becomes readable.
+    pub(super) fn without_sleep(&self) -> Self {
+        let waiting = if self.waiting == Waiting::Epoll { Waiting::Epoll } else { Waiting::Spin };
+        Self { waiting, timeout: Duration::ZERO, ..*self }
+    }
+
+    /// Prepares the socket of a stream that never waits.
+    pub(super) fn apply(&self, socket: &Socket, is_tcp: bool) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        if is_tcp {
+            socket.set_tcp_nodelay(self.no_delay)?;
+            socket.set_keepalive(self.keep_alive)?;
+        }
+        self.send_buffer.map_or(Ok(()), |bytes| socket.set_send_buffer_size(bytes as usize))?;
+        self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize))
     }
 }

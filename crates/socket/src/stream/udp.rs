@@ -1,6 +1,6 @@
 //! UDP: a bound port that is then connected to one peer, and multicast.
 
-use crate::stream::{Link, Options, listener::over};
+use crate::stream::{Link, Options, blocking::over};
 use sidestep_sys::Problem;
 use socket2::{Domain, InterfaceIndexOrAddress, Socket, Type};
 use std::io;

@@ -2,6 +2,7 @@
 
 use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
+use crate::stream::Unread;
 use crate::tcp::Tcp;
 use crate::tcp::active_open::opening::Opening;
 use crate::tcp::error::TcpError;
@@ -100,6 +101,25 @@ impl Tcp<'_> {
                 Ok((count, there == 0))
             }
             Found::Opening(_) => Err(NOT_YET),
+        }
+    }
+
+    /// Shows what can be read to `deliver` and returns the bytes taken; 0 when the peer has finished. `unread` keeps what is not
+    /// taken of a connection by the kernel.
+    #[inline]
+    pub(crate) fn receive_with(
+        &mut self,
+        stream: TcpStream,
+        unread: &mut Unread,
+        deliver: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize, TcpError> {
+        if let Found::Kernel(socket, _) = self.find(stream)? {
+            return Ok(unread.receive(|space| (&*socket).read(space), deliver)?);
+        }
+        match self.read_with(stream, deliver)? {
+            (0, true) => Ok(0),
+            (0, false) => Err(NOT_YET),
+            (count, _) => Ok(count),
         }
     }
 

@@ -1,8 +1,9 @@
 //! The other end is a process that is killed, or that scribbles.
 
 use crate::support::{WAITINGS, WATCHDOG, again, options, path, pattern, recv, role, spawn};
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::Settings;
-use sidestep_socket::stream::{Link, Listener, Waiting, send_all, shm};
+use sidestep_socket::stream::{Link, Waiting, send_all, shm};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Child;

@@ -2,8 +2,9 @@
 
 use crate::support::{WATCHDOG, options, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::Settings;
-use sidestep_socket::stream::{Link, Listener, Options, Waiting, is_retry, shm};
+use sidestep_socket::stream::{Link, Options, Waiting, is_retry, shm};
 use std::io::ErrorKind;
 use std::time::Duration;
 

@@ -2,8 +2,9 @@
 
 use crate::support::{WAITINGS, WATCHDOG, options, pattern, recv, streams};
 use proptest::prelude::*;
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::{RING_BYTES_MAX, RING_BYTES_MIN, Settings, Users};
-use sidestep_socket::stream::{Address, Backend, Listener, Options, Waiting, connect, is_retry, send_all, shm};
+use sidestep_socket::stream::{Address, Backend, Options, Waiting, connect, is_retry, send_all, shm};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,8 @@
 //! Pairs of links, and another process at one end.
 
+use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::{self, Settings};
-use sidestep_socket::stream::{Link, Listener, Options, Waiting, is_retry};
+use sidestep_socket::stream::{Link, Options, Waiting, is_retry};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

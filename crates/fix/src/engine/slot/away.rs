@@ -1,13 +1,13 @@
 //! A Logon that would be accepted, were there room for its session.
 
 use super::super::channel::Channel;
-use super::super::wire::Io;
 use super::{Line, Slot};
 use crate::clock::Now;
 use crate::decode::{Index, Message};
 use crate::encode::Builder;
 use crate::frame::Framer;
 use crate::session::{Application, Outbox, Refusal, SessionId};
+use sidestep_socket::stream::Io;
 
 /// Text (58) of the Logout.
 const TOO_MANY_SESSIONS: &str = "Too many sessions";

@@ -3,7 +3,6 @@
 //!
 //! A run that fails names its seed: `SIDESTEP_SEED=n cargo test -p sidestep-fix --lib flow_tests`.
 
-use super::super::wire::Wire;
 use super::script::pair;
 use super::*;
 use crate::decode::Message;
@@ -11,6 +10,7 @@ use crate::encode::Builder;
 use crate::session::{End, Outbox, Refusal, Role, SendError, SessionId, SessionSettings};
 use crate::store::MemoryStore;
 use fastrand::Rng;
+use sidestep_socket::stream::Stream;
 use std::time::Instant;
 
 const RUNS: u64 = 24;
@@ -106,8 +106,8 @@ impl Side {
         Self { slot: Slot::new(session), app, io, index, orders, sent: 0, waits: None }
     }
 
-    fn connect(&mut self, wire: Wire) {
-        let parts = (Channel::plain(wire), Framer::default(), "a test".to_owned());
+    fn connect(&mut self, stream: Stream) {
+        let parts = (Channel::plain(stream), Framer::default(), "a test".to_owned());
         self.slot.connect(&mut self.io, &mut self.index, parts, None, &mut self.app);
     }
 

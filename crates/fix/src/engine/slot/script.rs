@@ -1,12 +1,9 @@
 //! A transport in memory that takes and gives as little as chance wants.
 
-use super::super::wire::Wire;
 use fastrand::Rng;
-use sidestep_socket::stream::Link;
+use sidestep_socket::stream::{Script, Stream};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 /// One direction.
@@ -21,8 +18,6 @@ struct End {
     random: Rng,
     from: Arc<Mutex<Pipe>>,
     to: Arc<Mutex<Pipe>>,
-    /// The trait wants a descriptor; nobody waits for this one.
-    nothing: File,
 }
 
 impl End {
@@ -37,8 +32,8 @@ impl End {
     }
 }
 
-impl Link for End {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl Script for End {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = {
             let pipe = self.to.lock().expect("no test panics here");
             pipe.capacity - pipe.bytes.len()
@@ -51,36 +46,26 @@ impl Link for End {
         Ok(count)
     }
 
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
         let there = self.from.lock().expect("no test panics here").bytes.len();
-        let count = self.some_of(there.min(buffer.len()));
+        let count = self.some_of(there);
         if count == 0 {
             return Err(ErrorKind::WouldBlock.into());
         }
         let mut pipe = self.from.lock().expect("no test panics here");
-        for (to, from) in buffer.iter_mut().zip(pipe.bytes.drain(..count)) {
-            *to = from;
-        }
-        Ok(count)
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.nothing.as_fd()
+        let taken = deliver(&pipe.bytes.make_contiguous()[..count]);
+        pipe.bytes.drain(..taken);
+        Ok(taken)
     }
 }
 
 /// Two ends with so many bytes of room between them, each way.
-pub(super) fn pair(seed: u64, capacity: usize) -> [Wire; 2] {
+pub(super) fn pair(seed: u64, capacity: usize) -> [Stream; 2] {
     let pipe = || Arc::new(Mutex::new(Pipe { bytes: VecDeque::new(), capacity }));
     let (there, back) = (pipe(), pipe());
     let end = |seed, from: &Arc<Mutex<Pipe>>, to: &Arc<Mutex<Pipe>>| {
-        let nothing = File::open("/dev/null").expect("every host has one");
         let (from, to) = (Arc::clone(from), Arc::clone(to));
-        Wire::Shm(Box::new(End { random: Rng::with_seed(seed), from, to, nothing }))
+        Stream::Script(Box::new(End { random: Rng::with_seed(seed), from, to }))
     };
     [end(seed, &back, &there), end(!seed, &there, &back)]
 }

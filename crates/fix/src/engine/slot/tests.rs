@@ -1,9 +1,9 @@
-use super::super::wire::Wire;
 use super::*;
 use crate::decode::Message;
 use crate::session::{Outbox, Refusal, Role, SessionId, SessionSettings};
 use crate::store::{MemoryStore, Store};
 use crate::value::Precision;
+use sidestep_socket::stream::Stream;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 
@@ -29,10 +29,9 @@ fn connected(store: MemoryStore, io: &mut Io, index: &mut Index) -> (Slot, Socke
     let settings = SessionSettings::new(Role::Acceptor, SessionId::new("FIX.4.4", "US", "THEM"));
     let session = Session::new(settings, AnyStore::Memory(store), None, Now::system()).unwrap();
     let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
-    ours.set_nonblocking(true).unwrap();
     theirs.set_nonblocking(true).unwrap();
     let mut slot = Slot::new(session);
-    let channel = Channel::plain(Wire::Socket(ours));
+    let channel = Channel::plain(Stream::over(ours).unwrap());
     slot.connect(io, index, (channel, Framer::default(), "a test".to_owned()), None, &mut Nobody);
     (slot, theirs)
 }

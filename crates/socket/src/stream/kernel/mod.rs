@@ -2,6 +2,7 @@
 
 mod epoll;
 
+use crate::stream::unread::{Unread, copy_to};
 use crate::stream::{Link, Options, Waiting};
 use epoll::Epoll;
 use sidestep_sys::Problem;
@@ -15,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct KernelLink {
     socket: Socket,
     epoll: Option<Epoll>,
+    unread: Unread,
 }
 
 impl KernelLink {
@@ -38,7 +40,30 @@ impl KernelLink {
             Waiting::Epoll => Some(Epoll::watching(&socket, options.timeout).map_err(fail)?),
             _ => None,
         };
-        Ok(Self { socket, epoll })
+        Ok(Self { socket, epoll, unread: Unread::default() })
+    }
+
+    /// Over a connected socket that is non-blocking already.
+    pub(super) fn non_blocking(socket: Socket) -> Self {
+        Self { socket, epoll: None, unread: Unread::default() }
+    }
+
+    #[inline]
+    fn wait(&self) -> io::Result<()> {
+        match &self.epoll {
+            Some(epoll) if !epoll.wait()? => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows bytes of a stream in a buffer of this end.
+    #[inline]
+    pub(super) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            self.wait()?;
+        }
+        let Self { socket, unread, .. } = self;
+        unread.receive(|space| (&*socket).read(space), deliver)
     }
 }
 
@@ -50,11 +75,10 @@ impl Link for KernelLink {
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(epoll) = &self.epoll
-            && !epoll.wait()?
-        {
-            return Err(io::ErrorKind::WouldBlock.into());
+        if !self.unread.is_empty() {
+            return self.receive_with(&mut copy_to(buffer));
         }
+        self.wait()?;
         self.socket.read(buffer)
     }
 

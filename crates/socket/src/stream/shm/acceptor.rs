@@ -1,7 +1,8 @@
 //! Accepting links for a service that strangers of the same host can reach: who says nothing holds up nobody.
 
 use super::HELLO_MAX;
-use crate::stream::{Accepted, Address, Credentials, Listener, Options, is_retry};
+use crate::stream::blocking::Listener;
+use crate::stream::{Accepted, Address, Credentials, Options, Stream, is_retry};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_sys::Problem;
@@ -19,7 +20,7 @@ const WAITING_MAX: usize = 64;
 const ACCEPTS_PER_LOOK: usize = 16;
 
 /// As [`Listener`] for links in shared memory, but waits for all hellos at the same time.
-pub struct Acceptor {
+pub(crate) struct Acceptor {
     listener: Listener,
     /// The oldest first.
     waiting: VecDeque<Waiting>,
@@ -36,7 +37,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// The path cannot be had.
-    pub fn bind(path: &Path, options: &Options) -> Result<Self, Problem> {
+    pub(crate) fn bind(path: &Path, options: &Options) -> Result<Self, Problem> {
         let listener = Listener::bind(&Address::Shm(path.to_owned()), options)?;
         let ready = listener.socket().set_nonblocking(true);
         ready.map_err(|error| Problem::failed(format!("cannot listen on {}", path.display()), error))?;
@@ -47,7 +48,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// Accepting failed.
-    pub fn accept(&mut self, timeout: Duration) -> io::Result<Accepted> {
+    pub(crate) fn accept(&mut self, timeout: Duration) -> io::Result<Accepted> {
         let end = Instant::now() + timeout;
         loop {
             self.take_in()?;
@@ -104,8 +105,8 @@ impl Acceptor {
             let Some(Waiting { socket, who, .. }) = self.waiting.remove(place) else { break };
             // The listener expects a socket as accept(2) gives it.
             socket.set_nonblocking(false)?;
-            if let Some(link) = self.listener.take(socket)? {
-                return Ok(Some(Accepted { link, peer: None, credentials: who }));
+            if let Some(link) = self.listener.admit(socket) {
+                return Ok(Some(Accepted { stream: Stream::Shm(link), peer: None, credentials: who }));
             }
         }
         Ok(None)

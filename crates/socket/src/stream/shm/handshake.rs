@@ -61,13 +61,18 @@ pub(crate) fn check(settings: &Settings, options: &Options) -> Result<(), Proble
 
 /// Connects to a listener at `path` and hands it two rings. It need not have accepted when this returns.
 pub fn connect(path: &Path, settings: &Settings, options: &Options) -> Result<Box<dyn Link>, Problem> {
+    Ok(Box::new(dial(path, settings, options)?))
+}
+
+/// Connects as [`connect`] does.
+pub(crate) fn dial(path: &Path, settings: &Settings, options: &Options) -> Result<ShmLink, Problem> {
     check(settings, options)?;
     let fail = |error: io::Error| {
         Problem::failed(format!("cannot connect to {}", path.display()), error)
             .next("check that the other side listens there for a link in shared memory")
     };
     let [up, down] = [make(settings)?, make(settings)?];
-    let socket = dial(path, options.timeout).map_err(fail)?;
+    let socket = connect_socket(path, options.timeout).map_err(fail)?;
     let listener = Credentials::of_peer(socket.as_fd()).map_err(fail)?;
     if !settings.users.allow(listener.uid) {
         let why = format!("user {} listens there (process {})", listener.uid, listener.pid.unwrap_or(0));
@@ -79,7 +84,7 @@ pub fn connect(path: &Path, settings: &Settings, options: &Options) -> Result<Bo
     let bytes = settings.ring_bytes as u64;
     let hello = Hello { kind: settings.kind, up_bytes: bytes, down_bytes: bytes };
     say_hello(link.socket(), hello, [&up, &down]).map_err(fail)?;
-    Ok(Box::new(link))
+    Ok(link)
 }
 
 fn make(settings: &Settings) -> Result<Segment, Problem> {
@@ -88,7 +93,7 @@ fn make(settings: &Settings) -> Result<Segment, Problem> {
 }
 
 /// Connects as long as a full backlog is all that is in the way. Without O_NONBLOCK, connect(2) would wait there for ever.
-fn dial(path: &Path, timeout: Duration) -> io::Result<Socket> {
+fn connect_socket(path: &Path, timeout: Duration) -> io::Result<Socket> {
     let deadline = Instant::now().checked_add(timeout);
     let address = SockAddr::unix(path)?;
     let socket = open_socket()?;
@@ -118,7 +123,7 @@ fn say_hello(socket: impl AsFd, hello: Hello, rings: [&Segment; 2]) -> io::Resul
 }
 
 /// Takes a connector that was accepted, or says to it and to the caller why not.
-pub(crate) fn admit(socket: Socket, settings: &Settings, options: &Options) -> Result<Box<dyn Link>, TurnedAway> {
+pub(crate) fn admit(socket: Socket, settings: &Settings, options: &Options) -> Result<ShmLink, TurnedAway> {
     let rings = identify(&socket, &settings.users).and_then(|()| {
         let (hello, [up, down]) = hear_hello(&socket, settings)?;
         Ok([attach(up, hello.up_bytes)?, attach(down, hello.down_bytes)?])
@@ -130,10 +135,10 @@ pub(crate) fn admit(socket: Socket, settings: &Settings, options: &Options) -> R
     };
     match rings {
         Err(why) => Err(turn_away(&socket, why)),
-        Ok([up, down]) => match assemble(socket, &down, &up, settings.kind, options) {
-            Ok(link) => Ok(Box::new(link)),
-            Err(problem) => Err(TurnedAway(problem.brief())),
-        },
+        Ok([up, down]) => {
+            let link = assemble(socket, &down, &up, settings.kind, options);
+            link.map_err(|problem| TurnedAway(problem.brief()))
+        }
     }
 }
 

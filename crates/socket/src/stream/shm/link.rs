@@ -67,20 +67,46 @@ impl ShmLink {
                 Err(_) if filled > 0 => break,
                 Err(error) => return Err(error),
             };
-            // Whoever wrote the message can have shortened it since the last look, and an honest one is never empty.
-            let rest = message.get(self.given..).filter(|rest| !rest.is_empty());
-            let rest = rest.ok_or(ReadError::Faulty(Fault::RecordLength))?;
+            let rest = rest_of(message, self.given)?;
             let count = rest.len().min(buffer.len() - filled);
             buffer[filled..filled + count].copy_from_slice(&rest[..count]);
             filled += count;
-            if count < rest.len() {
-                self.given += count;
-            } else {
-                self.given = 0;
-                self.consumer.release();
-            }
+            let is_all = count == rest.len();
+            self.advance(count, is_all);
         }
         Ok(filled)
+    }
+
+    /// Shows the bytes of a stream to `deliver` where they stand in the ring, until it takes less than it is shown.
+    #[inline]
+    fn show_bytes(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> Result<usize, ReadError> {
+        let mut taken = 0;
+        loop {
+            let message = match self.consumer.front() {
+                Ok(message) => message,
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            };
+            let rest = rest_of(message, self.given)?;
+            let count = deliver(rest).min(rest.len());
+            let is_all = count == rest.len();
+            taken += count;
+            self.advance(count, is_all);
+            if !is_all {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// So many bytes more of the message in front were taken, perhaps all.
+    #[inline]
+    fn advance(&mut self, count: usize, is_all: bool) {
+        if is_all {
+            self.given = 0;
+            self.consumer.release();
+        } else {
+            self.given += count;
+        }
     }
 
     #[inline]
@@ -95,10 +121,10 @@ impl ShmLink {
         Ok(count)
     }
 
-    /// As `take`, and what it means that there is nothing.
+    /// Does `take`, and says what it means that there is nothing.
     #[inline]
-    fn recv_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.take(buffer) {
+    fn recv_now(&mut self, take: &mut impl FnMut(&mut Self) -> Result<usize, ReadError>) -> io::Result<usize> {
+        match take(self) {
             Ok(count) => {
                 self.watch.heard();
                 Ok(count)
@@ -112,8 +138,8 @@ impl ShmLink {
 
     /// What was published before the end, and then the end.
     #[cold]
-    fn recv_last(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.recv_now(buffer) {
+    fn recv_last(&mut self, take: &mut impl FnMut(&mut Self) -> Result<usize, ReadError>) -> io::Result<usize> {
+        match self.recv_now(take) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 Err(self.watch.last_words(ErrorKind::ConnectionReset))
             }
@@ -122,16 +148,16 @@ impl ShmLink {
     }
 
     /// Sleeps until there is something.
-    fn recv_asleep(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn recv_asleep(&mut self, take: &mut impl FnMut(&mut Self) -> Result<usize, ReadError>) -> io::Result<usize> {
         let deadline = Instant::now().checked_add(self.timeout);
         loop {
             if self.sleep(deadline)? == Woken::TimedOut {
                 return Err(ErrorKind::WouldBlock.into());
             }
             if self.watch.is_gone() {
-                return self.recv_last(buffer);
+                return self.recv_last(take);
             }
-            match self.recv_now(buffer) {
+            match self.recv_now(take) {
                 // A doorbell for nothing. They are not to keep an end up for longer than it wants, however many there are.
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !has_passed(deadline) => {}
                 other => return other,
@@ -211,6 +237,34 @@ impl ShmLink {
     }
 }
 
+impl ShmLink {
+    /// Shows bytes of a stream where they stand in the ring.
+    #[inline]
+    pub(in crate::stream) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        let mut was_refused = false;
+        let taken = self.recv_by(|link| {
+            let shown = link.show_bytes(deliver);
+            was_refused = shown == Ok(0);
+            shown
+        });
+        // Nothing was taken of what is there: not the end.
+        if was_refused { Err(ErrorKind::WouldBlock.into()) } else { taken }
+    }
+
+    #[inline]
+    fn recv_by(&mut self, mut take: impl FnMut(&mut Self) -> Result<usize, ReadError>) -> io::Result<usize> {
+        match self.recv_now(&mut take) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        match self.waiting {
+            Waiting::Spin if !self.watch.waited() => Err(ErrorKind::WouldBlock.into()),
+            Waiting::Spin => self.recv_last(&mut take),
+            _ => self.recv_asleep(&mut take),
+        }
+    }
+}
+
 impl Link for ShmLink {
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -224,15 +278,7 @@ impl Link for ShmLink {
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.recv_now(buffer) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            other => return other,
-        }
-        match self.waiting {
-            Waiting::Spin if !self.watch.waited() => Err(ErrorKind::WouldBlock.into()),
-            Waiting::Spin => self.recv_last(buffer),
-            _ => self.recv_asleep(buffer),
-        }
+        self.recv_by(|link| link.take(buffer))
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
@@ -246,6 +292,13 @@ impl Link for ShmLink {
     fn socket(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
+}
+
+/// The bytes of a message behind those given already. Whoever wrote it can have shortened it since the last look, and an honest
+/// one is never empty.
+#[inline]
+fn rest_of(message: &[u8], given: usize) -> Result<&[u8], ReadError> {
+    message.get(given..).filter(|rest| !rest.is_empty()).ok_or(ReadError::Faulty(Fault::RecordLength))
 }
 
 fn has_passed(deadline: Option<Instant>) -> bool {

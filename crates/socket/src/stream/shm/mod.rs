@@ -30,6 +30,7 @@
 //! and watches [`crate::stream::Link::socket`]: it is readable, level-triggered, whenever there is something to receive.
 //! `BusyPoll` is refused, as there is no device to poll, and so is io_uring.
 
+mod accept_thread;
 mod acceptor;
 mod handshake;
 mod hello;
@@ -37,8 +38,9 @@ mod link;
 mod settings;
 mod watch;
 
-pub use acceptor::Acceptor;
+pub(crate) use accept_thread::AcceptThread;
+pub(crate) use acceptor::Acceptor;
 pub use handshake::connect;
-pub(crate) use handshake::{HELLO_MAX, TurnedAway, admit, check, open_socket};
+pub(crate) use handshake::{HELLO_MAX, TurnedAway, admit, check, dial, open_socket};
 pub use link::ShmLink;
 pub use settings::{Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, Users};

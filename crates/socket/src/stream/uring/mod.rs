@@ -33,6 +33,14 @@ impl UringLink {
     }
 }
 
+impl UringLink {
+    /// Shows bytes of a stream in the buffer of the receive.
+    #[inline]
+    pub(super) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        self.ring.recv_with(deliver)
+    }
+}
+
 impl Link for UringLink {
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,10 +1,11 @@
-//! Where sessions meet: addresses and how they are written.
+//! The names of places where streams are reached, and how they are written.
 
 use sidestep_sys::Problem;
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where an acceptor listens or an initiator connects.
+/// A place where a listener listens and to which others connect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// A TCP port of a host; the host may be a name.
@@ -16,9 +17,9 @@ pub enum Endpoint {
     },
     /// A Unix socket's path.
     Unix(PathBuf),
-    /// Two rings in shared memory, opened through a Unix socket of this path (`sidestep_socket::stream::shm`).
+    /// Two rings in shared memory, opened through a Unix socket of this path ([`super::shm`]).
     Shm(PathBuf),
-    /// A TCP port past the kernel (`sidestep_socket`), on this interface.
+    /// A TCP port past the kernel ([`crate::Engine`]), on this interface.
     Xdp {
         /// The interface.
         interface: String,
@@ -56,7 +57,7 @@ impl Endpoint {
         }
     }
 
-    /// The name that a certificate has to be for, if the endpoint has one.
+    /// Returns the name or address of the host, if the endpoint has one: the name that a certificate has to be for.
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tcp { host, .. } | Self::Xdp { host, .. } => Some(host),
@@ -75,6 +76,15 @@ impl fmt::Display for Endpoint {
             Self::Xdp { interface, host: name, port } => write!(f, "xdp:{interface}:{}:{port}", host(name)),
         }
     }
+}
+
+/// Reads the address of an endpoint past the kernel, where no name is looked up.
+pub(super) fn literal(host: &str, port: u16) -> Result<SocketAddr, Problem> {
+    let address: Result<IpAddr, _> = host.parse();
+    let address = address.map_err(|_| {
+        Problem::usage(format!("cannot use {host} past the kernel"), "it is no IP address").next("name an address")
+    })?;
+    Ok(SocketAddr::new(address, port))
 }
 
 #[cfg(test)]

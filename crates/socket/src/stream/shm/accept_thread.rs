@@ -1,0 +1,62 @@
+//! Accepting shared memory beside a thread that must not wait.
+
+use super::Acceptor;
+use crate::stream::{Accepted, Options, is_retry};
+use sidestep_sys::{Problem, cpu};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Connections that wait to be taken up.
+const WAITING_MAX: usize = 64;
+/// The time between two looks whether the thread is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Accepts on a thread of its own: neither a connector that says nothing nor the mapping of its rings holds up the caller.
+pub(crate) struct AcceptThread {
+    accepted: Receiver<Accepted>,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AcceptThread {
+    pub(crate) fn bind(path: &Path, options: &Options) -> Result<Self, Problem> {
+        let mut acceptor = Acceptor::bind(path, options)?;
+        let (sender, accepted) = sync_channel(WAITING_MAX);
+        let end = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&end);
+        let maker = cpu::allowed();
+        let work = move || {
+            cpu::move_to_helper_cpus(&maker);
+            while !asked.load(Ordering::Relaxed) {
+                match acceptor.accept(LOOK_EVERY) {
+                    // More than can wait are dropped, which their connectors see.
+                    Ok(one) => drop(sender.try_send(one)),
+                    Err(error) if is_retry(&error) || error.kind() == ErrorKind::TimedOut => {}
+                    Err(_) => std::thread::sleep(LOOK_EVERY),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("shm-accept".into()).spawn(work);
+        let thread = thread.map_err(|error| Problem::failed("cannot accept shared memory", error))?;
+        Ok(Self { accepted, end, thread: Some(thread) })
+    }
+
+    /// Returns the next connection.
+    pub(crate) fn next(&self) -> Option<Accepted> {
+        self.accepted.try_recv().ok()
+    }
+}
+
+impl Drop for AcceptThread {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
