@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("control_api", &["sys", "wire", "stack"]),
     ("xdp_steering", &["sys"]),
     ("socket", &["sys", "wire", "ring", "frame", "stack", "control_api"]),
-    ("fix", &["sys", "ring", "wire", "stack", "control_api", "socket"]),
+    ("fix", &["sys", "socket"]),
     ("control", &["sys", "wire", "control_api", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
