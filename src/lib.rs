@@ -186,19 +186,25 @@ pub mod tcp {
     pub use sidestep_wire::{Addresses, checksum::Sum};
 }
 
-/// Connected transports behind one trait: kernel sockets, io_uring, shared memory.
+/// Byte streams, one type whatever carries them: kernel sockets, io_uring, shared memory, an [`engine`].
 pub mod stream {
     #[doc(inline)]
     pub use sidestep_socket::stream::{
-        Accepted, Address, Backend, Credentials, Link, Listener, Options, Refusals, Waiting, connect, is_retry,
-        send_all,
+        Accepted, Address, Backend, Connecting, Credentials, Endpoint, Io, Link, Listener, Options, Script, Stream,
+        Waiting, XdpStream, connect, is_retry, kernel::KernelLink, send_all, uring::UringLink,
     };
+
+    /// Accepting for a program that waits in the call.
+    pub mod blocking {
+        #[doc(inline)]
+        pub use sidestep_socket::stream::blocking::{Accepted, Listener, Refusals};
+    }
 
     /// Streams and datagrams through memory that two processes of one host share.
     pub mod shm {
         #[doc(inline)]
         pub use sidestep_socket::stream::shm::{
-            Acceptor, Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users, connect,
+            Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users, connect,
         };
     }
 }

@@ -1,25 +1,55 @@
-//! Transports behind one trait.
+//! Streams of every kind.
 
 use crate::{failed, until};
 use sidestep::error::Problem;
-use sidestep::stream::shm::{self, Acceptor, Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users};
-use sidestep::stream::{Accepted, Address, Backend, Credentials, Link, Listener, Options, Refusals, Waiting};
-use sidestep::stream::{connect, is_retry, send_all};
+use sidestep::stream::blocking::{self, Listener, Refusals};
+use sidestep::stream::shm::{self, Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users};
+use sidestep::stream::{self, Connecting, Endpoint, Io, KernelLink, Script, Stream, UringLink, XdpStream};
+use sidestep::stream::{Address, Backend, Credentials, Link, Options, Waiting, connect, is_retry, send_all};
 use std::time::Duration;
 
 pub fn run() -> Result<(), Problem> {
-    let options = Options { waiting: Waiting::Spin, backend: Backend::Kernel, timeout: Duration::from_secs(2) };
+    let timeout = Duration::from_secs(2);
+    let options = Options { waiting: Waiting::Spin, backend: Backend::Kernel, timeout, ..Options::default() };
+    one_thread(&options)?;
     let listener = Listener::bind(&Address::Tcp(([127, 0, 0, 1], 0).into()), &options)?;
     let address = listener.address().map_err(|error| failed("address", error))?;
     let mut client = connect(&address, &options)?;
     let accepted = listener.accept(options.timeout).map_err(|error| failed("accept", error))?;
-    let Accepted { link: mut server, credentials, .. } = accepted;
+    let blocking::Accepted { link: mut server, credentials, .. } = accepted;
     assert!(credentials.is_none());
     send_all(client.as_mut(), b"ping").map_err(|error| failed("send", error))?;
     assert_eq!(receive(server.as_mut())?, b"ping");
     let Refusals { count, .. } = listener.refusals();
     assert_eq!(count, 0);
     shared_memory(&options)
+}
+
+/// A listener and a connection in one loop, which never waits.
+fn one_thread(options: &Options) -> Result<(), Problem> {
+    let mut io = Io::default();
+    let mut listener = stream::Listener::bind(&mut io, &Endpoint::parse("127.0.0.1:0")?, options)?;
+    let mut connecting = Some(Connecting::begin(&mut io, listener.endpoint(), options)?);
+    let mut client: Stream = until("a connection", || {
+        let Some(attempt) = connecting.take() else { return Ok(None) };
+        match attempt.poll(&mut io, options).map_err(|error| failed("connect", error))? {
+            Connecting::Ready(stream) => Ok(Some(stream)),
+            pending => {
+                connecting = Some(pending);
+                Ok(None)
+            }
+        }
+    })?;
+    let stream::Accepted { stream: mut server, .. } =
+        until("a connection", || listener.accept(&mut io).map_err(|error| failed("accept", error)))?;
+    assert_eq!(client.write(&mut io, b"ping").map_err(|error| failed("write", error))?, 4);
+    let count = until("a message", || match server.receive_with(&mut io, &mut |bytes| bytes.len()) {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if is_retry(&error) => Ok(None),
+        Err(error) => Err(failed("receive", error)),
+    })?;
+    assert_eq!(count, 4);
+    Ok(())
 }
 
 fn receive(link: &mut dyn Link) -> Result<Vec<u8>, Problem> {
@@ -49,4 +79,4 @@ fn shared_memory(options: &Options) -> Result<(), Problem> {
 }
 
 /// Types that only rarer calls name.
-const _: Option<(Acceptor, ShmLink)> = None;
+const _: Option<(ShmLink, KernelLink, UringLink, XdpStream, Box<dyn Script>)> = None;

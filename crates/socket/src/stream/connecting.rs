@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 /// A connection that is being made. [`Connecting::poll`] goes on with it, until it is [`Connecting::Ready`].
 ///
 /// A stream that it makes never waits, whatever its options say: it is part of a thread that has more to do.
+#[expect(clippy::large_enum_variant, reason = "one that is under way becomes a stream of that size")]
 pub enum Connecting {
     /// The name is being looked up, which may take long, on a thread of its own.
     Resolving(Receiver<io::Result<Vec<SocketAddr>>>),

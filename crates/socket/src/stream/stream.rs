@@ -15,6 +15,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 ///
 /// Calls do not allocate and are dispatched statically. `WouldBlock` is their "not now": at once for a stream that never waits,
 /// after the time that its options say for one that does ([`Waiting`](super::Waiting)).
+#[expect(clippy::large_enum_variant, reason = "a box would be one more line of cache on the path of bytes")]
 pub enum Stream {
     /// TCP or a Unix socket, by the kernel's socket calls.
     Kernel(KernelLink),
