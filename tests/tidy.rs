@@ -341,6 +341,38 @@ fn the_program_outside_the_workspace_names_the_whole_face() {
     }
 }
 
+/// "Where do I change X?" names files and folders that are there. A path begins in the root or in `crates/`; a bare name stands in
+/// a folder that its row has named before.
+#[test]
+fn the_table_of_places_points_at_what_exists() {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let table = text.split("## Where do I change X?").nth(1).expect("the table is there");
+    for row in table.lines().filter(|line| line.starts_with('|')) {
+        let mut folders = vec![root().to_owned(), root().join("crates")];
+        for path in row.split('`').skip(1).step_by(2).filter(|name| is_path(name)).flat_map(expand) {
+            let fixed = path.split(['<', '*']).next().unwrap_or_default();
+            let found = folders
+                .iter()
+                .map(|folder| folder.join(fixed))
+                .find(|place| place.exists() || place.with_extension("rs").exists());
+            let found = found.unwrap_or_else(|| panic!("ARCHITECTURE.md: no {path} in the row {row}"));
+            folders.extend(found.ancestors().take(3).map(Path::to_owned));
+        }
+    }
+}
+
+fn is_path(name: &str) -> bool {
+    let is_file = [".rs", ".c", ".h", ".md", ".toml"].iter().any(|ending| name.ends_with(ending));
+    !name.contains(' ') && (is_file || name.contains('/'))
+}
+
+/// `a/{b,c}.rs`: `a/b.rs` and `a/c.rs`.
+fn expand(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let (choices, after) = rest.split_once('}').expect("a brace is closed");
+    choices.split(',').flat_map(|choice| expand(&format!("{before}{choice}{after}"))).collect()
+}
+
 #[test]
 fn documents_point_at_what_exists() {
     for document in files(&root().join("docs"), &["md"]).into_iter().chain(top_documents()) {
