@@ -101,7 +101,7 @@ fn what_is_not_certain_is_said_by_name() {
     assert_eq!(virtio((6, 12)), Ok(HASH % 8));
     let families = spread(rss()).queue_of(Protocol::Tcp, at(REMOTE), at("[::1]:1")).unwrap_err();
     assert_eq!(families, WhyUnknown::Families);
-    assert!(WhyUnknown::Rss(unsupported()).to_string().contains("does not tell how it spreads"));
+    assert!(WhyUnknown::Rss(unsupported()).to_string().contains("does not report how it spreads"));
     assert!(WhyUnknown::Rss(13).to_string().contains("ermission denied"));
 }
 
