@@ -200,6 +200,6 @@ fn usage_names_every_way_to_call() {
 fn measurements_of_nothing_have_a_next_step() {
     let bench = |more: &[&'static str]| [&["bench", "fix"][..], more].concat();
     refuses(&bench(&["--sessions", "0"]), 2, &["cannot open 0 sessions", "next: choose --sessions"]);
-    refuses(&bench(&["--own", "none"]), 2, &["nothing to measure", "next: name one by --acceptor NAME=ADDRESS"]);
+    refuses(&bench(&["--own", "none"]), 2, &["nothing to measure", "next: give --acceptor NAME=ADDRESS"]);
     refuses(&bench(&["--own", "none", "--pid", "nobody=1"]), 2, &["next: add --acceptor nobody=ADDRESS"]);
 }

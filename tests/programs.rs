@@ -57,7 +57,7 @@ const TOOLCHAIN: &[&str] = &["cargo", "rustc"];
 
 /// Programs that may be absent, and who says so then.
 const MAY_BE_ABSENT: &[(&str, &str)] =
-    &[("tshark", "crates/link/tests/frames.rs prints that the capture was not read by anybody else")];
+    &[("tshark", "crates/frame/tests/frames.rs prints that the capture was not read by anybody else")];
 
 /// What stands before the name of a program in Rust.
 const STARTS: &[&str] =

@@ -276,7 +276,7 @@ fn tail_says_that_the_writer_died_and_follows_the_next() {
     let mut words = BufReader::new(tail.child.stderr.take().expect("it is caught"));
     let mut said = String::new();
     words.read_line(&mut said).expect("UTF-8");
-    assert!(said.contains(&format!("the writer (process {}) has ended", writer.id())), "{said}");
+    assert!(said.contains(&format!("the writer (process {}) ended", writer.id())), "{said}");
     segment.producer().expect("the side of the dead is free").try_send(b"next").expect("room");
     let mut end = String::new();
     words.read_to_string(&mut end).expect("UTF-8");

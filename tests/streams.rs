@@ -121,7 +121,7 @@ fn connections_are_made_one_after_the_other_and_each_is_answered() {
     let run = Run::of("connect", "loopback", "kernel-spin,uring,uds,xdp", &["--size", "1472"]);
     check_full_speed(&run.document, "per_connection");
     run.check_has(&["connect"], &["kernel-spin"]);
-    run.check_lacks("uring", "made by others", 1);
+    run.check_lacks("uring", "other back-ends do not connect", 1);
     run.check_lacks("uds", "over TCP", 1);
     run.check_lacks("xdp", "in the lab only", 1);
     run.check_reports("Connections one after the other");

@@ -22,6 +22,18 @@ impl Process {
     pub(crate) fn signal(&self, signal: i32) {
         let process = sidestep_sys::process::Process::of(self.0.id()).unwrap().expect("it lives");
         process.signal(signal).unwrap();
+        if signal == libc::SIGSTOP {
+            crate::support::wait("the stop of every thread", || self.is_stopped().then_some(()));
+        }
+    }
+
+    /// Whether every thread has taken the signal: state T of proc(5).
+    fn is_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
     }
 
     pub(crate) fn kill(&mut self) {

@@ -71,23 +71,23 @@ impl Roller {
         let maker = cpu::allowed();
         let work = move || {
             settle(options, &maker);
-            let mut keeper =
-                Keeper { manifest, folder, syncs: options.durability == Durability::PageCache, failed: false };
+            let mut manifest_writer =
+                ManifestWriter { manifest, folder, syncs: options.durability == Durability::PageCache, failed: false };
             for job in inbox {
                 match job {
                     Job::Prepare(number) => {
-                        if outbox.send(prepare(&keeper.folder, number, &options)).is_err() {
+                        if outbox.send(prepare(&manifest_writer.folder, number, &options)).is_err() {
                             return;
                         }
                     }
-                    Job::SyncOlder(paths, newest, bytes) => keeper.sync_older(&paths, newest, bytes),
+                    Job::SyncOlder(paths, newest, bytes) => manifest_writer.sync_older(&paths, newest, bytes),
                     Job::Finish(written, mapped) => {
                         drop(mapped);
                         // A segment longer than its content is read just as well.
                         drop(disk::set_len(&written.file, written.bytes));
-                        keeper.sync(&written);
+                        manifest_writer.sync(&written);
                     }
-                    Job::Retire(written, oldest, paths) => keeper.retire(&written, oldest, &paths),
+                    Job::Retire(written, oldest, paths) => manifest_writer.retire(&written, oldest, &paths),
                     Job::Discard(path) => drop(disk::remove(&path)),
                 }
             }
@@ -172,8 +172,8 @@ impl Drop for Roller {
     }
 }
 
-/// Tells the manifest what the disk has, in the order of the segments. With group commit the [`Syncer`] does.
-struct Keeper {
+/// Records in the manifest which segments are on the disk, in their order. With group commit the [`Syncer`] does that.
+struct ManifestWriter {
     manifest: Arc<Manifest>,
     folder: PathBuf,
     syncs: bool,
@@ -181,7 +181,7 @@ struct Keeper {
     failed: bool,
 }
 
-impl Keeper {
+impl ManifestWriter {
     fn sync_older(&mut self, paths: &[PathBuf], newest: u64, bytes: u64) {
         let synced = sync_all(&self.folder, paths).is_ok() && self.say(newest, bytes).is_ok();
         self.failed |= !synced;
