@@ -229,10 +229,10 @@ void sidestep_engine_free(sidestep_engine *engine);
 int sidestep_udp_options_default(sidestep_udp_options *options, size_t options_bytes);
 
 /* Binds. The kernel checks the permission, and chooses the port if `address` has 0; a group's address is allowed, too.
-/* `options` may be null: the defaults.
+ * `options` may be null: the defaults.
  *
  * This and the next three wait for the control plane, 40 ms at most. After that, datagrams come by the kernel
- * (SIDESTEP_REASON_OPENING), and are accelerated as soon as it has answered, while the engine is polled.
+ * (SIDESTEP_REASON_OPENING), and are accelerated as soon as it has answered, while the engine is polled. */
 int sidestep_udp_bind(sidestep_engine *engine, const struct sockaddr *address, socklen_t address_bytes,
                       const sidestep_udp_options *options, size_t options_bytes, sidestep_udp *socket);
 
