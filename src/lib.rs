@@ -8,7 +8,7 @@
 //! | [`engine`] | the event loop: one interface, its queues, all sockets on them, owned and polled by one thread |
 //! | [`udp`] | datagram sockets and multicast groups of an engine |
 //! | [`tcp`] | streams and listeners of an engine |
-//! | [`stream`] | connected transports behind one trait: kernel sockets, io_uring, shared memory |
+//! | [`stream`] | one type of connected stream: kernel sockets, io_uring, shared memory, TCP of an engine |
 //! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes |
 //! | [`fix`] | FIX 4.0 to 5.0 SP2: codec, sessions, journal, engine |
 //! | [`idle`] | idle strategies: spin, yield, park |

@@ -100,7 +100,7 @@ fn scan(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(
     (if at_end { text.len() } else { text.len().saturating_sub(FRONT_MAX).max(at).min(text.len()) }, told)
 }
 
-/// Where the next message begins, from `at` on. Whether one with a damaged BeginString does is not decided before its front is there.
+/// Returns the start of the next message, from `at` on. One with a damaged BeginString is decided once its front is there.
 fn front(text: &[u8], at: usize, at_end: bool) -> Option<usize> {
     let mut at = at;
     loop {
@@ -201,7 +201,7 @@ fn next(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// What was cut off has no end of its own: the next message's is not it.
+/// Returns the end of a message by its trailer. A message that was cut off has none: the next message's is not it.
 fn by_trailer(text: &[u8], separator: &[u8], front: usize) -> Option<usize> {
     let window = &text[..next(text).unwrap_or(text.len().min(MESSAGE_BYTES_MAX))];
     let mut at = front;

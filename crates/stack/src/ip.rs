@@ -9,13 +9,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The verification of a frame's checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// Nobody: they are computed and compared.
+    /// All are computed and compared.
     #[default]
     Verify,
-    /// Nobody, but those that a sender on the same machine has left to a device pass as they are: over a veth no device ever
+    /// As [`Self::Verify`], but a checksum that a sender on the same machine has left to a device is accepted unverified: over a veth no device ever
     /// computes them. Such a field holds the sum of the pseudo-header alone (CHECKSUM_PARTIAL of Linux's skbuff.h).
     VerifyFinished,
-    /// The card, or a sender on the same machine.
+    /// None: the card has verified them, or the sender is on the same machine.
     Trusted,
 }
 

@@ -1,4 +1,4 @@
-//! How a thread waits when it has no work: the stages of Agrona's `IdleStrategy`, with their limits.
+//! Idle strategies of threads without work: the stages of Agrona's `IdleStrategy`, with their limits.
 //!
 //! The strategy is the caller's choice. [`Idle`] is the state of one wait: it returns what to do until the next attempt, and
 //! the owner does it, because only the owner has something to park on (a futex, poll(2), an eventfd).
@@ -77,7 +77,7 @@ impl IdleStrategy {
     }
 }
 
-/// What to do until the next attempt.
+/// The action until the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pause {

@@ -109,7 +109,7 @@ pub struct Job {
     pub(crate) far_cpu: u32,
 }
 
-/// Whoever takes part: a channel, and where its far end runs.
+/// A channel that is measured, and the place of its far end.
 pub trait Contestant {
     /// Its name: the path of its rows.
     fn name(&self) -> &'static str;

@@ -181,8 +181,8 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         let is_shut = self.reaper.is_full() || self.shut_until.is_some_and(|until| until > now);
         let mut ids = Vec::with_capacity(self.channels.len());
         let mut fds = vec![PollFd::new(&self.mirror, PollFlags::IN)];
-        let door = if is_shut { PollFlags::empty() } else { PollFlags::IN };
-        fds.push(PollFd::new(&self.listener, door));
+        let events = if is_shut { PollFlags::empty() } else { PollFlags::IN };
+        fds.push(PollFd::new(&self.listener, events));
         for (id, (channel, uid)) in &self.channels {
             // From a user whose descriptors cannot be closed, no more are accepted.
             if self.resting.has(self.registry.owner(*id), now) || self.registry.closers.is_stuck(*uid) {

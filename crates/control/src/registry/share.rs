@@ -1,4 +1,4 @@
-//! Shares: one user alone must not exclude the others, and nobody root.
+//! Shares: no user can exclude the other users, or root.
 //!
 //! A user is the [`Owner`] of the requesting process: all uids of its own user namespaces count as one.
 

@@ -28,7 +28,7 @@ type Joined = (Arc<Dictionary>, Arc<Dictionary>, Arc<Dictionary>);
 type Pair = (Arc<Dictionary>, Option<Arc<Dictionary>>);
 
 impl Dictionaries {
-    /// What checks the messages of a session as its settings say; `None` where nothing is to be checked.
+    /// The checks that the settings of a session ask for; `None` without any.
     ///
     /// # Errors
     /// A file cannot be read or is no dictionary.

@@ -60,7 +60,7 @@ pub struct SessionConfig {
 pub enum Place {
     /// An acceptor's acceptor.
     Listen {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
         /// TLS, if it is wanted.
         tls: Option<TlsSettings>,

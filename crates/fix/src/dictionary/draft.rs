@@ -114,7 +114,7 @@ impl<'d> Expansion<'d> {
         Ok(Section::new(members))
     }
 
-    /// What is required in a component that is optional is optional.
+    /// Adds items; those required in an optional component are optional.
     fn put(&mut self, items: &'d [Item], all: bool, depth: usize, into: &mut Vec<Member>) -> Result<(), Problem> {
         if depth > DEPTH_MAX {
             return Err(refused(format!("components are nested more than {DEPTH_MAX} deep, or hold themselves")));

@@ -66,16 +66,16 @@ impl From<ControlByte> for Rejected {
 #[derive(Debug)]
 pub struct Encoder {
     buffer: Vec<u8>,
-    /// Where the first message begins, with room before it for its header to grow.
+    /// The start of the first message, with room before it for its header to grow.
     first: usize,
-    /// Where the messages that wait to leave begin and end.
+    /// The range of the messages that wait to leave.
     start: usize,
     end: usize,
     /// `8=FIX.4.4␁9=`.
     front: Vec<u8>,
     /// `␁49=..␁50=..␁52=..␁56=..␁57=..␁142=..␁143=..␁`: what follows MsgSeqNum, the same in all messages of one moment.
     parties: Vec<u8>,
-    /// Where SendingTime stands in it, and the moment that stands there.
+    /// The place of SendingTime in it, and the moment that stands there.
     time_at: usize,
     stamped: Option<UtcTimestamp>,
     time: CachedTime,
@@ -91,7 +91,7 @@ pub struct Builder<'e> {
     encoder: &'e mut Encoder,
     msg_type: MsgType,
     poss_dup: bool,
-    /// Where the body begins, and where the next byte goes.
+    /// The start of the body, and the place of the next byte.
     body: usize,
     at: usize,
     limit: usize,

@@ -1,4 +1,4 @@
-//! What an operator may ask of a running engine, over a Unix socket: lists, numbers, a reset.
+//! The operator's requests to a running engine, over a Unix socket: lists, numbers, a reset.
 //!
 //! A thread beside the engine talks to the operators, one request a connection, so that a slow one holds up nobody. The
 //! engine answers between two polls. Requests are lines:
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long an operator may take to say what is wanted, and to read the answer.
+/// The longest time for an operator's request and for reading the answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
 /// Operators that wait to be accepted.
 const BACKLOG: i32 = 16;
@@ -41,7 +41,7 @@ const REQUEST_BYTES_MAX: u64 = 4096;
 /// The longest answer taken by [`ask`], bytes: metrics of a thousand sessions.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// Where requests come in. Its thread lives as long as the process.
+/// The queue of requests. Its thread lives as long as the process.
 #[derive(Debug)]
 pub struct AdminSocket {
     requests: Receiver<Request>,

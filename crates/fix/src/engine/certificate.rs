@@ -1,4 +1,4 @@
-//! Who may log on as whom: certificates tied to CompIDs. An authority vouches for many counterparties; without more each of them
+//! Certificates tied to CompIDs. An authority signs for many counterparties; without more each of them
 //! could log on by the name of another.
 
 use rustls::client::verify_server_name;
@@ -29,7 +29,7 @@ impl CertificateName {
         ServerName::try_from(text.to_owned()).ok().map(Self::Name)
     }
 
-    /// Whether a certificate, whose chain has been checked, is one of these.
+    /// Returns whether a certificate, whose chain has been checked, is one of these.
     pub(super) fn is_of(&self, certificate: &CertificateDer<'_>) -> bool {
         match self {
             Self::Name(name) => {

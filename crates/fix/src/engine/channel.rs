@@ -29,7 +29,7 @@ impl Channel {
         Self { stream, tls: Some(Box::new(Connection::Client(connection))) }
     }
 
-    /// Whether a TLS handshake is still going on.
+    /// Returns whether a TLS handshake is still going on.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }

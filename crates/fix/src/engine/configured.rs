@@ -77,7 +77,7 @@ impl<A: Application> Engine<A> {
         Ok(acceptor)
     }
 
-    /// Where the engine listens, with the ports that the kernel chose.
+    /// The endpoints on which the engine listens, with the ports that the kernel chose.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.acceptors.iter().map(|acceptor| acceptor.listener.endpoint())
     }

@@ -68,14 +68,14 @@ pub struct Engine<A> {
     pub(super) dynamic: Vec<usize>,
     /// Descriptors that these may hold before the first is let go.
     pub(super) store_descriptors_max: usize,
-    /// What they keep on the disk.
+    /// The limit of what sessions keep on the disk.
     pub(super) quota: Quota,
-    /// When it was said why a template makes no session.
+    /// The last report of a template that makes no session.
     pub(super) unmade: Seldom,
     pub(super) refusals: Refusals,
     chores_at: u64,
     files_at: u64,
-    /// When the clock was last read, and polls since.
+    /// The last reading of the clock, and the polls since.
     mono_ns: u64,
     idle_polls: u32,
     pub(super) requests: Vec<Receiver<Request>>,

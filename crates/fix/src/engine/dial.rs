@@ -8,14 +8,14 @@ use sidestep_socket::stream::{Connecting, Io};
 use sidestep_sys::Problem;
 use std::time::Duration;
 
-/// How an initiator reaches its counterparty.
+/// The ways of an initiator to its counterparty.
 #[derive(Clone, Debug)]
 pub struct Destinations {
     /// Tried in this order, again from the first one after a connection that worked. "SocketConnectHost", "…Host1", ...
     pub endpoints: Vec<Endpoint>,
     /// Between two rounds through the list. "ReconnectInterval", 30 s
     pub reconnect_interval: Duration,
-    /// How long one attempt may take. "SocketConnectTimeout", 10 s
+    /// The longest time of one attempt. "SocketConnectTimeout", 10 s
     pub connect_timeout: Duration,
     /// TLS, if it is wanted.
     pub tls: Option<TlsSettings>,
@@ -70,7 +70,7 @@ impl Dialer {
         Ok(Self { slot, destinations, tls, next: 0, state, last_error: String::new() })
     }
 
-    /// When there is something to do although nothing happens.
+    /// The time of the next attempt or timeout.
     pub(super) fn deadline(&self) -> u64 {
         match self.state {
             State::Idle { until } => until,

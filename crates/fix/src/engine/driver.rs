@@ -14,7 +14,7 @@ use std::time::Duration;
 const PARK_MAX: Duration = Duration::from_millis(50);
 /// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, acceptors in shared memory.
 const PARK_UNSEEN_MAX: Duration = Duration::from_micros(200);
-/// How long a shutdown waits for the counterparties' Logouts.
+/// The longest wait of a shutdown for the counterparties' Logouts.
 const LOGOUT_MAX: Duration = Duration::from_secs(2);
 
 impl<A: Application> Engine<A> {

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take for its request and for reading the answer.
+/// The longest time for a request and for reading its answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
 /// Connections at a time; the oldest goes when another one comes.
 const GUESTS_MAX: usize = 64;
@@ -17,7 +17,7 @@ const GUESTS_PER_HOST_MAX: usize = 8;
 const ACCEPTS_PER_TURN_MAX: usize = 16;
 /// The longest request, bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
-/// How long an answer of the engine is given again: it answers between two polls, on the thread that trades.
+/// The time for which an answer is reused: the engine answers between two polls, on the trading thread.
 const FRESH: Duration = Duration::from_millis(200);
 /// Before the next try to accept where there are no descriptors left.
 const REST: Duration = Duration::from_millis(50);
@@ -31,13 +31,13 @@ struct Guest {
 }
 
 enum State {
-    /// What has come of the request.
+    /// The received part of the request.
     Asking(Vec<u8>),
-    /// What is still to be sent.
+    /// The rest of the answer.
     Answered(Vec<u8>),
 }
 
-/// What became of a connection that was looked at.
+/// The result of serving a connection once.
 enum Step {
     /// It goes on when the socket is ready.
     Waits,

@@ -1,4 +1,4 @@
-//! Whether the file of a private key is its user's alone.
+//! A check that the file of a private key is readable by its user alone.
 
 use sidestep_sys::problem::say;
 use std::fs;

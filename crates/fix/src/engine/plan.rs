@@ -1,4 +1,4 @@
-//! What a session is made of: its settings, where it is kept, who may connect to it.
+//! The plan of a session: its settings, its store, the addresses that may connect to it.
 
 use super::certificate::CertificateName;
 use crate::clock::Now;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The number of sessions made from templates that an engine holds at a time: memory and descriptors, against made-up names.
 pub const DYNAMIC_MAX: usize = 1000;
 
-/// Where a session's numbers and messages are kept.
+/// The store of a session's numbers and messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorePlan {
     /// In this process only.
@@ -27,13 +27,13 @@ pub enum StorePlan {
     Journal {
         /// The folder of all sessions. "FileStorePath"
         folder: PathBuf,
-        /// What a commit promises, and how large segments are.
+        /// The durability of a commit, and the size of segments.
         options: Options,
     },
 }
 
 impl StorePlan {
-    /// Whether sessions can be kept there.
+    /// Returns whether sessions can be kept there.
     fn check(&self, setting: &str) -> Result<(), Problem> {
         let Self::Journal { folder, .. } = self else { return Ok(()) };
         let named = folder.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
@@ -65,7 +65,7 @@ impl StorePlan {
 pub struct SessionPlan {
     /// The session's own settings.
     pub settings: SessionSettings,
-    /// Where it is kept.
+    /// Its store.
     pub store: StorePlan,
     /// Checks messages by a dictionary; `None` for the session layer's rules alone.
     pub validator: Option<Arc<dyn Validate>>,
@@ -98,7 +98,7 @@ impl SessionPlan {
         }
     }
 
-    /// Whether the session can be kept, as far as it can be seen without making anything: a template would learn it when somebody logs
+    /// Checks that the session can be kept, as far as is visible without making anything: a template would learn it when somebody logs
     /// on. `setting` is what names the folder.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl SessionPlan {
         Session::new(self.settings.clone(), store, self.validator.clone(), now)
     }
 
-    /// Why it is.
+    /// The reason for that refusal.
     pub(super) fn too_many(&self, peer: &str) -> Problem {
         let folder = match &self.store {
             StorePlan::Journal { folder, .. } => folder.display().to_string(),
@@ -154,7 +154,7 @@ impl SessionPlan {
             .next("raise it in a file of settings (--cfg), or remove the folders of sessions that nobody needs")
     }
 
-    /// Whether there may be numbers of this session from an earlier time.
+    /// Returns whether there may be numbers of this session from an earlier time.
     pub(super) fn is_kept(&self) -> bool {
         match &self.store {
             StorePlan::Memory => false,
@@ -186,7 +186,7 @@ impl SessionPlan {
         Ok(AnyStore::Journal(Box::new(journal)))
     }
 
-    /// Whether who shows this certificate may log on to the session.
+    /// Returns whether who shows this certificate may log on to the session.
     pub(super) fn is_certified(&self, shown: Option<&CertificateDer<'_>>) -> bool {
         let is_one = |shown| self.certificates.iter().any(|wanted| wanted.is_of(shown));
         self.certificates.is_empty() || shown.is_some_and(is_one)
@@ -231,7 +231,7 @@ impl AllowedAddress {
         (bits <= longest).then_some(Self { address: address.to_canonical(), bits })
     }
 
-    /// Whether the host is meant.
+    /// Returns whether the host is meant.
     pub fn holds(&self, host: IpAddr) -> bool {
         match (self.address, host.to_canonical()) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {

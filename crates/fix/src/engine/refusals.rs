@@ -9,7 +9,7 @@ pub struct Refusals {
     pub crowd: u64,
     /// They said nothing in time, or ended first.
     pub silent: u64,
-    /// What they said first was no Logon, or no TLS.
+    /// Connections whose first bytes were no Logon, or no TLS.
     pub no_logon: u64,
     /// No session has that name.
     pub unknown: u64,

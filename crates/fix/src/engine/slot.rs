@@ -17,15 +17,15 @@ use std::time::Duration;
 
 /// Output at which it is written although more messages of the batch are there: one write of the transport.
 const BATCH_BYTES: usize = 64 << 10;
-/// How long a connection that ends may take to have its last bytes read.
+/// The longest time for the peer to read the last bytes of an ending connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What is connected.
+/// A connection and the framing of its messages.
 struct Line {
     channel: Channel,
     framer: Framer,
     peer: String,
-    /// When a connection that is ending is cut.
+    /// The time at which an ending connection is cut.
     cut_at: Option<u64>,
     /// Whole messages may wait here for the session to take them.
     stalled: bool,
@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-/// How much of the output may leave: what is committed, and durable where that was asked for.
+/// The part of the output that may leave: committed, and durable where that was requested.
 #[derive(Default)]
 struct Gate {
     /// Bytes of the output that the last commit covers.
@@ -53,13 +53,13 @@ pub(super) struct Slot {
     pub(super) session: Session<AnyStore>,
     line: Option<Line>,
     gate: Gate,
-    /// When the session's timers want to be called, ns.
+    /// The next deadline of the session's timers, ns.
     deadline: u64,
-    /// When what is being answered was read, until the answer has left.
+    /// The time at which the input being answered was read, until the answer has left.
     answering: Option<u64>,
-    /// Why the store can no longer be written; the session stays stopped.
+    /// The reason why the store cannot be written; the session stays stopped.
     failed: Option<Problem>,
-    /// When its last connection ended, ns.
+    /// The end of its last connection, ns.
     left_ns: u64,
     pub(super) metrics: Metrics,
 }
@@ -82,12 +82,12 @@ impl Slot {
         self.line.is_some()
     }
 
-    /// When its last connection ended, ns.
+    /// The end of its last connection, ns.
     pub(super) fn left_ns(&self) -> u64 {
         self.left_ns
     }
 
-    /// Why the session cannot go on, if it cannot.
+    /// The reason why the session cannot go on, if any.
     pub(super) fn failure(&self) -> Option<&Problem> {
         self.failed.as_ref()
     }
@@ -100,7 +100,7 @@ impl Slot {
         self.line.as_ref().map(|line| &line.channel)
     }
 
-    /// Whether bytes wait for the peer to read.
+    /// Returns whether bytes wait for the peer to read.
     pub(super) fn wants_write(&self) -> bool {
         let Some(line) = &self.line else { return false };
         // What a resend has put there since the last write is not behind the gate yet; it leaves with the next poll.
@@ -108,12 +108,12 @@ impl Slot {
         line.channel.wants_write() || (has_bytes && !line.channel.is_handshaking())
     }
 
-    /// Whether what comes would be read. What is not read waits with the counterparty: that is the back-pressure.
+    /// Returns whether what comes would be read. What is not read waits with the counterparty: that is the back-pressure.
     pub(super) fn wants_read(&self) -> bool {
         self.session.takes_input()
     }
 
-    /// Whether something waits that no descriptor tells of.
+    /// Returns whether something waits that no descriptor tells of.
     pub(super) fn waits_for_disk(&self) -> bool {
         self.gate.waits
     }
@@ -281,7 +281,7 @@ impl Slot {
         count
     }
 
-    /// What needs attention although nothing came: timers, the disk, a peer that reads again, an end.
+    /// Does what is due without input: timers, the disk, a peer that reads again, an end.
     #[inline]
     fn attend<A: Application + ?Sized>(&mut self, io: &mut Io, mono_ns: u64, app: &mut A) -> usize {
         let is_due = mono_ns >= self.deadline;

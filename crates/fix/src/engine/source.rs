@@ -14,7 +14,7 @@ pub(super) enum Source {
     Local { uid: u32, pid: u32 },
 }
 
-/// What one customer of a provider has at least, and at most usually: IPv6 hosts choose their last 64 bits themselves.
+/// The prefix of one customer of a provider: IPv6 hosts choose their last 64 bits themselves.
 const V6_NARROW: u32 = 64;
 const V6_WIDE: u32 = 48;
 const V4_WIDE: u32 = 24;

@@ -74,7 +74,7 @@ impl<A: Application> Engine<A> {
     }
 
     /// The session that fits a template of this acceptor. One that another acceptor's template has made is the same session, if it is
-    /// kept in the same place: who somebody is does not depend on where they knock.
+    /// kept in the same place: the identity of a counterparty does not depend on the acceptor that it connects to.
     pub(super) fn make_from_template(
         &mut self,
         acceptor: usize,
@@ -152,7 +152,7 @@ impl<A: Application> Engine<A> {
         self.dynamic.iter().copied().filter(is_gone).min_by_key(|place| self.slots[*place].left_ns())
     }
 
-    /// Which session has to make way for one whose store holds so many descriptors.
+    /// Returns the session to evict for one whose store holds so many descriptors.
     fn to_let_go(&self, descriptors: usize) -> Option<usize> {
         let held: usize = self.dynamic.iter().map(|place| self.slots[*place].session.store().descriptors()).sum();
         if descriptors > 0 && held + descriptors > self.store_descriptors_max {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Where a certificate is: PEM files.
+/// The PEM files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The certificate and those that vouch for it.
@@ -26,7 +26,7 @@ pub struct CertificateFiles {
     pub key: Option<PathBuf>,
 }
 
-/// How connections are encrypted. Paths are PEM files.
+/// Settings of encryption. Paths are PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// Our certificate and those that vouch for it. An acceptor needs one; an initiator for mutual TLS.
@@ -40,15 +40,15 @@ pub struct TlsSettings {
     pub authorities: Option<PathBuf>,
     /// Certificates no longer valid.
     pub revocations: Option<PathBuf>,
-    /// Whether an acceptor refuses who has no certificate; else one is only checked if there is one.
+    /// True if an acceptor refuses who has no certificate; else one is only checked if there is one.
     pub require_client_certificate: bool,
     /// The name that the acceptor's certificate must be for, sent as SNI, too; the host connected to if none is given.
     pub server_name: Option<String>,
-    /// Whether an initiator keeps that name to itself: no SNI.
+    /// True if an initiator keeps that name to itself: no SNI.
     pub without_sni: bool,
-    /// Whether only TLS 1.3 will do.
+    /// True if only TLS 1.3 will do.
     pub only_tls13: bool,
-    /// Whether only TLS 1.2 will do.
+    /// True if only TLS 1.2 will do.
     pub only_tls12: bool,
     /// Accepts whatever certificate the acceptor shows: for tests alone.
     pub insecure_skip_verify: bool,
@@ -70,7 +70,7 @@ impl TlsSettings {
         own.into_iter().chain(further).flatten()
     }
 
-    /// When each file was last written; none for a file that cannot be looked at.
+    /// The time at which each file was last written; none for a file that cannot be read.
     fn stamps(&self) -> Vec<Option<SystemTime>> {
         self.files().map(|path| std::fs::metadata(path).and_then(|facts| facts.modified()).ok()).collect()
     }
@@ -177,7 +177,7 @@ fn identity_of(certificate: &Path, key: Option<&Path>) -> Result<Identity, Probl
     Ok((certificates(certificate)?, secret))
 }
 
-/// What an acceptor shows to whom.
+/// The certificates of an acceptor, by the name that is asked for (SNI).
 fn by_name(settings: &TlsSettings) -> Result<ByName, Problem> {
     let what = "cannot accept TLS";
     let Some(certificate) = &settings.certificate else {
@@ -263,7 +263,7 @@ fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Problem> {
     Ok(Arc::new(config))
 }
 
-/// Believes whoever answers; `SocketInsecureSkipVerify=Y` asks for it by name.
+/// Accepts any certificate; for `SocketInsecureSkipVerify=Y` only.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

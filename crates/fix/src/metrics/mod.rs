@@ -1,4 +1,4 @@
-//! What a session's connection is measured by, and how Prometheus reads it.
+//! Metrics of a session's connection, also in Prometheus's text format.
 
 mod prometheus;
 
@@ -25,7 +25,7 @@ pub struct Metrics {
     pub writes: u64,
     /// The number of bytes that were no FIX.
     pub(crate) garbled_bytes: u64,
-    /// Why the last connection ended, if by an error.
+    /// The error that ended the last connection; empty if it was none.
     pub last_error: String,
     /// See [`Metrics::turnaround_ns`].
     turnaround_ns: Histogram<u64>,

@@ -139,7 +139,7 @@ pub trait Application {
     /// It is refused, and the counterparty is told why.
     fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal>;
 
-    /// Whether the stored message may be sent again; if not, a gap fill takes its place. QuickFIX's toApp and its
+    /// Returns whether the stored message may be sent again; if not, a gap fill takes its place. QuickFIX's toApp and its
     /// DoNotSend.
     fn may_resend(&mut self, id: &SessionId, seq: u64, message: &[u8]) -> bool {
         true

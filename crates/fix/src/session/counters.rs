@@ -1,4 +1,4 @@
-//! What a session counts, and how connections end. Whatever is dropped is counted somewhere here.
+//! The counters of a session, and the ways in which connections end. Every dropped message is counted here.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ pub struct Counters {
     pub logons: u64,
 }
 
-/// Why a connection ended.
+/// The reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Both Logouts were exchanged.
@@ -92,7 +92,7 @@ pub enum End {
     OutsideSchedule,
     /// A ResendRequest was never answered.
     NotResent,
-    /// What has to be kept cannot be kept.
+    /// The store could not be written.
     StoreFailed,
 }
 

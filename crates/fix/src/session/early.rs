@@ -20,7 +20,7 @@ struct Kept {
     len: usize,
 }
 
-/// What is known of the expected number.
+/// The state of the expected sequence number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! How much may wait to be written, and what happens then: the application is refused, reading stops.
+//! Limits of the output that waits to be written: above them the application is refused and reading stops.
 //!
 //! ```text
 //! bytes that wait    0 .... SlowConsumerBytes .... twice that ............ ANSWERS_HELD_MAX
@@ -33,14 +33,14 @@ const ANSWERS_HELD_MAX: usize = 16 << 20;
 /// Beyond all limits of the application, for the session's own messages.
 const ADMIN_BYTES: usize = 64 << 10;
 
-/// How long an initiator's output stands still before it gives way: short, as nothing is lost where it was not needed.
+/// The time without progress after which an initiator with a full output reads again: reading too early loses nothing.
 const INITIATOR_GIVES_WAY_AFTER: Duration = Duration::from_millis(10);
 /// An acceptor's: long enough that an initiator of ours was first.
 const ACCEPTOR_GIVES_WAY_AFTER: Duration = Duration::from_millis(50);
 /// Input that it then takes: what one read brings.
 const GIVE_WAY_BYTES: usize = 64 << 10;
 
-/// What is known of a full output.
+/// The state of a full output.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// The application is being given a message.
@@ -54,19 +54,19 @@ pub(super) struct Flow {
 }
 
 impl<S: Store> Session<S> {
-    /// Whether messages may be handed over: not while more waits to be written than the limits allow. The transport is not read
+    /// Returns whether messages may be handed over: not while more waits to be written than the limits allow. The transport is not read
     /// meanwhile, so that the counterparty sees it.
     pub fn takes_input(&self) -> bool {
         self.phase != Phase::LoggedOn || self.flow.credit > 0 || !self.is_full()
     }
 
-    /// Whether something waits for room in the output, a resend or the application: call [`on_timer`](Self::on_timer) when
+    /// Returns whether a resend or the application waits for room in the output: call [`on_timer`](Self::on_timer) when
     /// some was written.
     pub fn waits_for_room(&self) -> bool {
         self.replays.is_active() || self.flow.refused
     }
 
-    /// Whether messages go to the store first because as many wait in the output as may.
+    /// Returns whether messages go to the store first because as many wait in the output as may.
     pub(super) fn overflows(&self) -> bool {
         self.encoder.output().len() >= self.settings.output_bytes_max * 2
     }
@@ -75,12 +75,12 @@ impl<S: Store> Session<S> {
         ANSWERS_HELD_MAX.min(self.store.keeps_bytes())
     }
 
-    /// Whether as much waits as may: no more is read unless this side gives way.
+    /// Returns whether as much waits as may: no more is read unless this side gives way.
     pub(super) fn is_full(&self) -> bool {
         self.overflows() || self.replays.held_bytes >= INPUT_HELD_MAX.min(self.held_max() / 2)
     }
 
-    /// Whether the application may send now.
+    /// Returns whether the application may send now.
     pub(super) fn has_room_for_application(&self) -> bool {
         let held = self.replays.held_bytes;
         if self.flow.answers {
@@ -89,7 +89,7 @@ impl<S: Store> Session<S> {
         self.encoder.output().len() < self.settings.output_bytes_max && held < OWN_HELD_MAX.min(self.held_max() / 4)
     }
 
-    /// Whether the session itself may.
+    /// Returns whether the session itself may.
     pub(super) fn has_room_for_admin(&self) -> bool {
         self.replays.held_bytes < self.held_max() + ADMIN_BYTES
     }
@@ -121,7 +121,7 @@ impl<S: Store> Session<S> {
         self.flow.still_since_ns = self.flow.still_since_ns.map(|_| now_ns);
     }
 
-    /// Who is full and whose output stands still reads on.
+    /// Takes input although the output is full, once nothing was written for long enough.
     pub(super) fn give_way(&mut self) {
         self.follow_flow(0);
         if self.give_way_ns().is_some_and(|due_ns| self.now.mono_ns >= due_ns) {
@@ -131,7 +131,7 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// When that is due. Whatever has filled the output, the time runs from the first look at it: at once.
+    /// The time at which that is due. It runs from the first check of the full output.
     pub(super) fn give_way_ns(&self) -> Option<u64> {
         let may = self.flow.credit == 0 && self.is_full() && self.replays.held_bytes < self.held_max() / 2;
         let after = match self.settings.role {

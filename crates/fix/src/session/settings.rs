@@ -200,7 +200,7 @@ impl SessionSettings {
         }
     }
 
-    /// Whether a session can be made of it.
+    /// Returns whether a session can be made of it.
     ///
     /// # Errors
     /// Names that cannot stand in a message, a version that does not exist, times without meaning.

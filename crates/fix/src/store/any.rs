@@ -52,7 +52,7 @@ impl AnyStore {
         }
     }
 
-    /// Whether what was committed is kept as promised.
+    /// Returns whether what was committed is kept as promised.
     ///
     /// # Errors
     /// The disk refused.

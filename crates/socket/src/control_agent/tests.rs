@@ -20,10 +20,10 @@ const NONE: u32 = 0x7fff_0000;
 const STACK: u32 = 7;
 
 fn agent(control: &FakeControl, interface: u32) -> ControlAgent {
-    keeper_beside(control, Held { stack: STACK, interface, counters_page: page(), spread: None })
+    agent_beside(control, Held { stack: STACK, interface, counters_page: page(), spread: None })
 }
 
-fn keeper_beside(control: &FakeControl, held: Held) -> ControlAgent {
+fn agent_beside(control: &FakeControl, held: Held) -> ControlAgent {
     let client = Client::connect_to(control.path(), "test").unwrap();
     let held = Some(held);
     ControlAgent::start(Start { client, held, path: control.path().to_owned(), name: "test".into(), cpu: None })
@@ -167,7 +167,7 @@ fn the_owner_is_told_that_its_device_spreads_otherwise() {
     });
     let before = Some(spread_over(&[0]));
     let held = Held { stack: STACK, interface: LOOPBACK, counters_page: page(), spread: before };
-    let agent = keeper_beside(&control, held);
+    let agent = agent_beside(&control, held);
     let is_told = || {
         let deadline = Instant::now() + WATCHDOG;
         loop {

@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_millis(200);
 const REOPEN_FIRST: Duration = Duration::from_millis(100);
 const REOPEN_MAX: Duration = Duration::from_secs(5);
 
-/// Twins told of in one turn.
+/// The most twin events per turn.
 const EVENTS_PER_TURN: usize = 64;
 
 /// Notices of control heard in one turn: the owner's commands are served in between.

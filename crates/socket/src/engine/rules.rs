@@ -53,7 +53,7 @@ impl Rules {
         self.asked.keys().any(|entry| entry.protocol() == Protocol::Tcp && entry.local().port() == port)
     }
 
-    /// Wants no answer any more: a rule that stands is to be taken back.
+    /// Cancels a request. If control still installs the rule, it is removed again.
     pub(crate) fn cancel(&mut self, entry: Entry) {
         self.asked.remove(&entry);
     }

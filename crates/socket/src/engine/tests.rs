@@ -1,4 +1,4 @@
-//! What becomes of open sockets when their device spreads otherwise. A veth tells no table, so the engine is told one; all that
+//! Open sockets whose device changes its RSS table. A veth reports no table, so the engine is given one; all that
 //! the peer sends comes by the first queue.
 
 use crate::control_agent::spread_over;

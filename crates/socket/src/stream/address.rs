@@ -1,10 +1,10 @@
-//! Where a stream is reached.
+//! Addresses of streams.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where a byte stream is reached.
+/// The address of a byte stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A TCP port.

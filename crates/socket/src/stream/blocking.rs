@@ -41,7 +41,7 @@ pub struct Listener {
     socket: Socket,
     options: Options,
     address: Address,
-    /// What a link in shared memory is to be.
+    /// Settings of a link in shared memory.
     settings: Settings,
     refusals: Mutex<Refusals>,
     /// The file that bind(2) has made, for its drop.
@@ -51,9 +51,9 @@ pub struct Listener {
 /// Connectors that a listener for shared memory did not take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Why the last one; empty when there was none.
+    /// The reason of the last refusal; empty if there was none.
     pub last: String,
 }
 
@@ -99,7 +99,7 @@ impl Listener {
         Ok(Self { socket, options: *options, _file: file, address, settings, refusals })
     }
 
-    /// Where it listens, with the port that the kernel chose.
+    /// Returns its address, with the port that the kernel chose.
     pub fn address(&self) -> io::Result<Address> {
         let local = self.socket.local_addr()?;
         Ok(local.as_socket().map_or_else(|| self.address.clone(), Address::Tcp))
@@ -143,7 +143,7 @@ impl Listener {
         &self.socket
     }
 
-    /// Who was turned away so far.
+    /// Returns the connectors refused so far.
     pub fn refusals(&self) -> Refusals {
         self.refusals.lock().map(|refusals| refusals.clone()).unwrap_or_default()
     }

@@ -36,11 +36,11 @@ pub enum Backend {
 /// Options of a stream or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How a receive waits.
+    /// The way in which a receive waits.
     pub waiting: Waiting,
-    /// Which calls of the kernel carry it.
+    /// The kernel's calls that carry it.
     pub backend: Backend,
-    /// How long a receive that sleeps does so at the most, and a connect tries.
+    /// The longest sleep of a receive, and the longest attempt to connect.
     pub timeout: Duration,
     /// TCP_NODELAY, on.
     pub no_delay: bool,

@@ -86,7 +86,7 @@ pub(crate) struct Streams {
     pub(crate) closed: Vec<ClosedConnection>,
     /// The place in `closed` where the next look begins.
     pub(crate) next_closed: usize,
-    /// Told by the control agent.
+    /// Events from the control agent.
     pub(crate) ready: VecDeque<TcpEvent>,
     /// Ports that were given back a moment ago.
     pub(crate) released: Released,

@@ -26,7 +26,7 @@ pub struct Setting {
     pub greatest: u32,
 }
 
-/// Why a setting was not taken.
+/// The reason for which a setting was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingError {
     /// There is no setting of this name.

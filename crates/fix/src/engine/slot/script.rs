@@ -21,7 +21,7 @@ struct End {
 }
 
 impl End {
-    /// How much of `most` a call moves: often all, sometimes one byte or none.
+    /// Returns how much of `most` a call moves: often all, sometimes one byte or none.
     fn some_of(&mut self, most: usize) -> usize {
         match self.random.u8(..8) {
             0 => 0,

@@ -187,7 +187,7 @@ fn sessions_with_a_name_of_their_own_in_the_settings_do_not_count() {
     assert!(log_on(&mut engine, acceptor, "NAMED", 1).is_some());
 }
 
-/// Whoever knocks by a new name has the folder counted, by the thread that trades: not further than is needed to refuse them.
+/// A connection with a new name makes the trading thread count the folder, only as far as is needed to refuse it.
 #[test]
 fn a_full_folder_is_counted_as_far_as_is_needed_by_each_limit() {
     const FOLDERS: usize = 50;

@@ -123,7 +123,7 @@ fn read_all(journal: &mut Journal, what: &dyn Fn() -> String) -> u64 {
     expected
 }
 
-/// Where something happens besides a write, and what is near: a crash elsewhere is like its neighbours.
+/// The points at which something other than a write happens, and their neighbours: a crash elsewhere is like one of these.
 fn points(steps: &[Step]) -> Vec<usize> {
     let is_event = |step: &Step| !matches!(step.operation, Operation::Write(..));
     let events: Vec<usize> = (0..steps.len()).filter(|at| is_event(&steps[*at])).collect();
@@ -215,7 +215,7 @@ fn a_power_cut_during_the_recovery_from_one_costs_no_more() {
     }
 }
 
-/// What the segments that the disk has for certain say, read by other means: up to the first number that is missing.
+/// The content of the segments that are on the disk for certain, read by other means: up to the first missing number.
 fn synced(image: &Image) -> Reached {
     let folder = folder();
     image.write_to(folder.path());

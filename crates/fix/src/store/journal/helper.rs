@@ -43,7 +43,7 @@ pub(super) struct Written {
 
 enum Job {
     Prepare(u64),
-    /// What an earlier process has written, the last of them so many bytes.
+    /// Syncs segments of an earlier process; the last has so many bytes.
     SyncOlder(Vec<PathBuf>, u64, u64),
     /// Cut a finished segment to the bytes it has; nothing may be mapped beyond them then.
     Finish(Written, Option<MappedFile>),
@@ -202,7 +202,7 @@ impl ManifestWriter {
         self.manifest.sync()
     }
 
-    /// What cannot be removed now is removed at the next opening.
+    /// Removes old segments; one that cannot be removed now is removed at the next opening.
     fn retire(&mut self, written: &Written, oldest: u64, paths: &[PathBuf]) {
         self.sync(written);
         if !self.failed && self.manifest.set_oldest(oldest).and_then(|()| self.manifest.sync()).is_ok() {

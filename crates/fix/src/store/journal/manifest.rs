@@ -1,4 +1,4 @@
-//! What a journal is known to have, besides what its segments say: whoever takes one away, or empties it, is noticed.
+//! The segments that a journal is known to have: a segment that was removed or emptied is noticed.
 //!
 //! ```text
 //! manifest (4096 bytes), all numbers little-endian; a slot is two numbers and the CRC-32 of both, begun with its position

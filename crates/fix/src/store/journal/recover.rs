@@ -18,7 +18,7 @@ use std::sync::Arc;
 const BUFFER_BYTES: usize = 64 << 10;
 /// A journal has orders and passwords: it is for its user alone.
 const FOLDER_MODE: u32 = 0o700;
-/// What the lock says once there is a manifest, behind the number of the process.
+/// The word in the lock file once there is a manifest, behind the number of the process.
 const SIGNED: &str = "journal";
 
 pub(super) fn open(

@@ -40,7 +40,7 @@ impl Journal {
         self.dirty
     }
 
-    /// Whether everything committed is what the journal's durability promises. With the page cache it always is.
+    /// Returns whether everything committed is what the journal's durability promises. With the page cache it always is.
     ///
     /// # Errors
     /// The disk refused; nothing that was not durable before ever will be.

@@ -1,4 +1,4 @@
-//! How the two ends come together: the connector's hello with its rings, and what a listener makes of it.
+//! The handshake: the connector's hello with its rings, and the listener's checks.
 
 use super::hello::{HELLO_BYTES, Hello, Refusal};
 use super::watch::Watch;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a listener waits for a hello. An honest one is sent by the next call after the connect.
+/// The longest wait of a listener for a hello. An honest one is sent by the next call after the connect.
 pub(crate) const HELLO_MAX: Duration = Duration::from_millis(500);
 /// The shortest time that SO_RCVTIMEO can say.
 const TIMEOUT_MIN: Duration = Duration::from_micros(1);
@@ -142,7 +142,7 @@ pub(crate) fn admit(socket: Socket, settings: &Settings, options: &Options) -> R
     }
 }
 
-/// What is said to the connector, and what only this side may know.
+/// The refusal that the connector gets, and the text for this side only.
 struct NotTaken(Refusal, String);
 
 impl From<Refusal> for NotTaken {

@@ -18,13 +18,13 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const HELLO_BYTES: usize = 32;
 /// A refusal, bytes.
 pub(super) const REFUSAL_BYTES: usize = 16;
-/// What wakes a sleeper.
+/// The byte that wakes a sleeper.
 pub(super) const BELL: [u8; 1] = [0];
 
 const HELLO: &[u8; 8] = b"SIDELINK";
 const REFUSAL: &[u8; 8] = b"SIDENOPE";
 
-/// What the connector says.
+/// The connector's hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: Kind,
@@ -34,10 +34,10 @@ pub(super) struct Hello {
     pub(super) down_bytes: u64,
 }
 
-/// Why a listener does not take a connector, as both ends say it.
+/// The reason for which a listener refuses a connector, as both ends report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// What it sent is no hello, or it sent nothing.
+    /// It sent no hello.
     NoHello,
     /// The listener's version is this one.
     Version(u32),

@@ -28,7 +28,7 @@ pub struct ShmLink {
     timeout: Duration,
     /// The longest message that is sent.
     piece_max: usize,
-    /// Whether this end has finished sending.
+    /// True if this end has finished sending.
     finished: bool,
     // Last: whoever sees the socket close sees what the rings say about it.
     watch: Watch,
@@ -136,7 +136,7 @@ impl ShmLink {
         }
     }
 
-    /// What was published before the end, and then the end.
+    /// Reads what was published before the end, and then reports the end.
     #[cold]
     fn recv_last(&mut self, take: &mut impl FnMut(&mut Self) -> Result<usize, ReadError>) -> io::Result<usize> {
         match self.recv_now(take) {
@@ -194,7 +194,7 @@ impl ShmLink {
         Ok(taken)
     }
 
-    /// Whether something is in the way of every send, or of this one.
+    /// Returns whether something is in the way of every send, or of this one.
     #[inline]
     fn check_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.watch.sends() || self.finished {

@@ -1,4 +1,4 @@
-//! What a link of rings is to be, and for whom.
+//! Settings of a link of rings, and the users it admits.
 
 use sidestep_sys::process::effective_uid;
 use std::fmt;
@@ -11,7 +11,7 @@ pub const RING_BYTES_MAX: usize = 1 << 20;
 /// Room for messages unless asked otherwise, bytes: the longest datagram of UDP fits, and two such rings the L2 cache.
 const RING_BYTES: usize = 256 << 10;
 
-/// What a link carries.
+/// The contents of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -39,7 +39,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Who may be at the other end, by the kernel's word (SO_PEERCRED).
+/// Users admitted at the other end, checked by SO_PEERCRED.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Users {
     /// The effective user of this process alone; not even root, unless this is root.
@@ -50,7 +50,7 @@ pub enum Users {
 }
 
 impl Users {
-    /// Whether this user may.
+    /// Returns whether this user may.
     pub fn allow(&self, uid: u32) -> bool {
         match self {
             Self::Same => uid == effective_uid(),
@@ -59,15 +59,15 @@ impl Users {
     }
 }
 
-/// What a link of rings is to be.
+/// Settings of a link of rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What it carries; both ends must say the same.
+    /// The contents; both ends must agree.
     pub kind: Kind,
     /// Room in each direction, bytes: what a connector asks for, and the most that a listener gives. A power of two from
     /// [`RING_BYTES_MIN`] to [`RING_BYTES_MAX`]. A datagram has at most half of it, less eight bytes.
     pub ring_bytes: usize,
-    /// Who may be at the other end.
+    /// Users admitted at the other end.
     pub users: Users,
 }
 

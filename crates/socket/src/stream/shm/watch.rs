@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Turns between two looks at the clock, for a link that never sleeps: about a microsecond of spinning.
 const TURNS: u32 = 128;
-/// What a send counts, in turns: one that only sends soon looks, too.
+/// The weight of a send, in turns, so that an end that only sends checks soon, too.
 const TURNS_OF_A_SEND: u32 = 8;
 /// Time between two looks at the socket.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -25,14 +25,14 @@ pub(super) struct Watch {
     /// Turns between two looks at the clock.
     turns_max: u32,
     turns: u32,
-    /// Whether the other end was heard since the last look.
+    /// True if the other end was heard since the last look.
     heard: bool,
     looked: Instant,
     gone: bool,
     refusal: Option<Refusal>,
 }
 
-/// What ended a sleep.
+/// The event that ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     /// A doorbell, perhaps an old one, or the other end's end.
@@ -48,7 +48,7 @@ impl Watch {
         Self { socket, turns_max, turns: 0, heard: false, looked: Instant::now(), gone: false, refusal: None }
     }
 
-    /// What the other end's sleep is ended with.
+    /// Returns the call that wakes the other end.
     pub(super) fn doorbell(&self) -> impl Fn() + Send + Sync + use<> {
         let socket = Arc::clone(&self.socket);
         move || {
@@ -139,12 +139,12 @@ impl Watch {
         Ok(Woken::Called)
     }
 
-    /// Whether the other end is gone, as far as is known.
+    /// Returns whether the other end is gone, as far as is known.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// What to say of an end that is gone: its refusal, or else `otherwise`.
+    /// Returns the error for an end that is gone: its refusal, or else `otherwise`.
     #[cold]
     pub(super) fn last_words(&mut self, otherwise: io::ErrorKind) -> io::Error {
         for _ in 0..BELLS_MAX {

@@ -9,7 +9,7 @@ pub(crate) struct Notices {
     readiness: Readiness,
     /// An event is due, though the readiness is the same: more data has come.
     is_due: bool,
-    /// Why the connection has ended.
+    /// The error that ended the connection.
     error: Option<Error>,
     /// The last ICMP error; becomes the error if the peer stays silent (RFC 9293 section 3.9.2.2).
     soft_error: Option<Error>,
