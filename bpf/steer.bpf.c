@@ -375,7 +375,7 @@ SEC("xdp.frags")
 #else
 SEC("xdp")
 #endif
-int sidestep_xdp_steering(struct xdp_md *context)
+int sidestep_steer(struct xdp_md *context)
 {
 	__u32 reason = decide(context);
 	__u64 *counter = lookup(&counters, &reason);

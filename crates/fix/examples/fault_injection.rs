@@ -127,8 +127,7 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
     let acceptor = server.listen(&endpoint, None, &options)?;
     server.add_acceptor(acceptor, accepting)?;
     let mut client = Engine::new(Client::default());
-    let destinations =
-        Destinations { options: options.clone(), ..Destinations::one(server.endpoint(acceptor).clone()) };
+    let destinations = Destinations { options, ..Destinations::one(server.endpoint(acceptor).clone()) };
     let handle = client.add_initiator(&connecting, destinations)?;
     let (orders, batch) = (random.u64(1..20_000), random.u64(1..20_000));
     let begun = Instant::now();

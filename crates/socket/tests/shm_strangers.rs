@@ -6,7 +6,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use sidestep_ring::{Cell, Kind as RingKind, Options as RingOptions, Segment, Waking};
 use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::{self, Kind, RING_BYTES_MIN, Settings, Users};
-use sidestep_socket::stream::{Address, Options, Waiting, is_retry};
+use sidestep_socket::stream::{self, Address, Endpoint, Io, Options, Waiting, is_retry};
 use sidestep_sys::memory;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, File};
@@ -327,6 +327,34 @@ fn a_peer_that_scribbles_cannot_harm() {
         }
     }
     assert!(faults > 100, "scribbling was seen {faults} times");
+}
+
+/// What is shown to a protocol is its own: the peer changes the ring while it is looked at, and the bytes stay as they were.
+#[test]
+fn bytes_that_are_shown_do_not_change_while_they_are_looked_at() {
+    let _turn = my_turn();
+    let path = path("shown");
+    let (mut io, options) = (Io::default(), Options::default());
+    let mut listener = stream::Listener::bind(&mut io, &Endpoint::Shm(path.clone()), &options).expect("a free name");
+    let (up, down) = (ring(), ring());
+    let stranger = stranger(&path);
+    say(&stranger, &hello(1, 1, SIZE, SIZE), &[up.fd(), down.fd()]);
+    let deadline = Instant::now() + WATCHDOG;
+    let mut stream = loop {
+        assert!(Instant::now() < deadline, "a good hello is taken");
+        if let Some(accepted) = listener.accept(&mut io).expect("it listens") {
+            break accepted.stream;
+        }
+    };
+    let memory = File::from(up.fd().try_clone_to_owned().expect("a descriptor"));
+    up.producer().expect("nobody has it").try_send(&[7; 500]).expect("there is room");
+    let mut shown = 0;
+    let taken = stream.receive_with(&mut io, &mut |bytes: &[u8]| {
+        memory.write_all_at(&vec![9; SIZE as usize], 4096).expect("a memfd takes bytes");
+        shown += bytes.iter().filter(|byte| **byte == 7).count();
+        bytes.len()
+    });
+    assert_eq!((taken.expect("it has come"), shown), (500, 500));
 }
 
 fn is_fault(result: io::Result<usize>) -> bool {

@@ -123,7 +123,7 @@ impl Idle {
     /// Begins a wait.
     #[inline]
     pub fn new(strategy: IdleStrategy) -> Self {
-        let park_ns = strategy.park_min_ns.min(strategy.park_max_ns);
+        let park_ns = strategy.park_min_ns.clamp(1, strategy.park_max_ns.max(1));
         Self { strategy, stage: strategy.first_stage(), stage_end: None, spins: 0, park_ns }
     }
 

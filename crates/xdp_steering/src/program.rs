@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
 }
 
 /// The program's name in the kernel's lists.
-pub(crate) const NAME: &str = "sidestep_xdp_steering";
+pub(crate) const NAME: &str = "sidestep_steer";
 
 /// The end of the loader's messages that is kept; a verifier's log can have a megabyte.
 const MESSAGES_BYTES_MAX: usize = 2048;

@@ -73,7 +73,7 @@ impl<A: Application> Engine<A> {
             return Ok(*acceptor);
         }
         let acceptor = self.listen(endpoint, tls, options)?;
-        acceptors.push((endpoint.clone(), tls.cloned(), options.clone(), acceptor));
+        acceptors.push((endpoint.clone(), tls.cloned(), *options, acceptor));
         Ok(acceptor)
     }
 

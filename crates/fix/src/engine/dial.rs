@@ -47,6 +47,7 @@ pub(super) struct Dialer {
     pub(super) last_error: String,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one a session, and a connection that is made moves on")]
 enum State {
     Idle {
         until: u64,

@@ -5,6 +5,7 @@ use sidestep_sys::futex::{self, Scope};
 use sidestep_sys::idle::{Idle, IdleStrategy};
 use sidestep_sys::xdp::{Probe, kick as call};
 use sidestep_sys::{Problem, cpu};
+use std::hint::spin_loop;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -106,12 +107,15 @@ fn run(
     let _ = pinned.send(placed);
     let mut idle = Idle::new(idle);
     while is_placed && !shared.stop.load(Ordering::Relaxed) {
-        if tx.pending() == 0 || !tx.needs_wakeup() {
+        if tx.pending() == 0 {
             idle.next_pause().take(|limit| sleep(shared, tx, limit));
             continue;
         }
         idle.reset();
-        if !transmit(shared, socket) {
+        if !tx.needs_wakeup() {
+            // The driver is taking them by itself.
+            spin_loop();
+        } else if !transmit(shared, socket) {
             return;
         }
     }

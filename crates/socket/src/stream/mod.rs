@@ -44,7 +44,7 @@
 //! | carried by | endpoint | read where | readable by its descriptor | writable by its descriptor |
 //! |---|---|---|---|---|
 //! | the kernel | `HOST:PORT`, `unix:PATH` | a buffer of the stream | yes | yes |
-//! | shared memory | `shm:PATH` | the ring | with [`Waiting::Epoll`] | no |
+//! | shared memory | `shm:PATH` | a buffer of the stream | with [`Waiting::Epoll`] | no |
 //! | an engine past the kernel | `xdp:INTERFACE:ADDRESS:PORT` | the frame | no: the engine has one | no |
 //!
 //! # Links

@@ -55,8 +55,8 @@ impl Stream {
         }
     }
 
-    /// Shows what has come to `deliver`, where it stands: in the frame past the kernel, in the ring of shared memory, in a
-    /// buffer of the stream by the kernel. `deliver` returns how many bytes it has taken, and may be called several times;
+    /// Shows what has come to `deliver`, where it stands: in the frame past the kernel, else in a buffer of
+    /// the stream (the other process could change what stands in a ring). `deliver` returns how many bytes it has taken, and may be called several times;
     /// what it does not take is shown again. Returns the bytes taken; 0 when the peer has finished and nothing is left.
     ///
     /// # Errors

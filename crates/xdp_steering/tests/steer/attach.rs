@@ -228,7 +228,7 @@ fn two_control_planes_do_not_share_an_interface() {
     on_a_host(|pins| {
         let first = attach(pins.directory())?;
         let problem = attach(pins.other_directory()).unwrap_err().to_string();
-        assert!(problem.contains("sidestep_xdp_steering") && problem.contains("--cleanup"), "{problem}");
+        assert!(problem.contains("sidestep_steer") && problem.contains("--cleanup"), "{problem}");
         assert!(!pins.other_directory().exists());
         assert!(first.is_attached()?);
         Ok(())
@@ -376,7 +376,7 @@ fn what_iproute2_leaves_goes_and_what_it_pins_is_named() {
     let pin = root.join("tc/globals/jmp_tc");
     map.pin(&pin).unwrap();
     let refused = sidestep_xdp_steering::unmount(&root).unwrap_err();
-    assert!(refused.to_string().contains("tc/globals/jmp_tc is pinned there by somebody else"), "{refused}");
+    assert!(refused.to_string().contains("tc/globals/jmp_tc is pinned there by another program"), "{refused}");
     assert_eq!(refused.next_step(), format!("remove it if it is not needed: rm {}", pin.display()));
     assert!(pin.exists(), "nothing was lost");
     fs::remove_file(&pin).unwrap();

@@ -100,7 +100,7 @@ fn stacks_are_numbered_labelled_and_bounded() {
     let long = StackOptions { label: "x".repeat(100), frame_bytes_max: 9, first_queue: 0, tcp_deadlines: 0 };
     let made: Vec<_> = (0..STACKS_MAX).map(|_| tables.stack_create(&long).unwrap().0).collect();
     let problem = tables.stack_create(&long).unwrap_err().to_string();
-    assert!(problem.contains("all 64 stacks"), "{problem}");
+    assert!(problem.contains("at most 64 stacks"), "{problem}");
     let facts = tables.stacks().unwrap();
     assert_eq!(facts.iter().map(|facts| facts.id).collect::<Vec<_>>(), made);
     assert!(facts.iter().all(|facts| facts.label == "x".repeat(48) && facts.frame_bytes_max == 9));

@@ -5,6 +5,7 @@ mod epoll;
 use crate::stream::unread::{Unread, copy_to};
 use crate::stream::{Link, Options, Waiting};
 use epoll::Epoll;
+use rustix::net::SendFlags;
 use sidestep_sys::Problem;
 use sidestep_sys::socket::set_busy_poll;
 use socket2::Socket;
@@ -70,7 +71,8 @@ impl KernelLink {
 impl Link for KernelLink {
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.send(bytes)
+        // A program in C has not SIGPIPE ignored, as Rust's have.
+        self.socket.send_with_flags(bytes, SendFlags::NOSIGNAL.bits() as i32)
     }
 
     #[inline]

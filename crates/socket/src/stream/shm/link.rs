@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::watch::{Watch, Woken};
+use crate::stream::unread::{Unread, copy_to};
 use crate::stream::{Link, Waiting};
 use rustix::io::Errno;
 use sidestep_ring::spsc::{Consumer, Producer};
@@ -30,6 +31,7 @@ pub struct ShmLink {
     piece_max: usize,
     /// True if this end has finished sending.
     finished: bool,
+    unread: Unread,
     // Last: whoever sees the socket close sees what the rings say about it.
     watch: Watch,
 }
@@ -46,7 +48,8 @@ impl ShmLink {
         producer.set_doorbell(watch.doorbell());
         let longest = producer.message_bytes_max();
         let piece_max = if kind == Kind::Stream { longest / PIECES } else { longest };
-        Self { consumer, producer, given: 0, kind, waiting, timeout, piece_max, finished: false, watch }
+        let unread = Unread::default();
+        Self { consumer, producer, given: 0, kind, waiting, timeout, piece_max, finished: false, unread, watch }
     }
 
     /// Whatever is there.
@@ -75,27 +78,6 @@ impl ShmLink {
             self.advance(count, is_all);
         }
         Ok(filled)
-    }
-
-    /// Shows the bytes of a stream to `deliver` where they stand in the ring, until it takes less than it is shown.
-    #[inline]
-    fn show_bytes(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> Result<usize, ReadError> {
-        let mut taken = 0;
-        loop {
-            let message = match self.consumer.front() {
-                Ok(message) => message,
-                Err(_) if taken > 0 => return Ok(taken),
-                Err(error) => return Err(error),
-            };
-            let rest = rest_of(message, self.given)?;
-            let count = deliver(rest).min(rest.len());
-            let is_all = count == rest.len();
-            taken += count;
-            self.advance(count, is_all);
-            if !is_all {
-                return Ok(taken);
-            }
-        }
     }
 
     /// So many bytes more of the message in front were taken, perhaps all.
@@ -238,17 +220,13 @@ impl ShmLink {
 }
 
 impl ShmLink {
-    /// Shows bytes of a stream where they stand in the ring.
+    /// Shows bytes of a stream in a buffer of this end: the other process could change them in the ring while they are read.
     #[inline]
     pub(in crate::stream) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
-        let mut was_refused = false;
-        let taken = self.recv_by(|link| {
-            let shown = link.show_bytes(deliver);
-            was_refused = shown == Ok(0);
-            shown
-        });
-        // Nothing was taken of what is there: not the end.
-        if was_refused { Err(ErrorKind::WouldBlock.into()) } else { taken }
+        let mut unread = std::mem::take(&mut self.unread);
+        let taken = unread.receive(|space| self.recv_by(|link| link.take_bytes(space)), deliver);
+        self.unread = unread;
+        taken
     }
 
     #[inline]
@@ -278,6 +256,9 @@ impl Link for ShmLink {
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.unread.is_empty() {
+            return self.receive_with(&mut copy_to(buffer));
+        }
         self.recv_by(|link| link.take(buffer))
     }
 
