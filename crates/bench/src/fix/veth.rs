@@ -124,7 +124,7 @@ impl Way {
             }
             // The threads of an engine shall not be where the client spins.
             cpu::restrict(&self.cpus)?;
-            let engine = Box::new(bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?);
+            let engine = bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?;
             Ok(Box::new(StackStream::connect(engine, self.address)?) as Box<dyn Link>)
         })
     }

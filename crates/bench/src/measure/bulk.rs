@@ -50,7 +50,7 @@ impl Bench {
             Medium::Stack => {
                 self.place_thread(false)?;
                 self.need_plane()?;
-                let engine = Box::new(engine(self.ends.client, Load::Stream)?);
+                let engine = engine(self.ends.client, Load::Stream)?;
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
                 let link = StackStream::connect(engine, SocketAddr::new(server, ready.port));

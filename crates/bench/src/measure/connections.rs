@@ -7,9 +7,8 @@ use crate::message::{Header, filled};
 use crate::path::Medium;
 use crate::peer::protocol::{Accept, Reply, Request};
 use sidestep_report::schema::Noise;
-use sidestep_socket::Engine;
 use sidestep_socket::stream::kernel::KernelLink;
-use sidestep_socket::stream::{Link, Options, Waiting, is_retry, send_all};
+use sidestep_socket::stream::{Io, Link, Options, Waiting, is_retry, send_all};
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -24,7 +23,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// The maker of the connections.
 enum Dialer {
     Kernel(Options),
-    Stack(Option<Box<Engine>>),
+    Stack(Option<Box<Io>>),
 }
 
 impl Dialer {
@@ -37,7 +36,7 @@ impl Dialer {
             }
             Self::Stack(engine) => {
                 let taken = engine.take().ok_or_else(|| broken("the engine is gone"))?;
-                let mut link = StackStream::connect(taken, remote)?;
+                let mut link = StackStream::connect_by(taken, remote)?;
                 exchange(&mut link, message, answer)?;
                 *engine = Some(link.close()?);
                 Ok(())
@@ -59,9 +58,9 @@ impl Bench {
             Medium::Stack => {
                 self.place_thread(false)?;
                 self.need_plane()?;
-                let engine = Box::new(engine(self.ends.client, Load::RoundTrips)?);
+                let engine = engine(self.ends.client, Load::RoundTrips)?;
                 self.place_thread(true)?;
-                Dialer::Stack(Some(engine))
+                Dialer::Stack(Some(Box::new(Io::over(engine))))
             }
             _ => Dialer::Kernel(options),
         };

@@ -181,7 +181,7 @@ impl Bench {
 
     /// The same, with a connection between the engines.
     fn open_stream(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
-        let engine = Box::new(engine(self.ends.client, Load::RoundTrips)?);
+        let engine = engine(self.ends.client, Load::RoundTrips)?;
         self.place_thread(true)?;
         let ready = self.ask_echo(target, 0, None)?;
         let link = StackStream::connect(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {

@@ -198,8 +198,8 @@ impl Session {
         let remote = self.origin.remote;
         if path.medium == Medium::Stack {
             self.need_plane()?;
-            let mut listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
-            self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+            let listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
+            self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
@@ -234,8 +234,8 @@ impl Session {
     /// The measuring end's connection for one slice, past the kernel.
     fn accept_past_kernel(&mut self, load: Load) -> Result<StackStream, Problem> {
         self.need_plane()?;
-        let mut listener = StackListener::open(self.origin.local, load)?;
-        self.say(&Reply::Ready(Ready { port: listener.port()?, ..Ready::default() }))?;
+        let listener = StackListener::open(self.origin.local, load)?;
+        self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
         listener.accept(CONNECT_MAX, self.origin.remote)
     }
 

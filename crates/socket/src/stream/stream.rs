@@ -125,6 +125,19 @@ impl Stream {
         }
     }
 
+    /// Ends the stream at once, when it is dropped at the latest: the peer of a TCP connection gets a RST, and what it has not
+    /// acknowledged is lost.
+    ///
+    /// # Errors
+    /// The stream has ended already, which callers mostly ignore.
+    pub fn abort(&mut self, io: &mut Io) -> io::Result<()> {
+        match self {
+            Self::Kernel(link) => link.abort(),
+            Self::Xdp(stream) => stream.abort(io),
+            other => other.shutdown(io),
+        }
+    }
+
     /// Returns the path of a stream past the kernel, with the reason where the kernel carries it after all; `None` of every
     /// other stream, whose kind is its path.
     pub fn path(&self, io: &mut Io) -> Option<Path> {

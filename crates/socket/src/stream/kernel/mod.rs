@@ -12,6 +12,7 @@ use socket2::Socket;
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// A link over send(2) and recv(2).
 pub struct KernelLink {
@@ -47,6 +48,11 @@ impl KernelLink {
     /// Over a connected socket that is non-blocking already.
     pub(super) fn non_blocking(socket: Socket) -> Self {
         Self { socket, epoll: None, unread: Unread::default() }
+    }
+
+    /// Has close(2) reset the connection.
+    pub(super) fn abort(&self) -> io::Result<()> {
+        self.socket.set_linger(Some(Duration::ZERO))
     }
 
     #[inline]
