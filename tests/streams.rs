@@ -124,7 +124,7 @@ fn connections_are_made_one_after_the_other_and_each_is_answered() {
     run.check_lacks("uring", "other back-ends do not connect", 1);
     run.check_lacks("uds", "over TCP", 1);
     run.check_lacks("xdp", "in the lab only", 1);
-    run.check_reports("Connections one after the other");
+    run.check_reports("Connections in sequence");
 }
 
 #[test]
