@@ -70,7 +70,7 @@ static void wrong_engines(const char *nowhere) {
     sidestep_engine_options options;
     sidestep_engine *engine = NULL;
     unsigned char longer[sizeof options + 8] = {0};
-    const char *bad[] = {"mode", "kick", "checksums", "0 or 1", "0 or 1", "no queue", "below -1", "below -1", "both choose",
+    const char *bad[] = {"mode", "kick", "checksums", "0 or 1", "0 or 1", "not a queue", "below -1", "below -1", "both choose",
                          "both choose"};
     size_t at;
 
