@@ -1,8 +1,8 @@
 //! Measuring latency honestly: the scenarios, the peer at the other end, the statistics.
 //!
 //! [`run::run`] leads through it: a place ([`place`]), two ends that talk over a control connection ([`peer`]),
-//! slices ([`measure`]) interleaved into scenarios ([`scenario`]), and a `Document` of `sidestep-report` at the end.
-//! [`stats`] has the statistics of the samples.
+//! slices (`measure`) interleaved into scenarios ([`scenario`]), and a `Document` of `sidestep-report` at the end.
+//! `stats` has the statistics of the samples.
 #![forbid(unsafe_code)]
 
 mod bypass;

@@ -2,7 +2,7 @@
 //!
 //! A change notice is only a hint to read a table again: merging notices fails if the kernel drops routes silently,
 //! replaces one of many next hops, or drops notices (ENOBUFS). Reading takes milliseconds at most, and is done at most
-//! every [`REFRESH_INTERVAL`]; unchanged records are not written.
+//! every `REFRESH_INTERVAL`; unchanged records are not written.
 
 use crate::netlink::{self, Asker, Dirty, Events, Read};
 use sidestep_control_api::table::{Address, Incomplete, Link, Neighbour, Route, Writer};

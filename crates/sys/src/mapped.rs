@@ -15,7 +15,7 @@ pub struct MappedFile(Mapping);
 
 impl MappedFile {
     /// Maps the first `len` bytes of a file whose blocks are all allocated, and faults their pages in. Returns `None`
-    /// if the file system does not write in place ([`writes_in_place`]: a store might then need space that is not
+    /// if the file system does not write in place (`writes_in_place`: a store might then need space that is not
     /// there), or cannot map the file.
     ///
     /// # Errors

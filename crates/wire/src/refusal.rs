@@ -7,7 +7,7 @@ use core::fmt;
 pub enum Refusal {
     /// Shorter than an Ethernet header, or than the VLAN tags it announces.
     EthernetTruncated,
-    /// More VLAN tags than [`crate::vlan::TAGS_MAX`].
+    /// More VLAN tags than `crate::vlan::TAGS_MAX`.
     VlanTooManyTags,
     /// VLAN 4095, which IEEE 802.1Q reserves.
     VlanReserved,
@@ -29,7 +29,7 @@ pub enum Refusal {
     Ipv6Version,
     /// An extension header extends beyond the packet.
     Ipv6ExtensionTruncated,
-    /// More extension headers than [`crate::ipv6::EXTENSIONS_MAX`].
+    /// More extension headers than `crate::ipv6::EXTENSIONS_MAX`.
     Ipv6TooManyExtensions,
     /// Shorter than the UDP header, or than the length in it.
     UdpTruncated,

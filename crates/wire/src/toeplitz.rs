@@ -54,7 +54,7 @@ impl core::fmt::Debug for Toeplitz {
 }
 
 impl Toeplitz {
-    /// Makes the hash of a key; `None` if it is shorter than [`KEY_BYTES_MIN`].
+    /// Makes the hash of a key; `None` if it is shorter than `KEY_BYTES_MIN`.
     pub fn new(key: &[u8]) -> Option<Self> {
         let key = key.first_chunk::<KEY_BYTES_MIN>()?;
         let mut nibbles = [[0; 16]; NIBBLES];
@@ -68,7 +68,7 @@ impl Toeplitz {
         Some(Self { nibbles })
     }
 
-    /// The hash of these bytes; bytes beyond [`INPUT_BYTES_MAX`] are ignored.
+    /// The hash of these bytes; bytes beyond `INPUT_BYTES_MAX` are ignored.
     pub fn hash(&self, input: &[u8]) -> u32 {
         self.part(0, input)
     }

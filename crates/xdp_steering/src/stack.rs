@@ -16,7 +16,7 @@ use crate::tables::Tables;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackOptions {
     /// A label for display, and for a control plane that adopts the stack ("pid 4711 feed"). Truncated to
-    /// [`LABEL_BYTES`].
+    /// `LABEL_BYTES`.
     pub label: String,
     /// The longest frame that its sockets accept, bytes with the Ethernet header: chunk size - 256 - headroom of its
     /// UMEM in copy mode. A longer one passes, because the kernel would drop it.

@@ -114,7 +114,7 @@ impl Tables {
         self.change_config(|bytes| put(bytes, config::ENABLED, &u32::from(on).to_ne_bytes()))
     }
 
-    /// Sets the allowed age of a heartbeat: [`DEADLINE_MIN`] to [`DEADLINE_MAX`].
+    /// Sets the allowed age of a heartbeat: `DEADLINE_MIN` to [`DEADLINE_MAX`].
     pub fn set_deadline(&self, deadline: Duration) -> Result<(), Problem> {
         if !(DEADLINE_MIN..=DEADLINE_MAX).contains(&deadline) {
             return Err(Problem::usage(

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// The arguments by which a program becomes the far end of [`SharedRing`]; it then calls [`far_process`].
+/// The arguments by which a program becomes the far end of `SharedRing`; it then calls [`far_process`].
 pub const FAR_COMMAND: [&str; 2] = ["bench", "ring-peer"];
 /// Time that the far process has to end after the near end is gone.
 const FAR_END: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl Drop for Far {
     }
 }
 
-/// Runs as the far end of a [`SharedRing`] by the arguments after [`FAR_COMMAND`]; the rings are standard input and
+/// Runs as the far end of a `SharedRing` by the arguments after [`FAR_COMMAND`]; the rings are standard input and
 /// output. Ends when the near end is gone.
 pub fn far_process(arguments: &[String]) -> Result<(), Problem> {
     let refused = || {

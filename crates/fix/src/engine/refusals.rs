@@ -17,7 +17,7 @@ pub struct Refusals {
     pub taken: u64,
     /// A template would have made a session for them, but their Logon was refused. They get no answer.
     pub refused: u64,
-    /// As many sessions are kept as templates may make: see [`SessionPlan::kept_max`]. They get a Logout.
+    /// As many sessions are kept as templates may make: see `SessionPlan::kept_max`. They get a Logout.
     pub sessions: u64,
 }
 

@@ -1,6 +1,6 @@
 //! A wire that drops, duplicates, reorders, delays, corrupts and rate-limits frames, in the same way for the same seed.
 //!
-//! [`Impairment`] is the user's request, [`Impair`] decides about each frame (sans I/O, without a clock), and a relay
+//! [`Impairment`] is the user's request, `Impair` decides about each frame (sans I/O, without a clock), and a relay
 //! moves the frames between two packet sockets.
 
 mod counters;

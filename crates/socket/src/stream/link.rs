@@ -19,9 +19,9 @@ pub trait Link: Send {
         Ok(())
     }
 
-    /// Receives into `buffer`, waiting as [`Waiting`] says.
+    /// Receives into `buffer`, waiting as `Waiting` says.
     ///
-    /// `WouldBlock`: nothing came, at once for [`Waiting::Spin`], within [`Options::timeout`] for the others. A datagram
+    /// `WouldBlock`: nothing came, at once for `Waiting::Spin`, within `Options::timeout` for the others. A datagram
     /// longer than `buffer` is cut.
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 

@@ -6,7 +6,7 @@ use crate::Path;
 use crate::tcp::{Readiness, Shutdown, TcpError, TcpStream};
 use std::io;
 
-/// TCP past the kernel, or by the kernel where the engine had to ([`XdpStream::path`]).
+/// TCP past the kernel, or by the kernel where the engine had to (`XdpStream::path`).
 #[derive(Debug)]
 pub struct XdpStream {
     stream: TcpStream,

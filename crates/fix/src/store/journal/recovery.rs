@@ -14,7 +14,7 @@ pub struct Recovery {
     /// The machine was restarted while the journal was open: what the disk did not have by then is missing, and numbers may
     /// have gone back as far as that.
     pub restarted: bool,
-    /// Damage was accepted ([`Options::accept_loss`]): the files as they were found are in this folder now.
+    /// Damage was accepted (`Options::accept_loss`): the files as they were found are in this folder now.
     pub damaged: Option<PathBuf>,
 }
 
