@@ -5,7 +5,7 @@ use crate::tcp::Tcp;
 use crate::tcp::data::Found;
 use crate::tcp::error::TcpError;
 use crate::tcp::streams::{ClosedConnection, Steered, StreamState};
-use crate::tcp::table::TcpStream;
+use crate::tcp::table::{TcpEvent, TcpStream};
 use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
 use std::time::Duration;
 
@@ -41,7 +41,9 @@ impl Tcp<'_> {
 
     fn end(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
         self.check()?;
-        match self.engine.streams.streams.remove(stream.0)?.state {
+        let state = self.engine.streams.streams.remove(stream.0)?.state;
+        self.engine.streams.events.forget(TcpEvent::Stream(stream));
+        match state {
             StreamState::Kernel(socket, _) => {
                 self.engine.streams.reacceleration.hasten();
                 if is_abort {

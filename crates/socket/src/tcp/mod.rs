@@ -57,6 +57,7 @@ mod active_open;
 mod close;
 mod data;
 mod error;
+mod events;
 pub(crate) mod handles;
 pub(crate) mod header_cache;
 mod icmp;

@@ -16,7 +16,7 @@ impl Tcp<'_> {
     /// Returns the next stream past the kernel, or listener, that has changed; each once. Of a stream by
     /// the kernel there is one event, when its connection begins there: ask [`Tcp::readiness`] from then on, or try.
     pub fn next_event(&mut self) -> Option<TcpEvent> {
-        if let Some(event) = self.engine.streams.ready.pop_front() {
+        if let Some(event) = self.engine.streams.events.pop() {
             return Some(event);
         }
         let bypass = self.engine.bypass()?;

@@ -52,7 +52,7 @@ impl Tcp<'_> {
                 streams.opening.push_back(TcpStream(key));
             } else {
                 rule.into_iter().for_each(|entry| streams.released.note(entry.local().port()));
-                streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+                streams.events.push(TcpEvent::Stream(TcpStream(key)));
             }
         }
     }

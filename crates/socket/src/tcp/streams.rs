@@ -6,6 +6,7 @@ use crate::reason::Reason;
 use crate::tcp::active_open::opening::Opening;
 use crate::tcp::active_open::ports::Ports;
 use crate::tcp::error::TcpError;
+use crate::tcp::events::EventQueue;
 use crate::tcp::passive_open::pending::{Pending, Reacceleration};
 use crate::tcp::table::{Table, TcpEvent, TcpListener, TcpStream};
 use sidestep_control_api::message::Entry;
@@ -86,8 +87,8 @@ pub(crate) struct Streams {
     pub(crate) closed: Vec<ClosedConnection>,
     /// The place in `closed` where the next look begins.
     pub(crate) next_closed: usize,
-    /// Events from the control agent.
-    pub(crate) ready: VecDeque<TcpEvent>,
+    /// Events besides those of the stack.
+    pub(crate) events: EventQueue,
     /// Ports that were given back a moment ago.
     pub(crate) released: Released,
     /// The bytes of a kernel socket that a read by reference shows.
@@ -105,7 +106,7 @@ impl Streams {
         let found = self.listeners.iter_mut().find(|(key, _)| TcpListener(*key).token() == token);
         if let Some((key, listener)) = found {
             listener.is_twin_ready = true;
-            self.ready.push_back(TcpEvent::Listener(TcpListener(key)));
+            self.events.push(TcpEvent::Listener(TcpListener(key)));
         }
     }
 
@@ -138,7 +139,7 @@ impl Streams {
             match &mut stream.state {
                 StreamState::Accelerated { .. } => {
                     stream.state = StreamState::Lost(reason);
-                    self.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+                    self.events.push(TcpEvent::Stream(TcpStream(key)));
                 }
                 StreamState::Opening(opening) => opening.stopped = Some(reason),
                 StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => {}

@@ -25,7 +25,7 @@ pub struct TcpStream(pub(crate) Key);
 pub struct TcpListener(pub(crate) Key);
 
 /// A stream or a listener has changed: ask [`super::Tcp::readiness`] or [`super::Tcp::accept`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcpEvent {
     /// A stream past the kernel can do more than before, or more data has come.
     Stream(TcpStream),

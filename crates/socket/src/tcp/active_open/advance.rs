@@ -300,7 +300,7 @@ impl Tcp<'_> {
             }
             Err(error) => stream.state = StreamState::Failed(error.into(), false),
         }
-        self.engine.streams.ready.push_back(TcpEvent::Stream(handle));
+        self.engine.streams.events.push(TcpEvent::Stream(handle));
         false
     }
 

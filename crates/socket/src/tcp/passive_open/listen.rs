@@ -6,7 +6,7 @@ use crate::fallback::tcp::Twin;
 use crate::reason::{Path, Reason};
 use crate::tcp::passive_open::pending::Pending;
 use crate::tcp::streams::Listener;
-use crate::tcp::table::{HANDLES_MAX, TcpListener};
+use crate::tcp::table::{HANDLES_MAX, TcpEvent, TcpListener};
 use crate::tcp::{Tcp, failed};
 use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_stack::tcp::{ListenerId, Options};
@@ -188,6 +188,7 @@ impl Tcp<'_> {
             self.stop(id, entry);
             self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
         }
+        self.engine.streams.events.forget(TcpEvent::Listener(handle));
         if let Ok(listener) = self.engine.streams.listeners.remove(handle.0) {
             if let Some(agent) = &self.engine.agent {
                 agent.forget(listener.kernel.as_fd());

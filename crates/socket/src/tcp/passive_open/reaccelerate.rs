@@ -74,7 +74,7 @@ impl Tcp<'_> {
             bypass.handles.insert_listener(id, handle);
         }
         self.watch(handle);
-        self.engine.streams.ready.push_back(TcpEvent::Listener(handle));
+        self.engine.streams.events.push(TcpEvent::Listener(handle));
     }
 
     /// Cancels the rule that a listener waits for.
@@ -143,7 +143,7 @@ impl Tcp<'_> {
             // One that has ended already is as wanted.
             let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, lost, output));
             stream.state = StreamState::Lost(reason);
-            streams.ready.push_back(TcpEvent::Stream(TcpStream(key)));
+            streams.events.push(TcpEvent::Stream(TcpStream(key)));
         }
     }
 }
