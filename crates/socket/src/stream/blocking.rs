@@ -1,6 +1,7 @@
 //! Connecting and accepting for a program that waits in these calls: TCP, Unix and shared memory alike.
 
 use crate::stream::shm::{self, Settings, ShmLink, TurnedAway};
+use crate::stream::socket_file::bind_file;
 use crate::stream::{Address, Backend, Link, Options, SocketFile, kernel::KernelLink, uring::UringLink};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
@@ -68,7 +69,8 @@ pub struct Accepted {
 }
 
 impl Listener {
-    /// Listens on `address` (port 0: the kernel chooses). Accepted links get `options`.
+    /// Listens on `address` (port 0: the kernel chooses; the socket file of a listener that has died is replaced). Accepted links
+    /// get `options`.
     pub fn bind(address: &Address, options: &Options) -> Result<Self, Problem> {
         Self::bind_with(address, Settings::default(), options)
     }
@@ -89,7 +91,11 @@ impl Listener {
         if matches!(address, Address::Tcp(_)) {
             socket.set_reuse_address(true).map_err(fail)?;
         }
-        socket.bind(&socket_address(address).map_err(fail)?).map_err(fail)?;
+        let socket = match address {
+            Address::Tcp(local) => socket.bind(&(*local).into()).map(|()| socket),
+            Address::Unix(path) | Address::Shm(path) => bind_file(socket, path),
+        };
+        let socket = socket.map_err(fail)?;
         socket.listen(BACKLOG).map_err(fail)?;
         let file = match address {
             Address::Tcp(_) => None,

@@ -7,7 +7,7 @@ use super::{Endpoint, Io, Options, Stream, shm};
 use crate::Queues;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, cpu};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -35,6 +35,7 @@ impl Connecting {
     /// The attempt failed at once, or cannot be made.
     pub fn begin(io: &mut Io, endpoint: &Endpoint, options: &Options) -> Result<Self, Problem> {
         let fail = |error: io::Error| Problem::failed(format!("cannot connect to {endpoint}"), error);
+        options.check_backend(&format!("connect to {endpoint}"))?;
         match endpoint {
             Endpoint::Tcp { host, port } => match host.parse::<IpAddr>() {
                 Ok(address) => next_address(vec![SocketAddr::new(address, *port)], options).map_err(fail),
@@ -103,28 +104,38 @@ impl Connecting {
     }
 }
 
+/// Begins with the first of the addresses where that can be; where it cannot be at any, the last error tells why.
 fn next_address(mut addresses: Vec<SocketAddr>, options: &Options) -> io::Result<Connecting> {
-    if addresses.is_empty() {
-        return Err(ErrorKind::AddrNotAvailable.into());
+    let mut error = io::Error::from(ErrorKind::AddrNotAvailable);
+    while !addresses.is_empty() {
+        match connect_to(addresses.remove(0), options) {
+            Ok(socket) => return Ok(Connecting::Kernel(socket, addresses)),
+            Err(why) => error = why,
+        }
     }
-    let address = addresses.remove(0);
+    Err(error)
+}
+
+fn connect_to(address: SocketAddr, options: &Options) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if let Some(local) = options.local {
         socket.bind(&local.into())?;
     }
     options.apply(&socket, true)?;
     match socket.connect(&address.into()) {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
-        Err(error) if addresses.is_empty() => return Err(error),
-        Err(_) => return next_address(addresses, options),
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+        _ => Ok(socket),
     }
-    Ok(Connecting::Kernel(socket, addresses))
 }
 
 fn resolve(host: String, port: u16) -> io::Result<Connecting> {
     let (sender, answer) = sync_channel(1);
-    let work = move || drop(sender.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect)));
+    let maker = cpu::allowed();
+    let work = move || {
+        // The thread that connects may spin on its CPU.
+        cpu::move_to_helper_cpus(&maker);
+        drop(sender.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect)));
+    };
     std::thread::Builder::new().name("resolve".into()).spawn(work)?;
     Ok(Connecting::Resolving(answer))
 }
@@ -135,5 +146,31 @@ fn is_writable(socket: &Socket) -> io::Result<bool> {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Backend;
+    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+
+    #[test]
+    fn an_address_that_cannot_be_tried_is_followed_by_the_next() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let there = listener.local_addr().unwrap();
+        // No socket of IPv6 can be bound to it.
+        let options = Options { local: Some((Ipv4Addr::LOCALHOST, 0).into()), ..Options::default() };
+        let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, there.port()));
+        assert!(matches!(next_address(vec![v6, there], &options), Ok(Connecting::Kernel(_, rest)) if rest.is_empty()));
+        assert!(next_address(vec![v6], &options).is_err());
+    }
+
+    #[test]
+    fn a_backend_that_it_does_not_have_is_refused() {
+        let options = Options { backend: Backend::Uring, ..Options::default() };
+        let endpoint = Endpoint::parse("127.0.0.1:1").unwrap();
+        let refused = Connecting::begin(&mut Io::default(), &endpoint, &options).err().expect("it is refused");
+        assert!(refused.to_string().contains("io_uring"), "{refused}");
     }
 }

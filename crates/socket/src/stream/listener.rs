@@ -3,17 +3,16 @@
 use super::endpoint::literal;
 use super::kernel::KernelLink;
 use super::shm::AcceptThread;
+use super::socket_file::bind_file;
 use super::xdp::{XdpStream, of_tcp};
 use super::{Credentials, Endpoint, Io, Options, SocketFile, Stream, is_retry};
 use crate::Queues;
 use crate::tcp::TcpListener;
 use sidestep_sys::Problem;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 
 /// Connections that the kernel keeps until they are accepted: those of a venue that all come back at once, and of strangers who
 /// come at the same time. The kernel takes less where net.core.somaxconn says so.
@@ -47,7 +46,7 @@ pub struct Accepted {
 }
 
 impl Listener {
-    /// Listens on `endpoint`. Port 0 lets the kernel choose; a Unix socket's file that nobody answers at any more is replaced.
+    /// Listens on `endpoint`. Port 0 lets the kernel choose; the socket file of a listener that has died is replaced.
     ///
     /// # Errors
     /// The endpoint cannot be had.
@@ -55,12 +54,18 @@ impl Listener {
         let fail = |error: io::Error| {
             Problem::failed(format!("cannot listen on {endpoint}"), error).next("choose another address")
         };
+        options.check_backend(&format!("listen on {endpoint}"))?;
         let mut endpoint = endpoint.clone();
         let carrier = match &mut endpoint {
             Endpoint::Tcp { host, port } => {
                 Carrier::Kernel(bind_tcp(host, port, options).and_then(listen).map_err(fail)?)
             }
-            Endpoint::Unix(path) => Carrier::Kernel(bind_unix(path).and_then(listen).map_err(fail)?),
+            Endpoint::Unix(path) => Carrier::Kernel(
+                Socket::new(Domain::UNIX, Type::STREAM, None)
+                    .and_then(|socket| bind_file(socket, path))
+                    .and_then(listen)
+                    .map_err(fail)?,
+            ),
             Endpoint::Shm(path) => Carrier::Shm(AcceptThread::bind(path, &options.without_sleep())?),
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
@@ -148,30 +153,6 @@ fn listen(socket: Socket) -> io::Result<Socket> {
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
-}
-
-/// Binds a Unix socket; a name that nobody answers to any more is taken over.
-fn bind_unix(path: &Path) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    let address = SockAddr::unix(path)?;
-    match socket.bind(&address) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            let refuses = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
-            if is_socket(path) && probe.connect(&address).is_err_and(refuses) {
-                std::fs::remove_file(path)?;
-                socket.bind(&address)?;
-                return Ok(socket);
-            }
-            Err(error)
-        }
-        other => other.map(|()| socket),
-    }
-}
-
-/// Returns whether the file is a socket. Connecting to any other file is refused, too, and that one is somebody's.
-fn is_socket(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
 fn first_address(host: &str, port: u16) -> io::Result<SocketAddr> {

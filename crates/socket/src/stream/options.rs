@@ -1,5 +1,6 @@
 //! Options of a stream: how it waits, who talks to the kernel for it, what its socket is like.
 
+use sidestep_sys::Problem;
 use sidestep_sys::idle::IdleStrategy;
 use socket2::Socket;
 use std::io;
@@ -36,11 +37,12 @@ pub enum Backend {
 /// Options of a stream or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The way in which a receive waits.
+    /// The way in which a receive waits. A stream of a thread's loop never waits; there [`Waiting::Epoll`] has rings in shared
+    /// memory wake a sleeper.
     pub waiting: Waiting,
-    /// The kernel's calls that carry it.
+    /// The kernel's calls that carry it; io_uring for streams that wait in the call alone.
     pub backend: Backend,
-    /// The longest sleep of a receive, and the longest attempt to connect.
+    /// The longest sleep of a receive, and the longest attempt to connect, of streams that wait in the call.
     pub timeout: Duration,
     /// TCP_NODELAY, on.
     pub no_delay: bool,
@@ -85,6 +87,15 @@ impl Options {
     pub(super) fn without_sleep(&self) -> Self {
         let waiting = if self.waiting == Waiting::Epoll { Waiting::Epoll } else { Waiting::Spin };
         Self { waiting, timeout: Duration::ZERO, ..*self }
+    }
+
+    /// Refuses the back-end that streams without a wait in the call do not have.
+    pub(super) fn check_backend(&self, what: &str) -> Result<(), Problem> {
+        if self.backend == Backend::Kernel {
+            return Ok(());
+        }
+        Err(Problem::usage(format!("cannot {what}"), "io_uring carries streams that wait in the call alone")
+            .next("use blocking::Listener and connect, or Backend::Kernel"))
     }
 
     /// Prepares the socket of a stream that never waits.

@@ -1,7 +1,8 @@
 //! The file that bind(2) makes for a Unix socket.
 
 use sidestep_sys::fork::ForkGuard;
-use std::os::unix::fs::MetadataExt;
+use socket2::{Domain, SockAddr, Socket};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -32,6 +33,59 @@ impl Drop for SocketFile {
         if self.guard.is_same_process() && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
             // Without the listener behind it the name only misleads. Gone meanwhile is as good.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Binds a Unix socket at `path`, in the place of a socket whose listener has died.
+///
+/// # Errors
+/// The name is taken, by a listener that lives or by another kind of file; or the folder cannot be written.
+pub(crate) fn bind_file(socket: Socket, path: &Path) -> io::Result<Socket> {
+    let address = SockAddr::unix(path)?;
+    match socket.bind(&address) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if !is_orphaned(&socket, path, &address)? {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            socket.bind(&address).map(|()| socket)
+        }
+        other => other.map(|()| socket),
+    }
+}
+
+/// Returns whether the file is a socket that refuses to be connected to. Another file refuses that, too, and is not a listener's.
+fn is_orphaned(socket: &Socket, path: &Path, address: &SockAddr) -> io::Result<bool> {
+    if !fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket()) {
+        return Ok(false);
+    }
+    let probe = Socket::new(Domain::UNIX, socket.r#type()?, None)?;
+    // A listener whose backlog is full lives, and is not waited for.
+    probe.set_nonblocking(true)?;
+    Ok(probe.connect(address).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::Type;
+
+    #[test]
+    fn the_file_of_a_dead_listener_is_replaced_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        for kind in [Type::STREAM, Type::SEQPACKET] {
+            let path = folder.path().join(format!("{kind:?}"));
+            let bind = || bind_file(Socket::new(Domain::UNIX, kind, None).unwrap(), &path);
+            let first = bind().unwrap();
+            first.listen(1).unwrap();
+            assert_eq!(bind().unwrap_err().kind(), io::ErrorKind::AddrInUse, "it lives");
+            drop(first);
+            drop(bind().unwrap());
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, "somebody's").unwrap();
+            assert_eq!(bind().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+            assert_eq!(fs::read(&path).unwrap(), b"somebody's");
         }
     }
 }

@@ -56,8 +56,9 @@ impl Stream {
     }
 
     /// Shows what has come to `deliver`, where it stands: in the frame past the kernel, else in a buffer of
-    /// the stream (the other process could change what stands in a ring). `deliver` returns how many bytes it has taken, and may be called several times;
-    /// what it does not take is shown again. Returns the bytes taken; 0 when the peer has finished and nothing is left.
+    /// the stream (the other process could change what stands in a ring). `deliver` returns how many bytes it has taken, and may be called several times.
+    /// A callee takes all that it is shown and keeps parts of messages itself. One that takes less cannot take more now: the
+    /// rest is shown again, alone or with what follows, and what comes behind it waits. Returns the bytes taken; 0 when the peer has finished and nothing is left.
     ///
     /// # Errors
     /// `WouldBlock` when nothing has come or nothing was taken; the error that has ended the stream.
