@@ -96,9 +96,13 @@ pub(super) fn accept(
                 let _ = stream.close(io);
                 continue;
             }
-            let channel = match &acceptor.tls {
-                Some(tls) => tls.channel(stream, None)?,
+            let channel = match acceptor.tls.as_ref().map(|tls| tls.connection(None)) {
                 None => Channel::plain(stream),
+                Some(Ok(connection)) => Channel::encrypted(stream, connection),
+                Some(Err(problem)) => {
+                    let _ = stream.close(io);
+                    return Err(problem);
+                }
             };
             let bytes = acceptor.plans.iter().chain(&acceptor.templates).map(|plan| plan.message_bytes_max).max();
             let message_bytes_max = bytes.unwrap_or(crate::frame::MESSAGE_BYTES_MAX);

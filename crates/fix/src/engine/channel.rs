@@ -1,7 +1,7 @@
 //! A stream, with TLS upon it or without.
 
+use rustls::Connection;
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConnection, Connection, ServerConnection};
 use sidestep_socket::Path;
 use sidestep_socket::stream::{Io, Stream, is_retry};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
@@ -21,12 +21,8 @@ impl Channel {
         Self { stream, tls: None }
     }
 
-    pub(super) fn server(stream: Stream, connection: ServerConnection) -> Self {
-        Self { stream, tls: Some(Box::new(Connection::Server(connection))) }
-    }
-
-    pub(super) fn client(stream: Stream, connection: ClientConnection) -> Self {
-        Self { stream, tls: Some(Box::new(Connection::Client(connection))) }
+    pub(super) fn encrypted(stream: Stream, connection: Connection) -> Self {
+        Self { stream, tls: Some(Box::new(connection)) }
     }
 
     /// Returns whether a TLS handshake is still going on.
@@ -43,7 +39,7 @@ impl Channel {
         }
     }
 
-    /// Shows plain bytes to `deliver`, where they stand; it takes all of them. Returns how many there were, 0 when the peer has
+    /// Shows plain bytes to `deliver`, where they stand. Returns how many it took, 0 when the peer has
     /// finished.
     #[inline]
     pub(super) fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {

@@ -141,7 +141,7 @@ impl Dialer {
         mono_ns: u64,
         logons: u64,
     ) -> Option<(Channel, String)> {
-        let stream = match connecting.poll(io, &self.destinations.options) {
+        let mut stream = match connecting.poll(io, &self.destinations.options) {
             Ok(Connecting::Ready(stream)) => stream,
             Ok(connecting) if mono_ns >= cut_at => {
                 connecting.abandon(io);
@@ -157,21 +157,19 @@ impl Dialer {
                 return None;
             }
         };
-        let channel = match &self.tls {
-            None => Ok(Channel::plain(stream)),
-            Some(tls) => tls.channel(stream, self.endpoint().host()),
-        };
-        match channel {
-            Ok(channel) => {
-                let peer = self.endpoint().to_string();
-                self.state = State::Up { logons };
-                Some((channel, peer))
-            }
-            Err(problem) => {
+        let channel = match self.tls.as_ref().map(|tls| tls.connection(self.endpoint().host())) {
+            None => Channel::plain(stream),
+            Some(Ok(connection)) => Channel::encrypted(stream, connection),
+            Some(Err(problem)) => {
+                // Past the kernel a drop alone closes nothing. One that has ended already is as wanted.
+                let _ = stream.close(io);
                 self.failed(&problem.brief(), mono_ns);
-                None
+                return None;
             }
-        }
+        };
+        let peer = self.endpoint().to_string();
+        self.state = State::Up { logons };
+        Some((channel, peer))
     }
 
     /// On to the next host at once; after the last one, a rest.

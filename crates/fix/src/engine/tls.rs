@@ -1,7 +1,6 @@
 //! TLS and mutual TLS: certificates from PEM files, read again when the files change.
 
 use super::by_name::{ByName, CERTIFICATES_MAX};
-use super::channel::Channel;
 use super::key_file::warn_if_open;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -9,9 +8,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
+};
 use rustls::{SignatureScheme, SupportedProtocolVersion, version};
-use sidestep_socket::stream::Stream;
 use sidestep_sys::Problem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,13 +120,13 @@ impl Tls {
         Ok(true)
     }
 
-    /// A channel over a new connection; `host` is whom an initiator has connected to.
-    pub(super) fn channel(&self, stream: Stream, host: Option<&str>) -> Result<Channel, Problem> {
+    /// Begins a connection; `host` is the host that an initiator has connected to.
+    pub(super) fn connection(&self, host: Option<&str>) -> Result<Connection, Problem> {
         let what = "cannot begin TLS";
         match &self.config {
             Side::Server(config) => {
                 let connection = ServerConnection::new(Arc::clone(config));
-                Ok(Channel::server(stream, connection.map_err(|error| Problem::failed(what, error))?))
+                connection.map(Connection::Server).map_err(|error| Problem::failed(what, error))
             }
             Side::Client(config) => {
                 let name = self.settings.server_name.as_deref().or(host).unwrap_or("localhost");
@@ -134,7 +134,7 @@ impl Tls {
                     Problem::usage(what, format!("{name} is no name of a server")).next("set SNIHostName")
                 })?;
                 let connection = ClientConnection::new(Arc::clone(config), name);
-                Ok(Channel::client(stream, connection.map_err(|error| Problem::failed(what, error))?))
+                connection.map(Connection::Client).map_err(|error| Problem::failed(what, error))
             }
         }
     }
