@@ -10,7 +10,7 @@
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Submission entries: a send, a receive, a cancel.
@@ -36,7 +36,8 @@ enum State {
 /// The ring of one connected socket, used by one thread.
 pub struct SocketRing {
     ring: IoUring,
-    socket: RawFd,
+    /// A descriptor of its own: operations never reach a file that took the number of a closed one.
+    socket: OwnedFd,
     /// Bytes that did not fit the caller's buffer are kept for the next receive; of a datagram they are cut off.
     is_stream: bool,
     enabled: bool,
@@ -55,7 +56,7 @@ pub struct SocketRing {
 }
 
 impl SocketRing {
-    /// Makes the ring of `socket`, which stays open for as long as the ring lives. `is_stream`: bytes without borders, not
+    /// Makes the ring of `socket`, of which it keeps a descriptor of its own. `is_stream`: bytes without borders, not
     /// datagrams. A receive sleeps for at most `timeout`; with `spin` it never does.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ impl SocketRing {
             .build(ENTRIES)?;
         Ok(Self {
             ring,
-            socket: socket.as_fd().as_raw_fd(),
+            socket: socket.as_fd().try_clone_to_owned()?,
             is_stream,
             enabled: false,
             spin,
@@ -179,10 +180,11 @@ impl SocketRing {
     }
 
     fn push_send(&mut self, linked: bool) -> io::Result<()> {
-        let entry = opcode::Send::new(types::Fd(self.socket), self.send_buffer.as_ptr(), self.send_len as u32)
-            .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
-            .build()
-            .user_data(SEND);
+        let entry =
+            opcode::Send::new(types::Fd(self.socket.as_raw_fd()), self.send_buffer.as_ptr(), self.send_len as u32)
+                .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+                .build()
+                .user_data(SEND);
         let flags = if linked { squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
         self.push(&entry.flags(flags))?;
         self.send = State::Underway;
@@ -191,7 +193,8 @@ impl SocketRing {
     }
 
     fn push_recv(&mut self) -> io::Result<()> {
-        let entry = opcode::Recv::new(types::Fd(self.socket), self.recv_buffer.as_mut_ptr(), BUFFER_BYTES as u32);
+        let entry =
+            opcode::Recv::new(types::Fd(self.socket.as_raw_fd()), self.recv_buffer.as_mut_ptr(), BUFFER_BYTES as u32);
         self.push(&entry.build().user_data(RECV))?;
         self.recv = State::Underway;
         Ok(())
