@@ -76,11 +76,12 @@
 //! | 3.10.8 | timeouts: expiry, the wheel of all connections | `timers/{expiry,deadlines,wheel}.rs` |
 //! | RFC 7323 | timestamps | `tcb/timestamps.rs` |
 //!
-//! A step changes the state of its connection only. The segments, timers and events that follow from it are the work of one place
-//! after each step: `engine/step.rs`.
+//! What every step may cause, output that is due, timers, events and the end of a connection, is done in one place after it:
+//! `engine/step.rs`. Segments that a timer or a call itself sends (probes, RST) leave within the step.
 //!
 //! The fast path (`fast_path/`) skips most checks: header prediction for a segment that was expected, a direct send for a message
-//! that fits one segment. It checks one flag and then calls the functions of the slow path. A new rule belongs on the slow path, and
+//! that fits one segment. It checks a flag of the connection and the few conditions of the segment or message, then calls the
+//! functions of the slow path. A new rule belongs on the slow path, and
 //! its state into `Connection::allows_fast_path`.
 
 mod ack;
