@@ -25,11 +25,11 @@ const RETRY: Duration = Duration::from_millis(200);
 const REOPEN_FIRST: Duration = Duration::from_millis(100);
 const REOPEN_MAX: Duration = Duration::from_secs(5);
 
-/// The most twin events per turn.
-const EVENTS_PER_TURN: usize = 64;
+/// The most twin events per iteration.
+const EVENTS_MAX: usize = 64;
 
-/// Notices of control heard in one turn: the owner's commands are served in between.
-const NOTICES_PER_TURN: usize = 64;
+/// The most notices of control per iteration: the owner's commands are executed between them.
+const NOTICES_MAX: usize = 64;
 
 pub(super) struct AgentThread<'a> {
     client: Option<Client>,
@@ -37,12 +37,12 @@ pub(super) struct AgentThread<'a> {
     held: Option<Held>,
     /// The stack to be opened again, when next, and how long to rest after that.
     wanted: Option<(OpenStack, Instant, Duration)>,
-    /// Rules that stand, with their proofs, to be told to a control that was restarted.
+    /// Steering entries that stand, with their kernel twins: a control that was restarted is asked for them again.
     entries: BTreeMap<Entry, OwnedFd>,
-    /// Rules given back while no control was there: the steering program's maps still have them.
+    /// Steering entries given back while no control was there: the XDP program's maps still have them.
     to_unsteer: BTreeSet<Entry>,
-    /// Requests under way when the connection broke: they may have been done. Sent once more when control is back, if the
-    /// asker still waits.
+    /// Requests in flight when the connection broke: control may have executed them. Each is sent once more when control is
+    /// back, if its owner still waits.
     unanswered: Vec<(Entry, OwnedFd, Question)>,
     path: PathBuf,
     name: String,
@@ -53,13 +53,13 @@ pub(super) struct AgentThread<'a> {
 
 pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>) {
     if let Some(cpu) = start.cpu {
-        // Elsewhere it works as well.
+        // The thread works on any CPU.
         let _ = cpu::restrict(&[cpu]);
     }
     let mut agent = AgentThread::new(start, shared);
     while agent.take_commands(inbox) {
-        for _ in 0..NOTICES_PER_TURN {
-            if !agent.hear() {
+        for _ in 0..NOTICES_MAX {
+            if !agent.receive_notice() {
                 break;
             }
         }
@@ -96,34 +96,7 @@ impl<'a> AgentThread<'a> {
 
     fn execute(&mut self, command: Command) {
         match command {
-            // Given up before its turn came; if it was asked for before, it may stand.
-            Command::Steer(entry, _, question) if !question.is_wanted() => {
-                if !self.entries.contains_key(&entry) {
-                    let _ = self.unsteer(entry);
-                }
-            }
-            Command::Steer(entry, twin, question) => {
-                let was_connected = self.client.is_some();
-                match self.steer(entry, &twin) {
-                    Ok(()) => {
-                        self.entries.insert(entry, twin);
-                        self.to_unsteer.remove(&entry);
-                        if !question.answer(Ok(())) {
-                            // The owner has gone on without it, and answers nothing that it would bring.
-                            let _ = self.unsteer(entry);
-                        }
-                    }
-                    Err(_) if was_connected && self.client.is_none() => {
-                        question.delay();
-                        self.unanswered.push((entry, twin, question));
-                    }
-                    Err(reason) => {
-                        // Before the owner hears of it: what it closes then is to be closed.
-                        drop(twin);
-                        question.answer(Err(reason));
-                    }
-                }
-            }
+            Command::Steer(entry, twin, question) => self.execute_steer(entry, twin, question),
             Command::Unsteer(entry, question) => {
                 let done = self.unsteer(entry);
                 question.answer(done);
@@ -136,14 +109,48 @@ impl<'a> AgentThread<'a> {
                 let _ = self.with_client(|client| client.report(&subject, code));
             }
             Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
-            Command::Close => {
-                self.rss_watch = None;
-                if let Some(held) = self.held.take() {
-                    self.forget_entries();
-                    let _ = self.with_client(|client| client.close_stack(held.stack));
-                }
-            }
+            Command::Close => self.close_stack(),
             Command::Stop => {}
+        }
+    }
+
+    fn execute_steer(&mut self, entry: Entry, twin: OwnedFd, question: Question) {
+        if !question.is_wanted() {
+            // The owner has given up waiting. An earlier request for the same entry may still stand.
+            if !self.entries.contains_key(&entry) {
+                let _ = self.unsteer(entry);
+            }
+            return;
+        }
+        let was_connected = self.client.is_some();
+        match self.steer(entry, &twin) {
+            Ok(()) => self.keep_entry(entry, twin, question),
+            Err(_) if was_connected && self.client.is_none() => {
+                question.delay();
+                self.unanswered.push((entry, twin, question));
+            }
+            Err(reason) => {
+                // Closed before the owner gets the answer: a port that the owner then closes must be free.
+                drop(twin);
+                question.answer(Err(reason));
+            }
+        }
+    }
+
+    fn keep_entry(&mut self, entry: Entry, twin: OwnedFd, question: Question) {
+        self.entries.insert(entry, twin);
+        self.to_unsteer.remove(&entry);
+        if !question.answer(Ok(())) {
+            // The owner no longer waits for the entry, and would not answer the segments that it brings.
+            let _ = self.unsteer(entry);
+        }
+    }
+
+    fn close_stack(&mut self) {
+        self.rss_watch = None;
+        if let Some(held) = self.held.take() {
+            self.forget_entries();
+            let _ = self.with_client(|client| client.close_stack(held.stack));
         }
     }
 
@@ -177,7 +184,7 @@ impl<'a> AgentThread<'a> {
         self.with_client(|client| ask(client, stack))
     }
 
-    /// A connection that breaks meanwhile is closed, and made anew later.
+    /// Asks control. A connection that breaks meanwhile is closed, and made again later.
     fn with_client<T>(&mut self, ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Reason> {
         let client = self.client.as_mut().ok_or(Reason::ControlSilent)?;
         ask(client).map_err(|error| {
@@ -193,13 +200,13 @@ impl<'a> AgentThread<'a> {
         self.retry_at = Instant::now() + RETRY;
     }
 
-    /// Connects again, resumes the stack, and proves its steering rules once more.
+    /// Connects again, resumes the stack, and shows the twins of its steering entries again.
     fn reconnect(&mut self) {
         if self.client.is_some() || Instant::now() < self.retry_at {
             return;
         }
         self.retry_at = Instant::now() + RETRY;
-        // Requests without a waiting owner are taken back, whether they were done or not.
+        // Requests whose owner no longer waits are undone, whether control executed them or not.
         let given_up = self.unanswered.extract_if(.., |(.., question)| !question.is_wanted());
         self.to_unsteer.extend(given_up.map(|(entry, ..)| entry));
         let Ok(mut client) = Client::connect_to(&self.path, &self.name) else { return self.look_after_device() };
@@ -211,11 +218,11 @@ impl<'a> AgentThread<'a> {
         }
         if let Some(held) = &self.held {
             for (entry, twin) in &self.entries {
-                // One that is refused now was given to somebody else, or stands already: traffic follows the program's maps.
+                // A refused entry was given to another stack, or still stands: traffic follows the program's maps.
                 let _ = client.steer(held.stack, *entry, twin.as_fd());
             }
             for entry in std::mem::take(&mut self.to_unsteer) {
-                // One that control does not know is where it should be.
+                // Control may not know the entry: then it is removed already.
                 let _ = client.unsteer(held.stack, entry);
             }
         }
@@ -228,8 +235,9 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// While no control is there, this alone finds that the interface has gone, or the program from it: what a control that
-    /// was killed has pinned goes with the last process in its mount namespace, and with `sidestep control --cleanup`.
+    /// Revokes the stack if its interface is gone, or the program was detached from it. Only this check finds that while no
+    /// control runs: the pins of a killed control go with the last process in its mount namespace, and with
+    /// `sidestep control --cleanup`.
     fn look_after_device(&mut self) {
         let Some(held) = &self.held else { return };
         let reason = match interface::name_of_index(held.interface).map(|name| device(&name)) {
@@ -254,7 +262,7 @@ impl<'a> AgentThread<'a> {
         self.unanswered.drain(..).for_each(|(.., question)| _ = question.answer(Err(Reason::Revoked)));
     }
 
-    /// Shows the kernel's socket once more, where there is one: after a restart control may have waited in vain for it.
+    /// Shows the kernel twin of an entry again, if there is one: a restarted control may not have received it in time.
     fn prove_again(&mut self, stack: u32, entry: Entry) {
         if self.held.as_ref().is_none_or(|held| held.stack != stack) {
             return;
@@ -270,7 +278,7 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// Opens the stack again that was lost.
+    /// Reopens a lost stack.
     fn reopen(&mut self) {
         let Some((wish, at, rest)) = self.wanted.take_if(|(_, at, _)| *at <= Instant::now()) else { return };
         let Some(client) = self.client.as_mut() else {
@@ -296,7 +304,7 @@ impl<'a> AgentThread<'a> {
         }
     }
 
-    /// The time of the next work of its own.
+    /// The time at which the thread has work to do without an event.
     fn due(&self) -> Option<Instant> {
         let of_control = match &self.client {
             None => Some(self.retry_at),
@@ -306,7 +314,7 @@ impl<'a> AgentThread<'a> {
         of_control.into_iter().chain(of_device).min()
     }
 
-    /// Sleeps until the owner, a twin or control has something.
+    /// Sleeps until the owner, a twin or control has an event.
     fn wait(&mut self) {
         let timeout = self.due().map(|due| due.saturating_duration_since(Instant::now()));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -315,7 +323,7 @@ impl<'a> AgentThread<'a> {
         if let Some(client) = &self.client {
             fds.push(PollFd::new(client, PollFlags::IN));
         }
-        // A signal or a lack of memory only makes for another turn.
+        // After a signal, or without memory, the loop runs once more.
         let _ = poll(&mut fds, timeout.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -323,12 +331,12 @@ impl<'a> AgentThread<'a> {
             let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
         }
         if ready[1] {
-            self.tell_of_twins();
+            self.report_twins();
         }
     }
 
-    fn tell_of_twins(&self) {
-        let mut events = Vec::with_capacity(EVENTS_PER_TURN);
+    fn report_twins(&self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let _ = epoll::wait(&self.shared.twins, rustix::buffer::spare_capacity(&mut events), Some(&now));
         for event in events {
@@ -337,7 +345,7 @@ impl<'a> AgentThread<'a> {
     }
 
     /// Takes one notice of control; false when there is no more.
-    fn hear(&mut self) -> bool {
+    fn receive_notice(&mut self) -> bool {
         let Some(client) = &mut self.client else { return false };
         match client.notice() {
             Ok(Some(Notice::Revoked { stack, refusal })) => {

@@ -27,18 +27,38 @@ impl SegmentOutput<'_> {
     #[inline]
     pub(crate) fn flush(&mut self) {
         if std::mem::take(&mut self.headers.is_unflushed) && self.sending.flush().is_err() {
-            // The link is down or gone: what is lost by that is sent again, as on any wire.
+            // The link is down or gone: its segments are retransmitted, as after any loss.
             self.counters.add(Counter::LinkFaults, 1);
         }
     }
 
-    /// Drops a segment made before its path got a smaller MTU: it is retransmitted in smaller ones once the connection knows.
+    /// Drops a segment made before its path got a smaller MTU. The connection gets the MTU, and retransmits in smaller segments.
     #[cold]
-    fn refuse(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
+    fn drop_oversized(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
         self.headers.changed_mtu.extend(segment.connection);
         self.counters.add(Counter::SendTooLong, 1);
         Ok(())
     }
+
+    /// Drops a segment without a route: it counts as lost on the wire, and is retransmitted or given up. A connection's segment
+    /// waits for the neighbour's Ethernet address instead.
+    #[cold]
+    fn drop_unroutable(&mut self, segment: &Outgoing<'_>, reason: Reason) -> Result<(), NoRoom> {
+        if reason == Reason::NeighbourPending && segment.connection.is_some() {
+            return Err(NoRoom);
+        }
+        self.counters.add(Counter::SendNoWay, 1);
+        Ok(())
+    }
+}
+
+/// Pads a frame of `bytes` to the shortest one; returns its length.
+#[inline]
+fn pad(frame: &mut [u8], bytes: usize) -> usize {
+    if let Some(padding) = frame.get_mut(bytes..FRAME_BYTES_MIN) {
+        padding.fill(0);
+    }
+    bytes.max(FRAME_BYTES_MIN)
 }
 
 impl Output for SegmentOutput<'_> {
@@ -46,15 +66,10 @@ impl Output for SegmentOutput<'_> {
     fn segment(&mut self, segment: &Outgoing<'_>) -> Result<(), NoRoom> {
         let header = match self.headers.find(segment, self.routes, self.device, self.received) {
             Ok(header) => header,
-            Err(Reason::NeighbourPending) if segment.connection.is_some() => return Err(NoRoom),
-            // Without a route it counts as lost on the wire; what waits for its ACK is retransmitted, or given up.
-            Err(_) => {
-                self.counters.add(Counter::SendNoWay, 1);
-                return Ok(());
-            }
+            Err(reason) => return self.drop_unroutable(segment, reason),
         };
         if !header.takes(segment.bytes()) {
-            return self.refuse(segment);
+            return self.drop_oversized(segment);
         }
         let Some(frame) = self.sending.allocate_for(header.bytes() + segment.bytes()) else {
             self.counters.add(Counter::SendNoFrame, 1);
@@ -64,22 +79,18 @@ impl Output for SegmentOutput<'_> {
         let buffer = self.sending.buffer(&frame);
         let place = buffer.get_mut(header.bytes()..).unwrap_or_default();
         let written = segment.write(place).ok().and_then(|bytes| header.write(buffer, bytes));
-        let Some(len) = written else {
+        let Some(len) = written.map(|bytes| pad(buffer, bytes)) else {
             self.sending.discard(frame);
             self.counters.add(Counter::SendTooLong, 1);
             return Ok(());
         };
-        if let Some(padding) = buffer.get_mut(len..FRAME_BYTES_MIN) {
-            padding.fill(0);
-        }
-        let len = len.max(FRAME_BYTES_MIN);
         self.headers.is_unflushed = true;
         if !self.sending.send(frame, len) {
             self.counters.add(Counter::SendFull, 1);
             self.flush();
             return Err(NoRoom);
         }
-        // The end of a message leaves before the connection's state is updated: the two overlap.
+        // The end of a message is sent before the connection's state is updated, so that the two overlap.
         if segment.header.flags.has(Flags::PSH) {
             self.flush();
         }

@@ -1,11 +1,11 @@
-//! Active open: the steps of a connection that has not begun. Each step goes as far as it can and waits for nothing.
+//! Active open: the steps of a connection that has not begun. A step never waits.
 
 use crate::engine::Engine;
 use crate::fallback::tcp::Twin;
 use crate::reason::{Path, Reason};
 use crate::route_cache::{Detour, query};
 use crate::tcp::Tcp;
-use crate::tcp::active_open::opening::{Opening, Rule};
+use crate::tcp::active_open::opening::{Opening, SteeringRequest};
 use crate::tcp::active_open::ports::{Choice, NO_PORT_NS};
 use crate::tcp::error::TcpError;
 use crate::tcp::streams::{Steered, StreamState};
@@ -15,21 +15,20 @@ use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_stack::route::Resolved;
 use sidestep_stack::tcp::{ConnectionId, Instant};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The time for a neighbour to tell its Ethernet address before the kernel goes on alone: the kernel asks once a second,
-/// three times.
+/// The time for a neighbour to answer before the kernel connects instead: the kernel asks once a second, three times.
 const NEIGHBOUR_WAIT_NS: u64 = 200_000_000;
 
-/// The time for a port to come: control's answer, or the second after which a tuple leaves TIME-WAIT.
+/// The time until a port is free: control's answer, or the second after which a tuple leaves TIME-WAIT.
 const PORT_WAIT_NS: u64 = 3_000_000_000;
 
-/// Looks in one turn of housekeeping, some twenty turns a millisecond in a loop that spins.
-const LOOKS_PER_TURN: usize = 32;
+/// The most connections advanced per housekeeping. Housekeeping runs some twenty times a millisecond in a loop that spins.
+const OPENS_PER_HOUSEKEEPING: usize = 32;
 
-/// Ports that the kernel is asked for until the answers to one come by a queue of ours: among 64 queues one of ours is found
-/// with near certainty.
+/// The most ports that the kernel is asked for until the answers to one come by a queue of ours. With one of 64 queues that
+/// succeeds with near certainty.
 const PORT_TRIES: usize = 256;
 
 /// The state of an active open after a step.
@@ -49,37 +48,55 @@ pub(crate) enum Progress {
 }
 
 impl Tcp<'_> {
-    /// Advances a connection that has not begun; an error is the kernel's, which was to connect.
-    pub(crate) fn advance(
-        &mut self,
-        mut opening: Box<Opening>,
-        remote: SocketAddr,
-        now_ns: u64,
-    ) -> io::Result<Progress> {
+    /// Advances a connection that has not begun. An error is that of the kernel twin.
+    pub(crate) fn advance(&mut self, opening: Box<Opening>, remote: SocketAddr, now_ns: u64) -> io::Result<Progress> {
         if let Some(reason) = opening.stopped {
             return self.connect_twin(opening, remote, reason);
         }
-        if opening.rule.is_some() {
-            return self.take_rule_answer(opening, remote);
+        if opening.steering.is_some() {
+            return self.take_entry_answer(opening, remote);
         }
         let route = match self.find_route(remote, opening.local) {
             Ok(route) => route,
-            Err(Detour { reason, ask_for: Some((address, interface)) }) => {
-                if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
-                    return self.connect_twin(opening, remote, reason);
-                }
-                if let (false, Some(agent)) = (opening.has_asked, &self.engine.agent) {
-                    opening.has_asked = true;
-                    agent.resolve(address, interface);
-                }
-                return Ok(Progress::Waiting(opening));
+            Err(Detour { reason, ask_for: Some(neighbour) }) => {
+                return self.await_neighbour(opening, remote, reason, neighbour, now_ns);
             }
             Err(Detour { reason, .. }) => return self.connect_twin(opening, remote, reason),
         };
         // A frame of a VLAN is steered by its flow alone: a tag's device may be in another namespace.
         if opening.port().is_some() || route.vlan.is_some() {
-            return self.request_rule(opening, remote, &route);
+            return self.request_entry(opening, remote, &route);
         }
+        self.choose_port(opening, remote, &route, now_ns)
+    }
+
+    /// Asks control once for the neighbour's Ethernet address, and waits for it at most [`NEIGHBOUR_WAIT_NS`].
+    fn await_neighbour(
+        &mut self,
+        mut opening: Box<Opening>,
+        remote: SocketAddr,
+        reason: Reason,
+        (address, interface): (IpAddr, u32),
+        now_ns: u64,
+    ) -> io::Result<Progress> {
+        if now_ns.saturating_sub(opening.begun_ns) >= NEIGHBOUR_WAIT_NS {
+            return self.connect_twin(opening, remote, reason);
+        }
+        if let (false, Some(agent)) = (opening.has_asked, &self.engine.agent) {
+            opening.has_asked = true;
+            agent.resolve(address, interface);
+        }
+        Ok(Progress::Waiting(opening))
+    }
+
+    /// Sends the SYN from a port of the pool, or waits for one.
+    fn choose_port(
+        &mut self,
+        mut opening: Box<Opening>,
+        remote: SocketAddr,
+        route: &Resolved,
+        now_ns: u64,
+    ) -> io::Result<Progress> {
         let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else {
             return self.connect_twin(opening, remote, Reason::Revoked);
         };
@@ -89,10 +106,10 @@ impl Tcp<'_> {
             Choice::Port(port) => self.send_syn(opening, SocketAddr::new(route.source, port), remote, route.mtu, None),
             Choice::Later if now_ns.saturating_sub(waiting_since_ns) < PORT_WAIT_NS => {
                 streams.ports.expect(agent, now, streams.opening.len());
-                (opening.look_ns, opening.generation) = (now_ns + NO_PORT_NS, streams.ports.generation());
+                (opening.due_ns, opening.generation) = (now_ns + NO_PORT_NS, streams.ports.generation());
                 Ok(Progress::Waiting(opening))
             }
-            Choice::ByRule => self.request_rule(opening, remote, &route),
+            Choice::ByEntry => self.request_entry(opening, remote, route),
             Choice::OtherQueue => self.connect_twin(opening, remote, Reason::QueueElsewhere),
             Choice::Exhausted | Choice::Later => Err(Errno::ADDRNOTAVAIL.into()),
         }
@@ -122,7 +139,7 @@ impl Tcp<'_> {
 
     /// Holds a port by a socket of its own, and has control steer its flow: before the SYN, so that the kernel never sees the
     /// answer.
-    fn request_rule(
+    fn request_entry(
         &mut self,
         mut opening: Box<Opening>,
         remote: SocketAddr,
@@ -149,7 +166,7 @@ impl Tcp<'_> {
         let Some(agent) = &self.engine.agent else { return self.connect_twin(opening, remote, Reason::Revoked) };
         let answer = agent.begin_to_steer(flow, twin.duplicate()?);
         opening.twin = Some(twin);
-        opening.rule = Some(Rule { flow, mtu: route.mtu, answer });
+        opening.steering = Some(SteeringRequest { flow, mtu: route.mtu, answer });
         Ok(Progress::Waiting(opening))
     }
 
@@ -163,7 +180,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// A socket bound to a port of the kernel's choice whose answers come here; `None` where there is none.
+    /// Binds a socket to a port of the kernel's choice whose answers come by a queue of ours; `None` where there is none.
     fn bind_for_our_queues(
         &self,
         spare: Option<Twin>,
@@ -183,7 +200,7 @@ impl Tcp<'_> {
             Ok(Some(toward)) if route.vlan.is_none() => toward,
             _ => return Ok(None),
         };
-        // Kept until the end: a port that was let go would be given again.
+        // Held until the end: the kernel would choose a closed port again.
         let mut others = Vec::new();
         for _ in 0..PORT_TRIES {
             let twin = match bind() {
@@ -203,16 +220,18 @@ impl Tcp<'_> {
         Ok(None)
     }
 
-    /// Control's answer, if it is there.
-    fn take_rule_answer(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
-        let Some(Rule { flow, mtu, answer }) = opening.rule.take() else { return Ok(Progress::Waiting(opening)) };
+    /// Takes control's answer, if it has come.
+    fn take_entry_answer(&mut self, mut opening: Box<Opening>, remote: SocketAddr) -> io::Result<Progress> {
+        let Some(SteeringRequest { flow, mtu, answer }) = opening.steering.take() else {
+            return Ok(Progress::Waiting(opening));
+        };
         match answer.take() {
             None => {
-                opening.rule = Some(Rule { flow, mtu, answer });
+                opening.steering = Some(SteeringRequest { flow, mtu, answer });
                 Ok(Progress::Waiting(opening))
             }
             Some(Ok(())) if self.comes_by_other_queue(remote, flow.local()) => {
-                // The device has come to spread otherwise while control was asked.
+                // The device's RSS has changed while control was asked.
                 self.unsteer_later(flow);
                 if opening.port().is_none() {
                     opening.twin = None;
@@ -270,7 +289,7 @@ impl Tcp<'_> {
         Ok(Progress::Kernel { socket, reason, local })
     }
 
-    /// Advances one that waits, and tells its program the outcome.
+    /// Advances a waiting connection and reports the outcome; returns whether it waits on.
     fn advance_one(&mut self, handle: TcpStream, now_ns: u64) -> bool {
         let generation = self.engine.streams.ports.generation();
         let Ok(stream) = self.engine.streams.streams.at(handle.0) else { return false };
@@ -313,7 +332,7 @@ impl Engine {
     /// Advances connections that have not begun. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn advance_opens(&mut self, now_ns: u64) {
         self.streams.ports.begin_turn();
-        for _ in 0..LOOKS_PER_TURN.min(self.streams.opening.len()) {
+        for _ in 0..OPENS_PER_HOUSEKEEPING.min(self.streams.opening.len()) {
             if self.streams.ports.is_spent() {
                 break;
             }

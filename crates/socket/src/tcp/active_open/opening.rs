@@ -15,23 +15,23 @@ pub(crate) struct Opening {
     pub(crate) options: Options,
     /// The local end that the program asked for.
     pub(crate) local: Option<SocketAddr>,
-    /// A socket of the kernel's: holds the port that was named, and connects where there is no path past the kernel.
+    /// The kernel twin: it holds the port that was named, and connects where there is no path past the kernel.
     pub(crate) twin: Option<Twin>,
-    pub(crate) rule: Option<Rule>,
+    pub(crate) steering: Option<SteeringRequest>,
     pub(crate) has_asked: bool,
     /// The times of the program's call and of the first route found: CLOCK_MONOTONIC.
     pub(crate) begun_ns: u64,
     pub(crate) route_ns: Option<u64>,
-    /// Not looked at before, unless the ports have changed since.
-    pub(crate) look_ns: u64,
+    /// The time of the next step, unless the ports change before.
+    pub(crate) due_ns: u64,
     pub(crate) generation: u32,
-    /// The fast path is no more.
+    /// The reason why the connection can no longer be accelerated.
     pub(crate) stopped: Option<Reason>,
 }
 
-/// A rule for its flow, which control was asked for. Dropped, it is taken back as soon as it stands.
+/// The steering entry that control was asked for. If this is dropped, the entry is removed as soon as it stands.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct SteeringRequest {
     pub(crate) flow: Entry,
     pub(crate) mtu: u32,
     pub(crate) answer: Answer,
@@ -43,11 +43,11 @@ impl Opening {
             options,
             local,
             twin: None,
-            rule: None,
+            steering: None,
             has_asked: false,
             begun_ns: now_ns,
             route_ns: None,
-            look_ns: 0,
+            due_ns: 0,
             generation: 0,
             stopped: None,
         }
@@ -60,20 +60,20 @@ impl Opening {
 
     /// The flow that control was asked to steer.
     pub(crate) fn flow(&self) -> Option<Entry> {
-        self.rule.as_ref().map(|rule| rule.flow)
+        self.steering.as_ref().map(|request| request.flow)
     }
 
     pub(crate) fn hold(&mut self, twin: Twin) {
         self.twin = Some(twin);
     }
 
-    /// Returns whether it may come to need a socket of the kernel's, as far as is known.
+    /// Returns whether it may need a kernel twin later, as far as is known.
     pub(crate) fn may_need_twin(&self, ports: &Ports) -> bool {
         self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
     }
 
     pub(crate) fn is_due(&self, now_ns: u64, generation: u32) -> bool {
-        now_ns >= self.look_ns || generation != self.generation || self.stopped.is_some()
+        now_ns >= self.due_ns || generation != self.generation || self.stopped.is_some()
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) enum Choice {
     /// None at the moment: ports have been asked for, or a tuple leaves TIME-WAIT within a second.
     Later,
     /// Control gives no ports: a connection has to show a socket of its own.
-    ByRule,
+    ByEntry,
     /// All tuples to this destination are in use: EADDRNOTAVAIL.
     Exhausted,
     /// Answers would not come here.
@@ -172,7 +172,7 @@ impl Ports {
             }
             Err(_) if self.ports.is_empty() && self.refused.is_some() => {
                 self.ask(agent, now, 1);
-                Choice::ByRule
+                Choice::ByEntry
             }
             Err(seen) if !self.ports.is_empty() && !seen.is_ours => Choice::OtherQueue,
             Err(seen) => {

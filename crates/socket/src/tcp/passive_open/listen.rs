@@ -2,7 +2,7 @@
 
 use crate::control_agent::ANSWER_WAIT;
 use crate::engine::Engine;
-use crate::fallback::tcp::Twin;
+use crate::fallback::tcp::{KernelListener, Twin};
 use crate::reason::{Path, Reason};
 use crate::tcp::passive_open::pending::Pending;
 use crate::tcp::streams::Listener;
@@ -16,11 +16,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The rule of a listener that was asked for.
-enum Rule {
+/// The state of the steering entry that control was asked for.
+enum EntryState {
     Stands(ListenerId, Entry),
     /// Control has not answered in time.
     Pending(Pending),
+}
+
+/// The error of a listen that is refused.
+fn refused(local: SocketAddr, why: &dyn std::fmt::Display) -> Problem {
+    failed("listen on", local, why).next(format!("see who has the port: ss -ltnp sport = :{}", local.port()))
 }
 
 impl Tcp<'_> {
@@ -31,9 +36,9 @@ impl Tcp<'_> {
         self.listen_within(ANSWER_WAIT, local, backlog, options)
     }
 
-    /// The same, and waits for nothing: until control has answered, which an event tells, connections come by the kernel
-    /// ([`Reason::Opening`]). One that has come so by then keeps the others there until it is over
-    /// ([`Reason::KernelConnections`]). A port that was given back a moment ago may be taken still.
+    /// Listens without waiting for control. Until control has answered, which an event reports, connections come by the kernel
+    /// ([`Reason::Opening`]). A connection that came by the kernel keeps later ones there until it ends
+    /// ([`Reason::KernelConnections`]). A port that was given back a moment ago may still be taken.
     pub fn begin_listening(
         &mut self,
         local: SocketAddr,
@@ -50,39 +55,23 @@ impl Tcp<'_> {
         backlog: usize,
         options: Options,
     ) -> Result<TcpListener, Problem> {
-        let refused = |why: &dyn std::fmt::Display| {
-            failed("listen on", local, why).next(format!("see who has the port: ss -ltnp sport = :{}", local.port()))
-        };
-        self.check().map_err(|error| refused(&error))?;
-        let released = &self.engine.streams.released;
-        let bind = || Twin::for_listener(local);
-        let twin = if longest.is_zero() { bind() } else { released.bind(local, bind) };
-        let twin = twin.map_err(|error| refused(&error).errno(error.raw_os_error()))?;
-        let bound = twin.local().map_err(|error| refused(&error))?;
+        self.check().map_err(|error| refused(local, &error))?;
+        let twin = self.bind_listener(local, longest)?;
+        let bound = twin.local().map_err(|error| refused(local, &error))?;
         let begun = self.listen_in_stack(bound, backlog, options);
-        // It proves its port by listening.
-        let kernel = if begun.is_ok() { twin.listen_dropping_syns(backlog) } else { twin.listen(backlog) };
-        let kernel = kernel.map_err(|error| {
-            begun.iter().for_each(|(id, _)| self.stop_stack(*id));
-            refused(&error).errno(error.raw_os_error())
-        })?;
-        let bypass = begun.and_then(|(id, entry)| self.await_rule(id, entry, &twin, longest));
+        let kernel = self.listen_in_kernel(&twin, local, backlog, begun.as_ref().ok())?;
+        let steered = begun.and_then(|(id, entry)| self.await_entry(id, entry, &twin, longest));
         twin.accept_syns();
-        let (id, entry, pending, detour) = match bypass {
-            Ok(Rule::Stands(id, entry)) => (Some(id), Some(entry), None, None),
-            Ok(Rule::Pending(pending)) if longest.is_zero() => (None, None, Some(pending), Some(Reason::Opening)),
-            Ok(Rule::Pending(pending)) => (None, None, Some(pending), Some(Reason::ControlSilent)),
+        let (id, entry, pending, detour) = match steered {
+            Ok(EntryState::Stands(id, entry)) => (Some(id), Some(entry), None, None),
+            Ok(EntryState::Pending(pending)) if longest.is_zero() => (None, None, Some(pending), Some(Reason::Opening)),
+            Ok(EntryState::Pending(pending)) => (None, None, Some(pending), Some(Reason::ControlSilent)),
             Err(reason) => (None, None, None, Some(reason)),
         };
-        // In the stack, with or without a rule.
-        let listens = pending.as_ref().map(|pending| (pending.id, pending.entry)).or(id.zip(entry));
-        let is_pending = pending.is_some();
-        let twin = Arc::new(twin);
-        let (is_twin_ready, is_twin_watched) = (true, false);
         let listener = Listener {
             local: bound,
             options,
-            twin,
+            twin: Arc::new(twin),
             kernel,
             backlog,
             id,
@@ -90,44 +79,81 @@ impl Tcp<'_> {
             detour,
             pending,
             drops_syns: false,
-            is_twin_ready,
-            is_twin_watched,
+            is_twin_ready: true,
+            is_twin_watched: false,
         };
+        self.insert_listener(listener)
+            .ok_or_else(|| refused(local, &format!("an engine has at most {HANDLES_MAX} listeners; close some")))
+    }
+
+    /// Binds the kernel twin. With no time to wait, a port that was given back a moment ago may be taken still.
+    fn bind_listener(&self, local: SocketAddr, longest: Duration) -> Result<Twin, Problem> {
+        let bind = || Twin::for_listener(local);
+        let twin = if longest.is_zero() { bind() } else { self.engine.streams.released.bind(local, bind) };
+        twin.map_err(|error| refused(local, &error).errno(error.raw_os_error()))
+    }
+
+    /// Has the twin listen, which proves the port. While `begun` listens in the stack, the twin drops SYNs.
+    fn listen_in_kernel(
+        &mut self,
+        twin: &Twin,
+        local: SocketAddr,
+        backlog: usize,
+        begun: Option<&(ListenerId, Entry)>,
+    ) -> Result<KernelListener, Problem> {
+        let kernel = if begun.is_some() { twin.listen_dropping_syns(backlog) } else { twin.listen(backlog) };
+        kernel.map_err(|error| {
+            begun.into_iter().for_each(|(id, _)| self.stop_stack(*id));
+            refused(local, &error).errno(error.raw_os_error())
+        })
+    }
+
+    /// Gives a listener its handle and reports its path. `None`: the engine has no room, and the listener ends.
+    fn insert_listener(&mut self, listener: Listener) -> Option<TcpListener> {
+        let Listener { local, id, entry, detour, .. } = listener;
+        let pending = listener.pending.as_ref().map(|pending| (pending.id, pending.entry));
         let Some(key) = self.engine.streams.listeners.insert(listener) else {
-            listens.into_iter().for_each(|(id, entry)| self.stop(id, entry));
-            return Err(refused(&format!("an engine has at most {HANDLES_MAX} listeners; close some")));
+            // It listens in the stack, with its steering entry or without.
+            pending.or(id.zip(entry)).into_iter().for_each(|(id, entry)| self.stop(id, entry));
+            return None;
         };
         let handle = TcpListener(key);
         match (id, &mut self.engine.bypass, detour, &self.engine.agent) {
             (Some(id), Some(bypass), ..) => bypass.handles.insert_listener(id, handle),
-            (_, _, Some(reason), Some(agent)) => agent.report(format!("tcp {bound}"), reason.code()),
+            (_, _, Some(reason), Some(agent)) => agent.report(format!("tcp {local}"), reason.code()),
             _ => {}
         }
         self.watch(handle);
         let reacceleration = &mut self.engine.streams.reacceleration;
         reacceleration.note(detour);
-        if is_pending {
+        if pending.is_some() {
             reacceleration.await_answer();
         }
-        Ok(handle)
+        Some(handle)
     }
 
-    /// Asks for the rule of a listener of the stack, and waits for it. One that takes too long may come all the same: then the
-    /// stack listens still, and answers what it brings.
-    fn await_rule(&mut self, id: ListenerId, entry: Entry, twin: &Twin, longest: Duration) -> Result<Rule, Reason> {
+    /// Asks control for the steering entry of a listener, and waits for it. An entry that takes longer may still come: the
+    /// stack listens on, and answers the segments that it brings.
+    fn await_entry(
+        &mut self,
+        id: ListenerId,
+        entry: Entry,
+        twin: &Twin,
+        longest: Duration,
+    ) -> Result<EntryState, Reason> {
         let proof = twin.duplicate().map_err(|_| Reason::Refused);
         let asked = proof.and_then(|proof| {
             let agent = self.engine.agent.as_ref().ok_or(Reason::Revoked)?;
             Ok(agent.begin_to_steer(entry, proof))
         });
         let answered = asked.and_then(|answer| match answer.wait(longest) {
-            Some(answered) => answered.map(|()| Rule::Stands(id, entry)),
-            None => Ok(Rule::Pending(Pending { id, entry, answer })),
+            Some(answered) => answered.map(|()| EntryState::Stands(id, entry)),
+            None => Ok(EntryState::Pending(Pending { id, entry, answer })),
         });
         answered.inspect_err(|_| self.stop_stack(id))
     }
 
-    /// Listens where steering is to lead; gives the rule for it.
+    /// Listens in the stack. Returns the listener and the steering entry that it needs.
     pub(crate) fn listen_in_stack(
         &mut self,
         local: SocketAddr,
@@ -141,7 +167,7 @@ impl Tcp<'_> {
         if local.ip().is_loopback() {
             return Err(Reason::LoopbackOrLocal);
         }
-        // SYNs that are steered are answered here or by nobody. Where the tables leave routes undecided, some of
+        // The kernel does not see SYNs that are steered. Where the tables leave routes undecided, some of
         // them would be answered by another route than the kernel's.
         bypass.routes.check_complete()?;
         let interface = bypass.routes.interface_of(local.ip());
@@ -158,7 +184,7 @@ impl Tcp<'_> {
 
     pub(crate) fn stop_stack(&mut self, id: ListenerId) {
         if let Some(bypass) = self.engine.bypass.as_mut() {
-            // It listens: nobody else knows the number.
+            // The number is known here alone, so it still listens.
             let _ = bypass.with_tcp(&self.engine.counters, |tcp, now, output| tcp.close_listener(now, id, output));
         }
     }
@@ -170,8 +196,8 @@ impl Tcp<'_> {
         listener.is_twin_watched = agent.watch(listener.kernel.as_fd(), handle.token()).is_ok();
     }
 
-    /// Stops listening. Connections that wait to be accepted are aborted; those accepted go on, each with a rule of its own
-    /// from now on. Where control refuses those rules nothing changes: close connections first.
+    /// Stops listening. Connections that wait to be accepted are aborted; those accepted go on, each with a steering
+    /// entry of its own from now on. Where control refuses those entries nothing changes: close connections first.
     pub fn close_listener(&mut self, handle: TcpListener) -> Result<(), Problem> {
         self.check().map_err(|error| Problem::failed("cannot stop listening", error))?;
         let found = self.engine.streams.listeners.at(handle.0);
@@ -199,7 +225,7 @@ impl Tcp<'_> {
         Ok(())
     }
 
-    /// Gives each connection of a listener a rule of its own; all of them, or none.
+    /// Gives each connection of a listener a steering entry of its own; all of them, or none.
     fn steer_each(&mut self, handle: TcpListener) -> Result<(), Reason> {
         let mut all = self.engine.streams.steered_by(handle);
         let agent = self.engine.agent.as_ref().ok_or(Reason::Revoked)?;
@@ -216,9 +242,9 @@ impl Tcp<'_> {
         Ok(())
     }
 
-    /// Asks for a rule for each connection of a listener that has none any more; waits for nothing. One that gets none ends when
-    /// control has said so.
-    pub(crate) fn request_rule_for_each(&mut self, handle: TcpListener) {
+    /// Asks for a steering entry for each connection of a listener that has lost its own; does not wait. A connection that
+    /// gets none ends when control has answered.
+    pub(crate) fn request_entry_for_each(&mut self, handle: TcpListener) {
         let Engine { streams, bypass: Some(bypass), agent: Some(agent), .. } = &mut *self.engine else { return };
         for steered in streams.steered_by(handle) {
             // Without a proof it stays one of the listener's, and ends with those.

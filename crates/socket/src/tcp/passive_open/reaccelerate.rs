@@ -99,7 +99,7 @@ impl Tcp<'_> {
         });
         let found: Vec<_> = found.collect();
         for (handle, id) in found {
-            self.request_rule_for_each(handle);
+            self.request_entry_for_each(handle);
             if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
                 (listener.drops_syns, self.engine.streams.reacceleration.drop_syns) = (true, true);
             }
