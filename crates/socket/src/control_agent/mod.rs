@@ -57,7 +57,7 @@ pub(crate) enum Event {
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
     Ports(Result<PortBlock, Reason>),
-    /// The device's distribution over its queues has changed, or control has refused a rule for it.
+    /// The device's RSS has changed, or control has refused an entry because of it.
     Spread(Box<Spread>),
 }
 

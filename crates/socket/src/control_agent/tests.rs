@@ -46,7 +46,7 @@ fn usual(request: &Request) -> Do {
     }
 }
 
-/// The rule would stay for ever, and nobody answers what it brings.
+/// The entry would stay for ever, and its packets would get no answer.
 #[test]
 fn a_rule_whose_asker_has_gone_is_taken_back() {
     let (leave, waits) = channel();

@@ -2,8 +2,8 @@
 
 use crate::control_agent::Reopened;
 use crate::engine::bypass::Bypass;
+use crate::engine::entries::Entries;
 use crate::engine::queues::OurQueues;
-use crate::engine::rules::Rules;
 use crate::heartbeat_writer::HeartbeatWriter;
 use crate::options::{Checksums as Wish, EngineOptions};
 use crate::route_cache::RouteCache;
@@ -72,7 +72,7 @@ pub(crate) fn build(
         owners: Vec::new(),
         packet_bytes_max,
         rooms: Rooms { short: room, long: long_room },
-        rules: Rules::default(),
+        entries: Entries::default(),
         lost: None,
     };
     Ok((bypass, heartbeat, counters))

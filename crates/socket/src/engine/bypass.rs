@@ -1,8 +1,8 @@
 //! The path past the kernel: the link, the stack upon it, and the mirrored routes.
 
 use crate::control_agent::ControlAgent;
+use crate::engine::entries::Entries;
 use crate::engine::queues::OurQueues;
-use crate::engine::rules::Rules;
 use crate::reason::Reason;
 use crate::route_cache::RouteCache;
 use crate::tcp::handles::Handles;
@@ -42,7 +42,7 @@ pub(crate) struct Bypass {
     pub(crate) packet_bytes_max: u16,
     /// The room for datagrams that are unread, or with the program.
     pub(crate) rooms: Rooms,
-    pub(crate) rules: Rules,
+    pub(crate) entries: Entries,
     /// Set when control has taken the stack back: frames that are held stay readable, nothing new comes or goes.
     pub(crate) lost: Option<Reason>,
 }

@@ -12,7 +12,7 @@ use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol};
 use sidestep_frame::FrameLink;
 
 impl Engine {
-    /// One turn of the event loop: a decrement, and seldom more; true when the clock was read.
+    /// Counts one iteration of the event loop, and does housekeeping when it is due; returns whether the clock was read.
     #[inline]
     pub(crate) fn turn(&mut self) -> bool {
         let has_time = self.heartbeat.turn();
@@ -22,60 +22,40 @@ impl Engine {
         has_time
     }
 
-    /// Sends what could not leave before, and, when the clock has just been read, drives TCP's timers.
+    /// Sends segments that had no room before, and drives the timers of TCP if the clock was just read.
     #[inline]
     pub(crate) fn poll_stack(&mut self, has_time: bool) {
         let Self { bypass: Some(bypass @ Bypass { lost: None, .. }), counters, .. } = self else { return };
         bypass.poll(has_time, counters);
     }
 
-    /// Takes back frames that were sent, and lends free ones; called when nothing has come.
+    /// Reclaims sent frames and lends free ones; called when no frame has come.
     #[inline]
     pub(crate) fn poll_link(&mut self) {
         if let Some(Bypass { link, lost: None, .. }) = &mut self.bypass {
-            // Control's tables tell of an interface that is down or gone; here it only fails.
+            // Control's tables report an interface that is down or gone; the call only fails.
             if link.poll().is_err() {
                 self.counters.add(Counter::LinkFaults, 1);
             }
         }
     }
 
-    /// With the clock just read: some twenty times a millisecond in a loop that spins, each turn in one that does not.
+    /// Does what is not needed for each frame, with the clock just read: some twenty times a millisecond in a loop that spins, and
+    /// in each iteration of one that does not.
     #[cold]
     fn housekeep(&mut self) {
         self.counters.add(Counter::Heartbeats, 1);
         self.counters.add(Counter::Polls, u64::from(self.heartbeat.stride()));
-        let (now_ns, mut has_moved, mut has_events) = (self.heartbeat.now_ns(), false, false);
-        let mut is_up_again = false;
-        if let Some(bypass) = &mut self.bypass {
-            bypass.routes.update_trust(now_ns);
-            if let Some(host) = bypass.routes.changed_host(bypass.device) {
-                has_events = bypass.lost.is_none();
-                is_up_again = bypass.routes.has_come_up(bypass.device);
-                if let Some(mtu) = bypass.routes.mtu_of(bypass.device) {
-                    bypass.set_interface_mtu(mtu);
-                }
-                if host != *bypass.stack.host() {
-                    bypass.stack.set_host(host);
-                    has_moved = has_events;
-                }
-            }
-            bypass.publish_counters(&self.counters);
-        }
-        if has_moved {
-            self.retry_acceleration(|reason| reason == Reason::LoopbackOrLocal);
-        }
-        if has_events {
-            self.retry_acceleration(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
-        }
+        let now_ns = self.heartbeat.now_ns();
+        let has_come_up = self.follow_host(now_ns);
         if let Some(bypass) = self.bypass.as_mut().filter(|bypass| bypass.lost.is_none()) {
             bypass.update_path_mtus(&self.counters);
-            if is_up_again {
+            if has_come_up {
                 bypass.with_tcp(&self.counters, |tcp, now, output| tcp.hasten(now, output));
             }
             self.agent.iter().for_each(|agent| bypass.resolve_neighbours(agent, now_ns));
         }
-        self.poll_rules();
+        self.poll_entries();
         self.reap_closed();
         self.poll_listeners(now_ns);
         self.advance_opens(now_ns);
@@ -85,6 +65,32 @@ impl Engine {
         if self.bypass.as_ref().is_some_and(|bypass| bypass.lost.is_some()) {
             self.release_lost_stack();
         }
+    }
+
+    /// Follows changes of the host's addresses and links; returns whether the device has come up again.
+    fn follow_host(&mut self, now_ns: u64) -> bool {
+        let Some(bypass) = &mut self.bypass else { return false };
+        let (mut has_moved, mut has_changed, mut has_come_up) = (false, false, false);
+        bypass.routes.update_trust(now_ns);
+        if let Some(host) = bypass.routes.changed_host(bypass.device) {
+            has_changed = bypass.lost.is_none();
+            has_come_up = bypass.routes.has_come_up(bypass.device);
+            if let Some(mtu) = bypass.routes.mtu_of(bypass.device) {
+                bypass.set_interface_mtu(mtu);
+            }
+            if host != *bypass.stack.host() {
+                bypass.stack.set_host(host);
+                has_moved = has_changed;
+            }
+        }
+        bypass.publish_counters(&self.counters);
+        if has_moved {
+            self.retry_acceleration(|reason| reason == Reason::LoopbackOrLocal);
+        }
+        if has_changed {
+            self.retry_acceleration(|reason| matches!(reason, Reason::RouteUnknown | Reason::ControlSilent));
+        }
+        has_come_up
     }
 
     fn take_agent_events(&mut self) {
@@ -138,7 +144,7 @@ impl Engine {
     fn lose_stack(&mut self, reason: Reason, text: String) {
         let Some(bypass) = &mut self.bypass else { return };
         bypass.lost = Some(reason);
-        bypass.rules.clear();
+        bypass.entries.clear();
         self.streams.lose(reason);
         self.refusal = Some((reason, text));
         for (_, socket) in self.sockets.iter_mut() {

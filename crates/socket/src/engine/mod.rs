@@ -5,13 +5,13 @@
 
 pub(crate) mod build;
 pub(crate) mod bypass;
+pub(crate) mod entries;
 pub(crate) mod event_loop;
 mod housekeeping;
 mod open;
 pub(crate) mod queues;
 mod reopen;
 mod rss_change;
-pub(crate) mod rules;
 mod steer;
 #[cfg(test)]
 mod tests;

@@ -91,7 +91,7 @@ impl Engine {
         counters.add(Counter::DroppedFull, dropped as u64);
     }
 
-    /// Everything that is open gets its place in the new stack, and its rules. `before` was the number of the interface.
+    /// Gives every open socket its place in the new stack, and its steering entries. `before` was the index of the interface.
     fn accelerate_all(&mut self, before: u32) {
         let places: Vec<usize> = self.sockets.iter_mut().map(|(place, _)| place).collect();
         for place in places {

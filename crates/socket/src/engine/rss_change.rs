@@ -2,7 +2,7 @@
 //! leave the path past the kernel with that reason; those whose packets come by ours again return to it.
 
 use crate::engine::Engine;
-use crate::engine::rules::give_back;
+use crate::engine::entries::give_back;
 use crate::reason::Reason;
 use sidestep_control_api::message::Protocol;
 use sidestep_control_api::rss::Spread;
@@ -29,7 +29,7 @@ impl Engine {
             if bypass.queues.receives(Protocol::Udp, peer, socket.local) {
                 continue;
             }
-            give_back(&mut bypass.rules, agent.as_ref(), socket);
+            give_back(&mut bypass.entries, agent.as_ref(), socket);
             socket.detour = Some(Reason::QueueElsewhere);
             places.push(place);
         }

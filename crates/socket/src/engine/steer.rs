@@ -1,56 +1,56 @@
-//! Steering rules of an engine: asked for, answered, withdrawn.
+//! Steering entries of an engine: asked for, answered, withdrawn.
 
 use crate::engine::Engine;
-use crate::engine::rules::{Answered, LOOKS_PER_TURN, give_back};
+use crate::engine::entries::{Answered, CHECKS_PER_HOUSEKEEPING, give_back};
 use crate::reason::Reason;
 use sidestep_control_api::message::Entry;
 
 impl Engine {
-    /// Asks for a rule, unless another socket of ours has it, or has asked for it. The answer is taken later.
+    /// Asks for a steering entry, unless another socket of this engine has it or has asked for it. The answer is taken later.
     pub(crate) fn steer(&mut self, place: usize, entry: Entry) -> Result<(), Reason> {
         let Self { sockets, bypass, agent, .. } = self;
         let (Some(bypass), Some(agent), Some(socket)) = (bypass.as_mut(), agent.as_ref(), sockets.at(place)) else {
             return Err(Reason::Revoked);
         };
-        if let Some(count) = bypass.rules.users.get_mut(&entry) {
+        if let Some(count) = bypass.entries.users.get_mut(&entry) {
             *count += 1;
             return Ok(());
         }
         let twin = socket.twin.duplicate().map_err(|_| Reason::Refused)?;
-        bypass.rules.expect(entry, agent.begin_to_steer(entry, twin));
-        bypass.rules.users.insert(entry, 1);
+        bypass.entries.expect(entry, agent.begin_to_steer(entry, twin));
+        bypass.entries.users.insert(entry, 1);
         Ok(())
     }
 
-    /// Waits a little for what was asked for a socket.
+    /// Waits for control's answers about a socket, for a short time.
     pub(crate) fn await_control(&mut self, place: usize) {
         let Self { sockets, bypass: Some(bypass), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let entries: Vec<Entry> = socket.rules().collect();
-        let answered = bypass.rules.wait_for(&entries);
+        let entries: Vec<Entry> = socket.entries().collect();
+        let answered = bypass.entries.wait_for(&entries);
         self.apply_answers(answered);
     }
 
-    /// Gives one rule back, unless another socket of ours needs it; waits a little for its end.
+    /// Removes an entry, unless another socket of this engine uses it; waits for the removal for a short time.
     pub(crate) fn unsteer(&mut self, entry: Entry) {
         let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return };
-        if bypass.rules.release(entry) {
-            bypass.rules.wait_for_end(&[agent.begin_to_unsteer(entry)]);
+        if bypass.entries.release(entry) {
+            bypass.entries.wait_for_end(&[agent.begin_to_unsteer(entry)]);
         }
     }
 
-    /// Gives what is sent to a socket's address back to the kernel; waits a little for its end.
+    /// Gives the traffic of a socket's address back to the kernel; waits for that for a short time.
     pub(crate) fn withdraw(&mut self, place: usize) {
         let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let answers = give_back(&mut bypass.rules, agent.as_ref(), socket);
-        bypass.rules.wait_for_end(&answers);
+        let answers = give_back(&mut bypass.entries, agent.as_ref(), socket);
+        bypass.entries.wait_for_end(&answers);
     }
 
-    /// Takes control's answers about rules.
-    pub(crate) fn poll_rules(&mut self) {
-        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.rules.asked.is_empty()) {
-            let answered = bypass.rules.answered(LOOKS_PER_TURN);
+    /// Takes control's answers about steering entries.
+    pub(crate) fn poll_entries(&mut self) {
+        if let Some(bypass) = self.bypass.as_mut().filter(|bypass| !bypass.entries.asked.is_empty()) {
+            let answered = bypass.entries.answered(CHECKS_PER_HOUSEKEEPING);
             self.apply_answers(answered);
         }
     }
@@ -58,12 +58,12 @@ impl Engine {
     /// Applies all answers that came before an event, so that refusals whose reason it removes are retried.
     pub(crate) fn apply_all_answers(&mut self) {
         let Some(bypass) = &mut self.bypass else { return };
-        bypass.rules.looked_at = None;
-        let answered = bypass.rules.answered(usize::MAX);
+        bypass.entries.checked = None;
+        let answered = bypass.entries.answered(usize::MAX);
         self.apply_answers(answered);
     }
 
-    /// Takes note of what control has answered.
+    /// Applies control's answers.
     fn apply_answers(&mut self, answered: Vec<Answered>) {
         if answered.is_empty() {
             return;
@@ -80,15 +80,15 @@ impl Engine {
         self.count_sockets();
     }
 
-    /// Leaves to the kernel the traffic of a rule that was refused or withdrawn.
+    /// Leaves the traffic of an entry that was refused or withdrawn to the kernel.
     pub(crate) fn fall_back(&mut self, entry: Entry, reason: Reason) {
         let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return };
-        bypass.rules.forget(entry);
+        bypass.entries.forget(entry);
         let (mut whole, mut in_part) = (Vec::new(), Vec::new());
         for (place, socket) in sockets.iter_mut() {
             if socket.entries.contains(&entry) {
-                // All of its rules or none.
-                give_back(&mut bypass.rules, agent.as_ref(), socket);
+                // All of its entries or none.
+                give_back(&mut bypass.entries, agent.as_ref(), socket);
                 socket.detour = Some(reason);
                 whole.push(place);
             }

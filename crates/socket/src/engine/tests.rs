@@ -219,7 +219,7 @@ fn a_connection_that_is_not_answered_yet_begins_again() {
     });
 }
 
-/// Control has taken the rule of a listener back: it is asked for one for each connection, and nothing waits for its answers.
+/// Control has withdrawn the entry of a listener: it is asked for one for each connection, and nothing waits for its answers.
 #[test]
 fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
     with_first_queue_of(1, |a, b, engine| {
@@ -237,7 +237,7 @@ fn connections_that_lose_their_listeners_rule_ask_for_rules_of_their_own() {
         let mut peer = connecting.join().unwrap();
         peer.set_nonblocking(true).unwrap();
         let flow = Entry::Flow { protocol: Protocol::Tcp, local: at, remote: peer.local_addr().unwrap(), vlan: None };
-        let is_asked = |engine: &Engine| engine.bypass.as_ref().unwrap().rules.is_asked(flow);
+        let is_asked = |engine: &Engine| engine.bypass.as_ref().unwrap().entries.is_asked(flow);
         engine.fall_back(Entry::Listener { protocol: Protocol::Tcp, local: at, vlan: None }, Reason::Refused);
         assert!(is_asked(engine));
         assert_eq!(engine.tcp().listener_path(listener).unwrap(), Path::Kernel(Reason::Refused));

@@ -29,7 +29,7 @@ impl Tcp<'_> {
     }
 
     /// Lets go of a stream. What was handed over is still sent as long as the engine is polled, then a FIN; data that waits
-    /// unread makes it a RST, as with the kernel's. A rule of steering stays until TIME-WAIT is over.
+    /// unread makes it a RST, as with the kernel's. The steering entry stays until TIME-WAIT is over.
     pub fn close(&mut self, stream: TcpStream) -> Result<(), TcpError> {
         self.end(stream, false)
     }
@@ -50,7 +50,7 @@ impl Tcp<'_> {
                     socket.set_linger(Some(Duration::ZERO))?;
                 }
             }
-            // Control may have answered already: then the rule is taken back here.
+            // Control may have answered already: then the entry is removed here.
             StreamState::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
             StreamState::Lost(_) | StreamState::Failed(..) => {}
             StreamState::Accelerated { id, steered } => self.close_accelerated(id, steered, is_abort),
@@ -91,7 +91,7 @@ impl Engine {
             let over = streams.closed.swap_remove(streams.next_closed);
             streams.released.note(over.steered.flow.local().port());
             if let (Some(entry), Some(agent)) = (over.steered.entry, agent.as_ref()) {
-                bypass.rules.cancel(entry);
+                bypass.entries.cancel(entry);
                 agent.unsteer_later(entry);
             }
         }

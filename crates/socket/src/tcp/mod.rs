@@ -2,9 +2,9 @@
 //!
 //! [`Engine::tcp`] lends the calls. A connection past the kernel belongs to the stack ([`sidestep_stack::tcp`]).
 //!
-//! * Active open: the local port is one of those that control has reserved for the engine, so no rule has to be asked for. Where
+//! * Active open: the local port is one of those that control has reserved for the engine, so no steering entry has to be asked for. Where
 //!   the program names a port, in a VLAN, and on a host that forwards, a kernel twin, bound and never connected, holds the port,
-//!   and a steering rule brings the packets here from before the first SYN until TIME-WAIT is over.
+//!   and a steering entry brings the packets here from before the first SYN until TIME-WAIT is over.
 //! * Passive open: a listener's twin listens in the kernel as well. Connections that come by another interface are accepted like
 //!   the others, and [`Tcp::path`] tells them apart.
 //! * Where traffic cannot go past the kernel, the same handles work over the kernel's sockets.
@@ -22,7 +22,7 @@
 //!
 //! [`Engine::poll`] receives and drives the timers: a program that does not poll does not retransmit. An ACK rides on the answer
 //! if the program polls, answers, and polls again. Two calls wait: [`Tcp::listen`] for control's answer ([`Tcp::begin_listening`]
-//! does not), and [`Tcp::close_listener`] where connections that it has accepted are open, because each gets a rule of its own.
+//! does not), and [`Tcp::close_listener`] where connections that it has accepted are open, because each gets a steering entry of its own.
 //!
 //! # The end
 //!

@@ -30,20 +30,20 @@ impl Tcp<'_> {
                 continue;
             }
             let is_asking = match bypass.stack.tcp().facts(id).map(|facts| facts.state) {
-                // Nothing comes to it any more.
+                // No segment comes to it any more.
                 Err(_) | Ok(State::Closed | State::TimeWait) => continue,
                 Ok(state) => state == State::SynSent,
             };
             let options = bypass.stack.tcp().options(id).ok().filter(|_| is_asking);
             bypass.handles.remove_stream(id);
-            // One that has ended already is as wanted.
+            // An error means that it has ended already.
             let _ = bypass.with_tcp(counters, |tcp, now, output| tcp.abort(now, id, output));
             let before = std::mem::replace(&mut stream.state, StreamState::Lost(Reason::QueueElsewhere));
             let steered = if let StreamState::Accelerated { steered, .. } = before { steered } else { None };
-            let rule = steered.as_ref().and_then(|steered| steered.entry);
-            rule.into_iter().for_each(|entry| bypass.rules.cancel(entry));
+            let entry = steered.as_ref().and_then(|steered| steered.entry);
+            entry.into_iter().for_each(|entry| bypass.entries.cancel(entry));
             if let Some(agent) = &*agent {
-                rule.into_iter().for_each(|entry| agent.unsteer_later(entry));
+                entry.into_iter().for_each(|entry| agent.unsteer_later(entry));
                 agent.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
             }
             if let Some(options) = options {
@@ -51,7 +51,7 @@ impl Tcp<'_> {
                 stream.state = StreamState::Opening(Box::new(with_port(again, stream, steered)));
                 streams.opening.push_back(TcpStream(key));
             } else {
-                rule.into_iter().for_each(|entry| streams.released.note(entry.local().port()));
+                entry.into_iter().for_each(|entry| streams.released.note(entry.local().port()));
                 streams.events.push(TcpEvent::Stream(TcpStream(key)));
             }
         }

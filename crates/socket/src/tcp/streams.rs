@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) enum StreamState {
     /// Not yet known.
     Opening(Box<Opening>),
-    /// Past the kernel. Without a rule of its own its port is one that control has reserved.
+    /// Past the kernel. Without a steering entry of its own its port is one that control has reserved.
     Accelerated { id: ConnectionId, steered: Option<Steered> },
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
@@ -33,9 +33,9 @@ pub(crate) enum StreamState {
 /// The steering of a connection's packets, kept until its TIME-WAIT is over.
 #[derive(Clone, Debug)]
 pub(crate) struct Steered {
-    /// The rule for its flow; `None` as long as its listener's rule covers it.
+    /// The steering entry of its flow; `None` as long as its listener's entry covers it.
     pub(crate) entry: Option<Entry>,
-    /// The flow as a rule would name it.
+    /// The flow as a steering entry names it.
     pub(crate) flow: Entry,
     pub(crate) twin: Arc<Twin>,
     pub(crate) listener: Option<TcpListener>,
@@ -62,9 +62,9 @@ pub(crate) struct Listener {
     pub(crate) entry: Option<Entry>,
     /// The reason why it is with the kernel.
     pub(crate) detour: Option<Reason>,
-    /// Control has been asked for the rule.
+    /// The request to control for a steering entry.
     pub(crate) pending: Option<Pending>,
-    /// Control took its rule back, and its connections have none of their own yet.
+    /// Control has withdrawn its entry, and its connections have none of their own yet.
     pub(crate) drops_syns: bool,
     /// True if the kernel may have a connection.
     pub(crate) is_twin_ready: bool,
@@ -110,7 +110,7 @@ impl Streams {
         }
     }
 
-    /// The connections that the rule of a listener brings, those that were closed, too.
+    /// The connections that the entry of a listener covers, closed ones included.
     pub(crate) fn steered_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
         let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.state {
             StreamState::Accelerated { steered, .. } => steered.as_mut(),

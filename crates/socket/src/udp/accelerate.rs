@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::bypass::Bypass;
-use crate::engine::rules::give_back;
+use crate::engine::entries::give_back;
 use crate::reason::{Path, Reason};
 use crate::udp::datagram::Storage;
 use crate::udp::socket::Socket;
@@ -35,7 +35,7 @@ impl Engine {
             let Self { sockets, bypass: Some(bypass), agent, .. } = self else { return Err(Reason::Revoked) };
             let Some(socket) = sockets.at(place) else { return Err(Reason::Revoked) };
             if let Err(reason) = asked {
-                give_back(&mut bypass.rules, agent.as_ref(), socket);
+                give_back(&mut bypass.entries, agent.as_ref(), socket);
                 return Err(reason);
             }
             socket.entries.push(entry);
@@ -48,9 +48,9 @@ impl Engine {
         let handle = self.sockets.handle(place);
         let Self { sockets, bypass, agent: Some(agent), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
-        let is_asked = |entry| bypass.as_ref().is_some_and(|bypass| bypass.rules.is_asked(entry));
+        let is_asked = |entry| bypass.as_ref().is_some_and(|bypass| bypass.entries.is_asked(entry));
         let is_steered = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
-        let is_accelerated = is_steered && !socket.rules().any(is_asked);
+        let is_accelerated = is_steered && !socket.entries().any(is_asked);
         if is_accelerated && !socket.is_twin_watched {
             let twin = std::os::fd::AsFd::as_fd(&socket.twin);
             socket.is_twin_watched = agent.watch(twin, handle.number()).is_ok();
@@ -71,7 +71,7 @@ impl Engine {
 
     pub(crate) fn count_sockets(&mut self) {
         let Self { sockets, bypass, .. } = self;
-        let is_asked = |entry: &Entry| bypass.as_ref().is_some_and(|bypass| bypass.rules.is_asked(*entry));
+        let is_asked = |entry: &Entry| bypass.as_ref().is_some_and(|bypass| bypass.entries.is_asked(*entry));
         let is_accelerated = |socket: &Socket| socket.detour.is_none() && !socket.entries.iter().any(is_asked);
         let bypass = sockets.iter_mut().filter(|(_, socket)| is_accelerated(socket)).count();
         self.counters.set(Counter::Sockets, self.sockets.len() as u64);
@@ -87,7 +87,7 @@ impl Engine {
     }
 }
 
-/// The rules for a socket's own address.
+/// The steering entries for a socket's own address.
 fn wanted(bypass: &Bypass, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     let (local, protocol) = (socket.local, Protocol::Udp);
     let is_here = |address: IpAddr| address.is_loopback() || bypass.routes.is_ours(address);

@@ -48,7 +48,7 @@ impl Engine {
         let steered = self.sockets.at(place).and_then(|socket| socket.groups.last()).map(|joined| joined.steered);
         match (steered, &self.bypass) {
             (Some(Err(reason)), _) => Path::Kernel(reason),
-            (Some(Ok(entry)), Some(bypass)) if bypass.rules.is_asked(entry) => Path::Kernel(Reason::Opening),
+            (Some(Ok(entry)), Some(bypass)) if bypass.entries.is_asked(entry) => Path::Kernel(Reason::Opening),
             _ => best,
         }
     }

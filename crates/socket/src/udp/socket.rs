@@ -54,7 +54,7 @@ pub(crate) struct Joined {
     pub(crate) group: IpAddr,
     pub(crate) interface: u32,
     pub(crate) source: Option<IpAddr>,
-    /// The rule of steering, which control may not have answered yet, or why there is none.
+    /// The steering entry, which control may not have answered yet, or the reason why there is none.
     pub(crate) steered: Result<Entry, Reason>,
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// The rules that bring it something, or were asked for.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = Entry> {
+    /// The steering entries of the socket, those asked for included.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
         self.entries.iter().copied().chain(self.groups.iter().filter_map(|joined| joined.steered.ok()))
     }
 }

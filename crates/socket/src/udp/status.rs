@@ -22,7 +22,8 @@ impl Engine {
         let Self { sockets, bypass, .. } = self;
         let socket = sockets.at(place).ok_or(Error::NotOpen)?;
         let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
-        let is_asked = bypass.as_ref().is_some_and(|bypass| socket.rules().any(|entry| bypass.rules.is_asked(entry)));
+        let is_asked =
+            bypass.as_ref().is_some_and(|bypass| socket.entries().any(|entry| bypass.entries.is_asked(entry)));
         let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
         match (best, detour, socket.peer) {
             (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),

@@ -1,4 +1,4 @@
-//! Connections from here (RFC 9293 section 3.10.1, active OPEN): the route, the local port, the steering rule, the SYN.
+//! Connections from here (RFC 9293 section 3.10.1, active OPEN): the route, the local port, the steering entry, the SYN.
 
 mod advance;
 mod connect;

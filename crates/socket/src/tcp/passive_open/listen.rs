@@ -249,7 +249,7 @@ impl Tcp<'_> {
         for steered in streams.steered_by(handle) {
             // Without a proof it stays one of the listener's, and ends with those.
             let Ok(proof) = steered.twin.duplicate() else { continue };
-            bypass.rules.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));
+            bypass.entries.expect(steered.flow, agent.begin_to_steer(steered.flow, proof));
             (steered.entry, steered.listener) = (Some(steered.flow), None);
         }
     }

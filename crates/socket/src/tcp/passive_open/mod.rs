@@ -1,4 +1,4 @@
-//! Connections from elsewhere (RFC 9293 section 3.10.1, passive OPEN): listening, accepting, steering rules of listeners.
+//! Connections from elsewhere (RFC 9293 section 3.10.1, passive OPEN): listening, accepting, steering entries of listeners.
 
 mod accept;
 mod listen;

@@ -1,11 +1,11 @@
-//! The state of listeners that wait for a steering rule.
+//! The state of listeners that wait for a steering entry.
 
 use crate::control_agent::Answer;
 use crate::reason::Reason;
 use sidestep_control_api::message::Entry;
 use sidestep_stack::tcp::ListenerId;
 
-/// A rule that control was asked for.
+/// A steering entry that control was asked for.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) id: ListenerId,
@@ -16,14 +16,14 @@ pub(crate) struct Pending {
 /// True if listeners wait for something, and until when.
 #[derive(Debug, Default)]
 pub(crate) struct Reacceleration {
-    /// Control has been asked for so many rules.
+    /// The number of requests to control.
     pub(crate) asked: usize,
     /// Listeners wait for the end of the kernel's connections.
     pub(crate) are_waiting: bool,
     /// The time of the next attempt: CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) pause_ns: u64,
-    /// Listeners drop SYNs until rules of their connections stand.
+    /// Listeners that drop SYNs until the entries of their connections stand.
     pub(crate) drop_syns: bool,
 }
 
@@ -40,7 +40,7 @@ impl Reacceleration {
         }
     }
 
-    /// Control was asked for a rule, and its answer is still to come.
+    /// Records a request that control has not answered.
     pub(crate) fn await_answer(&mut self) {
         self.asked += 1;
     }

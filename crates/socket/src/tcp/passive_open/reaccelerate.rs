@@ -77,20 +77,21 @@ impl Tcp<'_> {
         self.engine.streams.events.push(TcpEvent::Listener(handle));
     }
 
-    /// Cancels the rule that a listener waits for.
+    /// Cancels the request for the steering entry of a listener.
     pub(crate) fn cancel_pending(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         self.engine.streams.reacceleration.asked -= 1;
-        // Done after what was asked for before.
+        // Commands are executed in order: the request comes first.
         self.unsteer_later(entry);
         self.stop_stack(id);
     }
 }
 
 impl Tcp<'_> {
-    /// A rule of steering is no more. New connections come by the kernel; for those that the rule of a listener has brought
-    /// control is asked for rules of their own; those without any have ended, as the kernel resets their peers.
+    /// Falls back to the kernel after a steering entry was withdrawn. New connections come by the kernel. Control is asked for
+    /// an entry for each connection that the entry of a listener covered. A connection without an entry ends: the kernel resets
+    /// its peer.
     pub(crate) fn fall_back(&mut self, entry: Entry, reason: Reason) {
         let listeners = self.engine.streams.listeners.iter_mut();
         let found = listeners.filter(|(_, listener)| listener.entry == Some(entry)).map(|(key, listener)| {
@@ -112,14 +113,14 @@ impl Tcp<'_> {
         self.abort_steered(reason, |steered| steered.entry == Some(entry));
     }
 
-    /// Accepts SYNs again on listeners whose rule control took back: until their connections have rules of their own, or have ended, the
-    /// kernel would reset the peers.
+    /// Accepts SYNs again on listeners whose entry control has withdrawn, once each of their connections has an entry of its own
+    /// or has ended: before that the kernel would reset the peers.
     fn accept_syns_again(&mut self) {
         let Engine { streams, bypass, .. } = &mut *self.engine;
         streams.reacceleration.drop_syns = false;
         for (_, listener) in streams.listeners.iter_mut().filter(|(_, listener)| listener.drops_syns) {
             let port = listener.local.port();
-            listener.drops_syns = bypass.as_ref().is_some_and(|bypass| bypass.rules.are_asked_of_tcp(port));
+            listener.drops_syns = bypass.as_ref().is_some_and(|bypass| bypass.entries.are_asked_of_tcp(port));
             if !listener.drops_syns {
                 listener.twin.accept_syns();
             }
@@ -127,10 +128,10 @@ impl Tcp<'_> {
         }
     }
 
-    /// Aborts streams by their rules.
+    /// Aborts streams by their steering entries.
     fn abort_steered(&mut self, reason: Reason, is_lost: impl Fn(&Steered) -> bool) {
         let Engine { streams, bypass: Some(bypass), counters, .. } = &mut *self.engine else { return };
-        // What was closed ends by itself, unanswered.
+        // Closed connections end by themselves, without an answer.
         for ClosedConnection { steered, .. } in streams.closed.iter_mut().filter(|closed| is_lost(&closed.steered)) {
             (steered.entry, steered.listener) = (None, None);
         }
@@ -149,7 +150,7 @@ impl Tcp<'_> {
 }
 
 impl Engine {
-    /// Advances listeners that wait for a rule. `now_ns` is CLOCK_MONOTONIC.
+    /// Advances listeners that wait for a steering entry. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn poll_listeners(&mut self, now_ns: u64) {
         let reacceleration = &mut self.streams.reacceleration;
         if reacceleration.are_waiting {
