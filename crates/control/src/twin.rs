@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto};
 use sidestep_control_api::message::{Code, Entry, Protocol, Refusal};
 use sidestep_control_api::table::Link;
 use sidestep_sys::socket::{TcpState, bound_interface, netns_cookie, tcp_state};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
@@ -50,66 +51,103 @@ impl Place<'_> {
 
 /// Refuses an entry that the socket does not prove a right to.
 pub(crate) fn check(entry: &Entry, twin: BorrowedFd<'_>, place: Place<'_>) -> Result<(), Refusal> {
-    let thing = || format!("cannot steer {entry}");
-    let refuse = |reason: String| {
-        Refusal::new(Code::TwinMismatch, thing(), reason).next("bind the kernel's socket before steering to its port")
-    };
-    let failed = |error: std::io::Error| Refusal::new(Code::TwinMismatch, thing(), format!("no socket: {error}"));
-    if netns_cookie(twin).map_err(failed)? != place.namespace {
-        return Err(Refusal::plain(Code::TwinNamespace, thing()).next("run both in one network namespace"));
-    }
-    let domain = socket_domain(twin).map_err(|error| failed(error.into()))?;
-    let protocol = match socket_protocol(twin).map_err(|error| failed(error.into()))? {
-        Some(protocol) if protocol == ipproto::TCP => Protocol::Tcp,
-        Some(protocol) if protocol == ipproto::UDP => Protocol::Udp,
-        _ => return Err(refuse("the kernel's socket is neither TCP nor UDP".into())),
-    };
-    if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) || protocol != entry.protocol() {
-        return Err(refuse(format!("the kernel's socket is of another kind ({protocol})")));
-    }
-    // A raw socket has its protocol in the place of the port.
-    let kind = match protocol {
-        Protocol::Tcp => SocketType::STREAM,
-        Protocol::Udp => SocketType::DGRAM,
-    };
-    if socket_type(twin).map_err(|error| failed(error.into()))? != kind {
-        return Err(refuse("the kernel's socket is a raw one".into()));
-    }
-    let device = bound_interface(twin).map_err(failed)?;
-    if !place.is_reached_by(device, entry.vlan()) {
-        return Err(refuse(format!("the kernel's socket is bound to another interface ({device})")));
-    }
-    let bound = name(twin).map_err(failed)?;
-    let takes_both = domain == AddressFamily::INET6 && !ipv6_v6only(twin).unwrap_or(true);
-    if bound.port() != entry.local().port() || !covers(bound.ip(), entry, takes_both) {
-        return Err(refuse(format!("the kernel's socket is bound to {bound}")));
-    }
-    if !place.guard.holds(twin, protocol, domain).map_err(failed)? {
-        return Err(refuse(format!("the kernel's socket was bound to {bound} and no longer holds the port")));
-    }
-    let state = if protocol == Protocol::Tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
-    // A connecting socket has no peer name yet.
-    let peer = getpeername(twin).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
-    // Its owner may have closed that port and bound another one since: then the guard found the other one held.
-    let now = name(twin).map_err(failed)?;
-    if now != bound {
-        return Err(refuse(format!("the kernel's socket was bound to {bound} and is bound to {now}")));
-    }
-    if is_proved(entry, state, bound, peer) {
-        return Ok(());
-    }
-    let reason = match (state, peer) {
-        (Some(TcpState::Closed), _) => {
-            return Err(refuse("the kernel's socket does not listen, so others may listen on its port".into())
-                .next("call listen(2) before steering to the port"));
-        }
-        (_, Some(peer)) => format!("the kernel's socket is connected to {peer}, which proves that connection alone"),
-        (_, None) => "the kernel's socket is connecting, and may share its port".into(),
-    };
-    Err(refuse(reason))
+    let shown = ShownTwin { entry, twin, place };
+    let domain = shown.check_kind()?;
+    let bound = shown.check_bound(domain)?;
+    shown.check_state(bound)
 }
 
-fn name(twin: BorrowedFd<'_>) -> std::io::Result<SocketAddr> {
+/// A socket that is shown for an entry.
+struct ShownTwin<'a> {
+    entry: &'a Entry,
+    twin: BorrowedFd<'a>,
+    place: Place<'a>,
+}
+
+impl ShownTwin<'_> {
+    fn thing(&self) -> String {
+        format!("cannot steer {}", self.entry)
+    }
+
+    fn refuse(&self, reason: String) -> Refusal {
+        Refusal::new(Code::TwinMismatch, self.thing(), reason)
+            .next("bind the kernel's socket before steering to its port")
+    }
+
+    fn failed(&self, error: io::Error) -> Refusal {
+        Refusal::new(Code::TwinMismatch, self.thing(), format!("no socket: {error}"))
+    }
+
+    /// Checks namespace, protocol and type of the socket; returns its address family.
+    fn check_kind(&self) -> Result<AddressFamily, Refusal> {
+        let failed = |error| self.failed(error);
+        if netns_cookie(self.twin).map_err(failed)? != self.place.namespace {
+            return Err(Refusal::plain(Code::TwinNamespace, self.thing()).next("run both in one network namespace"));
+        }
+        let domain = socket_domain(self.twin).map_err(|error| failed(error.into()))?;
+        let (protocol, kind) = match socket_protocol(self.twin).map_err(|error| failed(error.into()))? {
+            Some(protocol) if protocol == ipproto::TCP => (Protocol::Tcp, SocketType::STREAM),
+            Some(protocol) if protocol == ipproto::UDP => (Protocol::Udp, SocketType::DGRAM),
+            _ => return Err(self.refuse("the kernel's socket is neither TCP nor UDP".into())),
+        };
+        if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) || protocol != self.entry.protocol() {
+            return Err(self.refuse(format!("the kernel's socket is of another kind ({protocol})")));
+        }
+        // A raw socket has its protocol in the place of the port.
+        if socket_type(self.twin).map_err(|error| failed(error.into()))? != kind {
+            return Err(self.refuse("the kernel's socket is a raw one".into()));
+        }
+        Ok(domain)
+    }
+
+    /// Checks that the socket is bound to the entry's port and holds it; returns the address that it is bound to.
+    fn check_bound(&self, domain: AddressFamily) -> Result<SocketAddr, Refusal> {
+        let Self { entry, twin, place } = *self;
+        let failed = |error| self.failed(error);
+        let device = bound_interface(twin).map_err(failed)?;
+        if !place.is_reached_by(device, entry.vlan()) {
+            return Err(self.refuse(format!("the kernel's socket is bound to another interface ({device})")));
+        }
+        let bound = name(twin).map_err(failed)?;
+        let takes_both = domain == AddressFamily::INET6 && !ipv6_v6only(twin).unwrap_or(true);
+        if bound.port() != entry.local().port() || !covers(bound.ip(), entry, takes_both) {
+            return Err(self.refuse(format!("the kernel's socket is bound to {bound}")));
+        }
+        if !place.guard.holds(twin, entry.protocol(), domain).map_err(failed)? {
+            return Err(self.refuse(format!("the kernel's socket was bound to {bound} and no longer holds the port")));
+        }
+        Ok(bound)
+    }
+
+    /// Checks that the socket's state and peer prove the traffic of the entry, and that it is still bound to `bound`.
+    fn check_state(&self, bound: SocketAddr) -> Result<(), Refusal> {
+        let Self { entry, twin, .. } = *self;
+        let failed = |error| self.failed(error);
+        let is_tcp = entry.protocol() == Protocol::Tcp;
+        let state = if is_tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
+        // A connecting socket has no peer name yet.
+        let peer = getpeername(twin).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+        // Its owner may have closed that port and bound another one since: then the guard found the other one held.
+        let now = name(twin).map_err(failed)?;
+        if now != bound {
+            return Err(self.refuse(format!("the kernel's socket was bound to {bound} and is bound to {now}")));
+        }
+        if is_proved(entry, state, bound, peer) {
+            return Ok(());
+        }
+        Err(match (state, peer) {
+            (Some(TcpState::Closed), _) => self
+                .refuse("the kernel's socket does not listen, so others may listen on its port".into())
+                .next("call listen(2) before steering to the port"),
+            (_, Some(peer)) => {
+                self.refuse(format!("the kernel's socket is connected to {peer}, which proves that connection alone"))
+            }
+            (_, None) => self.refuse("the kernel's socket is connecting, and may share its port".into()),
+        })
+    }
+}
+
+fn name(twin: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(getsockname(twin)?).map_err(Into::into)
 }
 
@@ -283,7 +321,7 @@ mod tests {
         let accepted = server.accept().unwrap().0;
         rustix::net::sockopt::set_socket_linger(&accepted, Some(std::time::Duration::ZERO)).unwrap();
         drop(accepted);
-        assert!(std::io::Read::read(&mut &twin, &mut [0; 1]).is_err(), "reset");
+        assert!(io::Read::read(&mut &twin, &mut [0; 1]).is_err(), "reset");
         assert_eq!(twin.local_addr().unwrap(), local, "it names the port all the same");
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: "198.18.0.2:9".parse().unwrap(), vlan: None };
         assert_eq!(code(&flow, &twin, here), Some(Code::TwinMismatch));

@@ -32,6 +32,24 @@ impl Outcome {
     pub fn is_partial(&self) -> bool {
         !self.stuck.is_empty() || (!self.failed.is_empty() && self.applied > 0)
     }
+
+    /// Records and reports the result of one change.
+    fn record(&mut self, change: &Change, result: Result<(), SetError>, observe: &mut dyn FnMut(Event<'_>)) {
+        match result {
+            Ok(()) => {
+                self.applied += 1;
+                observe(Event::Applied(change));
+            }
+            Err(SetError::Immovable(why)) => {
+                observe(Event::Immovable(change, &why));
+                self.immovable.push((change.clone(), why));
+            }
+            Err(SetError::Failed(why)) => {
+                observe(Event::Failed(change, &why));
+                self.failed.push((change.clone(), why));
+            }
+        }
+    }
 }
 
 /// Applies a plan. With `keep_going`, settings that fail are left out; otherwise a failure reverts all.
@@ -52,25 +70,16 @@ pub fn apply(
     observe(Event::Saved(&snapshot));
     let mut outcome = Outcome { snapshot: Some(snapshot.number), ..Outcome::default() };
     for change in &plan.changes {
-        match set(host, change, observe) {
-            Ok(()) => {
-                outcome.applied += 1;
-                observe(Event::Applied(change));
-            }
-            Err(SetError::Immovable(why)) => {
-                observe(Event::Immovable(change, &why));
-                outcome.immovable.push((change.clone(), why));
-            }
-            Err(SetError::Failed(why)) => {
-                observe(Event::Failed(change, &why));
-                outcome.failed.push((change.clone(), why));
-                if !keep_going {
-                    break;
-                }
-                // The driver has set a third value.
-                let state = revert::undo_attempt(host, change);
-                outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));
-            }
+        let result = set(host, change, observe);
+        let has_failed = matches!(result, Err(SetError::Failed(_)));
+        outcome.record(change, result, observe);
+        if has_failed && !keep_going {
+            break;
+        }
+        if has_failed {
+            // The driver may have set a third value.
+            let state = revert::undo_attempt(host, change);
+            outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));
         }
     }
     if outcome.applied == 0 || (!outcome.failed.is_empty() && !keep_going) {

@@ -169,64 +169,22 @@ fn kind_v6(header: &[u8; HEADER_BYTES]) -> Option<Kind> {
     })
 }
 
-/// Type, code and the number after the checksum.
+/// Returns type, code and the number after the checksum.
 fn numbers(kind: Kind, version: u8) -> (u8, u8, u32) {
-    let v4 = version == 4;
-    match kind {
-        Kind::NetworkUnreachable => (if v4 { 3 } else { 1 }, 0, 0),
-        Kind::HostUnreachable => {
-            if v4 {
-                (3, 1, 0)
-            } else {
-                (1, 3, 0)
-            }
-        }
-        Kind::ProtocolUnreachable => {
-            if v4 {
-                (3, 2, 0)
-            } else {
-                (4, 1, 0)
-            }
-        }
-        Kind::PortUnreachable => {
-            if v4 {
-                (3, 3, 0)
-            } else {
-                (1, 4, 0)
-            }
-        }
-        Kind::Prohibited => {
-            if v4 {
-                (3, 13, 0)
-            } else {
-                (1, 1, 0)
-            }
-        }
-        Kind::PacketTooBig { mtu } => {
-            if v4 {
-                (3, 4, mtu & 0xffff)
-            } else {
-                (2, 0, mtu)
-            }
-        }
-        Kind::SourceRouteFailed => {
-            if v4 {
-                (3, 5, 0)
-            } else {
-                (1, 7, 0)
-            }
-        }
-        Kind::HopLimitExceeded => (if v4 { 11 } else { 3 }, 0, 0),
-        Kind::ReassemblyTimeExceeded => (if v4 { 11 } else { 3 }, 1, 0),
-        Kind::ParameterProblem { pointer } => {
-            if v4 {
-                (12, 0, pointer << 24)
-            } else {
-                (4, 0, pointer)
-            }
-        }
-        Kind::OtherUnreachable { code } => (if v4 { 3 } else { 1 }, code, 0),
-    }
+    let (of_v4, of_v6) = match kind {
+        Kind::NetworkUnreachable => ((3, 0, 0), (1, 0, 0)),
+        Kind::HostUnreachable => ((3, 1, 0), (1, 3, 0)),
+        Kind::ProtocolUnreachable => ((3, 2, 0), (4, 1, 0)),
+        Kind::PortUnreachable => ((3, 3, 0), (1, 4, 0)),
+        Kind::Prohibited => ((3, 13, 0), (1, 1, 0)),
+        Kind::PacketTooBig { mtu } => ((3, 4, mtu & 0xffff), (2, 0, mtu)),
+        Kind::SourceRouteFailed => ((3, 5, 0), (1, 7, 0)),
+        Kind::HopLimitExceeded => ((11, 0, 0), (3, 0, 0)),
+        Kind::ReassemblyTimeExceeded => ((11, 1, 0), (3, 1, 0)),
+        Kind::ParameterProblem { pointer } => ((12, 0, pointer << 24), (4, 0, pointer)),
+        Kind::OtherUnreachable { code } => ((3, code, 0), (1, code, 0)),
+    };
+    if version == 4 { of_v4 } else { of_v6 }
 }
 
 /// Writes an error about `packet` (from its IP header on, truncated to fit `out`) with the checksum; returns its

@@ -57,17 +57,23 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         }
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
         let filtered = DropFilter::over(&entry, &twin, is_new);
+        self.install(stack, &claim, is_new, host)?;
+        drop(filtered);
+        self.owned(id, stack)?.entries.insert(entry, Some(twin));
+        Ok(())
+    }
+
+    /// Makes the entry in the program's maps. A new entry is refused if another socket would lose traffic by it.
+    fn install(&mut self, stack: u32, claim: &Claim<'_>, is_new: bool, host: &dyn Host) -> Result<(), Refusal> {
         if is_new {
             claim.refuse_loss(host)?;
         }
-        self.dataplane.steer(stack, &entry, host.links())?;
+        self.dataplane.steer(stack, claim.entry, host.links())?;
         if is_new && let Err(refusal) = claim.refuse_loss(host) {
-            // It began a moment before the entry existed.
-            self.dataplane.unsteer(stack, &entry)?;
+            // The other socket began to receive a moment before the entry existed.
+            self.dataplane.unsteer(stack, claim.entry)?;
             return Err(refusal);
         }
-        drop(filtered);
-        self.owned(id, stack)?.entries.insert(entry, Some(twin));
         Ok(())
     }
 

@@ -53,6 +53,16 @@ pub(crate) struct Xdp {
     known: Known,
 }
 
+/// Notes that frames longer than `frame_bytes_max` stay with the kernel.
+fn note_no_multi_buffer(link: &Link, frame_bytes_max: u32) {
+    let (name, mtu) = (&link.name, link.mtu);
+    note(format!(
+        "{name} has an MTU of {mtu}, but neither this kernel nor its driver gives frames of more than {frame_bytes_max} bytes to \
+        a program (Linux 6.6 and drivers with multi-buffer XDP do): longer datagrams go by the kernel; all of them come past \
+        it with: ip link set {name} mtu 1500"
+    ));
+}
+
 impl Xdp {
     /// Adopts the pins of an earlier control, and attaches to the named interfaces.
     pub(crate) fn start(
@@ -62,31 +72,17 @@ impl Xdp {
         links: &[Link],
     ) -> Result<Self, Problem> {
         steer::mount(pins)?;
-        let (interfaces, stacks) = (BTreeMap::new(), BTreeMap::new());
-        let known = Known::default();
-        let (pins_of_all, served) = (pins.to_owned(), served.to_vec());
         let mut xdp = Self {
-            pins: pins_of_all,
-            served,
+            pins: pins.to_owned(),
+            served: served.to_vec(),
             detaches_unused,
-            interfaces,
+            interfaces: BTreeMap::new(),
             queues_at_attach: BTreeMap::new(),
-            stacks,
-            known,
+            stacks: BTreeMap::new(),
+            known: Known::default(),
         };
         for (index, directory) in pinned(pins) {
-            match Steering::adopt(&directory, index) {
-                Ok(steering) if steering.is_attached().unwrap_or(false) => {
-                    note(format!("took over the program on {}", steering.facts().interface));
-                    let steering = renewed(steering);
-                    xdp.interfaces.insert(index, Interface::new(steering));
-                }
-                result => {
-                    let why = result.map_or_else(|problem| problem.brief(), |_| "it is no longer attached".into());
-                    note(format!("removes what an earlier control has left for interface {index}: {why}"));
-                    Steering::sweep(&directory)?;
-                }
-            }
+            xdp.adopt_program(index, &directory)?;
         }
         match xdp.serve(links) {
             Ok(()) => Ok(xdp),
@@ -95,6 +91,21 @@ impl Xdp {
                 Err(problem)
             }
         }
+    }
+
+    /// Adopts the pinned program of an earlier control, or removes its pins if the program is no longer attached.
+    fn adopt_program(&mut self, index: u32, directory: &Path) -> Result<(), Problem> {
+        let why = match Steering::adopt(directory, index) {
+            Ok(steering) if steering.is_attached().unwrap_or(false) => {
+                note(format!("took over the program on {}", steering.facts().interface));
+                self.interfaces.insert(index, Interface::new(renewed(steering)));
+                return Ok(());
+            }
+            Ok(_) => "it is no longer attached".into(),
+            Err(problem) => problem.brief(),
+        };
+        note(format!("removes what an earlier control has left for interface {index}: {why}"));
+        Steering::sweep(directory).map(|_| ())
     }
 
     fn serve(&mut self, links: &[Link]) -> Result<(), Problem> {
@@ -108,7 +119,7 @@ impl Xdp {
         Ok(())
     }
 
-    /// Detaches from interfaces that no application of an earlier control uses any more, as nobody else will.
+    /// Detaches from interfaces that no application of an earlier control uses any more: no other process would.
     fn abandon(&mut self) {
         let is_unused = |interface: &Interface| interface.steering.tables().stacks().is_ok_and(|rows| rows.is_empty());
         let unused: Vec<u32> =
@@ -205,12 +216,7 @@ impl Xdp {
             false => wish.geometry(1).receive_bytes_max(),
         };
         if socket::wants_multi_buffer(link, wish) && !told.multi_buffer {
-            let (name, mtu) = (&link.name, link.mtu);
-            note(format!(
-                "{name} has an MTU of {mtu}, but neither this kernel nor its driver gives frames of more than \
-                {frame_bytes_max} bytes to a program (Linux 6.6 and drivers with multi-buffer XDP do): longer datagrams go by \
-                the kernel; all of them come past it with: ip link set {name} mtu 1500"
-            ));
+            note_no_multi_buffer(link, frame_bytes_max);
         }
         let options = StackOptions {
             label: format!("#{stack} {label}"),

@@ -123,29 +123,32 @@ impl Sockets {
                 Ok(facts) => self.bound.push(facts),
                 Err(refusal) => {
                     self.waited += began.elapsed();
-                    if wish.queues != Queues::Any {
-                        miss(&mut self.missing, queue, &refusal.reason);
-                    }
-                    // A failure that does not depend on the queue would repeat for the next one.
-                    if refusal.code != Code::QueueBusy && self.bound.is_empty() {
-                        self.left = Some(VecDeque::new());
-                    }
-                    self.refusal = refusal;
+                    self.record_refusal(wish, queue, refusal);
                 }
             }
         }
         if self.bound.len() == self.unbound.len() && wish.queues != Queues::Any {
-            let beyond = self.left.take().into_iter().flatten();
-            beyond.for_each(|queue| {
-                miss(
-                    &mut self.missing,
-                    queue,
-                    "it is beyond the share of its user: control --user-queues N gives more",
-                );
-            });
-            self.left = Some(VecDeque::new());
+            self.miss_left();
         }
         Ok(self.bound.len() == self.unbound.len() || self.left.as_ref().is_some_and(VecDeque::is_empty))
+    }
+
+    fn record_refusal(&mut self, wish: &OpenStack, queue: u32, refusal: Refusal) {
+        if wish.queues != Queues::Any {
+            miss(&mut self.missing, queue, &refusal.reason);
+        }
+        // A failure that does not depend on the queue would repeat for the next one.
+        if refusal.code != Code::QueueBusy && self.bound.is_empty() {
+            self.left = Some(VecDeque::new());
+        }
+        self.refusal = refusal;
+    }
+
+    /// Records the queues that are left as missing: all sockets are bound.
+    fn miss_left(&mut self) {
+        let reason = "it is beyond the share of its user: control --user-queues N gives more";
+        self.left.take().into_iter().flatten().for_each(|queue| miss(&mut self.missing, queue, reason));
+        self.left = Some(VecDeque::new());
     }
 
     fn bind_next(

@@ -118,43 +118,24 @@ impl XdpLink {
         let kicker = Kicker::start(options.kick, queue.socket.as_fd(), &tx, Budget::new(xsk.tx_budget))?;
         let geometry = xsk.geometry;
         let reap_at = (xsk.rings.completion / 2).max(1);
-        let numbers = ranges(facts.iter().map(|facts| facts.queue));
         let multi_buffer = facts.iter().all(|facts| facts.multi_buffer);
-        let (receive_bytes_max, send_bytes_max) = match multi_buffer {
-            true => (MULTI_BUFFER_BYTES_MAX, MULTI_BUFFER_BYTES_MAX),
-            false => (geometry.receive_bytes_max(), geometry.frame_bytes),
-        };
-        let facts = FrameFacts {
-            place: format!("queue{} {numbers} of {}", if count == 1 { "" } else { "s" }, xsk.interface),
-            frames: geometry.frames,
-            frame_bytes: geometry.frame_bytes,
-            receive_bytes_max,
-            send_bytes_max,
-            sender: kicker.sender(),
-            xsks: facts,
-        };
-        let frames = Frames::new(geometry.frames, geometry.frame_bytes, count);
-        let long = Long::new(geometry.frames, multi_buffer)?;
-        let (received, sent, full, calls) = (0, 0, 0, 0);
-        let turns = Turns::new(queues.len());
-        let all = if count == 1 { None } else { Some(watch(&queues)?) };
         let mut link = Self {
+            facts: link_facts(facts, sender, kicker.sender(), multi_buffer),
             kicker,
+            turns: Turns::new(queues.len()),
+            all: if count == 1 { None } else { Some(watch(&queues)?) },
             queues: queues.into(),
             sender,
-            turns,
             tx,
             completion,
-            frames,
-            long,
+            frames: Frames::new(geometry.frames, geometry.frame_bytes, count),
+            long: Long::new(geometry.frames, multi_buffer)?,
             reap_at,
-            facts,
-            received,
-            sent,
-            full,
-            calls,
+            received: 0,
+            sent: 0,
+            full: 0,
+            calls: 0,
             umem,
-            all,
         };
         link.queues.iter_mut().for_each(|queue| queue.refill(&mut link.frames, 1));
         Ok(link)
@@ -215,6 +196,25 @@ impl XdpLink {
     fn kick(&mut self) -> io::Result<()> {
         let socket = self.queues[self.sender].socket.as_fd();
         self.kicker.kick(socket, &self.tx, &mut self.calls)
+    }
+}
+
+/// The facts of a link over these sockets; number `sender` sends for all of them.
+fn link_facts(xsks: Vec<XskFacts>, sender: usize, sent_by: Sender, multi_buffer: bool) -> FrameFacts {
+    let (geometry, interface) = (xsks[sender].geometry, &xsks[sender].interface);
+    let (receive_bytes_max, send_bytes_max) = match multi_buffer {
+        true => (MULTI_BUFFER_BYTES_MAX, MULTI_BUFFER_BYTES_MAX),
+        false => (geometry.receive_bytes_max(), geometry.frame_bytes),
+    };
+    let numbers = ranges(xsks.iter().map(|facts| facts.queue));
+    FrameFacts {
+        place: format!("queue{} {numbers} of {interface}", if xsks.len() == 1 { "" } else { "s" }),
+        frames: geometry.frames,
+        frame_bytes: geometry.frame_bytes,
+        receive_bytes_max,
+        send_bytes_max,
+        sender: sent_by,
+        xsks,
     }
 }
 
