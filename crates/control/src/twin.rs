@@ -74,13 +74,13 @@ impl ShownTwin<'_> {
             .next("bind the kernel's socket before steering to its port")
     }
 
-    fn failed(&self, error: io::Error) -> Refusal {
+    fn failed(&self, error: &io::Error) -> Refusal {
         Refusal::new(Code::TwinMismatch, self.thing(), format!("no socket: {error}"))
     }
 
     /// Checks namespace, protocol and type of the socket; returns its address family.
     fn check_kind(&self) -> Result<AddressFamily, Refusal> {
-        let failed = |error| self.failed(error);
+        let failed = |error: io::Error| self.failed(&error);
         if netns_cookie(self.twin).map_err(failed)? != self.place.namespace {
             return Err(Refusal::plain(Code::TwinNamespace, self.thing()).next("run both in one network namespace"));
         }
@@ -103,7 +103,7 @@ impl ShownTwin<'_> {
     /// Checks that the socket is bound to the entry's port and holds it; returns the address that it is bound to.
     fn check_bound(&self, domain: AddressFamily) -> Result<SocketAddr, Refusal> {
         let Self { entry, twin, place } = *self;
-        let failed = |error| self.failed(error);
+        let failed = |error: io::Error| self.failed(&error);
         let device = bound_interface(twin).map_err(failed)?;
         if !place.is_reached_by(device, entry.vlan()) {
             return Err(self.refuse(format!("the kernel's socket is bound to another interface ({device})")));
@@ -122,7 +122,7 @@ impl ShownTwin<'_> {
     /// Checks that the socket's state and peer prove the traffic of the entry, and that it is still bound to `bound`.
     fn check_state(&self, bound: SocketAddr) -> Result<(), Refusal> {
         let Self { entry, twin, .. } = *self;
-        let failed = |error| self.failed(error);
+        let failed = |error: io::Error| self.failed(&error);
         let is_tcp = entry.protocol() == Protocol::Tcp;
         let state = if is_tcp { Some(tcp_state(twin).map_err(failed)?) } else { None };
         // A connecting socket has no peer name yet.
