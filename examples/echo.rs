@@ -1,12 +1,13 @@
-//! An echo server and its client over any transport and any way to wait.
+//! An echo server and its client over any kind of stream and any kind of waiting.
 //!
 //! ```text
 //! cargo run --release --example echo -- tcp spin
 //! cargo run --release --example echo -- unix block
+//! cargo run --release --example echo -- shm epoll
+//! cargo run --release --example echo -- xdp:lo:127.0.0.1:0 block
 //! ```
 
-use sidestep::stream::blocking::Listener;
-use sidestep::stream::{Address, Backend, Link, Options, Waiting, connect, is_retry, send_all};
+use sidestep::stream::{Backend, Endpoint, Io, Listener, Options, Stream, Waiting, connect, is_retry};
 use std::error::Error;
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,46 +16,55 @@ const MESSAGES: u32 = 10_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let address = match words.first().map(String::as_str) {
-        Some("unix") => Address::Unix(std::env::temp_dir().join(format!("echo-{}", std::process::id()))),
-        _ => Address::Tcp("127.0.0.1:0".parse()?),
+    let file = std::env::temp_dir().join(format!("echo-{}", std::process::id()));
+    let endpoint = match words.first().map(String::as_str) {
+        None | Some("tcp") => Endpoint::parse("127.0.0.1:0")?,
+        Some("unix") => Endpoint::Unix(file),
+        Some("shm") => Endpoint::Shm(file),
+        Some(endpoint) => Endpoint::parse(endpoint)?,
     };
     let (waiting, backend) = match words.get(1).map(String::as_str) {
         Some("spin") => (Waiting::Spin, Backend::Kernel),
+        Some("epoll") => (Waiting::Epoll, Backend::Kernel),
         Some("uring") => (Waiting::Block, Backend::Uring),
         _ => (Waiting::Block, Backend::Kernel),
     };
     let options = Options { waiting, backend, ..Options::default() };
 
-    let listener = Listener::bind(&address, &options)?;
-    let at = listener.address()?;
+    let mut there = Io::default();
+    let mut listener = Listener::bind(&mut there, &endpoint, &options)?;
+    let to = listener.endpoint().clone();
     let server = std::thread::spawn(move || -> io::Result<()> {
-        let mut link = listener.accept(Duration::from_secs(5))?.link;
+        let mut stream = listener.accept_within(&mut there, Duration::from_secs(5))?.stream;
         let mut message = [0; 64];
-        while receive(link.as_mut(), &mut message)? {
-            send_all(link.as_mut(), &message)?;
+        while receive(&mut there, &mut stream, &mut message)? {
+            stream.write_all(&mut there, &message)?;
         }
         Ok(())
     });
 
-    let mut link = connect(&at, &options)?;
+    let mut io = Io::default();
+    let mut stream = connect(&mut io, &to, &options)?;
     let (message, mut answer) = ([7; 64], [0; 64]);
     let begin = Instant::now();
     for _ in 0..MESSAGES {
-        send_all(link.as_mut(), &message)?;
-        receive(link.as_mut(), &mut answer)?;
+        stream.write_all(&mut io, &message)?;
+        receive(&mut io, &mut stream, &mut answer)?;
     }
     println!("{:?} for each of {MESSAGES} round trips", begin.elapsed() / MESSAGES);
-    link.shutdown()?;
+    stream.shutdown(&mut io)?;
+    while !server.is_finished() {
+        io.poll()?; // Past the kernel the FIN leaves, and is acknowledged, in polls.
+    }
     server.join().expect("the server does not panic")?;
     Ok(())
 }
 
 /// Fills `message`; false at the end of the stream.
-fn receive(link: &mut dyn Link, message: &mut [u8]) -> io::Result<bool> {
+fn receive(io: &mut Io, stream: &mut Stream, message: &mut [u8]) -> io::Result<bool> {
     let mut filled = 0;
     while filled < message.len() {
-        match link.recv(&mut message[filled..]) {
+        match stream.read(io, &mut message[filled..]) {
             Ok(0) => return Ok(false),
             Ok(count) => filled += count,
             Err(error) if is_retry(&error) => {}

@@ -9,6 +9,7 @@
 //! | [`udp`] | datagram sockets and multicast groups of an engine |
 //! | [`tcp`] | streams and listeners of an engine |
 //! | [`stream`] | one type of connected stream: kernel sockets, io_uring, shared memory, TCP of an engine |
+//! | [`datagram`] | one type of datagram socket with a peer: kernel UDP, io_uring, shared memory, UDP of an engine |
 //! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes |
 //! | [`fix`] | FIX 4.0 to 5.0 SP2: codec, sessions, journal, engine |
 //! | [`idle`] | idle strategies: spin, yield, park |
@@ -78,6 +79,28 @@
 //!     }
 //! };
 //! assert_eq!(&buffer[..count], b"ping");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Streams
+//!
+//! A [`stream::Stream`] is the same type whatever carries the bytes; the endpoint names it: `HOST:PORT`, `unix:PATH`, `shm:PATH`,
+//! `xdp:INTERFACE:ADDRESS:PORT`. Calls wait as [`stream::Waiting`] says, or never.
+//!
+//! ```
+//! use sidestep::stream::{Endpoint, Io, Listener, Options, connect};
+//! use std::time::Duration;
+//!
+//! for endpoint in ["127.0.0.1:0", "xdp:lo:127.0.0.1:0"] {
+//!     let (mut io, options) = (Io::default(), Options::default());
+//!     let mut listener = Listener::bind(&mut io, &Endpoint::parse(endpoint)?, &options)?;
+//!     let mut client = connect(&mut io, listener.endpoint(), &options)?;
+//!     let mut server = listener.accept_within(&mut io, Duration::from_secs(5))?.stream;
+//!     client.write_all(&mut io, b"ping")?;
+//!     let mut buffer = [0; 64];
+//!     let count = server.read(&mut io, &mut buffer)?;
+//!     assert_eq!(&buffer[..count], b"ping");
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -190,23 +213,23 @@ pub mod tcp {
 pub mod stream {
     #[doc(inline)]
     pub use sidestep_socket::stream::{
-        Accepted, Address, Backend, Connecting, Credentials, Endpoint, Io, Link, Listener, Options, Script, Stream,
-        Waiting, XdpStream, connect, is_retry, kernel::KernelLink, send_all, uring::UringLink,
+        Accepted, Backend, Connecting, Credentials, Endpoint, Io, KernelStream, Listener, Options, Script, ShmStream,
+        Stream, UringStream, Waiting, XdpStream, connect, connect_shm, is_retry,
     };
 
-    /// Accepting for a program that waits in the call.
-    pub mod blocking {
-        #[doc(inline)]
-        pub use sidestep_socket::stream::blocking::{Accepted, Listener, Refusals};
-    }
-
-    /// Streams and datagrams through memory that two processes of one host share.
+    /// Settings of connections through memory that two processes of one host share.
     pub mod shm {
         #[doc(inline)]
-        pub use sidestep_socket::stream::shm::{
-            Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users, connect,
-        };
+        pub use sidestep_socket::stream::shm::{RING_BYTES_MAX, RING_BYTES_MIN, Refusals, Settings, Users};
     }
+}
+
+/// Datagrams to one peer, one type whatever carries them: UDP by the kernel or io_uring, shared memory, an [`engine`].
+pub mod datagram {
+    #[doc(inline)]
+    pub use sidestep_socket::datagram::{
+        DatagramSocket, KernelDatagrams, ShmDatagrams, ShmListener, UdpPort, UringDatagrams, XdpDatagrams, connect_shm,
+    };
 }
 
 /// Rings at the speed of one cache line, in a process and in memory that processes share.

@@ -11,6 +11,7 @@ mod fit;
 pub mod fix;
 mod frames;
 mod host;
+mod link;
 mod measure;
 mod message;
 mod mtu;

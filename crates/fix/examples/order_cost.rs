@@ -17,7 +17,7 @@ use sidestep_fix::exchange::{Exchange, anyone};
 use sidestep_fix::session::{Role, SessionSettings};
 use sidestep_fix::store::journal::Options;
 use sidestep_fix::value::Precision;
-use sidestep_socket::stream::{self, Address, Link, Options as LinkOptions, Waiting};
+use sidestep_socket::stream::{self, Io, Options as StreamOptions, Stream, Waiting};
 use sidestep_sys::clock::{Choice, Clock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,23 +37,23 @@ fn client() -> Encoder {
     Encoder::new(&parties, Precision::Millis).expect("names without control bytes")
 }
 
-/// Writes what the encoder holds to the link.
-fn send(link: &mut dyn Link, encoder: &mut Encoder) {
+/// Writes what the encoder holds to the stream.
+fn send(io: &mut Io, stream: &mut Stream, encoder: &mut Encoder) {
     let output = encoder.output();
-    assert_eq!(link.send(output).expect("the engine listens"), output.len());
+    assert_eq!(stream.write(io, output).expect("the engine listens"), output.len());
     encoder.clear();
 }
 
-fn log_on(engine: &mut Engine<Exchange>, link: &mut dyn Link, encoder: &mut Encoder) {
+fn log_on(engine: &mut Engine<Exchange>, io: &mut Io, stream: &mut Stream, encoder: &mut Encoder) {
     let mut logon = encoder.message(b"A");
     logon.unsigned(98, 0).unsigned(108, 30).bool(141, true);
     logon.finish(1, Now::system()).expect("a short message");
-    send(link, encoder);
+    send(io, stream, encoder);
     while !engine.handles().any(|handle| engine.session(handle).is_logged_on()) {
         engine.poll();
     }
     engine.poll();
-    assert!(link.recv(&mut [0; 512]).is_ok());
+    assert!(stream.read(io, &mut [0; 512]).is_ok());
 }
 
 fn order(encoder: &mut Encoder, number: u64) {
@@ -79,18 +79,20 @@ fn measure(name: &str, folder: &Path, store: StorePlan, orders: u64) {
     let mut plan = SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone()));
     plan.store = store;
     engine.add_template(acceptor, plan);
-    let options = LinkOptions { waiting: Waiting::Spin, timeout: Duration::from_secs(1), ..LinkOptions::default() };
-    let mut link = stream::connect(&Address::Shm(path), &options).expect("it listens");
+    let timeout = Duration::from_secs(1);
+    let options = StreamOptions { waiting: Waiting::Spin, timeout, ..StreamOptions::default() };
+    let mut io = Io::default();
+    let mut stream = stream::connect(&mut io, &endpoint, &options).expect("it listens");
     let mut encoder = client();
-    log_on(&mut engine, link.as_mut(), &mut encoder);
+    log_on(&mut engine, &mut io, &mut stream, &mut encoder);
     let (mut samples, mut answer) = (Vec::with_capacity(orders as usize), [0; 2048]);
     for number in 1..=WARM + orders {
         order(&mut encoder, number);
-        send(link.as_mut(), &mut encoder);
+        send(&mut io, &mut stream, &mut encoder);
         let begin = clock.start();
         serve(&mut engine);
         let end = clock.stop();
-        assert!(link.recv(&mut answer).is_ok(), "both reports have left");
+        assert!(stream.read(&mut io, &mut answer).is_ok(), "both reports have left");
         if number > WARM {
             samples.push(clock.ns(end - begin));
         }

@@ -1,4 +1,4 @@
-//! L3: UDP sockets, TCP streams ([`tcp`]) and byte streams over any transport ([`stream`]). Their traffic goes past the kernel
+//! L3: UDP sockets, TCP streams ([`tcp`]), byte streams ([`stream`]) and datagrams ([`datagram`]) over any transport. Their traffic goes past the kernel
 //! where that is possible, and by the kernel where it is not.
 //!
 //! An [`Engine`] owns one receive queue of an interface, or several ([`Queues`]), and all sockets upon them. One thread polls
@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod control_agent;
+pub mod datagram;
 mod engine;
 mod error;
 mod fallback;

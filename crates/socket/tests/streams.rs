@@ -1,10 +1,11 @@
-//! What every link must do, run over every transport, back-end and way to wait.
+//! The rules of every stream and datagram socket, over every transport, back-end and kind of waiting.
 
-use sidestep_socket::stream::blocking::Listener;
-use sidestep_socket::stream::udp::Port;
-use sidestep_socket::stream::{Address, Backend, Link, Options, Waiting, connect, is_retry, send_all};
+use sidestep_socket::datagram::{DatagramSocket, UdpPort};
+use sidestep_socket::stream::{
+    Backend, Connecting, Endpoint, Io, Listener, Options, Stream, Waiting, connect, is_retry,
+};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -18,16 +19,81 @@ enum Transport {
     TcpV6,
     Unix,
     Shm,
+    /// A stream of an engine. Without a control plane the kernel carries it (past it: `waiting.rs` of the tests of TCP).
+    Xdp,
     Udp,
 }
 
-const TRANSPORTS: [Transport; 5] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm, Transport::Udp];
-const STREAMS: [Transport; 4] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm];
+const TRANSPORTS: [Transport; 6] =
+    [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm, Transport::Xdp, Transport::Udp];
+const STREAMS: [Transport; 5] = [Transport::Tcp, Transport::TcpV6, Transport::Unix, Transport::Shm, Transport::Xdp];
 
-/// All that a transport offers; shared memory refuses the others (`what_memory_cannot_do_is_refused` in shm.rs).
+/// One end, with what its thread needs for it.
+struct End {
+    io: Io,
+    carrier: Carrier,
+}
+
+enum Carrier {
+    Stream(Stream),
+    Datagrams(DatagramSocket),
+}
+
+impl End {
+    fn stream(io: Io, stream: Stream) -> Self {
+        Self { io, carrier: Carrier::Stream(stream) }
+    }
+
+    fn datagrams(socket: DatagramSocket) -> Self {
+        Self { io: Io::default(), carrier: Carrier::Datagrams(socket) }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.carrier {
+            Carrier::Stream(stream) => stream.write(&mut self.io, bytes),
+            Carrier::Datagrams(socket) => socket.send(&mut self.io, bytes),
+        }
+    }
+
+    fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.carrier {
+            Carrier::Stream(stream) => stream.write_all(&mut self.io, bytes),
+            Carrier::Datagrams(socket) => loop {
+                match socket.send(&mut self.io, bytes) {
+                    Err(error) if is_retry(&error) => {}
+                    sent => return sent.map(|count| assert_eq!(count, bytes.len(), "a datagram is taken whole")),
+                }
+            },
+        }
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.carrier {
+            Carrier::Stream(stream) => stream.read(&mut self.io, buffer),
+            Carrier::Datagrams(socket) => socket.receive(&mut self.io, buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.carrier {
+            Carrier::Stream(stream) => stream.flush(),
+            Carrier::Datagrams(socket) => socket.flush(&mut self.io),
+        }
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        match &mut self.carrier {
+            Carrier::Stream(stream) => stream.shutdown(&mut self.io),
+            Carrier::Datagrams(_) => panic!("datagrams have no end"),
+        }
+    }
+}
+
+/// All that a transport offers; the others are refused (`what_memory_cannot_do_is_refused` in shm,
+/// `what_cannot_be_past_the_kernel_is_refused`).
 fn every_options(transport: Transport) -> Vec<Options> {
     let timeout = Duration::from_millis(50);
-    if transport == Transport::Shm {
+    if matches!(transport, Transport::Shm | Transport::Xdp) {
         let all = [Waiting::Block, Waiting::Epoll, Waiting::Spin];
         return all
             .map(|waiting| Options { waiting, backend: Backend::Kernel, timeout, ..Options::default() })
@@ -41,7 +107,7 @@ fn every_options(transport: Transport) -> Vec<Options> {
 }
 
 /// Runs `check` over a connected pair of each kind.
-fn over_every_pair(transports: &[Transport], check: impl Fn(Box<dyn Link>, Box<dyn Link>)) {
+fn over_every_pair(transports: &[Transport], check: impl Fn(End, End)) {
     for &transport in transports {
         for options in every_options(transport) {
             eprintln!("{transport:?} {:?} {:?}", options.backend, options.waiting);
@@ -51,18 +117,24 @@ fn over_every_pair(transports: &[Transport], check: impl Fn(Box<dyn Link>, Box<d
     }
 }
 
-fn pair(transport: Transport, options: &Options) -> (Box<dyn Link>, Box<dyn Link>) {
-    let address = match transport {
+fn pair(transport: Transport, options: &Options) -> (End, End) {
+    let endpoint = match transport {
         Transport::Udp => return datagram_pair(options),
-        Transport::Tcp => Address::Tcp("127.0.0.1:0".parse().expect("an address")),
-        Transport::TcpV6 => Address::Tcp("[::1]:0".parse().expect("an address")),
-        Transport::Unix => Address::Unix(socket_path()),
-        Transport::Shm => Address::Shm(socket_path()),
+        Transport::Tcp => at("127.0.0.1:0"),
+        Transport::TcpV6 => at("[::1]:0"),
+        Transport::Unix => Endpoint::Unix(socket_path()),
+        Transport::Shm => Endpoint::Shm(socket_path()),
+        Transport::Xdp => at("xdp:lo:127.0.0.1:0"),
     };
-    let listener = Listener::bind(&address, options).expect("loopback can be listened on");
-    let client = connect(&listener.address().expect("a bound listener has one"), options).expect("it listens");
-    let server = listener.accept(WATCHDOG).expect("it has been connected to").link;
-    (client, server)
+    let (mut here, mut there) = (Io::default(), Io::default());
+    let mut listener = Listener::bind(&mut there, &endpoint, options).expect("loopback can be listened on");
+    let client = connect(&mut here, listener.endpoint(), options).expect("it listens");
+    let server = listener.accept_within(&mut there, WATCHDOG).expect("it has been connected to").stream;
+    (End::stream(here, client), End::stream(there, server))
+}
+
+fn at(endpoint: &str) -> Endpoint {
+    Endpoint::parse(endpoint).expect("an endpoint")
 }
 
 fn socket_path() -> PathBuf {
@@ -71,17 +143,17 @@ fn socket_path() -> PathBuf {
     std::env::temp_dir().join(format!("sidestep-streams-{}-{number}", std::process::id()))
 }
 
-fn datagram_pair(options: &Options) -> (Box<dyn Link>, Box<dyn Link>) {
-    let bind = || Port::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback can be bound");
-    let at = |port: &Port| SocketAddr::from((Ipv4Addr::LOCALHOST, port.number().expect("a bound port has one")));
+fn datagram_pair(options: &Options) -> (End, End) {
+    let bind = || UdpPort::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback can be bound");
     let (one, two) = (bind(), bind());
-    let (at_one, at_two) = (at(&one), at(&two));
+    let (at_one, at_two) = (one.local().expect("it is bound"), two.local().expect("it is bound"));
     let client = one.connect(at_two, options).expect("loopback is reachable");
-    (client, two.connect(at_one, options).expect("loopback is reachable"))
+    let server = two.connect(at_one, options).expect("loopback is reachable");
+    (End::datagrams(client), End::datagrams(server))
 }
 
 /// Receives once, trying again while nothing has come.
-fn recv(link: &mut dyn Link, buffer: &mut [u8]) -> io::Result<usize> {
+fn recv(link: &mut End, buffer: &mut [u8]) -> io::Result<usize> {
     let begin = Instant::now();
     loop {
         match link.recv(buffer) {
@@ -91,7 +163,7 @@ fn recv(link: &mut dyn Link, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-fn recv_exact(link: &mut dyn Link, buffer: &mut [u8]) {
+fn recv_exact(link: &mut End, buffer: &mut [u8]) {
     let mut filled = 0;
     while filled < buffer.len() {
         let count = recv(link, &mut buffer[filled..]).expect("the link is up");
@@ -110,14 +182,14 @@ fn messages_come_back_as_they_went() {
         for size in [1, 8, 64, 1472, 40_000] {
             let message = pattern(size);
             for _ in 0..3 {
-                send_all(client.as_mut(), &message).expect("the link is up");
+                client.send_all(&message).expect("the link is up");
                 client.flush().expect("the link is up");
                 let mut there = vec![0; size];
-                recv_exact(server.as_mut(), &mut there);
-                send_all(server.as_mut(), &there).expect("the link is up");
+                recv_exact(&mut server, &mut there);
+                server.send_all(&there).expect("the link is up");
                 server.flush().expect("the link is up");
                 let mut back = vec![0; size];
-                recv_exact(client.as_mut(), &mut back);
+                recv_exact(&mut client, &mut back);
                 assert!(back == message, "{size} bytes differ");
             }
         }
@@ -127,11 +199,11 @@ fn messages_come_back_as_they_went() {
 #[test]
 fn a_send_leaves_with_the_next_receive_at_the_latest() {
     over_every_pair(&TRANSPORTS, |mut client, mut server| {
-        send_all(client.as_mut(), b"ping").expect("the link is up");
+        client.send_all(b"ping").expect("the link is up");
         let nothing = client.recv(&mut [0; 8]).expect_err("the server has said nothing");
         assert!(is_retry(&nothing), "{nothing}");
         let mut buffer = [0; 8];
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("the link is up"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("the link is up"), 4);
         assert_eq!(&buffer[..4], b"ping");
     });
 }
@@ -150,15 +222,15 @@ fn nothing_to_receive_is_would_block() {
 #[test]
 fn a_stream_ends_with_zero_after_the_rest() {
     over_every_pair(&STREAMS, |mut client, mut server| {
-        send_all(client.as_mut(), b"last").expect("the link is up");
+        client.send_all(b"last").expect("the link is up");
         client.shutdown().expect("it is connected");
         let mut buffer = [0; 4];
-        recv_exact(server.as_mut(), &mut buffer);
+        recv_exact(&mut server, &mut buffer);
         assert_eq!(&buffer, b"last");
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("an end is not an error"), 0);
-        send_all(server.as_mut(), b"half").expect("the other direction is still open");
+        assert_eq!(recv(&mut server, &mut buffer).expect("an end is not an error"), 0);
+        server.send_all(b"half").expect("the other direction is still open");
         server.flush().expect("the other direction is still open");
-        recv_exact(client.as_mut(), &mut buffer);
+        recv_exact(&mut client, &mut buffer);
         assert_eq!(&buffer, b"half");
     });
 }
@@ -166,12 +238,12 @@ fn a_stream_ends_with_zero_after_the_rest() {
 #[test]
 fn a_stream_is_read_in_any_portions() {
     over_every_pair(&[Transport::Tcp, Transport::Unix, Transport::Shm], |mut client, mut server| {
-        send_all(client.as_mut(), &pattern(1000)).expect("the link is up");
+        client.send_all(&pattern(1000)).expect("the link is up");
         client.flush().expect("the link is up");
         let mut all = Vec::new();
         for portion in (1..).take_while(|portion| portion * (portion - 1) / 2 < 1000) {
             let mut part = vec![0; portion.min(1000 - all.len())];
-            recv_exact(server.as_mut(), &mut part);
+            recv_exact(&mut server, &mut part);
             all.extend(part);
         }
         assert!(all == pattern(1000));
@@ -182,13 +254,13 @@ fn a_stream_is_read_in_any_portions() {
 fn a_long_datagram_is_cut_and_the_next_is_whole() {
     over_every_pair(&[Transport::Udp], |mut client, mut server| {
         for message in [&b"abcdefgh"[..], b"next"] {
-            send_all(client.as_mut(), message).expect("the link is up");
+            client.send_all(message).expect("the link is up");
             client.flush().expect("the link is up");
         }
         let mut buffer = [0; 4];
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("the link is up"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("the link is up"), 4);
         assert_eq!(&buffer, b"abcd");
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("the link is up"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("the link is up"), 4);
         assert_eq!(&buffer, b"next");
     });
 }
@@ -222,10 +294,10 @@ fn a_sender_that_nobody_reads_is_told() {
     for transport in [Transport::Tcp, Transport::Unix, Transport::Shm] {
         for options in every_options(transport).iter().filter(|options| !sleeps(transport, options)) {
             let (mut client, mut server) = pair(transport, options);
-            let mut all = vec![0; fill(client.as_mut(), &pattern(32_000))];
+            let mut all = vec![0; fill(&mut client, &pattern(32_000))];
             for part in all.chunks_mut(1000) {
                 client.flush().expect("the link is up"); // What a ring has under way moves on only in its owner's calls.
-                recv_exact(server.as_mut(), part);
+                recv_exact(&mut server, part);
             }
             assert!(all.chunks(32_000).all(|part| pattern(32_000).starts_with(part)));
         }
@@ -233,7 +305,7 @@ fn a_sender_that_nobody_reads_is_told() {
 }
 
 /// Sends `chunk` again and again until the link takes no more; returns the bytes it took.
-fn fill(link: &mut dyn Link, chunk: &[u8]) -> usize {
+fn fill(link: &mut End, chunk: &[u8]) -> usize {
     let mut sent = 0;
     loop {
         match link.send(&chunk[sent % chunk.len()..]) {
@@ -248,32 +320,114 @@ fn fill(link: &mut dyn Link, chunk: &[u8]) -> usize {
 #[test]
 fn bad_addresses_are_named() {
     let options = Options { timeout: Duration::from_millis(300), ..Options::default() };
-    let closed = Listener::bind(&Address::Tcp("127.0.0.1:0".parse().expect("an address")), &options)
-        .map(|listener| listener.address().expect("it is bound"))
+    let mut io = Io::default();
+    let closed = Listener::bind(&mut io, &at("127.0.0.1:0"), &options)
+        .map(|listener| listener.endpoint().clone())
         .expect("loopback can be listened on");
-    let refused = connect(&closed, &options).err().expect("nobody listens there any more").to_string();
+    let refused = connect(&mut io, &closed, &options).err().expect("nobody listens there any more").to_string();
     assert!(refused.contains("cannot connect to 127.0.0.1") && refused.contains("next:"), "{refused}");
-    let long = Address::Unix("/tmp/".to_owned().into_boxed_str().repeat(40).into());
-    assert!(Listener::bind(&long, &options).is_err(), "longer than sun_path");
-    assert!(connect(&Address::Unix("/no/such/socket".into()), &options).is_err());
-    let elsewhere = Address::Tcp("203.0.113.1:1".parse().expect("an address"));
-    assert!(Listener::bind(&elsewhere, &options).is_err(), "not an address of this host");
+    let long = Endpoint::Unix("/tmp/".to_owned().into_boxed_str().repeat(40).into());
+    assert!(Listener::bind(&mut io, &long, &options).is_err(), "longer than sun_path");
+    assert!(connect(&mut io, &at("unix:/no/such/socket"), &options).is_err());
+    assert!(Listener::bind(&mut io, &at("203.0.113.1:1"), &options).is_err(), "not an address of this host");
 }
 
 #[test]
 fn multicast_reaches_who_joined() {
     let options = Options { timeout: WATCHDOG, ..Options::default() };
-    let group: std::net::SocketAddrV4 = "239.192.77.1:0".parse().expect("an address");
-    let receiver = sidestep_socket::stream::udp::join(group, Ipv4Addr::LOCALHOST).expect("loopback can be joined on");
-    let group = std::net::SocketAddrV4::new(*group.ip(), receiver.number().expect("it is bound"));
-    let mut receiver = receiver.receiver(&options).expect("it is bound");
-    let port = Port::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback can be bound");
-    let mut sender = port.connect_group(group, Ipv4Addr::LOCALHOST, true, &options).expect("loopback can send");
-    send_all(sender.as_mut(), b"tick").expect("the link is up");
+    let group: SocketAddrV4 = "239.192.77.1:0".parse().expect("an address");
+    let receiver = UdpPort::join(group, Ipv4Addr::LOCALHOST).expect("loopback can be joined on");
+    let group = SocketAddrV4::new(*group.ip(), receiver.local().expect("it is bound").port());
+    let mut receiver = End::datagrams(receiver.receiver(&options).expect("it is bound"));
+    let port = UdpPort::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback can be bound");
+    let sender = port.connect_group(group, Ipv4Addr::LOCALHOST, true, &options).expect("loopback can send");
+    End::datagrams(sender).send_all(b"tick").expect("the link is up");
     let mut buffer = [0; 8];
-    assert_eq!(recv(receiver.as_mut(), &mut buffer).expect("it was sent"), 4);
+    assert_eq!(recv(&mut receiver, &mut buffer).expect("it was sent"), 4);
     assert!(receiver.send(b"back").is_err(), "a group receiver has no peer to send to");
-    assert!(
-        sidestep_socket::stream::udp::join("10.0.0.1:0".parse().expect("an address"), Ipv4Addr::LOCALHOST).is_err()
-    );
+    assert!(UdpPort::join("10.0.0.1:0".parse().expect("an address"), Ipv4Addr::LOCALHOST).is_err());
+}
+
+#[test]
+fn a_time_without_end_is_waited_for() {
+    let (mut io, options) = (Io::default(), Options::default());
+    for endpoint in [at("127.0.0.1:0"), Endpoint::Unix(socket_path()), Endpoint::Shm(socket_path())] {
+        let mut listener = Listener::bind(&mut io, &endpoint, &options).expect("it can be listened on");
+        let there = listener.endpoint().clone();
+        for timeout in [Duration::MAX, Duration::from_secs(u32::MAX.into())] {
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    connect(&mut Io::default(), &there, &options).map(drop).expect("it listens");
+                });
+                listener.accept_within(&mut io, timeout).expect("it is connected to");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_accept_ends_with_its_time_and_takes_no_other_host() {
+    let (mut io, options) = (Io::default(), Options::default());
+    for endpoint in
+        [at("127.0.0.1:0"), Endpoint::Unix(socket_path()), Endpoint::Shm(socket_path()), at("xdp:lo:127.0.0.1:0")]
+    {
+        let mut listener = Listener::bind(&mut io, &endpoint, &options).expect("it can be listened on");
+        let begin = Instant::now();
+        for timeout in [Duration::ZERO, Duration::from_millis(20)] {
+            let nobody = listener.accept_within(&mut io, timeout).err().expect("nobody connects");
+            assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock, "{endpoint}");
+        }
+        assert!(begin.elapsed() >= Duration::from_millis(19) && begin.elapsed() < WATCHDOG, "{endpoint}");
+        if let Some(port) = listener.endpoint().port() {
+            let stranger = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+            let other = Some(Ipv4Addr::new(198, 18, 0, 1).into());
+            let refused = listener.accept_from(&mut io, Duration::from_millis(20), other).err();
+            assert_eq!(refused.expect("it is another host").kind(), io::ErrorKind::WouldBlock, "{endpoint}");
+            drop(stranger);
+        }
+    }
+}
+
+#[test]
+fn who_does_not_answer_is_given_up_in_time() {
+    let options = Options { timeout: Duration::from_millis(50), ..Options::default() };
+    let path = socket_path();
+    let mut io = Io::default();
+    let _listener = Listener::bind(&mut io, &Endpoint::Unix(path.clone()), &options).expect("it can be listened on");
+    // Where the backlog is full, connect(2) would wait for ever.
+    let mut connected = Vec::new();
+    let begin = Instant::now();
+    let problem = loop {
+        match connect(&mut io, &Endpoint::Unix(path.clone()), &options) {
+            Ok(stream) => connected.push(stream),
+            Err(problem) => break problem,
+        }
+        assert!(begin.elapsed() < WATCHDOG && connected.len() < 10_000, "a backlog has an end");
+    };
+    assert!(problem.to_string().contains("backlog is full"), "{problem}");
+}
+
+#[test]
+fn what_cannot_be_past_the_kernel_is_refused() {
+    let endpoint = at("xdp:lo:127.0.0.1:1");
+    let mut io = Io::default();
+    for (options, why) in [
+        (Options { backend: Backend::Uring, ..Options::default() }, "io_uring"),
+        (Options { waiting: Waiting::BusyPoll { microseconds: 50 }, ..Options::default() }, "polls the device itself"),
+    ] {
+        let listens = Listener::bind(&mut io, &endpoint, &options).err().expect("refused").to_string();
+        assert!(listens.contains(why) && listens.contains("next:"), "{listens}");
+        assert_eq!(listens, connect(&mut io, &endpoint, &options).err().expect("refused").to_string());
+    }
+    assert!(!io.has_engine());
+}
+
+#[test]
+fn calls_that_never_wait_refuse_io_uring() {
+    let options = Options { backend: Backend::Uring, ..Options::default() };
+    let mut io = Io::default();
+    let mut listener = Listener::bind(&mut io, &at("127.0.0.1:0"), &options).expect("loopback can be listened on");
+    assert_eq!(listener.accept(&mut io).err().expect("refused").kind(), io::ErrorKind::Unsupported);
+    assert!(Connecting::begin(&mut io, listener.endpoint(), &options).is_err());
 }

@@ -1,13 +1,12 @@
 //! UDP past the kernel.
 
 use super::{Load, READY_MAX, engine, note};
+use crate::link::Link;
 use crate::mtu::headers;
-use sidestep_socket::stream::Link;
 use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// The header in front of each packet, without a tag.
@@ -135,7 +134,7 @@ impl Link for StackLink {
     }
 
     #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = self.engine.receive(self.heard).map_err(io::Error::other)?;
         let Some(datagram) = received else { return Err(ErrorKind::WouldBlock.into()) };
         let payload = self.engine.payload(&datagram);
@@ -143,13 +142,5 @@ impl Link for StackLink {
         buffer[..count].copy_from_slice(&payload[..count]);
         self.engine.release(datagram);
         Ok(count)
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.engine.twin(self.socket).expect("the socket is open as long as this link")
     }
 }

@@ -4,7 +4,7 @@ mod datagrams;
 mod stream;
 
 pub(crate) use datagrams::StackLink;
-pub(crate) use stream::{StackListener, StackStream};
+pub(crate) use stream::{StackListener, connect_by, connect_past_kernel};
 
 use sidestep_control::permit::Permit;
 use sidestep_control_api::client::Client;

@@ -2,13 +2,13 @@
 
 use super::tls::TlsLink;
 use super::veth::{Passage, Way};
+use crate::link::{Link, StreamLink};
 use crate::transport::Transport;
 use sidestep_lab::{Lab, Side};
-use sidestep_socket::stream::{Address, Link, Options, connect};
+use sidestep_socket::stream::{Endpoint, Options};
 use sidestep_sys::Problem;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The address of an acceptor: `HOST:PORT`, `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`, `shm:PATH`, or from side A of a
@@ -16,7 +16,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A stream without encryption.
-    Plain(Address),
+    Plain(Endpoint),
     /// TLS over TCP; the certificate is not verified.
     Tls(SocketAddr),
     /// Over a veth pair: an acceptor that was started for the run.
@@ -29,10 +29,10 @@ impl Reach {
     /// The medium.
     pub fn transport(&self) -> Transport {
         match self {
-            Self::Plain(Address::Tcp(_)) | Self::Wire(_) => Transport::Tcp,
+            Self::Plain(Endpoint::Tcp { .. } | Endpoint::Xdp { .. }) | Self::Wire(_) => Transport::Tcp,
             Self::Tls(_) => Transport::Tls,
-            Self::Plain(Address::Unix(_)) => Transport::Uds,
-            Self::Plain(Address::Shm(_)) => Transport::Shm,
+            Self::Plain(Endpoint::Unix(_)) => Transport::Uds,
+            Self::Plain(Endpoint::Shm(_)) => Transport::Shm,
             Self::Lab(_, there) => there.transport(),
         }
     }
@@ -50,7 +50,8 @@ impl Reach {
     /// The IP address, if there is one in this namespace.
     pub fn socket_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Plain(Address::Tcp(address)) | Self::Tls(address) => Some(*address),
+            Self::Plain(Endpoint::Tcp { host, port }) => Some(SocketAddr::new(host.parse().ok()?, *port)),
+            Self::Tls(address) => Some(*address),
             Self::Plain(_) | Self::Wire(_) | Self::Lab(..) => None,
         }
     }
@@ -69,12 +70,12 @@ impl Reach {
     /// Connects.
     pub(super) fn connect(&self, options: &Options) -> Result<Box<dyn Link>, Problem> {
         match self {
-            Self::Plain(address) => connect(address, options),
+            Self::Plain(endpoint) => Ok(Box::new(StreamLink::connect(endpoint, options)?)),
             Self::Tls(address) => {
-                let stream = connect(&Address::Tcp(*address), options)?;
+                let stream = StreamLink::connect(&Endpoint::from(*address), options)?;
                 Ok(Box::new(TlsLink::new(stream, address.ip())?))
             }
-            Self::Wire(way) => way.connect(options),
+            Self::Wire(way) => Ok(Box::new(way.connect(options)?)),
             Self::Lab(name, there) => Lab::open(name)?.host(Side::A).within(|| there.connect(options)),
         }
     }
@@ -85,12 +86,12 @@ impl FromStr for Reach {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("unix", path)) if !path.is_empty() => Ok(Self::Plain(Address::Unix(PathBuf::from(path)))),
-            Some(("shm", path)) if !path.is_empty() => Ok(Self::Plain(Address::Shm(PathBuf::from(path)))),
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Plain(Endpoint::Unix(path.into()))),
+            Some(("shm", path)) if !path.is_empty() => Ok(Self::Plain(Endpoint::Shm(path.into()))),
             Some(("lab", rest)) => in_lab(rest),
             Some(("tls", address)) => resolve(address).map(Self::Tls),
-            Some(("tcp", address)) => resolve(address).map(Address::Tcp).map(Self::Plain),
-            _ => resolve(text).map(Address::Tcp).map(Self::Plain),
+            Some(("tcp", address)) => resolve(address).map(Endpoint::from).map(Self::Plain),
+            _ => resolve(text).map(Endpoint::from).map(Self::Plain),
         }
     }
 }
@@ -99,7 +100,7 @@ fn in_lab(text: &str) -> Result<Reach, String> {
     let form = || format!("{text:?} is not of the form NAME:HOST:PORT or NAME:tls:HOST:PORT");
     let (name, address) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
     match address.parse()? {
-        there @ (Reach::Plain(Address::Tcp(_)) | Reach::Tls(_)) => Ok(Reach::Lab(name.into(), Box::new(there))),
+        there @ (Reach::Plain(Endpoint::Tcp { .. }) | Reach::Tls(_)) => Ok(Reach::Lab(name.into(), Box::new(there))),
         _ => Err(form()),
     }
 }
@@ -117,10 +118,8 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plain(address @ Address::Tcp(_)) => write!(f, "{address}"),
+            Self::Plain(endpoint) => write!(f, "{endpoint}"),
             Self::Tls(address) => write!(f, "tls:{address}"),
-            Self::Plain(address @ Address::Unix(_)) => write!(f, "unix:{address}"),
-            Self::Plain(address @ Address::Shm(_)) => write!(f, "shm:{address}"),
             Self::Wire(way) => write!(f, "{}", way.address()),
             Self::Lab(name, there) => write!(f, "lab:{name}:{there}"),
         }

@@ -4,7 +4,8 @@
 use super::inbox::{Frame, Inbox, Place};
 use super::message::{Header, Stamp, Template};
 use super::{Identity, Reach, Workload};
-use sidestep_socket::stream::{Link, Options, Waiting, is_retry, send_all};
+use crate::link::{Link, send_all};
+use sidestep_socket::stream::{Options, Waiting, is_retry};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
@@ -127,7 +128,7 @@ impl Session {
     /// Receives what is there; false if there is nothing.
     #[inline]
     pub(super) fn receive(&mut self) -> Result<bool, Problem> {
-        match self.link.recv(self.inbox.spare()) {
+        match self.link.receive(self.inbox.spare()) {
             Ok(0) => Err(broken("it closed the connection")),
             Ok(count) => {
                 self.inbox.filled(count);

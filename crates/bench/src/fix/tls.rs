@@ -1,26 +1,26 @@
-//! TLS over a link, as a link. The client takes any certificate: it tells nobody anything, and what is measured is how the
+//! TLS over a stream. The client takes any certificate: it tells nobody anything, and what is measured is how the
 //! acceptor's records travel. The handshake's signatures are verified all the same.
 
+use crate::link::{Link, StreamLink};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
-use sidestep_socket::stream::{Link, is_retry};
+use sidestep_socket::stream::is_retry;
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// A link through which another speaks TLS.
+/// A stream whose bytes travel in records of TLS.
 pub(super) struct TlsLink {
-    inner: Box<dyn Link>,
+    inner: StreamLink,
     tls: ClientConnection,
 }
 
 impl TlsLink {
     /// Speaks TLS over `inner`, with an acceptor that is at `address`. The handshake happens with the first message.
-    pub(super) fn new(inner: Box<dyn Link>, address: IpAddr) -> Result<Self, Problem> {
+    pub(super) fn new(inner: StreamLink, address: IpAddr) -> Result<Self, Problem> {
         let failed = |error: Error| Problem::failed("cannot speak TLS", error);
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
@@ -35,7 +35,7 @@ impl TlsLink {
     /// Sends the records that are ready.
     fn write_records(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut Bytes(self.inner.as_mut())) {
+            match self.tls.write_tls(&mut Bytes(&mut self.inner)) {
                 Ok(_) => {}
                 Err(error) if is_retry(&error) => std::hint::spin_loop(),
                 Err(error) => return Err(error),
@@ -46,7 +46,7 @@ impl TlsLink {
 
     /// Takes in records; a message may be in them.
     fn read_records(&mut self) -> io::Result<()> {
-        if self.tls.read_tls(&mut Bytes(self.inner.as_mut()))? == 0 {
+        if self.tls.read_tls(&mut Bytes(&mut self.inner))? == 0 {
             return Ok(());
         }
         let done = self.tls.process_new_packets().map_err(io::Error::other);
@@ -71,7 +71,7 @@ impl Link for TlsLink {
         Ok(taken)
     }
 
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.tls.reader().read(buffer) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // The end of the stream, with or without TLS's own farewell.
@@ -90,18 +90,14 @@ impl Link for TlsLink {
         self.write_records()?;
         self.inner.shutdown()
     }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.inner.socket()
-    }
 }
 
-/// A link as rustls wants it.
-struct Bytes<'a>(&'a mut dyn Link);
+/// A stream as rustls wants it.
+struct Bytes<'a>(&'a mut StreamLink);
 
 impl Read for Bytes<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer)
+        self.0.receive(buffer)
     }
 }
 

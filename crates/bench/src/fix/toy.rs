@@ -3,7 +3,7 @@
 use super::inbox::Inbox;
 use super::message::{SOH, checksum};
 use super::{Acceptor, Reach};
-use sidestep_socket::stream::Address;
+use sidestep_socket::stream::Endpoint;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -30,7 +30,7 @@ pub(super) fn start(name: &str, fault: Fault) -> Acceptor {
             std::thread::spawn(move || serve(stream, fault));
         }
     });
-    Acceptor { name: name.into(), reach: Reach::Plain(Address::Tcp(address)), pid: None, description: "a toy".into() }
+    Acceptor { name: name.into(), reach: Reach::Plain(Endpoint::from(address)), pid: None, description: "a toy".into() }
 }
 
 fn serve(mut stream: TcpStream, fault: Fault) {

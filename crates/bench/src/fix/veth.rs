@@ -2,11 +2,12 @@
 //!
 //! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
 
-use crate::bypass::{self, ControlPlaneThread, Load, StackStream};
+use crate::bypass::{self, ControlPlaneThread, Load, connect_past_kernel};
+use crate::link::StreamLink;
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_lab::{Host, Lab, Side};
-use sidestep_socket::stream::{Address, Link, Options, connect};
+use sidestep_socket::stream::{Endpoint, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -117,15 +118,15 @@ impl Way {
     }
 
     /// Connects, with the client's end where it belongs.
-    pub(super) fn connect(&self, options: &Options) -> Result<Box<dyn Link>, Problem> {
+    pub(super) fn connect(&self, options: &Options) -> Result<StreamLink, Problem> {
         self.from.within(|| {
             if self.ends != Ends::Both {
-                return connect(&Address::Tcp(self.address), options);
+                return StreamLink::connect(&Endpoint::from(self.address), options);
             }
             // The threads of an engine shall not be where the client spins.
             cpu::restrict(&self.cpus)?;
             let engine = bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?;
-            Ok(Box::new(StackStream::connect(engine, self.address)?) as Box<dyn Link>)
+            connect_past_kernel(engine, self.address)
         })
     }
 

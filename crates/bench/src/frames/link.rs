@@ -2,10 +2,9 @@
 
 use super::end::End;
 use super::packet::{Address, FRAME_BYTES_MIN, HEADERS_BYTES, headers, payload};
+use crate::link::Link;
 use sidestep_frame::FrameLink;
-use sidestep_socket::stream::Link;
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
 
 /// A connection in bare frames.
 pub(crate) struct FramesLink {
@@ -48,7 +47,7 @@ impl Link for FramesLink {
     }
 
     #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let link = &mut self.end.link;
         let Some(frame) = link.receive() else {
             link.poll()?;
@@ -59,13 +58,5 @@ impl Link for FramesLink {
         buffer[..count].copy_from_slice(&message[..count]);
         link.release(frame);
         Ok(count)
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.end.link.socket()
     }
 }

@@ -2,12 +2,13 @@
 
 use super::round_trip::{LOOK_UP, Target, Trips, Work};
 use super::{Bench, Meter, SAMPLES_MAX};
-use crate::bypass::{Load, StackStream, engine};
+use crate::bypass::{Load, connect_past_kernel, engine};
+use crate::link::{Link, StreamLink, send_all};
 use crate::message::filled;
 use crate::path::Medium;
 use crate::peer::protocol::{Bulk, Done, Ready, Reply, Request};
 use sidestep_report::schema::Noise;
-use sidestep_socket::stream::{Address, Link, Options, connect, is_retry, send_all};
+use sidestep_socket::stream::{Endpoint, Options, is_retry};
 use sidestep_sys::Problem;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,9 +29,9 @@ impl Bench {
         let (mut link, note) = self.open_bulk(target, &request)?;
         let meter = Meter::start(self.watched_cpus());
         let streamed = if sends {
-            self.pour(link.as_mut(), target.size, duration)
+            self.pour(&mut link, target.size, duration)
         } else {
-            self.drain(link.as_mut(), target.size, duration)
+            self.drain(&mut link, target.size, duration)
         };
         let noise = meter.stop();
         let ended = self.end_bulk(link);
@@ -44,7 +45,7 @@ impl Bench {
         })
     }
 
-    fn open_bulk(&mut self, target: Target, request: &Request) -> Result<(Box<dyn Link>, Option<String>), Problem> {
+    fn open_bulk(&mut self, target: Target, request: &Request) -> Result<(StreamLink, Option<String>), Problem> {
         let server = self.ends.server;
         let opened = match target.path.medium {
             Medium::Stack => {
@@ -53,8 +54,8 @@ impl Bench {
                 let engine = engine(self.ends.client, Load::Stream)?;
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
-                let link = StackStream::connect(engine, SocketAddr::new(server, ready.port));
-                link.map(|link| (link.note(), link)).map(|(note, link)| (Box::new(link) as Box<dyn Link>, Some(note)))
+                let link = connect_past_kernel(engine, SocketAddr::new(server, ready.port));
+                link.map(|link| (link.note(), link)).map(|(note, link)| (link, Some(note)))
             }
             _ => {
                 let options = Options {
@@ -64,7 +65,8 @@ impl Bench {
                     ..Options::default()
                 };
                 let ready = self.ask_ready(request)?;
-                connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options).map(|link| (link, None))
+                StreamLink::connect(&Endpoint::from(SocketAddr::new(server, ready.port)), &options)
+                    .map(|link| (link, None))
             }
         };
         opened.inspect_err(|_| {
@@ -81,7 +83,7 @@ impl Bench {
     }
 
     /// Sends until the time is over; returns the messages before counting began.
-    fn pour(&mut self, link: &mut dyn Link, size: u32, duration: Duration) -> Result<u64, Problem> {
+    fn pour(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<u64, Problem> {
         let message = filled(size);
         let mut send = || send_all(link, &message).and_then(|()| link.flush()).map_err(broken);
         let begin = self.clock.stop();
@@ -102,14 +104,14 @@ impl Bench {
     }
 
     /// Receives until the peer has finished; counts until the time is over.
-    fn drain(&mut self, link: &mut dyn Link, size: u32, duration: Duration) -> Result<u64, Problem> {
+    fn drain(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<u64, Problem> {
         let mut buffer = vec![0; size as usize];
         let begin = self.clock.stop();
         let start = begin + self.clock.ticks(SETTLE);
         let end = start + self.clock.ticks(duration);
         let (mut filled, mut settling, mut last) = (0, 0, begin);
         loop {
-            match link.recv(&mut buffer[filled..]) {
+            match link.receive(&mut buffer[filled..]) {
                 Ok(0) => return Ok(settling),
                 Ok(count) => filled += count,
                 Err(error) if is_retry(&error) && !self.is_overdue(last) => continue,
@@ -134,7 +136,7 @@ impl Bench {
     }
 
     /// Closes the stream and waits for the peer's report.
-    fn end_bulk(&mut self, mut link: Box<dyn Link>) -> Result<Done, Problem> {
+    fn end_bulk(&mut self, mut link: StreamLink) -> Result<Done, Problem> {
         // A broken connection cannot be closed in order; the peer then sees it break.
         let _ = link.shutdown();
         // Our own stack sends and receives only while it is polled.
@@ -147,7 +149,7 @@ impl Bench {
                 )
                 .next("see whether it is stopped, and what it printed"));
             }
-            let _ = link.recv(&mut [0; 64]);
+            let _ = link.receive(&mut [0; 64]);
         }
         drop(link);
         match self.control().reply()? {

@@ -2,13 +2,13 @@
 
 use super::round_trip::{LOOK_UP, Target, Trips};
 use super::{Bench, Meter, SAMPLES_MAX};
-use crate::bypass::{Load, StackStream, engine};
+use crate::bypass::{Load, connect_by, engine};
+use crate::link::{Link, StreamLink, send_all};
 use crate::message::{Header, filled};
 use crate::path::Medium;
 use crate::peer::protocol::{Accept, Reply, Request};
 use sidestep_report::schema::Noise;
-use sidestep_socket::stream::kernel::KernelLink;
-use sidestep_socket::stream::{Io, Link, Options, Waiting, is_retry, send_all};
+use sidestep_socket::stream::{Io, Options, Stream, Waiting, is_retry};
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -32,11 +32,11 @@ impl Dialer {
         match self {
             Self::Kernel(options) => {
                 let socket = dial(remote, options).map_err(|error| broken(format!("{remote}: {error}")))?;
-                exchange(&mut KernelLink::new(socket, options)?, message, answer)
+                exchange(&mut StreamLink::new(Stream::waiting(socket, options)?), message, answer)
             }
             Self::Stack(engine) => {
                 let taken = engine.take().ok_or_else(|| broken("the engine is gone"))?;
-                let mut link = StackStream::connect_by(taken, remote)?;
+                let mut link = connect_by(taken, remote)?;
                 exchange(&mut link, message, answer)?;
                 *engine = Some(link.close()?);
                 Ok(())
@@ -123,7 +123,7 @@ fn exchange(link: &mut dyn Link, message: &[u8], answer: &mut [u8]) -> Result<()
     let (mut filled, mut beyond) = (0, [0; 1]);
     loop {
         let place = if filled < answer.len() { &mut answer[filled..] } else { &mut beyond[..] };
-        match link.recv(place) {
+        match link.receive(place) {
             Ok(0) if filled == answer.len() => break,
             Ok(0) => return Err(broken("it ended before it had answered")),
             Ok(count) => filled += count,

@@ -1,7 +1,8 @@
 //! The measured loop: reads the clock, sends a message, receives its answer, reads the clock.
 
+use crate::link::{Link, send_all};
 use crate::message::{Header, filled};
-use sidestep_socket::stream::{Link, is_retry, send_all};
+use sidestep_socket::stream::is_retry;
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::io::{self, ErrorKind};
@@ -61,7 +62,7 @@ impl<'a> Conversation<'a> {
     fn receive(&mut self, begin: u64) -> Result<bool, Problem> {
         let (mut filled, mut polls) = (0, 0);
         while filled < self.answer.len() {
-            match self.link.recv(&mut self.answer[filled..]) {
+            match self.link.receive(&mut self.answer[filled..]) {
                 Ok(0) if !self.is_datagram => return Err(broken("it closed the connection")),
                 Ok(count) if self.is_datagram && self.is_stale(count) => {}
                 Ok(count) => filled += count,

@@ -1,11 +1,10 @@
 //! The cost of the measuring loop itself, which every sample includes.
 
 use super::conversation::Conversation;
-use sidestep_socket::stream::Link;
+use crate::link::Link;
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Round trips for the median.
 const ROUND_TRIPS: usize = 10_001;
@@ -15,7 +14,6 @@ const SIZE: u32 = 64;
 /// A transport that answers at once, from memory.
 struct Mirror {
     held: Vec<u8>,
-    stdin: io::Stdin,
 }
 
 impl Link for Mirror {
@@ -25,24 +23,16 @@ impl Link for Mirror {
         Ok(bytes.len())
     }
 
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.held.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.held[..count]);
         Ok(count)
-    }
-
-    fn shutdown(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.stdin.as_fd() // There is no socket; nobody asks for it here.
     }
 }
 
 /// Returns the median of a round trip over a transport that answers at once, ns, including the clock's own cost.
 pub(crate) fn loop_cost_ns(clock: &Clock) -> Result<f64, Problem> {
-    let mirror = Mirror { held: Vec::with_capacity(SIZE as usize), stdin: io::stdin() };
+    let mirror = Mirror { held: Vec::with_capacity(SIZE as usize) };
     let mut talk = Conversation::new(Box::new(mirror), clock, SIZE, true, true);
     let mut ticks = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {

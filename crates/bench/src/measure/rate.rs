@@ -6,13 +6,14 @@
 
 use super::{Bench, Meter};
 use crate::bypass::{Load, StackLink};
+use crate::link::{DatagramLink, Link, send_all};
 use crate::message::{Header, filled};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
 use crate::stats::Slice;
 use sidestep_report::schema::Noise;
-use sidestep_socket::stream::udp::Port;
-use sidestep_socket::stream::{Backend, Link, Options, Waiting, is_retry, send_all};
+use sidestep_socket::datagram::UdpPort;
+use sidestep_socket::stream::{Backend, Options, Waiting, is_retry};
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::collections::VecDeque;
@@ -80,9 +81,9 @@ impl Bench {
             timeout: FAREWELL_WAIT,
             ..Options::default()
         };
-        let back = Port::bind(SocketAddr::new(self.ends.client, 0))?;
-        let port = back.number().map_err(|error| Problem::failed("cannot bind", error))?;
-        let ready = self.ask_sink(target, port)?;
+        let back = UdpPort::bind(SocketAddr::new(self.ends.client, 0))?;
+        let local = back.local().map_err(|error| Problem::failed("cannot bind", error))?;
+        let ready = self.ask_sink(target, local.port())?;
         let meter = Meter::start(self.watched_cpus());
         let sent = self.connect(back, &ready, &options);
         let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
@@ -139,16 +140,17 @@ impl Bench {
     }
 
     /// Connects to the peer, and to the group if there is one.
-    fn connect(&self, back: Port, ready: &Ready, options: &Options) -> Result<Links, Problem> {
+    fn connect(&self, back: UdpPort, ready: &Ready, options: &Options) -> Result<Links, Problem> {
         let back = back.connect(SocketAddr::new(self.ends.server, ready.port), options)?;
         let group = match (ready.group, self.ends.client) {
             (Some(group), IpAddr::V4(interface)) => {
-                let port = Port::bind(SocketAddr::new(IpAddr::V4(interface), 0))?;
-                Some(port.connect_group(group, interface, self.ends.is_one_namespace(), options)?)
+                let port = UdpPort::bind(SocketAddr::new(IpAddr::V4(interface), 0))?;
+                let socket = port.connect_group(group, interface, self.ends.is_one_namespace(), options)?;
+                Some(Box::new(DatagramLink::new(socket)) as Box<dyn Link>)
             }
             _ => None,
         };
-        Ok((back, group))
+        Ok((Box::new(DatagramLink::new(back)), group))
     }
 
     /// Streams, and ends the slice on the peer's side.
@@ -305,7 +307,7 @@ impl<'a> Stream<'a> {
     /// Receives one reflected message, if one is there. Earlier samples that are not back are lost or late; either
     /// way they are no longer waited for.
     fn take_back(&mut self) -> Result<(), Problem> {
-        let count = match self.back.recv(&mut self.buffer) {
+        let count = match self.back.receive(&mut self.buffer) {
             Ok(count) => count,
             Err(error) if is_retry(&error) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {

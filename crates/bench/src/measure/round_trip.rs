@@ -2,15 +2,16 @@
 
 use super::conversation::Conversation;
 use super::{Bench, Meter, SAMPLES_MAX, floor};
-use crate::bypass::{Load, StackLink, StackStream, engine};
+use crate::bypass::{Load, StackLink, connect_past_kernel, engine};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
+use crate::link::{DatagramLink, Link, StreamLink};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
 use crate::stats::Slice;
 use crate::transport::Transport;
 use sidestep_report::schema::Noise;
-use sidestep_socket::stream::udp::Port;
-use sidestep_socket::stream::{Address, Link, Options, Waiting, connect};
+use sidestep_socket::datagram::UdpPort;
+use sidestep_socket::stream::{Endpoint, Options, Waiting};
 use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -120,17 +121,19 @@ impl Bench {
         };
         let (client, server) = (self.ends.client, self.ends.server);
         let port = match target.transport {
-            Transport::Udp => Some(Port::bind(SocketAddr::new(client, 0))?),
+            Transport::Udp => Some(UdpPort::bind(SocketAddr::new(client, 0))?),
             _ => None,
         };
-        let number =
-            port.as_ref().map_or(Ok(0), Port::number).map_err(|error| Problem::failed("cannot bind", error))?;
-        let ready = self.ask_echo(target, number, None)?;
+        let local =
+            port.as_ref().map(UdpPort::local).transpose().map_err(|error| Problem::failed("cannot bind", error))?;
+        let ready = self.ask_echo(target, local.map_or(0, |local| local.port()), None)?;
+        let there = SocketAddr::new(server, ready.port);
+        let stream = |endpoint| StreamLink::connect(&endpoint, &options).map(|link| Box::new(link) as Box<dyn Link>);
         let link = match (port, ready.unix) {
-            (Some(port), _) => port.connect(SocketAddr::new(server, ready.port), &options),
-            (None, Some(path)) if target.transport == Transport::Shm => connect(&Address::Shm(path.into()), &options),
-            (None, Some(path)) => connect(&Address::Unix(path.into()), &options),
-            (None, None) => connect(&Address::Tcp(SocketAddr::new(server, ready.port)), &options),
+            (Some(port), _) => port.connect(there, &options).map(|socket| Box::new(DatagramLink::new(socket)) as _),
+            (None, Some(path)) if target.transport == Transport::Shm => stream(Endpoint::Shm(path.into())),
+            (None, Some(path)) => stream(Endpoint::Unix(path.into())),
+            (None, None) => stream(Endpoint::from(there)),
         };
         link.inspect_err(|_| {
             // The peer gives up the slice that it was ready for. Its report is read here, so that it is not taken
@@ -184,7 +187,7 @@ impl Bench {
         let engine = engine(self.ends.client, Load::RoundTrips)?;
         self.place_thread(true)?;
         let ready = self.ask_echo(target, 0, None)?;
-        let link = StackStream::connect(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
+        let link = connect_past_kernel(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;

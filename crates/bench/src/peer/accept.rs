@@ -3,9 +3,9 @@
 use super::protocol::Done;
 use super::watch::Watch;
 use crate::bypass::StackListener;
+use crate::link::{Link, StreamLink};
 use crate::message::Header;
-use sidestep_socket::stream::kernel::KernelLink;
-use sidestep_socket::stream::{Link, Options, Waiting, is_retry};
+use sidestep_socket::stream::{Options, Stream, Waiting, is_retry};
 use sidestep_sys::{Problem, cpu};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -44,7 +44,7 @@ pub(super) fn run(
             Ok((socket, _)) => {
                 received += 1;
                 socket.set_tcp_nodelay(true).map_err(|error| Problem::failed("cannot set TCP_NODELAY", error))?;
-                if serve(&mut KernelLink::new(socket, options)?, &mut message, &mut watch)? {
+                if serve(&mut StreamLink::new(Stream::waiting(socket, options)?), &mut message, &mut watch)? {
                     break;
                 }
             }
@@ -83,7 +83,7 @@ fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Resu
     let failed = |error| Problem::failed("a connection broke", error);
     let mut filled = 0;
     while filled < message.len() {
-        match link.recv(&mut message[filled..]) {
+        match link.receive(&mut message[filled..]) {
             Ok(0) => return Ok(false),
             Ok(count) => filled += count,
             Err(error) if is_retry(&error) => watch.waited()?,
@@ -97,7 +97,7 @@ fn serve(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Resu
     watch.send_all(link, message)?;
     link.flush().and_then(|()| link.shutdown()).map_err(failed)?;
     loop {
-        match link.recv(&mut [0; 1]) {
+        match link.receive(&mut [0; 1]) {
             Err(error) if is_retry(&error) => watch.waited()?,
             // The answer has been sent, however the connection ended.
             _ => break,

@@ -2,8 +2,9 @@
 
 use super::protocol::{Bulk, Done};
 use super::watch::Watch;
+use crate::link::Link;
 use crate::message::filled;
-use sidestep_socket::stream::{Link, is_retry};
+use sidestep_socket::stream::is_retry;
 use sidestep_sys::{Problem, cpu};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ pub(super) fn run(
 fn drain(link: &mut dyn Link, size: u32, watch: &mut Watch<'_>) -> Result<u64, Problem> {
     let (mut buffer, mut bytes) = (vec![0; size as usize], 0);
     loop {
-        match link.recv(&mut buffer) {
+        match link.receive(&mut buffer) {
             Ok(0) => return Ok(bytes / u64::from(size)),
             Ok(count) => {
                 bytes += count as u64;

@@ -2,8 +2,9 @@
 
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
+use crate::link::Link;
 use crate::message::Header;
-use sidestep_socket::stream::{Link, is_retry};
+use sidestep_socket::stream::is_retry;
 use sidestep_sys::socket::incoming_napi_id;
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
@@ -29,7 +30,7 @@ pub(super) fn run(
         watch.send_all(link, &message)?;
         received += 1;
     }
-    let napi = incoming_napi_id(link.socket()).is_ok_and(|id| id != 0);
+    let napi = link.descriptor().is_some_and(|socket| incoming_napi_id(socket).is_ok_and(|id| id != 0));
     let involuntary_switches = cpu::involuntary_switches() - switches;
     Ok(Done { received, involuntary_switches, napi, ..Done::default() })
 }
@@ -39,7 +40,7 @@ pub(super) fn run(
 fn receive(link: &mut dyn Link, message: &mut [u8], watch: &mut Watch<'_>) -> Result<bool, Problem> {
     let mut filled = 0;
     while filled < message.len() {
-        match link.recv(&mut message[filled..]) {
+        match link.receive(&mut message[filled..]) {
             Ok(0) => return Ok(false),
             Ok(count) => filled += count,
             Err(error) if is_retry(&error) => watch.waited()?,

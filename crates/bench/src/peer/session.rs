@@ -5,16 +5,16 @@ use super::control::Control;
 use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
-use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener, StackStream};
+use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
+use crate::link::{DatagramLink, Link, StreamLink};
 use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
-use sidestep_socket::stream::blocking::Listener;
-use sidestep_socket::stream::udp::{self, Port};
-use sidestep_socket::stream::{Address, Link, Options};
+use sidestep_socket::datagram::UdpPort;
+use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -145,9 +145,9 @@ impl Session {
             let watch = self.watch(path);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
-        let mut link = match request.transport {
-            Transport::Udp => self.echo_port(request, path)?,
-            Transport::Tcp | Transport::Uds | Transport::Shm => self.accept(path)?,
+        let mut link: Box<dyn Link> = match request.transport {
+            Transport::Udp => Box::new(self.echo_port(request, path)?),
+            Transport::Tcp | Transport::Uds | Transport::Shm => Box::new(self.accept(path)?),
             other => {
                 let why = "it has no peer process";
                 return Err(Problem::usage(format!("cannot echo over {other}"), why).next("use tcp, udp, uds or shm"));
@@ -169,8 +169,8 @@ impl Session {
             Some(_) => self.streamed.budget(&self.origin.allowed, request.size)?,
             None => 0,
         };
-        let mut link: Box<dyn Link> = match path.medium {
-            Medium::Stack => Box::new(self.accept_past_kernel(Load::Stream)?),
+        let mut link = match path.medium {
+            Medium::Stack => self.accept_past_kernel(Load::Stream)?,
             Medium::Inet => self.accept(path)?,
             _ => {
                 let what = format!("cannot stream over {}", path.name);
@@ -179,13 +179,13 @@ impl Session {
         };
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
-        let (done, sent) = bulk::run(link.as_mut(), request, budget, watch)?;
+        let (done, sent) = bulk::run(&mut link, request, budget, watch)?;
         self.streamed.sent += sent;
         self.streamed.received += done.received * u64::from(request.size);
         if request.send_for_ns.is_some() {
             // What our own stack still has to send, it sends while it is asked to receive.
             let mut watch = self.watch(path);
-            while link.recv(&mut [0; 64]).is_err_and(|error| sidestep_socket::stream::is_retry(&error)) {
+            while link.receive(&mut [0; 64]).is_err_and(|error| sidestep_socket::stream::is_retry(&error)) {
                 watch.waited()?;
             }
         }
@@ -232,7 +232,7 @@ impl Session {
     }
 
     /// The measuring end's connection for one slice, past the kernel.
-    fn accept_past_kernel(&mut self, load: Load) -> Result<StackStream, Problem> {
+    fn accept_past_kernel(&mut self, load: Load) -> Result<StreamLink, Problem> {
         self.need_plane()?;
         let listener = StackListener::open(self.origin.local, load)?;
         self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
@@ -253,38 +253,38 @@ impl Session {
     }
 
     /// Accepts the measuring end's connection for one slice.
-    fn accept(&mut self, path: &Path) -> Result<Box<dyn Link>, Problem> {
-        let address = match path.medium {
-            Medium::Unix if self.origin.same_host => Address::Unix(socket_path()),
-            Medium::SharedMemory if self.origin.same_host => Address::Shm(socket_path()),
+    fn accept(&mut self, path: &Path) -> Result<StreamLink, Problem> {
+        let endpoint = match path.medium {
+            Medium::Unix if self.origin.same_host => Endpoint::Unix(socket_path()),
+            Medium::SharedMemory if self.origin.same_host => Endpoint::Shm(socket_path()),
             Medium::Unix | Medium::SharedMemory => {
                 return Err(Problem::usage(format!("cannot use {}", path.name), "the ends are on different hosts")
                     .next("choose a path over TCP or UDP"));
             }
-            _ => Address::Tcp(SocketAddr::new(self.origin.local, 0)),
+            _ => Endpoint::from(SocketAddr::new(self.origin.local, 0)),
         };
-        let listener = Listener::bind(&address, &options(path))?;
-        let ready = match listener.address() {
-            Ok(Address::Tcp(address)) => Ready { port: address.port(), ..Ready::default() },
-            Ok(Address::Unix(path) | Address::Shm(path)) => {
+        let mut io = Io::default();
+        let mut listener = Listener::bind(&mut io, &endpoint, &options(path))?;
+        let ready = match listener.endpoint() {
+            Endpoint::Tcp { port, .. } | Endpoint::Xdp { port, .. } => Ready { port: *port, ..Ready::default() },
+            Endpoint::Unix(path) | Endpoint::Shm(path) => {
                 Ready { unix: Some(path.display().to_string()), ..Ready::default() }
             }
-            Err(error) => return Err(Problem::failed("cannot listen", error)),
         };
         self.say(&Reply::Ready(ready))?;
-        let accepted = listener.accept_from(CONNECT_MAX, Some(self.origin.remote));
-        accepted.map(|accepted| accepted.link).map_err(|error| match listener.refusals() {
+        let accepted = listener.accept_from(&mut io, CONNECT_MAX, Some(self.origin.remote));
+        accepted.map(|accepted| StreamLink::new(accepted.stream)).map_err(|error| match listener.refusals() {
             refusals if refusals.count > 0 => Problem::failed("refused who connected for the slice", refusals.last),
             _ => Problem::failed("nobody connected for the slice", error),
         })
     }
 
-    fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<Box<dyn Link>, Problem> {
-        let port = Port::bind(SocketAddr::new(self.origin.local, 0))?;
+    fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<DatagramLink, Problem> {
+        let port = UdpPort::bind(SocketAddr::new(self.origin.local, 0))?;
         let ready = ready(&port)?;
-        let link = port.connect(SocketAddr::new(self.origin.remote, request.port), &options(path))?;
+        let socket = port.connect(SocketAddr::new(self.origin.remote, request.port), &options(path))?;
         self.say(&Reply::Ready(ready))?;
-        Ok(link)
+        Ok(DatagramLink::new(socket))
     }
 
     fn sink(&mut self, request: &Sink) -> Result<Reply, Problem> {
@@ -295,9 +295,9 @@ impl Session {
             return self.sink_stack(request, path);
         }
         let options = options(path);
-        let port = Port::bind(SocketAddr::new(self.origin.local, 0))?;
+        let port = UdpPort::bind(SocketAddr::new(self.origin.local, 0))?;
         let mut ready = ready(&port)?;
-        let mut back = port.connect(SocketAddr::new(self.origin.remote, request.port), &options)?;
+        let back = port.connect(SocketAddr::new(self.origin.remote, request.port), &options)?;
         let mut group = match request.group {
             None => None,
             Some(group) => Some(self.join(group, &options, &mut ready)?),
@@ -305,7 +305,7 @@ impl Session {
         self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
-        sink::run(back.as_mut(), group.as_deref_mut(), request.reflect_every, watch).map(Reply::Done)
+        sink::run(&mut DatagramLink::new(back), group.as_mut(), request.reflect_every, watch).map(Reply::Done)
     }
 
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
@@ -322,17 +322,17 @@ impl Session {
         sink::run(&mut link, None, request.reflect_every, watch).map(Reply::Done)
     }
 
-    fn join(&self, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<Box<dyn Link>, Problem> {
+    fn join(&self, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<DatagramLink, Problem> {
         let IpAddr::V4(interface) = self.origin.local else {
             return Err(
                 Problem::usage(format!("cannot join {group}"), "the ends talk IPv6").next("use an IPv4 address")
             );
         };
-        let port = udp::join(SocketAddrV4::new(group, 0), interface)?;
-        let number = port.number().map_err(|error| Problem::failed("cannot name the port", error))?;
+        let port = UdpPort::join(SocketAddrV4::new(group, 0), interface)?;
+        let number = number(&port)?;
         ready.group = Some(SocketAddrV4::new(group, number));
         ready.receive_buffer = port.receive_buffer();
-        port.receiver(options)
+        port.receiver(options).map(DatagramLink::new)
     }
 
     /// Pins the thread, or lets it go where the scheduler wants, as the path says.
@@ -352,9 +352,13 @@ fn options(path: &Path) -> Options {
     Options { waiting: path.waiting, backend: path.backend, timeout: LOOK_UP, ..Options::default() }
 }
 
-fn ready(port: &Port) -> Result<Ready, Problem> {
-    let number = port.number().map_err(|error| Problem::failed("cannot name the port", error))?;
-    Ok(Ready { port: number, receive_buffer: port.receive_buffer(), ..Ready::default() })
+fn number(port: &UdpPort) -> Result<u16, Problem> {
+    let local = port.local().map_err(|error| Problem::failed("cannot name the port", error))?;
+    Ok(local.port())
+}
+
+fn ready(port: &UdpPort) -> Result<Ready, Problem> {
+    Ok(Ready { port: number(port)?, receive_buffer: port.receive_buffer(), ..Ready::default() })
 }
 
 fn socket_path() -> PathBuf {

@@ -3,8 +3,9 @@
 use super::protocol::Done;
 use super::sequence::Sequence;
 use super::watch::Watch;
+use crate::link::{DatagramLink, Link};
 use crate::message::Header;
-use sidestep_socket::stream::{Link, is_retry};
+use sidestep_socket::stream::is_retry;
 use sidestep_sys::{Problem, cpu};
 use std::io::ErrorKind;
 
@@ -12,7 +13,7 @@ use std::io::ErrorKind;
 /// goes back over `back`.
 pub(super) fn run(
     back: &mut dyn Link,
-    mut group: Option<&mut (dyn Link + 'static)>,
+    mut group: Option<&mut DatagramLink>,
     reflect_every: u64,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
@@ -22,8 +23,8 @@ pub(super) fn run(
     let every = reflect_every.max(1);
     loop {
         let received = match &mut group {
-            Some(group) => group.recv(&mut buffer),
-            None => back.recv(&mut buffer),
+            Some(group) => group.receive(&mut buffer),
+            None => back.receive(&mut buffer),
         };
         let count = match received {
             Ok(count) => count,

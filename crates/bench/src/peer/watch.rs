@@ -1,8 +1,8 @@
 //! Limits of a slice's loop, and the work before each answer.
 
 use super::control::Control;
-use rustix::io::Errno;
-use sidestep_socket::stream::{Link, Waiting, is_retry};
+use crate::link::Link;
+use sidestep_socket::stream::{Waiting, is_retry};
 use sidestep_sys::Problem;
 use socket2::SockRef;
 use std::time::{Duration, Instant};
@@ -63,13 +63,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Makes sends on a link come back now and then that block for want of room, so that [`Watch::send_all`] can look
-    /// (SO_SNDTIMEO). Links of ours never block there.
+    /// (SO_SNDTIMEO). Past the kernel sends never block.
     pub(super) fn bound_sends(link: &dyn Link) -> Result<(), Problem> {
-        match SockRef::from(&link.socket()).set_write_timeout(Some(SEND_MAX)) {
-            // The epoll of an engine's queues.
-            Err(error) if error.raw_os_error() == Some(Errno::NOTSOCK.raw_os_error()) => Ok(()),
-            bounded => bounded.map_err(|error| Problem::failed("cannot bound sends", error)),
-        }
+        let Some(socket) = link.descriptor() else { return Ok(()) };
+        let bounded = SockRef::from(&socket).set_write_timeout(Some(SEND_MAX));
+        bounded.map_err(|error| Problem::failed("cannot bound sends", error))
     }
 
     #[cold]
@@ -106,8 +104,8 @@ pub(super) fn work(service: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_socket::stream::blocking::Listener;
-    use sidestep_socket::stream::{Address, Backend, Options, connect};
+    use crate::link::StreamLink;
+    use sidestep_socket::stream::{Backend, Endpoint, Io, Listener, Options};
     use socket2::{Domain, Socket, Type};
 
     #[test]
@@ -116,18 +114,19 @@ mod tests {
             let options =
                 Options { waiting, backend: Backend::Kernel, timeout: Duration::from_millis(20), ..Options::default() };
             let folder = tempfile::tempdir().unwrap();
-            let listener = Listener::bind(&Address::Unix(folder.path().join("data")), &options).unwrap();
+            let (mut io, endpoint) = (Io::default(), Endpoint::Unix(folder.path().join("data")));
+            let mut listener = Listener::bind(&mut io, &endpoint, &options).unwrap();
             // It connects, and never reads.
-            let _deaf = connect(&listener.address().unwrap(), &options).unwrap();
-            let mut link = listener.accept(Duration::from_secs(60)).unwrap().link;
-            Watch::bound_sends(link.as_ref()).unwrap();
+            let _deaf = StreamLink::connect(&endpoint, &options).unwrap();
+            let mut link = StreamLink::new(listener.accept_within(&mut io, Duration::from_secs(60)).unwrap().stream);
+            Watch::bound_sends(&link).unwrap();
             let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
             let control = Control::over(ours).unwrap();
             let mut watch = Watch::new(&control, waiting);
             drop(theirs);
             let (tell, told) = std::sync::mpsc::channel();
             std::thread::scope(|threads| {
-                threads.spawn(|| tell.send(watch.send_all(link.as_mut(), &vec![0; 16 << 20])));
+                threads.spawn(|| tell.send(watch.send_all(&mut link, &vec![0; 16 << 20])));
                 let ended = told.recv_timeout(Duration::from_secs(60)).expect("it comes to an end");
                 assert!(ended.unwrap_err().to_string().contains("ended a slice"));
             });

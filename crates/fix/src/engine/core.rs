@@ -121,6 +121,7 @@ impl<A: Application> Engine<A> {
         options: &SocketOptions,
     ) -> Result<AcceptorId, Problem> {
         let tls = tls.map(Tls::server).transpose()?;
+        options.check_never_waits(&format!("listen on {endpoint}"))?;
         let listener = Listener::bind(&mut self.io, endpoint, options)?;
         if let Some(path) = listener.path(&mut self.io) {
             say(format!("{}: {path}", listener.endpoint()));

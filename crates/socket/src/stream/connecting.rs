@@ -1,17 +1,20 @@
-//! Connecting without waiting.
+//! Connecting, without waiting and in a call that waits.
 
 use super::endpoint::literal;
-use super::kernel::KernelLink;
+use super::kernel::KernelStream;
+use super::socket_file::connect_file;
 use super::xdp::XdpStream;
-use super::{Endpoint, Io, Options, Stream, shm};
+use super::{Endpoint, Io, Options, Stream, shm, xdp};
 use crate::Queues;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_sys::{Problem, cpu};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
 
 /// A connection that is being made. [`Connecting::poll`] goes on with it, until it is [`Connecting::Ready`].
 ///
@@ -34,8 +37,18 @@ impl Connecting {
     /// # Errors
     /// The attempt failed at once, or cannot be made.
     pub fn begin(io: &mut Io, endpoint: &Endpoint, options: &Options) -> Result<Self, Problem> {
-        let fail = |error: io::Error| Problem::failed(format!("cannot connect to {endpoint}"), error);
-        options.check_backend(&format!("connect to {endpoint}"))?;
+        options.check_never_waits(&format!("connect to {endpoint}"))?;
+        Self::begin_within(io, endpoint, options, Duration::ZERO)
+    }
+
+    /// Begins to connect; where a Unix socket's backlog is full, waits for room in it.
+    pub(super) fn begin_within(
+        io: &mut Io,
+        endpoint: &Endpoint,
+        options: &Options,
+        timeout: Duration,
+    ) -> Result<Self, Problem> {
+        let fail = |error| cannot_connect(endpoint, error);
         match endpoint {
             Endpoint::Tcp { host, port } => match host.parse::<IpAddr>() {
                 Ok(address) => next_address(vec![SocketAddr::new(address, *port)], options).map_err(fail),
@@ -44,13 +57,11 @@ impl Connecting {
             Endpoint::Unix(path) => {
                 let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(fail)?;
                 options.apply(&socket, false).map_err(fail)?;
-                let address = SockAddr::unix(path).map_err(fail)?;
-                socket.connect(&address).map_err(fail)?;
-                Ok(Self::Ready(Stream::Kernel(KernelLink::non_blocking(socket))))
+                let socket = connect_file(socket, path, timeout).map_err(fail)?;
+                Ok(Self::Ready(Stream::Kernel(KernelStream::non_blocking(socket))))
             }
             Endpoint::Shm(path) => {
-                let link = shm::dial(path, &shm::Settings::default(), &options.without_sleep())?;
-                Ok(Self::Ready(Stream::Shm(link)))
+                connect_shm(path, &shm::Settings::default(), &options.without_sleep()).map(Self::Ready)
             }
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
@@ -75,18 +86,23 @@ impl Connecting {
     /// # Errors
     /// The attempt failed at every address of the endpoint.
     pub fn poll(self, io: &mut Io, options: &Options) -> io::Result<Self> {
+        self.poll_within(io, options, Duration::ZERO)
+    }
+
+    /// Goes on with the attempt, and waits so long for what it waits for; past the kernel that comes with polls of the engine.
+    fn poll_within(self, io: &mut Io, options: &Options, timeout: Duration) -> io::Result<Self> {
         match self {
-            Self::Resolving(answer) => match answer.try_recv() {
+            Self::Resolving(answer) => match answer.recv_timeout(timeout) {
                 Ok(addresses) => next_address(addresses?, options),
-                Err(TryRecvError::Empty) => Ok(Self::Resolving(answer)),
-                Err(TryRecvError::Disconnected) => Err(ErrorKind::AddrNotAvailable.into()),
+                Err(RecvTimeoutError::Timeout) => Ok(Self::Resolving(answer)),
+                Err(RecvTimeoutError::Disconnected) => Err(ErrorKind::AddrNotAvailable.into()),
             },
             Self::Kernel(socket, others) => {
-                if !is_writable(&socket)? {
+                if !is_writable(&socket, timeout)? {
                     return Ok(Self::Kernel(socket, others));
                 }
                 match socket.take_error()? {
-                    None => Ok(Self::Ready(Stream::Kernel(KernelLink::non_blocking(socket)))),
+                    None => Ok(Self::Ready(Stream::Kernel(KernelStream::non_blocking(socket)))),
                     Some(error) if others.is_empty() => Err(error),
                     Some(_) => next_address(others, options),
                 }
@@ -102,6 +118,49 @@ impl Connecting {
             ready @ Self::Ready(_) => Ok(ready),
         }
     }
+}
+
+/// Connects to `endpoint` and waits for it, at most the timeout of `options`. The stream waits as they say; shared memory is as
+/// [`shm::Settings::default`] says.
+///
+/// # Errors
+/// Nobody answers there; `options` ask for what the endpoint cannot do.
+pub fn connect(io: &mut Io, endpoint: &Endpoint, options: &Options) -> Result<Stream, Problem> {
+    match endpoint {
+        Endpoint::Shm(path) => return connect_shm(path, &shm::Settings::default(), options),
+        Endpoint::Xdp { .. } => xdp::check(endpoint, options)?,
+        Endpoint::Tcp { .. } | Endpoint::Unix(_) => {}
+    }
+    let deadline = Instant::now().checked_add(options.timeout);
+    let mut connecting = Connecting::begin_within(io, endpoint, options, options.timeout)?;
+    loop {
+        io.poll().map_err(|error| cannot_connect(endpoint, io::Error::other(error)))?;
+        let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        connecting = match connecting.poll_within(io, options, left) {
+            Ok(Connecting::Ready(stream)) => return stream.with_waiting(options),
+            Ok(pending) => pending,
+            Err(error) => return Err(cannot_connect(endpoint, error)),
+        };
+        if left.is_zero() {
+            connecting.abandon(io);
+            return Err(cannot_connect(endpoint, ErrorKind::TimedOut.into()));
+        }
+    }
+}
+
+/// Connects to a listener in shared memory at `path` ([`Listener::bind_shm`](super::Listener::bind_shm)) and hands it two rings
+/// that are as `settings` say. It need not have accepted when this returns.
+///
+/// # Errors
+/// Nobody listens there, another user does, or `options` ask for what shared memory cannot do.
+pub fn connect_shm(path: &Path, settings: &shm::Settings, options: &Options) -> Result<Stream, Problem> {
+    let rings = shm::dial(path, shm::Kind::Stream, settings, options)?;
+    Ok(Stream::Shm(shm::ShmStream::new(rings)))
+}
+
+fn cannot_connect(endpoint: &Endpoint, error: io::Error) -> Problem {
+    Problem::failed(format!("cannot connect to {endpoint}"), error)
+        .next("check that the other side is listening there and that no firewall is between")
 }
 
 /// Begins with the first of the addresses where that can be; where it cannot be at any, the last error tells why.
@@ -140,9 +199,10 @@ fn resolve(host: String, port: u16) -> io::Result<Connecting> {
     Ok(Connecting::Resolving(answer))
 }
 
-fn is_writable(socket: &Socket) -> io::Result<bool> {
+fn is_writable(socket: &Socket, timeout: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
-    match poll(&mut fds, Some(&Timespec::default())) {
+    // A time beyond what the kernel can count is for ever.
+    match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

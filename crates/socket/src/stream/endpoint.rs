@@ -64,6 +64,21 @@ impl Endpoint {
             Self::Unix(_) | Self::Shm(_) => None,
         }
     }
+
+    /// Returns the port, if the endpoint has one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp { port, .. } | Self::Xdp { port, .. } => Some(*port),
+            Self::Unix(_) | Self::Shm(_) => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    /// TCP by the kernel.
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp { host: address.ip().to_string(), port: address.port() }
+    }
 }
 
 impl fmt::Display for Endpoint {

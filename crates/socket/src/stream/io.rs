@@ -63,7 +63,7 @@ impl Io {
     }
 
     #[inline]
-    pub(super) fn connected_engine(&mut self) -> io::Result<&mut Engine> {
+    pub(crate) fn connected_engine(&mut self) -> io::Result<&mut Engine> {
         self.engine.as_mut().ok_or_else(|| ErrorKind::NotConnected.into())
     }
 

@@ -1,18 +1,22 @@
-//! Listening and accepting without waiting.
+//! Listening and accepting, without waiting and in a call that waits.
 
 use super::endpoint::literal;
-use super::kernel::KernelLink;
-use super::shm::AcceptThread;
+use super::kernel::KernelStream;
+use super::shm::{Refusals, Rings, Settings, ShmListener, ShmStream};
 use super::socket_file::bind_file;
-use super::xdp::{XdpStream, of_tcp};
-use super::{Credentials, Endpoint, Io, Options, SocketFile, Stream, is_retry};
+use super::xdp::{self, XdpStream, of_tcp};
+use super::{Backend, Credentials, Endpoint, Io, Options, SocketFile, Stream, is_retry};
 use crate::Queues;
 use crate::tcp::TcpListener;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Connections that the kernel keeps until they are accepted: those of a venue that all come back at once, and of strangers who
 /// come at the same time. The kernel takes less where net.core.somaxconn says so.
@@ -31,13 +35,13 @@ pub struct Listener {
 
 enum Carrier {
     Kernel(Socket),
-    Shm(AcceptThread),
+    Shm(ShmListener),
     Xdp(TcpListener),
 }
 
 /// An accepted stream and where it came from.
 pub struct Accepted {
-    /// The stream, which never waits.
+    /// The stream.
     pub stream: Stream,
     /// The peer's address; `None` of Unix sockets and shared memory.
     pub peer: Option<SocketAddr>,
@@ -54,7 +58,9 @@ impl Listener {
         let fail = |error: io::Error| {
             Problem::failed(format!("cannot listen on {endpoint}"), error).next("choose another address")
         };
-        options.check_backend(&format!("listen on {endpoint}"))?;
+        if let Endpoint::Xdp { .. } = endpoint {
+            xdp::check(endpoint, options)?;
+        }
         let mut endpoint = endpoint.clone();
         let carrier = match &mut endpoint {
             Endpoint::Tcp { host, port } => {
@@ -66,7 +72,7 @@ impl Listener {
                     .and_then(listen)
                     .map_err(fail)?,
             ),
-            Endpoint::Shm(path) => Carrier::Shm(AcceptThread::bind(path, &options.without_sleep())?),
+            Endpoint::Shm(path) => Carrier::Shm(ShmListener::bind(path, Settings::default(), options)?),
             Endpoint::Xdp { interface, host, port } => {
                 let address = literal(host, *port)?;
                 // Packets to a port come by any queue.
@@ -84,20 +90,91 @@ impl Listener {
         Ok(Self { carrier, endpoint, options: *options, _file: file })
     }
 
+    /// Listens for streams in shared memory at `path`, with rings that are as `settings` say.
+    ///
+    /// # Errors
+    /// The path cannot be had; `options` ask for what shared memory cannot do.
+    pub fn bind_shm(path: &Path, settings: Settings, options: &Options) -> Result<Self, Problem> {
+        let carrier = Carrier::Shm(ShmListener::bind(path, settings, options)?);
+        Ok(Self { carrier, endpoint: Endpoint::Shm(path.to_owned()), options: *options, _file: None })
+    }
+
     /// Returns where it listens, with the port that the kernel chose.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Returns the next connection; `None` when there is none.
+    /// Returns the next connection, whose calls never wait; `None` when there is none. In shared memory the first call starts a
+    /// thread that accepts.
     ///
     /// # Errors
-    /// Accepting failed: EMFILE and ENFILE for want of descriptors.
+    /// Accepting failed: EMFILE and ENFILE for want of descriptors. `Unsupported` for [`Backend::Uring`](super::Backend::Uring).
     pub fn accept(&mut self, io: &mut Io) -> io::Result<Option<Accepted>> {
-        match &self.carrier {
+        match &mut self.carrier {
+            Carrier::Kernel(_) if self.options.backend == Backend::Uring => Err(never_waits()),
             Carrier::Kernel(listener) => accept_by_kernel(listener, &self.options),
-            Carrier::Shm(thread) => Ok(thread.next()),
+            Carrier::Shm(listener) => match listener.next()? {
+                Some(taken) => over_rings(taken, &self.options.without_sleep()).map(Some),
+                None => Ok(None),
+            },
             Carrier::Xdp(listener) => accept_past_kernel(*listener, io),
+        }
+    }
+
+    /// Waits for a connection, whose calls wait as the options say; past the kernel the engine is polled meanwhile.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none came within `timeout`; accepting failed.
+    pub fn accept_within(&mut self, io: &mut Io, timeout: Duration) -> io::Result<Accepted> {
+        self.accept_from(io, timeout, None)
+    }
+
+    /// As [`Listener::accept_within`], but a connection from another host than `only` is closed unread. A Unix socket has no
+    /// address: who may connect to it is decided by its file.
+    ///
+    /// # Errors
+    /// As [`Listener::accept_within`].
+    pub fn accept_from(&mut self, io: &mut Io, timeout: Duration, only: Option<IpAddr>) -> io::Result<Accepted> {
+        // A time beyond what the clock can name is for ever.
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match self.next_within(io, left)? {
+                Some(accepted) if is_from(accepted.peer, only) => return Ok(accepted),
+                Some(mut stranger) => drop(stranger.stream.abort(io)),
+                None => {}
+            }
+            if left.is_zero() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+    }
+
+    fn next_within(&mut self, io: &mut Io, timeout: Duration) -> io::Result<Option<Accepted>> {
+        let accepted = match &mut self.carrier {
+            Carrier::Kernel(listener) => {
+                wait_readable(listener, timeout)?;
+                accept_by_kernel(listener, &self.options)?
+            }
+            Carrier::Shm(listener) => match listener.next_within(timeout)? {
+                Some(taken) => return over_rings(taken, &self.options).map(Some),
+                None => None,
+            },
+            Carrier::Xdp(listener) => {
+                io.poll().map_err(io::Error::other)?;
+                accept_past_kernel(*listener, io)?
+            }
+        };
+        let Some(Accepted { stream, peer, credentials }) = accepted else { return Ok(None) };
+        let stream = stream.with_waiting(&self.options).map_err(io::Error::other)?;
+        Ok(Some(Accepted { stream, peer, credentials }))
+    }
+
+    /// Returns the connectors refused so far; only a listener in shared memory refuses any.
+    pub fn refusals(&self) -> Refusals {
+        match &self.carrier {
+            Carrier::Shm(listener) => listener.refusals(),
+            Carrier::Kernel(_) | Carrier::Xdp(_) => Refusals::default(),
         }
     }
 
@@ -119,13 +196,39 @@ impl Listener {
     }
 }
 
+fn never_waits() -> io::Error {
+    let why = "io_uring carries streams that wait in the call alone: use Listener::accept_within, or Backend::Kernel";
+    io::Error::new(ErrorKind::Unsupported, why)
+}
+
+fn is_from(peer: Option<SocketAddr>, only: Option<IpAddr>) -> bool {
+    match (only, peer) {
+        (Some(only), Some(peer)) => only.to_canonical() == peer.ip().to_canonical(),
+        _ => true,
+    }
+}
+
+fn wait_readable(listener: &Socket, timeout: Duration) -> io::Result<()> {
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn over_rings((rings, credentials): (Rings, Option<Credentials>), options: &Options) -> io::Result<Accepted> {
+    let mut stream = ShmStream::new(rings);
+    stream.set_waiting(options)?;
+    Ok(Accepted { stream: Stream::Shm(stream), peer: None, credentials })
+}
+
 fn accept_by_kernel(listener: &Socket, options: &Options) -> io::Result<Option<Accepted>> {
     match listener.accept() {
         Ok((socket, peer)) => {
             let peer = peer.as_socket();
             options.apply(&socket, peer.is_some())?;
             let credentials = if peer.is_none() { Credentials::of_peer(socket.as_fd()).ok() } else { None };
-            let stream = Stream::Kernel(KernelLink::non_blocking(socket));
+            let stream = Stream::Kernel(KernelStream::non_blocking(socket));
             Ok(Some(Accepted { stream, peer, credentials }))
         }
         Err(error) if is_retry(&error) || error.kind() == ErrorKind::ConnectionAborted => Ok(None),

@@ -2,16 +2,33 @@
 //!
 //! A [`Stream`] is TCP or a Unix socket by the kernel, two rings in memory shared with a process of the same host ([`shm`]),
 //! or TCP past the kernel. An [`Endpoint`] names which, so that a protocol over streams runs over each of them unchanged. Calls
-//! are dispatched statically and do not allocate. [`Connecting`] and [`Listener`] never wait: they are part of a thread's loop.
+//! are dispatched statically and do not allocate.
+//!
+//! A program waits in the calls, or in one place for all its streams:
+//!
+//! | | connects | accepts | the stream |
+//! |---|---|---|---|
+//! | waits in the call | [`connect`] | [`Listener::accept_within`] | waits as [`Waiting`] says, with either [`Backend`] |
+//! | has an event loop | [`Connecting`] | [`Listener::accept`] | never waits |
 //!
 //! Streams past the kernel are connections of an [`Engine`](crate::Engine), of which a thread has one. It is in the thread's
 //! [`Io`], which every call takes; kernel streams and shared memory leave it alone.
 //!
 //! ```
-//! use sidestep_socket::stream::{Connecting, Endpoint, Io, Listener, Options};
+//! use sidestep_socket::stream::{Connecting, Endpoint, Io, Listener, Options, connect};
+//! use std::time::Duration;
 //!
 //! let (mut io, options) = (Io::default(), Options::default());
 //! let mut listener = Listener::bind(&mut io, &Endpoint::parse("127.0.0.1:0")?, &options)?;
+//!
+//! // Waiting in the call.
+//! let mut client = connect(&mut io, listener.endpoint(), &options)?;
+//! let mut server = listener.accept_within(&mut io, Duration::from_secs(5))?.stream;
+//! client.write_all(&mut io, b"35=D")?;
+//! let mut buffer = [0; 64];
+//! assert_eq!(server.read(&mut io, &mut buffer)?, 4);
+//!
+//! // In an event loop.
 //! let mut connecting = Connecting::begin(&mut io, listener.endpoint(), &options)?;
 //! let mut client = loop {
 //!     io.poll()?;
@@ -43,22 +60,22 @@
 //!
 //! | carried by | endpoint | read where | readable by its descriptor | writable by its descriptor |
 //! |---|---|---|---|---|
-//! | the kernel | `HOST:PORT`, `unix:PATH` | a buffer of the stream | yes | yes |
-//! | shared memory | `shm:PATH` | a buffer of the stream | with [`Waiting::Epoll`] | no |
-//! | an engine past the kernel | `xdp:INTERFACE:ADDRESS:PORT` | the frame | no: the engine has one | no |
+//! | the kernel ([`KernelStream`]) | `HOST:PORT`, `unix:PATH` | a buffer of the stream | yes | yes |
+//! | io_uring ([`UringStream`]) | the same, with [`Backend::Uring`] | the buffer of the receive | no: the ring has read already | no |
+//! | shared memory ([`ShmStream`]) | `shm:PATH` | a buffer of the stream | with [`Waiting::Epoll`] | no |
+//! | an engine past the kernel ([`XdpStream`]) | `xdp:INTERFACE:ADDRESS:PORT` | the frame | no: the engine has one | no |
 //!
-//! # Links
-//!
-//! Programs that wait in the call have [`connect`] and [`blocking::Listener`], which give a [`Link`]: a connected conversation
-//! that waits as [`Waiting`] says, a UDP socket with a fixed peer ([`udp`]) included.
+//! | [`Waiting`] | kernel | io_uring | shared memory | past the kernel |
+//! |---|---|---|---|---|
+//! | `Block` | recv(2) and send(2) sleep | io_uring_enter(2) sleeps | sleeps on the socket beside the rings; a write waits for room | the call polls the engine; a write waits for room |
+//! | `BusyPoll` | SO_BUSY_POLL | as `Block` | refused | refused: the engine polls its device itself |
+//! | `Epoll` | epoll_wait(2) sleeps | as `Block` | poll(2) sleeps | the call polls the engine |
+//! | `Spin` | returns at once | returns at once | returns at once | one poll of the engine |
 
-mod address;
-pub mod blocking;
 mod connecting;
 mod endpoint;
 mod io;
-pub mod kernel;
-mod link;
+pub(crate) mod kernel;
 mod listener;
 mod options;
 mod script;
@@ -66,22 +83,26 @@ pub mod shm;
 mod socket_file;
 #[expect(clippy::module_inception)]
 mod stream;
-pub mod udp;
 mod unread;
-pub mod uring;
+pub(crate) mod uring;
 mod xdp;
 
-pub use address::Address;
-pub use blocking::connect;
-pub use connecting::Connecting;
+pub use connecting::{Connecting, connect, connect_shm};
 pub use endpoint::Endpoint;
 pub use io::Io;
-pub use link::{Link, is_retry, send_all};
+pub use kernel::KernelStream;
 pub use listener::{Accepted, Listener};
 pub use options::{Backend, Options, Waiting};
 pub use script::Script;
+pub use shm::ShmStream;
 pub use sidestep_sys::credentials::Credentials;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
 pub(crate) use unread::Unread;
+pub use uring::UringStream;
 pub use xdp::XdpStream;
+
+/// Returns whether an error only says "not now".
+pub fn is_retry(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
+}

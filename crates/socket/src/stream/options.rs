@@ -7,20 +7,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The way in which a receive waits for data.
+/// The way in which a read waits for data.
+///
+/// Past the kernel [`Waiting::Block`] and [`Waiting::Epoll`] do not sleep: the call polls the engine until the timeout, as the
+/// timers of all its connections need polls. In shared memory and past the kernel a write of `Block` waits for room, too; of
+/// kernel sockets a write of `Block` and `BusyPoll` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Sleep in the receive call until data comes.
+    /// Sleep in the read until data comes.
     #[default]
     Block,
-    /// Sleep, but let the kernel poll the device for so long first (SO_BUSY_POLL).
+    /// Sleep, but let the kernel poll the device for so long first (SO_BUSY_POLL): of kernel sockets alone.
     BusyPoll {
         /// Microseconds.
         microseconds: u32,
     },
-    /// Sleep in epoll_wait, then receive.
+    /// Sleep in epoll_wait, then read.
     Epoll,
-    /// Never sleep: every receive returns at once.
+    /// Never sleep: every call returns at once.
     Spin,
 }
 
@@ -37,12 +41,13 @@ pub enum Backend {
 /// Options of a stream or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The way in which a receive waits. A stream of a thread's loop never waits; there [`Waiting::Epoll`] has rings in shared
-    /// memory wake a sleeper.
+    /// The way in which a read waits. Streams of [`Connecting`](super::Connecting) and [`Listener::accept`](super::Listener::accept)
+    /// never wait; there [`Waiting::Epoll`] has rings in shared memory wake a sleeper.
     pub waiting: Waiting,
-    /// The kernel's calls that carry it; io_uring for streams that wait in the call alone.
+    /// The kernel's calls that carry it. io_uring is refused by [`Connecting`](super::Connecting) and
+    /// [`Listener::accept`](super::Listener::accept): its descriptor tells nobody that bytes have come.
     pub backend: Backend,
-    /// The longest sleep of a receive, and the longest attempt to connect, of streams that wait in the call.
+    /// The longest wait of a call, and of [`connect`](super::connect) altogether.
     pub timeout: Duration,
     /// TCP_NODELAY, on.
     pub no_delay: bool,
@@ -89,16 +94,20 @@ impl Options {
         Self { waiting, timeout: Duration::ZERO, ..*self }
     }
 
-    /// Refuses the back-end that streams without a wait in the call do not have.
-    pub(super) fn check_backend(&self, what: &str) -> Result<(), Problem> {
+    /// Refuses the back-end that streams of [`Connecting`](super::Connecting) and [`Listener::accept`](super::Listener::accept) do
+    /// not have.
+    ///
+    /// # Errors
+    /// It is io_uring.
+    pub fn check_never_waits(&self, what: &str) -> Result<(), Problem> {
         if self.backend == Backend::Kernel {
             return Ok(());
         }
         Err(Problem::usage(format!("cannot {what}"), "io_uring carries streams that wait in the call alone")
-            .next("use blocking::Listener and connect, or Backend::Kernel"))
+            .next("use connect and Listener::accept_within, or Backend::Kernel"))
     }
 
-    /// Prepares the socket of a stream that never waits.
+    /// Prepares the socket of a stream, which never waits as yet.
     pub(super) fn apply(&self, socket: &Socket, is_tcp: bool) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         if is_tcp {

@@ -1,10 +1,15 @@
 //! The file that bind(2) makes for a Unix socket.
 
+use super::is_retry;
 use sidestep_sys::fork::ForkGuard;
 use socket2::{Domain, SockAddr, Socket};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use std::{fs, io};
+
+/// Between two attempts to connect to a listener whose backlog is full.
+const RETRY_EVERY: Duration = Duration::from_millis(1);
 
 /// The file of a Unix socket, removed with its listener: by the process that made it, and if it is still that file.
 #[derive(Debug)]
@@ -55,6 +60,27 @@ pub(crate) fn bind_file(socket: Socket, path: &Path) -> io::Result<Socket> {
     }
 }
 
+/// Connects to the Unix socket at `path`, as long as a full backlog is all that is in the way. Without O_NONBLOCK, connect(2)
+/// would wait there for ever.
+///
+/// # Errors
+/// Nobody listens there; its backlog stays full for `timeout`.
+pub(crate) fn connect_file(socket: Socket, path: &Path, timeout: Duration) -> io::Result<Socket> {
+    let deadline = Instant::now().checked_add(timeout);
+    let address = SockAddr::unix(path)?;
+    socket.set_nonblocking(true)?;
+    loop {
+        match socket.connect(&address) {
+            Ok(()) => return Ok(socket),
+            Err(error) if !is_retry(&error) => return Err(error),
+            Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "its backlog is full and it accepts nobody"));
+            }
+            Err(_) => std::thread::sleep(RETRY_EVERY),
+        }
+    }
+}
+
 /// Returns whether the file is a socket that refuses to be connected to. Another file refuses that, too, and is not a listener's.
 fn is_orphaned(socket: &Socket, path: &Path, address: &SockAddr) -> io::Result<bool> {
     if !fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket()) {
@@ -70,6 +96,23 @@ fn is_orphaned(socket: &Socket, path: &Path, address: &SockAddr) -> io::Result<b
 mod tests {
     use super::*;
     use socket2::Type;
+
+    #[test]
+    fn a_listener_leaves_the_socket_of_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let bind = || {
+            let socket = bind_file(Socket::new(Domain::UNIX, Type::STREAM, None).unwrap(), &path).unwrap();
+            (socket, SocketFile::at(&path).unwrap())
+        };
+        let first = bind();
+        fs::remove_file(&path).unwrap();
+        let second = bind();
+        drop(first);
+        assert!(path.exists(), "it is another file");
+        drop(second);
+        assert!(!path.exists(), "this one was its own");
+    }
 
     #[test]
     fn the_file_of_a_dead_listener_is_replaced_and_no_other() {

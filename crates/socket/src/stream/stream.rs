@@ -1,12 +1,13 @@
 //! One connected byte stream, whatever carries it.
 
-use super::kernel::KernelLink;
-use super::shm::ShmLink;
+use super::kernel::KernelStream;
+use super::shm::ShmStream;
 use super::unread::copy_to;
-use super::uring::UringLink;
+use super::uring::UringStream;
 use super::xdp::XdpStream;
-use super::{Io, Link, Script};
+use super::{Backend, Io, Options, Script, is_retry};
 use crate::Path;
+use sidestep_sys::Problem;
 use socket2::Socket;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,15 +15,19 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 /// A connected byte stream in the hands of one thread.
 ///
 /// Calls do not allocate and are dispatched statically. `WouldBlock` is their "not now": at once for a stream that never waits,
-/// after the time that its options say for one that does ([`Waiting`](super::Waiting)).
+/// after the timeout of its options for one that does ([`Waiting`](super::Waiting)).
+///
+/// A stream of [`connect`](super::connect), [`Listener::accept_within`](super::Listener::accept_within) and [`Stream::waiting`]
+/// waits as its options say. One of [`Connecting`](super::Connecting), [`Listener::accept`](super::Listener::accept) and
+/// [`Stream::over`] never waits.
 #[expect(clippy::large_enum_variant, reason = "a box would be one more line of cache on the path of bytes")]
 pub enum Stream {
     /// TCP or a Unix socket, by the kernel's socket calls.
-    Kernel(KernelLink),
+    Kernel(KernelStream),
     /// The same by io_uring.
-    Uring(UringLink),
+    Uring(UringStream),
     /// Two rings in memory that is shared with a process of this host.
-    Shm(ShmLink),
+    Shm(ShmStream),
     /// TCP past the kernel.
     Xdp(XdpStream),
     /// Bytes of a test's script.
@@ -37,7 +42,34 @@ impl Stream {
     pub fn over(socket: impl Into<OwnedFd>) -> io::Result<Self> {
         let socket = Socket::from(socket.into());
         socket.set_nonblocking(true)?;
-        Ok(Self::Kernel(KernelLink::non_blocking(socket)))
+        Ok(Self::Kernel(KernelStream::non_blocking(socket)))
+    }
+
+    /// Makes a stream of a connected TCP or Unix socket that waits as `options` say, by their back-end. The socket's own options
+    /// (TCP_NODELAY, buffers) stay as they are.
+    ///
+    /// # Errors
+    /// The socket cannot be prepared: SO_BUSY_POLL is not allowed, io_uring is not there.
+    pub fn waiting(socket: impl Into<OwnedFd>, options: &Options) -> Result<Self, Problem> {
+        let socket = Socket::from(socket.into());
+        Ok(match options.backend {
+            Backend::Kernel => Self::Kernel(KernelStream::new(socket, options)?),
+            Backend::Uring => Self::Uring(UringStream::new(socket, options)?),
+        })
+    }
+
+    /// Has a stream that never waits, and was not used yet, wait as `options` say.
+    pub(super) fn with_waiting(self, options: &Options) -> Result<Self, Problem> {
+        match self {
+            Self::Kernel(stream) => Self::waiting(stream.into_socket(), options),
+            Self::Shm(mut stream) => {
+                let set = stream.set_waiting(options);
+                set.map_err(|error| Problem::failed("cannot prepare the stream", error))?;
+                Ok(Self::Shm(stream))
+            }
+            Self::Xdp(stream) => Ok(Self::Xdp(stream.with_waiting(options))),
+            other => Ok(other),
+        }
     }
 
     /// Reads into `buffer` what has come; 0 when the peer has finished.
@@ -47,9 +79,9 @@ impl Stream {
     #[inline]
     pub fn read(&mut self, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Kernel(link) => link.recv(buffer),
-            Self::Uring(link) => link.recv(buffer),
-            Self::Shm(link) => link.recv(buffer),
+            Self::Kernel(stream) => stream.read(buffer),
+            Self::Uring(stream) => stream.read(buffer),
+            Self::Shm(stream) => stream.read(buffer),
             Self::Xdp(stream) => stream.receive_with(io, &mut copy_to(buffer)),
             Self::Script(script) => script.read(buffer),
         }
@@ -65,9 +97,9 @@ impl Stream {
     #[inline]
     pub fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
         match self {
-            Self::Kernel(link) => link.receive_with(deliver),
-            Self::Uring(link) => link.receive_with(deliver),
-            Self::Shm(link) => link.receive_with(deliver),
+            Self::Kernel(stream) => stream.receive_with(deliver),
+            Self::Uring(stream) => stream.receive_with(deliver),
+            Self::Shm(stream) => stream.receive_with(deliver),
             Self::Xdp(stream) => stream.receive_with(io, deliver),
             Self::Script(script) => script.receive_with(deliver),
         }
@@ -80,11 +112,37 @@ impl Stream {
     #[inline]
     pub fn write(&mut self, io: &mut Io, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Kernel(link) => link.send(bytes),
-            Self::Uring(link) => link.send(bytes),
-            Self::Shm(link) => link.send(bytes),
+            Self::Kernel(stream) => stream.write(bytes),
+            Self::Uring(stream) => stream.write(bytes),
+            Self::Shm(stream) => stream.write(bytes),
             Self::Xdp(stream) => stream.write(io, bytes),
             Self::Script(script) => script.write(bytes),
+        }
+    }
+
+    /// Hands over all of `bytes`, and tries again for as long as there is no room: past the kernel the engine is polled meanwhile,
+    /// as room comes from ACKs. A peer that does not read holds up the call.
+    ///
+    /// # Errors
+    /// The error that has ended the stream.
+    pub fn write_all(&mut self, io: &mut Io, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(io, bytes) {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(error) if is_retry(&error) => self.make_room(io)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn make_room(&self, io: &mut Io) -> io::Result<()> {
+        match self {
+            Self::Xdp(_) => io.poll().map_err(io::Error::other),
+            _ => {
+                std::hint::spin_loop();
+                Ok(())
+            }
         }
     }
 
@@ -95,7 +153,7 @@ impl Stream {
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Uring(link) => link.flush(),
+            Self::Uring(stream) => stream.flush(),
             Self::Kernel(_) | Self::Shm(_) | Self::Xdp(_) | Self::Script(_) => Ok(()),
         }
     }
@@ -106,9 +164,12 @@ impl Stream {
     /// The stream is not connected any more.
     pub fn shutdown(&mut self, io: &mut Io) -> io::Result<()> {
         match self {
-            Self::Kernel(link) => link.shutdown(),
-            Self::Uring(link) => link.shutdown(),
-            Self::Shm(link) => link.shutdown(),
+            Self::Kernel(stream) => stream.shutdown(),
+            Self::Uring(stream) => stream.shutdown(),
+            Self::Shm(stream) => {
+                stream.shutdown();
+                Ok(())
+            }
             Self::Xdp(stream) => stream.shutdown(io),
             Self::Script(_) => Ok(()),
         }
@@ -133,7 +194,7 @@ impl Stream {
     /// The stream has ended already, which callers mostly ignore.
     pub fn abort(&mut self, io: &mut Io) -> io::Result<()> {
         match self {
-            Self::Kernel(link) => link.abort(),
+            Self::Kernel(stream) => stream.abort(),
             Self::Xdp(stream) => stream.abort(io),
             other => other.shutdown(io),
         }
@@ -152,9 +213,9 @@ impl Stream {
     /// engine has one for all its streams ([`Engine::socket`](crate::Engine::socket)).
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Kernel(link) => Some(link.socket()),
-            Self::Uring(link) => Some(link.socket()),
-            Self::Shm(link) => Some(link.socket()),
+            Self::Kernel(stream) => Some(stream.descriptor()),
+            Self::Uring(stream) => Some(stream.descriptor()),
+            Self::Shm(stream) => Some(stream.descriptor()),
             Self::Xdp(_) | Self::Script(_) => None,
         }
     }

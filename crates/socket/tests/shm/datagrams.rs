@@ -1,12 +1,16 @@
 //! Messages with borders.
 
-use crate::support::{WAITINGS, again, options, pair, pattern, recv};
+use crate::support::{DatagramEnd, WAITINGS, again, datagram_pair, options, pattern};
+use sidestep_socket::stream::Waiting;
 use sidestep_socket::stream::shm::{RING_BYTES_MIN, Settings};
-use sidestep_socket::stream::{Link, Waiting};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
-fn datagrams(ring_bytes: usize, waiting: Waiting) -> (Box<dyn Link>, Box<dyn Link>) {
-    pair(&Settings { ring_bytes, ..Settings::datagram() }, &options(waiting))
+fn datagrams(ring_bytes: usize, waiting: Waiting) -> (DatagramEnd, DatagramEnd) {
+    datagram_pair(&Settings { ring_bytes, ..Settings::default() }, &options(waiting))
+}
+
+fn recv(link: &mut DatagramEnd, buffer: &mut [u8]) -> io::Result<usize> {
+    again(|| link.recv(buffer))
 }
 
 #[test]
@@ -19,14 +23,14 @@ fn borders_are_kept_and_none_is_lost() {
                     let taken = again(|| client.send(&pattern(length))).expect("the link is up");
                     assert_eq!(taken, length, "a datagram is taken whole");
                 }
-                client.shutdown().expect("the link is up");
+                client.shutdown();
             });
             let mut buffer = [0; 2000];
             for length in 1..1500 {
-                assert_eq!(recv(server.as_mut(), &mut buffer).expect("the link is up"), length);
+                assert_eq!(recv(&mut server, &mut buffer).expect("the link is up"), length);
                 assert!(buffer[..length] == pattern(length));
             }
-            assert_eq!(recv(server.as_mut(), &mut buffer).expect("an end is no error"), 0);
+            assert_eq!(recv(&mut server, &mut buffer).expect("an end is no error"), 0);
         });
     }
 }
@@ -39,9 +43,9 @@ fn a_long_one_is_cut_and_the_next_is_whole() {
             client.send(message).expect("there is room");
         }
         let mut buffer = [0; 4];
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("it was sent"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("it was sent"), 4);
         assert_eq!(&buffer, b"abcd");
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("it was sent"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("it was sent"), 4);
         assert_eq!(&buffer, b"next");
     }
 }
@@ -55,13 +59,13 @@ fn what_can_never_be_sent_is_refused() {
     assert_eq!(client.send(b"").expect_err("it would look like the end").kind(), ErrorKind::InvalidInput);
     assert_eq!(client.send(&pattern(longest)).expect("it fits"), longest);
     let mut buffer = vec![0; longest + 10];
-    assert_eq!(recv(server.as_mut(), &mut buffer).expect("it was sent"), longest);
+    assert_eq!(recv(&mut server, &mut buffer).expect("it was sent"), longest);
     assert!(buffer[..longest] == pattern(longest));
 }
 
 #[test]
 fn the_default_takes_the_longest_of_udp() {
-    let (mut client, mut server) = pair(&Settings::datagram(), &options(Waiting::Spin));
+    let (mut client, mut server) = datagram_pair(&Settings::default(), &options(Waiting::Spin));
     assert_eq!(client.send(&pattern(65_507)).expect("it fits"), 65_507);
-    assert_eq!(recv(server.as_mut(), &mut vec![0; 65_536]).expect("it was sent"), 65_507);
+    assert_eq!(recv(&mut server, &mut vec![0; 65_536]).expect("it was sent"), 65_507);
 }

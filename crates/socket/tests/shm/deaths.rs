@@ -1,9 +1,8 @@
 //! The other end is a process that is killed, or that scribbles.
 
-use crate::support::{WAITINGS, WATCHDOG, again, options, path, pattern, recv, role, spawn};
-use sidestep_socket::stream::blocking::Listener;
+use crate::support::{End, WAITINGS, WATCHDOG, accept, again, connect, options, path, pattern, recv, role, spawn};
 use sidestep_socket::stream::shm::Settings;
-use sidestep_socket::stream::{Link, Waiting, send_all, shm};
+use sidestep_socket::stream::{Listener, Waiting, connect_shm};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Child;
@@ -20,49 +19,50 @@ fn child() {
     match role.as_str() {
         "echo" => echo(&path),
         "speaker" => {
-            let mut link = shm::connect(&path, &Settings::default(), &spins).expect("it listens");
-            send_all(link.as_mut(), &pattern(LAST_WORDS)).expect("it fits");
+            let mut link = connect(&path, &Settings::default(), &spins);
+            link.send_all(&pattern(LAST_WORDS)).expect("it fits");
             await_death(link);
         }
-        "silent" => await_death(shm::connect(&path, &Settings::default(), &spins).expect("it listens")),
+        "silent" => await_death(connect(&path, &Settings::default(), &spins)),
         "leaver" => {
-            let mut link = shm::connect(&path, &Settings::default(), &spins).expect("it listens");
-            send_all(link.as_mut(), &pattern(LAST_WORDS)).expect("it fits");
+            let mut link = connect(&path, &Settings::default(), &spins);
+            link.send_all(&pattern(LAST_WORDS)).expect("it fits");
         }
         "listener" => {
-            let listener = Listener::bind_shm(&path, Settings::default(), &spins).expect("the folder can be written");
-            await_death(listener.accept(WATCHDOG).expect("it is connected to").link);
+            let mut listener =
+                Listener::bind_shm(&path, Settings::default(), &spins).expect("the folder can be written");
+            await_death(End::new(accept(&mut listener).stream));
         }
         "no system calls" => crate::silence::exchange_without_system_calls(),
         other => panic!("no role {other}"),
     }
 }
 
-fn await_death(link: Box<dyn Link>) {
+fn await_death(link: End) {
     std::thread::sleep(2 * WATCHDOG);
     drop(link);
 }
 
 fn echo(path: &Path) {
-    let mut link = shm::connect(path, &Settings::default(), &options(Waiting::Block)).expect("it listens");
+    let mut link = connect(path, &Settings::default(), &options(Waiting::Block));
     let mut buffer = vec![0; 5000];
     loop {
-        match recv(link.as_mut(), &mut buffer).expect("the parent lives") {
+        match recv(&mut link, &mut buffer).expect("the parent lives") {
             0 => return,
-            count => send_all(link.as_mut(), &buffer[..count]).expect("the parent lives"),
+            count => link.send_all(&buffer[..count]).expect("the parent lives"),
         }
     }
 }
 
 /// A child in `role` that has connected.
-fn child_in(role: &str, waiting: Waiting) -> (Child, Box<dyn Link>) {
+fn child_in(role: &str, waiting: Waiting) -> (Child, End) {
     let path = path();
-    let listener =
+    let mut listener =
         Listener::bind_shm(&path, Settings::default(), &options(waiting)).expect("the folder can be written");
     let child = spawn(role, &path);
-    let accepted = listener.accept(WATCHDOG).expect("the child connects");
+    let accepted = accept(&mut listener);
     assert_eq!(accepted.credentials.map(|who| who.pid), Some(Some(child.id())));
-    (child, accepted.link)
+    (child, End::new(accepted.stream))
 }
 
 fn kill(mut child: Child) {
@@ -75,15 +75,15 @@ fn two_processes_exchange_a_stream() {
     for waiting in WAITINGS {
         let (mut child, mut link) = child_in("echo", waiting);
         for part in pattern(1 << 20).chunks(9000) {
-            send_all(link.as_mut(), part).expect("the child lives");
+            link.send_all(part).expect("the child lives");
             let (mut back, mut filled) = (vec![0; part.len()], 0);
             while filled < back.len() {
-                filled += recv(link.as_mut(), &mut back[filled..]).expect("it echoes");
+                filled += recv(&mut link, &mut back[filled..]).expect("it echoes");
             }
             assert!(back == part);
         }
         link.shutdown().expect("the link is up");
-        assert_eq!(recv(link.as_mut(), &mut [0; 8]).expect("it leaves in order"), 0);
+        assert_eq!(recv(&mut link, &mut [0; 8]).expect("it leaves in order"), 0);
         assert!(child.wait().expect("it was ours").success());
     }
 }
@@ -93,12 +93,12 @@ fn what_a_killed_process_published_is_read_and_then_it_is_a_reset() {
     for waiting in WAITINGS {
         let (child, mut link) = child_in("speaker", waiting);
         let mut first = [0; 1];
-        recv(link.as_mut(), &mut first).expect("it speaks");
+        recv(&mut link, &mut first).expect("it speaks");
         let mut come = first.to_vec();
         let mut buffer = [0; 777];
         // Enough that it has sent all of it: the ring holds more than twice that.
         while come.len() < LAST_WORDS / 2 {
-            let count = recv(link.as_mut(), &mut buffer).expect("it speaks");
+            let count = recv(&mut link, &mut buffer).expect("it speaks");
             come.extend(&buffer[..count]);
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -123,9 +123,9 @@ fn a_sleeper_learns_of_a_death() {
     for waiting in [Waiting::Block, Waiting::Epoll] {
         let path = path();
         let options = sidestep_socket::stream::Options { timeout: 2 * WATCHDOG, ..options(waiting) };
-        let listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
+        let mut listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
         let child = spawn("silent", &path);
-        let mut link = listener.accept(WATCHDOG).expect("the child connects").link;
+        let mut link = End::new(accept(&mut listener).stream);
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 std::thread::sleep(Duration::from_millis(100));
@@ -165,8 +165,8 @@ fn a_connector_learns_of_a_listener_s_death() {
         let child = spawn("listener", &path);
         let begin = Instant::now();
         let mut link = loop {
-            match shm::connect(&path, &Settings::default(), &options(waiting)) {
-                Ok(link) => break link,
+            match connect_shm(&path, &Settings::default(), &options(waiting)) {
+                Ok(stream) => break End::new(stream),
                 Err(problem) => assert!(begin.elapsed() < WATCHDOG, "{problem}"),
             }
         };
@@ -183,7 +183,7 @@ fn a_process_that_leaves_in_order_is_an_end() {
         let (mut child, mut link) = child_in("leaver", waiting);
         let (mut come, mut buffer) = (0, vec![0; 4096]);
         loop {
-            match recv(link.as_mut(), &mut buffer).expect("it leaves in order") {
+            match recv(&mut link, &mut buffer).expect("it leaves in order") {
                 0 => break,
                 count => come += count,
             }

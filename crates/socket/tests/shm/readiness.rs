@@ -1,10 +1,9 @@
 //! The socket of a link that waits by epoll is readable, level-triggered, whenever there is something to receive.
 
-use crate::support::{WATCHDOG, options, pair};
+use crate::support::{End, WATCHDOG, accept, connect, options, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::Settings;
-use sidestep_socket::stream::{Link, Options, Waiting, is_retry, shm};
+use sidestep_socket::stream::{Listener, Options, Waiting, is_retry};
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -13,14 +12,14 @@ fn event_loop() -> Options {
     Options { timeout: Duration::ZERO, ..options(Waiting::Epoll) }
 }
 
-fn is_readable(link: &dyn Link, timeout: Duration) -> bool {
+fn is_readable(link: &End, timeout: Duration) -> bool {
     let socket = link.socket();
     let mut sockets = [PollFd::new(&socket, PollFlags::IN)];
     poll(&mut sockets, Timespec::try_from(timeout).ok().as_ref()).expect("poll works") > 0
 }
 
 /// Receives all there is, as an event loop must before it may sleep; returns the bytes.
-fn drain(link: &mut dyn Link, portion: usize) -> usize {
+fn drain(link: &mut End, portion: usize) -> usize {
     let (mut all, mut buffer) = (0, vec![0; portion]);
     loop {
         match link.recv(&mut buffer) {
@@ -35,19 +34,19 @@ fn drain(link: &mut dyn Link, portion: usize) -> usize {
 fn readable_while_there_is_something_and_quiet_after() {
     let (mut client, mut server) = pair(&Settings::default(), &event_loop());
     for link in [&mut client, &mut server] {
-        drain(link.as_mut(), 8);
-        assert!(!is_readable(link.as_ref(), Duration::ZERO), "there is nothing");
+        drain(link, 8);
+        assert!(!is_readable(link, Duration::ZERO), "there is nothing");
     }
     for round in 1..100 {
         for _ in 0..round {
             client.send(b"tick").expect("there is room");
         }
-        assert!(is_readable(server.as_ref(), WATCHDOG));
+        assert!(is_readable(&server, WATCHDOG));
         // A reader that leaves something behind is told again.
         assert_eq!(server.recv(&mut [0; 3]).expect("it was sent"), 3);
-        assert!(is_readable(server.as_ref(), Duration::ZERO), "a byte is left");
-        assert_eq!(drain(server.as_mut(), 7), 4 * round - 3);
-        assert!(!is_readable(server.as_ref(), Duration::ZERO), "everything is read");
+        assert!(is_readable(&server, Duration::ZERO), "a byte is left");
+        assert_eq!(drain(&mut server, 7), 4 * round - 3);
+        assert!(!is_readable(&server, Duration::ZERO), "everything is read");
     }
 }
 
@@ -55,11 +54,11 @@ fn readable_while_there_is_something_and_quiet_after() {
 fn what_comes_before_the_accept_is_told() {
     let path = crate::support::path();
     let options = event_loop();
-    let listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
-    let mut client = shm::connect(&path, &Settings::default(), &options).expect("it listens");
+    let mut listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
+    let mut client = connect(&path, &Settings::default(), &options);
     client.send(b"early").expect("there is room");
-    let mut server = listener.accept(WATCHDOG).expect("it was connected to").link;
-    assert!(is_readable(server.as_ref(), WATCHDOG));
+    let mut server = End::new(accept(&mut listener).stream);
+    assert!(is_readable(&server, WATCHDOG));
     assert_eq!(server.recv(&mut [0; 8]).expect("it was sent"), 5);
 }
 
@@ -68,27 +67,27 @@ fn what_comes_before_the_accept_is_told() {
 fn what_comes_after_the_accept_is_told() {
     let path = crate::support::path();
     let options = event_loop();
-    let listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
-    let mut client = shm::connect(&path, &Settings::default(), &options).expect("it listens");
-    drain(client.as_mut(), 8);
-    let mut server = listener.accept(WATCHDOG).expect("it was connected to").link;
+    let mut listener = Listener::bind_shm(&path, Settings::default(), &options).expect("the folder can be written");
+    let mut client = connect(&path, &Settings::default(), &options);
+    drain(&mut client, 8);
+    let mut server = End::new(accept(&mut listener).stream);
     server.send(b"hello").expect("there is room");
-    assert!(is_readable(client.as_ref(), WATCHDOG));
-    assert_eq!(drain(client.as_mut(), 8), 5);
+    assert!(is_readable(&client, WATCHDOG));
+    assert_eq!(drain(&mut client, 8), 5);
 }
 
 #[test]
 fn an_end_is_readable() {
     for leaves in [true, false] {
         let (mut client, server) = pair(&Settings::default(), &event_loop());
-        drain(client.as_mut(), 8);
+        drain(&mut client, 8);
         let mut server = Some(server);
         if leaves {
             server = None;
         } else if let Some(server) = &mut server {
             server.shutdown().expect("the link is up");
         }
-        assert!(is_readable(client.as_ref(), WATCHDOG));
+        assert!(is_readable(&client, WATCHDOG));
         assert_eq!(client.recv(&mut [0; 8]).expect("it ended in order"), 0);
         assert_eq!(server.is_none(), leaves);
     }

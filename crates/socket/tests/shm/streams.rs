@@ -1,10 +1,9 @@
 //! Bytes without borders: any portions in, any portions out, full rings, half an end.
 
-use crate::support::{WAITINGS, WATCHDOG, options, pattern, recv, streams};
+use crate::support::{WAITINGS, WATCHDOG, accept, options, pattern, recv, streams};
 use proptest::prelude::*;
-use sidestep_socket::stream::blocking::Listener;
 use sidestep_socket::stream::shm::{RING_BYTES_MAX, RING_BYTES_MIN, Settings, Users};
-use sidestep_socket::stream::{Address, Backend, Options, Waiting, connect, is_retry, send_all, shm};
+use sidestep_socket::stream::{Backend, Endpoint, Io, Listener, Options, Waiting, connect, connect_shm, is_retry};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -52,15 +51,15 @@ fn two_threads_exchange_more_than_the_rings_hold() {
             threads.spawn(|| {
                 for (turn, part) in all.chunks(4099).enumerate() {
                     let cut = part.len().min(turn % 977 + 1);
-                    send_all(client.as_mut(), &part[..cut]).expect("the link is up");
-                    send_all(client.as_mut(), &part[cut..]).expect("the link is up");
+                    client.send_all(&part[..cut]).expect("the link is up");
+                    client.send_all(&part[cut..]).expect("the link is up");
                 }
                 client.shutdown().expect("the link is up");
             });
             let (mut come, mut buffer) = (Vec::<u8>::with_capacity(BYTES), vec![0; 5000]);
             loop {
                 let room = come.len() % 4999 + 1;
-                match recv(server.as_mut(), &mut buffer[..room]).expect("the link is up") {
+                match recv(&mut server, &mut buffer[..room]).expect("the link is up") {
                     0 => break,
                     count => come.extend(&buffer[..count]),
                 }
@@ -79,17 +78,17 @@ fn half_an_end_leaves_the_other_half() {
         client.shutdown().expect("twice is as good");
         assert_eq!(client.send(b"more").expect_err("it has finished").kind(), ErrorKind::BrokenPipe);
         let mut buffer = [0; 8];
-        assert_eq!(recv(server.as_mut(), &mut buffer).expect("it was sent"), 4);
+        assert_eq!(recv(&mut server, &mut buffer).expect("it was sent"), 4);
         for _ in 0..3 {
-            assert_eq!(recv(server.as_mut(), &mut buffer).expect("an end is no error"), 0);
+            assert_eq!(recv(&mut server, &mut buffer).expect("an end is no error"), 0);
         }
         for _ in 0..1000 {
-            send_all(server.as_mut(), b"answer").expect("the other half is open");
+            server.send_all(b"answer").expect("the other half is open");
             let mut answer = [0; 6];
-            assert_eq!(recv(client.as_mut(), &mut answer).expect("the other half is open"), 6);
+            assert_eq!(recv(&mut client, &mut answer).expect("the other half is open"), 6);
         }
         drop(server);
-        assert_eq!(recv(client.as_mut(), &mut buffer).expect("it left in order"), 0);
+        assert_eq!(recv(&mut client, &mut buffer).expect("it left in order"), 0);
     }
 }
 
@@ -110,7 +109,7 @@ fn a_full_ring_takes_nothing_and_goes_on_where_it_stopped() {
         let mut come = Vec::<u8>::new();
         let mut buffer = [0; 500];
         while come.len() < all.len() {
-            let count = recv(server.as_mut(), &mut buffer).expect("the link is up");
+            let count = recv(&mut server, &mut buffer).expect("the link is up");
             come.extend(&buffer[..count]);
             // Room comes with whole messages of the ring: not after each receive.
             if sent < all.len() {
@@ -163,33 +162,36 @@ fn a_sleep_ends_with_its_time() {
 
 #[test]
 fn what_memory_cannot_do_is_refused() {
-    let address = Address::Shm(crate::support::path());
-    let refusal = |options: &Options| {
-        let listens = Listener::bind(&address, options).err().expect("refused").to_string();
-        assert_eq!(listens, connect(&address, options).err().expect("refused").to_string());
+    let (mut io, endpoint) = (Io::default(), Endpoint::Shm(crate::support::path()));
+    let mut refusal = |options: &Options| {
+        let listens = Listener::bind(&mut io, &endpoint, options).err().expect("refused").to_string();
+        assert_eq!(listens, connect(&mut io, &endpoint, options).err().expect("refused").to_string());
         listens
     };
     assert!(refusal(&Options { backend: Backend::Uring, ..Options::default() }).contains("io_uring"));
     assert!(refusal(&options(Waiting::BusyPoll { microseconds: 50 })).contains("busy polling"));
     for ring_bytes in [0, RING_BYTES_MIN / 2, RING_BYTES_MIN + 64, 2 * RING_BYTES_MAX, usize::MAX] {
         let settings = Settings { ring_bytes, ..Settings::default() };
-        let why = shm::connect(&crate::support::path(), &settings, &Options::default()).err().expect("refused");
+        let why = connect_shm(&crate::support::path(), &settings, &Options::default()).err().expect("refused");
         assert!(why.to_string().contains("a ring has a power of two"), "{why}");
     }
-    assert!(connect(&address, &Options::default()).err().expect("nobody listens").to_string().contains("next:"));
+    assert!(
+        connect(&mut io, &endpoint, &Options::default()).err().expect("nobody listens").to_string().contains("next:")
+    );
 }
 
 #[test]
 fn the_other_end_is_known_by_the_kernel_s_word() {
     let path = crate::support::path();
     let options = options(Waiting::Spin);
-    let listener = Listener::bind(&Address::Shm(path.clone()), &options).expect("the folder can be written");
-    let _client = connect(&Address::Shm(path.clone()), &options).expect("it listens");
-    let accepted = listener.accept(WATCHDOG).expect("it was connected to");
+    let (mut io, endpoint) = (Io::default(), Endpoint::Shm(path.clone()));
+    let mut listener = Listener::bind(&mut io, &endpoint, &options).expect("the folder can be written");
+    let _client = connect(&mut io, &endpoint, &options).expect("it listens");
+    let accepted = accept(&mut listener);
     let who = accepted.credentials.expect("a Unix socket has them");
     assert_eq!((who.pid, who.uid), (Some(std::process::id()), sidestep_sys::process::effective_uid()));
 
     let nobody = Settings { users: Users::These(vec![who.uid + 1]), ..Settings::default() };
-    let why = shm::connect(&path, &nobody, &options).err().expect("the listener is another user").to_string();
+    let why = connect_shm(&path, &nobody, &options).err().expect("the listener is another user").to_string();
     assert!(why.contains(&format!("user {} listens there", who.uid)), "{why}");
 }

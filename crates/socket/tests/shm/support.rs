@@ -1,9 +1,10 @@
-//! Pairs of links, and another process at one end.
+//! Connected pairs, and another process at one end.
 
-use sidestep_socket::stream::blocking::Listener;
-use sidestep_socket::stream::shm::{self, Settings};
-use sidestep_socket::stream::{Link, Options, Waiting, is_retry};
+use sidestep_socket::datagram::{self, DatagramSocket, ShmListener};
+use sidestep_socket::stream::shm::Settings;
+use sidestep_socket::stream::{Accepted, Io, Listener, Options, Stream, Waiting, connect_shm, is_retry};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A hang is a failure: far above anything a correct link takes.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
-/// Every way to wait that shared memory has.
+/// Every kind of waiting that shared memory has.
 pub(crate) const WAITINGS: [Waiting; 3] = [Waiting::Block, Waiting::Epoll, Waiting::Spin];
 
 const ROLE: &str = "SIDESTEP_SHM_ROLE";
@@ -27,21 +28,94 @@ pub(crate) fn path() -> PathBuf {
     std::env::temp_dir().join(format!("sidestep-shm-{}-{number}", std::process::id()))
 }
 
+/// One end of a stream; no engine is used.
+pub(crate) struct End {
+    io: Io,
+    stream: Stream,
+}
+
+impl End {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { io: Io::default(), stream }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(&mut self.io, bytes)
+    }
+
+    pub(crate) fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(&mut self.io, bytes)
+    }
+
+    pub(crate) fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(&mut self.io, buffer)
+    }
+
+    pub(crate) fn shutdown(&mut self) -> io::Result<()> {
+        self.stream.shutdown(&mut self.io)
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.descriptor().expect("shared memory has one")
+    }
+}
+
+/// One end of datagrams.
+pub(crate) struct DatagramEnd {
+    io: Io,
+    socket: DatagramSocket,
+}
+
+impl DatagramEnd {
+    fn new(socket: DatagramSocket) -> Self {
+        Self { io: Io::default(), socket }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.send(&mut self.io, bytes)
+    }
+
+    pub(crate) fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(&mut self.io, buffer)
+    }
+
+    pub(crate) fn shutdown(&mut self) {
+        self.socket.shutdown();
+    }
+}
+
+pub(crate) fn connect(path: &std::path::Path, settings: &Settings, options: &Options) -> End {
+    End::new(connect_shm(path, settings, options).expect("it listens"))
+}
+
+pub(crate) fn accept(listener: &mut Listener) -> Accepted {
+    listener.accept_within(&mut Io::default(), WATCHDOG).expect("it has been connected to")
+}
+
 /// The connector's end and the listener's.
-pub(crate) fn pair(settings: &Settings, options: &Options) -> (Box<dyn Link>, Box<dyn Link>) {
+pub(crate) fn pair(settings: &Settings, options: &Options) -> (End, End) {
     let path = path();
-    let listener = Listener::bind_shm(&path, settings.clone(), options).expect("the folder can be written");
-    let client = shm::connect(&path, settings, options).expect("it listens");
-    (client, listener.accept(WATCHDOG).expect("it has been connected to").link)
+    let mut listener = Listener::bind_shm(&path, settings.clone(), options).expect("the folder can be written");
+    let client = connect(&path, settings, options);
+    (client, End::new(accept(&mut listener).stream))
+}
+
+/// The same of datagrams.
+pub(crate) fn datagram_pair(settings: &Settings, options: &Options) -> (DatagramEnd, DatagramEnd) {
+    let path = path();
+    let mut listener = ShmListener::bind(&path, settings.clone(), options).expect("the folder can be written");
+    let client = datagram::connect_shm(&path, settings, options).expect("it listens");
+    let (server, _) = listener.accept_within(WATCHDOG).expect("it has been connected to");
+    (DatagramEnd::new(client), DatagramEnd::new(server))
 }
 
 /// A pair of streams with rings of so many bytes.
-pub(crate) fn streams(ring_bytes: usize, waiting: Waiting) -> (Box<dyn Link>, Box<dyn Link>) {
+pub(crate) fn streams(ring_bytes: usize, waiting: Waiting) -> (End, End) {
     pair(&Settings { ring_bytes, ..Settings::default() }, &options(waiting))
 }
 
 /// Receives once, trying again while nothing has come.
-pub(crate) fn recv(link: &mut dyn Link, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn recv(link: &mut End, buffer: &mut [u8]) -> io::Result<usize> {
     again(|| link.recv(buffer))
 }
 

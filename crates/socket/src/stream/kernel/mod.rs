@@ -1,9 +1,9 @@
-//! The socket calls of the kernel: one implementation for TCP, UDP and Unix sockets, four ways to wait.
+//! The socket calls of the kernel: one implementation for TCP, UDP and Unix sockets, and every kind of waiting.
 
 mod epoll;
 
 use crate::stream::unread::{Unread, copy_to};
-use crate::stream::{Link, Options, Waiting};
+use crate::stream::{Options, Waiting};
 use epoll::Epoll;
 use rustix::net::SendFlags;
 use sidestep_sys::Problem;
@@ -14,18 +14,18 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// A link over send(2) and recv(2).
-pub struct KernelLink {
+/// A socket by send(2) and recv(2), which waits as its options say.
+pub(crate) struct KernelSocket {
     socket: Socket,
     epoll: Option<Epoll>,
-    unread: Unread,
 }
 
-impl KernelLink {
+impl KernelSocket {
     /// Prepares a connected socket to wait as `options` say.
     ///
-    /// Fails when SO_BUSY_POLL is asked for and not allowed: raising it needs CAP_NET_ADMIN.
-    pub fn new(socket: Socket, options: &Options) -> Result<Self, Problem> {
+    /// # Errors
+    /// SO_BUSY_POLL is asked for and not allowed: raising it needs CAP_NET_ADMIN.
+    pub(crate) fn new(socket: Socket, options: &Options) -> Result<Self, Problem> {
         let fail = |error| Problem::failed("cannot prepare the socket", error);
         let asleep = matches!(options.waiting, Waiting::Block | Waiting::BusyPoll { .. });
         socket.set_nonblocking(!asleep).map_err(fail)?;
@@ -42,17 +42,19 @@ impl KernelLink {
             Waiting::Epoll => Some(Epoll::watching(&socket, options.timeout).map_err(fail)?),
             _ => None,
         };
-        Ok(Self { socket, epoll, unread: Unread::default() })
+        Ok(Self { socket, epoll })
     }
 
-    /// Over a connected socket that is non-blocking already.
-    pub(super) fn non_blocking(socket: Socket) -> Self {
-        Self { socket, epoll: None, unread: Unread::default() }
+    #[inline]
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        // A program in C has not SIGPIPE ignored, as Rust's have.
+        self.socket.send_with_flags(bytes, SendFlags::NOSIGNAL.bits() as i32)
     }
 
-    /// Has close(2) reset the connection.
-    pub(super) fn abort(&self) -> io::Result<()> {
-        self.socket.set_linger(Some(Duration::ZERO))
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        (&self.socket).read(buffer)
     }
 
     #[inline]
@@ -63,38 +65,66 @@ impl KernelLink {
         }
     }
 
-    /// Shows bytes of a stream in a buffer of this end.
-    #[inline]
-    pub(super) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
-        if self.unread.is_empty() {
-            self.wait()?;
-        }
-        let Self { socket, unread, .. } = self;
-        unread.receive(|space| (&*socket).read(space), deliver)
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
-impl Link for KernelLink {
-    #[inline]
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A program in C has not SIGPIPE ignored, as Rust's have.
-        self.socket.send_with_flags(bytes, SendFlags::NOSIGNAL.bits() as i32)
+/// A byte stream of a TCP or Unix socket.
+pub struct KernelStream {
+    socket: KernelSocket,
+    unread: Unread,
+}
+
+impl KernelStream {
+    /// Prepares a connected socket to wait as `options` say.
+    pub(super) fn new(socket: Socket, options: &Options) -> Result<Self, Problem> {
+        Ok(Self { socket: KernelSocket::new(socket, options)?, unread: Unread::default() })
+    }
+
+    /// Over a connected socket that is non-blocking already.
+    pub(super) fn non_blocking(socket: Socket) -> Self {
+        Self { socket: KernelSocket { socket, epoll: None }, unread: Unread::default() }
+    }
+
+    /// Gives back the socket of a stream that nothing was read from.
+    pub(super) fn into_socket(self) -> Socket {
+        self.socket.socket
     }
 
     #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.unread.is_empty() {
             return self.receive_with(&mut copy_to(buffer));
         }
-        self.wait()?;
-        self.socket.read(buffer)
+        self.socket.receive(buffer)
     }
 
-    fn shutdown(&mut self) -> io::Result<()> {
-        self.socket.shutdown(Shutdown::Write)
+    /// Shows bytes in a buffer of this end.
+    #[inline]
+    pub(super) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            self.socket.wait()?;
+        }
+        let Self { socket, unread } = self;
+        unread.receive(|space| (&socket.socket).read(space), deliver)
     }
 
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    #[inline]
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.send(bytes)
+    }
+
+    pub(super) fn shutdown(&mut self) -> io::Result<()> {
+        self.socket.socket.shutdown(Shutdown::Write)
+    }
+
+    /// Has close(2) reset the connection.
+    pub(super) fn abort(&mut self) -> io::Result<()> {
+        self.socket.socket.set_linger(Some(Duration::ZERO))
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.descriptor()
     }
 }

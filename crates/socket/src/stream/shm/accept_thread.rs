@@ -1,10 +1,9 @@
 //! Accepting shared memory beside a thread that must not wait.
 
-use super::Acceptor;
-use crate::stream::{Accepted, Options, is_retry};
-use sidestep_sys::{Problem, cpu};
-use std::io::ErrorKind;
-use std::path::Path;
+use super::{Acceptor, Rings};
+use crate::stream::{Credentials, is_retry};
+use sidestep_sys::cpu;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -18,14 +17,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Accepts on a thread of its own: neither a connector that says nothing nor the mapping of its rings holds up the caller.
 pub(crate) struct AcceptThread {
-    accepted: Receiver<Accepted>,
+    accepted: Receiver<(Rings, Option<Credentials>)>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl AcceptThread {
-    pub(crate) fn bind(path: &Path, options: &Options) -> Result<Self, Problem> {
-        let mut acceptor = Acceptor::bind(path, options)?;
+    /// Starts it.
+    pub(crate) fn start(mut acceptor: Acceptor) -> io::Result<Self> {
         let (sender, accepted) = sync_channel(WAITING_MAX);
         let end = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&end);
@@ -41,14 +40,18 @@ impl AcceptThread {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("shm-accept".into()).spawn(work);
-        let thread = thread.map_err(|error| Problem::failed("cannot accept shared memory", error))?;
+        let thread = std::thread::Builder::new().name("shm-accept".into()).spawn(work)?;
         Ok(Self { accepted, end, thread: Some(thread) })
     }
 
     /// Returns the next connection.
-    pub(crate) fn next(&self) -> Option<Accepted> {
+    pub(crate) fn next(&self) -> Option<(Rings, Option<Credentials>)> {
         self.accepted.try_recv().ok()
+    }
+
+    /// Waits for the next connection; `None` when none came within `timeout`.
+    pub(crate) fn next_within(&self, timeout: Duration) -> Option<(Rings, Option<Credentials>)> {
+        self.accepted.recv_timeout(timeout).ok()
     }
 }
 

@@ -1,8 +1,9 @@
-//! Accepting links for a service that strangers of the same host can reach: who says nothing holds up nobody.
+//! Accepting connections through shared memory, from strangers of the same host, too: one that says nothing holds up nobody.
 
-use super::HELLO_MAX;
-use crate::stream::blocking::Listener;
-use crate::stream::{Accepted, Address, Credentials, Options, Stream, is_retry};
+use super::handshake::{HELLO_MAX, TurnedAway, admit, check, open_socket, refuse_silent};
+use super::{Kind, Rings, Settings};
+use crate::stream::socket_file::bind_file;
+use crate::stream::{Credentials, Options, SocketFile, is_retry};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_sys::Problem;
@@ -11,69 +12,117 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// Connections not yet accepted that the kernel keeps.
+const BACKLOG: i32 = 16;
 /// Connectors whose hello is waited for. An honest one has sent it before it is accepted. When there are more, the oldest of the
 /// process that has most goes.
 const WAITING_MAX: usize = 64;
 /// Those accepted before the others are looked at.
 const ACCEPTS_PER_LOOK: usize = 16;
 
-/// As [`Listener`] for links in shared memory, but waits for all hellos at the same time.
-pub(crate) struct Acceptor {
-    listener: Listener,
-    /// The oldest first.
-    waiting: VecDeque<Waiting>,
+/// Connectors that a listener for shared memory did not take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Their number.
+    pub count: u64,
+    /// The reason of the last refusal; empty if there was none.
+    pub last: String,
 }
 
-struct Waiting {
+/// [`Refusals`] that the accepting thread counts and others read.
+#[derive(Clone, Default)]
+pub(crate) struct SharedRefusals(Arc<Mutex<Refusals>>);
+
+impl SharedRefusals {
+    pub(crate) fn copy(&self) -> Refusals {
+        self.0.lock().map(|refusals| refusals.clone()).unwrap_or_default()
+    }
+
+    fn count(&self, TurnedAway(why): TurnedAway) {
+        if let Ok(mut refusals) = self.0.lock() {
+            *refusals = Refusals { count: refusals.count + 1, last: why };
+        }
+    }
+}
+
+/// A listener that waits for the hellos of all connectors at the same time.
+pub(crate) struct Acceptor {
+    socket: Socket,
+    kind: Kind,
+    settings: Settings,
+    refusals: SharedRefusals,
+    /// The oldest first.
+    waiting: VecDeque<Connector>,
+    /// The file that bind(2) has made, for its drop.
+    _file: SocketFile,
+}
+
+/// One that was accepted and has said nothing yet.
+struct Connector {
     socket: Socket,
     who: Option<Credentials>,
     until: Instant,
 }
 
 impl Acceptor {
-    /// Listens at `path` for links that are as [`Settings::default`](super::Settings) says.
+    /// Listens at `path`.
     ///
     /// # Errors
-    /// The path cannot be had.
-    pub(crate) fn bind(path: &Path, options: &Options) -> Result<Self, Problem> {
-        let listener = Listener::bind(&Address::Shm(path.to_owned()), options)?;
-        let ready = listener.socket().set_nonblocking(true);
-        ready.map_err(|error| Problem::failed(format!("cannot listen on {}", path.display()), error))?;
-        Ok(Self { listener, waiting: VecDeque::new() })
+    /// The path cannot be had, or `options` ask for what shared memory cannot do.
+    pub(crate) fn bind(path: &Path, kind: Kind, settings: Settings, options: &Options) -> Result<Self, Problem> {
+        check(&settings, options)?;
+        let listen = || -> io::Result<(Socket, SocketFile)> {
+            let socket = bind_file(open_socket()?, path)?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok((socket, SocketFile::at(path)?))
+        };
+        let (socket, file) = listen().map_err(|error| {
+            Problem::failed(format!("cannot listen on {}", path.display()), error).next("choose another path")
+        })?;
+        let (refusals, waiting) = (SharedRefusals::default(), VecDeque::new());
+        Ok(Self { socket, kind, settings, refusals, waiting, _file: file })
     }
 
-    /// Waits for a link; `WouldBlock` when none came within `timeout`.
+    /// Returns the count of those that were refused.
+    pub(crate) fn refusals(&self) -> &SharedRefusals {
+        &self.refusals
+    }
+
+    /// Waits for a connector; its calls never wait. One that cannot be taken is told why and turned away.
     ///
     /// # Errors
-    /// Accepting failed.
-    pub(crate) fn accept(&mut self, timeout: Duration) -> io::Result<Accepted> {
-        let end = Instant::now() + timeout;
+    /// `WouldBlock` when none came within `timeout`; accepting failed.
+    pub(crate) fn accept(&mut self, timeout: Duration) -> io::Result<(Rings, Option<Credentials>)> {
+        // A time beyond what the clock can name is for ever.
+        let end = Instant::now().checked_add(timeout);
         loop {
             self.take_in()?;
-            if let Some(accepted) = self.first_said()? {
+            if let Some(accepted) = self.first_said() {
                 return Ok(accepted);
             }
             let now = Instant::now();
-            if now >= end {
+            if end.is_some_and(|end| now >= end) {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            self.waiting.retain(|waiting| now < waiting.until);
-            let next = self.waiting.front().map_or(end, |first| first.until.min(end));
-            self.sleep(next.saturating_duration_since(now))?;
+            self.refuse_silent(now);
+            let next = self.waiting.front().map(|first| first.until).into_iter().chain(end).min();
+            self.sleep(next.map(|next| next.saturating_duration_since(now)))?;
         }
     }
 
     fn take_in(&mut self) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_LOOK {
-            match self.listener.socket().accept() {
+            match self.socket.accept() {
                 Ok((socket, _)) => {
                     let who = Credentials::of_peer(socket.as_fd()).ok();
                     if self.waiting.len() >= WAITING_MAX {
                         self.crowd_out();
                     }
-                    self.waiting.push_back(Waiting { socket, who, until: Instant::now() + HELLO_MAX });
+                    self.waiting.push_back(Connector { socket, who, until: Instant::now() + HELLO_MAX });
                 }
                 Err(error) if is_retry(&error) => break,
                 Err(error) => return Err(error),
@@ -84,7 +133,7 @@ impl Acceptor {
 
     fn crowd_out(&mut self) {
         let mut counts = HashMap::new();
-        let process = |waiting: &Waiting| waiting.who.and_then(|who| who.pid);
+        let process = |waiting: &Connector| waiting.who.and_then(|who| who.pid);
         for waiting in &self.waiting {
             *counts.entry(process(waiting)).or_insert(0) += 1;
         }
@@ -94,31 +143,38 @@ impl Acceptor {
         }
     }
 
+    /// Refuses those whose time for a hello is over.
+    fn refuse_silent(&mut self, now: Instant) {
+        while self.waiting.front().is_some_and(|first| now >= first.until) {
+            if let Some(Connector { socket, .. }) = self.waiting.pop_front() {
+                self.refusals.count(refuse_silent(&socket));
+            }
+        }
+    }
+
     /// The first that has said something and is taken.
-    fn first_said(&mut self) -> io::Result<Option<Accepted>> {
+    fn first_said(&mut self) -> Option<(Rings, Option<Credentials>)> {
         let mut place = 0;
         while place < self.waiting.len() {
             if !is_readable(&self.waiting[place].socket) {
                 place += 1;
                 continue;
             }
-            let Some(Waiting { socket, who, .. }) = self.waiting.remove(place) else { break };
-            // The listener expects a socket as accept(2) gives it.
-            socket.set_nonblocking(false)?;
-            if let Some(link) = self.listener.admit(socket) {
-                return Ok(Some(Accepted { stream: Stream::Shm(link), peer: None, credentials: who }));
+            let Connector { socket, who, .. } = self.waiting.remove(place)?;
+            match admit(socket, self.kind, &self.settings) {
+                Ok(rings) => return Some((rings, who)),
+                Err(why) => self.refusals.count(why),
             }
         }
-        Ok(None)
+        None
     }
 
-    fn sleep(&self, limit: Duration) -> io::Result<()> {
+    fn sleep(&self, limit: Option<Duration>) -> io::Result<()> {
         let sockets = self.waiting.iter().map(|waiting| &waiting.socket);
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.listener.socket())
-            .chain(sockets)
-            .map(|socket| PollFd::new(socket, PollFlags::IN))
-            .collect();
-        match poll(&mut fds, Timespec::try_from(limit).ok().as_ref()) {
+        let mut fds: Vec<PollFd<'_>> =
+            std::iter::once(&self.socket).chain(sockets).map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        match poll(&mut fds, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -2,10 +2,10 @@
 
 use super::hello::{HELLO_BYTES, Hello, Refusal};
 use super::watch::Watch;
-use super::{Kind, RING_BYTES_MAX, RING_BYTES_MIN, Settings, ShmLink, Users};
-use crate::stream::{Backend, Link, Options, Waiting};
+use super::{Kind, RING_BYTES_MAX, RING_BYTES_MIN, Rings, Settings, Users};
+use crate::stream::socket_file::connect_file;
+use crate::stream::{Backend, Options, Waiting};
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -16,26 +16,21 @@ use sidestep_ring::{Access, Cell, Segment, Waking, layout};
 use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::memory;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest wait of a listener for a hello. An honest one is sent by the next call after the connect.
 pub(crate) const HELLO_MAX: Duration = Duration::from_millis(500);
-/// The shortest time that SO_RCVTIMEO can say.
-const TIMEOUT_MIN: Duration = Duration::from_micros(1);
-/// Between two attempts to connect to a listener whose backlog is full.
-const RETRY_EVERY: Duration = Duration::from_millis(1);
 
 /// A connector that a listener did not take.
 pub(crate) struct TurnedAway(pub(crate) String);
 
-/// The socket that a link opens with: message borders, and an end that is seen.
+/// Makes the socket of the handshake: message borders, and an end that is seen.
 pub(crate) fn open_socket() -> io::Result<Socket> {
     Socket::new(Domain::UNIX, Type::SEQPACKET, None)
 }
@@ -60,19 +55,14 @@ pub(crate) fn check(settings: &Settings, options: &Options) -> Result<(), Proble
 }
 
 /// Connects to a listener at `path` and hands it two rings. It need not have accepted when this returns.
-pub fn connect(path: &Path, settings: &Settings, options: &Options) -> Result<Box<dyn Link>, Problem> {
-    Ok(Box::new(dial(path, settings, options)?))
-}
-
-/// Connects as [`connect`] does.
-pub(crate) fn dial(path: &Path, settings: &Settings, options: &Options) -> Result<ShmLink, Problem> {
+pub(crate) fn dial(path: &Path, kind: Kind, settings: &Settings, options: &Options) -> Result<Rings, Problem> {
     check(settings, options)?;
     let fail = |error: io::Error| {
         Problem::failed(format!("cannot connect to {}", path.display()), error)
-            .next("check that the other side listens there for a link in shared memory")
+            .next("check that the other side listens there for a connection through shared memory")
     };
     let [up, down] = [make(settings)?, make(settings)?];
-    let socket = connect_socket(path, options.timeout).map_err(fail)?;
+    let socket = open_socket().and_then(|socket| connect_file(socket, path, options.timeout)).map_err(fail)?;
     let listener = Credentials::of_peer(socket.as_fd()).map_err(fail)?;
     if !settings.users.allow(listener.uid) {
         let why = format!("user {} listens there (process {})", listener.uid, listener.pid.unwrap_or(0));
@@ -80,34 +70,16 @@ pub(crate) fn dial(path: &Path, settings: &Settings, options: &Options) -> Resul
             fail(io::Error::new(ErrorKind::PermissionDenied, why)).next("allow that user, or find out who it is")
         );
     }
-    let link = assemble(socket, &up, &down, settings.kind, options)?;
+    let mut rings = assemble(socket, &up, &down)?;
+    rings.set_waiting(options).map_err(fail)?;
     let bytes = settings.ring_bytes as u64;
-    let hello = Hello { kind: settings.kind, up_bytes: bytes, down_bytes: bytes };
-    say_hello(link.socket(), hello, [&up, &down]).map_err(fail)?;
-    Ok(link)
+    say_hello(rings.descriptor(), Hello { kind, up_bytes: bytes, down_bytes: bytes }, [&up, &down]).map_err(fail)?;
+    Ok(rings)
 }
 
 fn make(settings: &Settings) -> Result<Segment, Problem> {
     let (kind, bytes) = (sidestep_ring::Kind::Spsc, settings.ring_bytes);
     Segment::memfd(&sidestep_ring::Options { kind, cell: Cell::Line, bytes, waking: Waking::Barrier })
-}
-
-/// Connects as long as a full backlog is all that is in the way. Without O_NONBLOCK, connect(2) would wait there for ever.
-fn connect_socket(path: &Path, timeout: Duration) -> io::Result<Socket> {
-    let deadline = Instant::now().checked_add(timeout);
-    let address = SockAddr::unix(path)?;
-    let socket = open_socket()?;
-    socket.set_nonblocking(true)?;
-    loop {
-        match socket.connect(&address) {
-            Ok(()) => return Ok(socket),
-            Err(error) if !crate::stream::is_retry(&error) => return Err(error),
-            Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "its backlog is full and it accepts nobody"));
-            }
-            Err(_) => std::thread::sleep(RETRY_EVERY),
-        }
-    }
 }
 
 /// The rings, and then a bell: the listener may sleep on a ring that was written before it could ask for one.
@@ -122,24 +94,27 @@ fn say_hello(socket: impl AsFd, hello: Hello, rings: [&Segment; 2]) -> io::Resul
     Ok(())
 }
 
-/// Takes a connector that was accepted, or says to it and to the caller why not.
-pub(crate) fn admit(socket: Socket, settings: &Settings, options: &Options) -> Result<ShmLink, TurnedAway> {
+/// Takes a connector that was accepted and has said something, or says to it and to the caller why not. Its calls never wait.
+pub(crate) fn admit(socket: Socket, kind: Kind, settings: &Settings) -> Result<Rings, TurnedAway> {
     let rings = identify(&socket, &settings.users).and_then(|()| {
-        let (hello, [up, down]) = hear_hello(&socket, settings)?;
+        let (hello, [up, down]) = hear_hello(&socket, kind, settings)?;
         Ok([attach(up, hello.up_bytes)?, attach(down, hello.down_bytes)?])
     });
-    let turn_away = |socket: &Socket, NotTaken(refusal, why): NotTaken| {
-        // To one that does not read it, nothing is owed.
-        let _ = send(socket, &refusal.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        TurnedAway(if why.is_empty() { refusal.to_string() } else { format!("{refusal} ({why})") })
-    };
     match rings {
         Err(why) => Err(turn_away(&socket, why)),
-        Ok([up, down]) => {
-            let link = assemble(socket, &down, &up, settings.kind, options);
-            link.map_err(|problem| TurnedAway(problem.brief()))
-        }
+        Ok([up, down]) => assemble(socket, &down, &up).map_err(|problem| TurnedAway(problem.brief())),
     }
+}
+
+/// Refuses a connector that has said nothing for [`HELLO_MAX`].
+pub(crate) fn refuse_silent(socket: &Socket) -> TurnedAway {
+    turn_away(socket, NotTaken(Refusal::NoHello, format!("silent for {} ms", HELLO_MAX.as_millis())))
+}
+
+fn turn_away(socket: &Socket, NotTaken(refusal, why): NotTaken) -> TurnedAway {
+    // To one that does not read it, nothing is owed.
+    let _ = send(socket, &refusal.encode(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    TurnedAway(if why.is_empty() { refusal.to_string() } else { format!("{refusal} ({why})") })
 }
 
 /// The refusal that the connector gets, and the text for this side only.
@@ -160,16 +135,13 @@ fn identify(socket: &Socket, users: &Users) -> Result<(), NotTaken> {
 }
 
 /// The connector's first message, with its descriptors. Room is made for two: the kernel closes what is beyond.
-fn hear_hello(socket: &Socket, settings: &Settings) -> Result<(Hello, [OwnedFd; 2]), NotTaken> {
-    let unheard = |why: &dyn std::fmt::Display| NotTaken(Refusal::NoHello, why.to_string());
-    if !is_readable_within(socket, HELLO_MAX) {
-        return Err(unheard(&format_args!("silent for {} ms", HELLO_MAX.as_millis())));
-    }
+fn hear_hello(socket: &Socket, kind: Kind, settings: &Settings) -> Result<(Hello, [OwnedFd; 2]), NotTaken> {
+    let unheard = |error: Errno| NotTaken(Refusal::NoHello, error.to_string());
     let mut bytes = [0; HELLO_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let heard = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags).map_err(|e| unheard(&e))?;
+    let heard = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags).map_err(unheard)?;
     let descriptors: Vec<OwnedFd> = control
         .drain()
         .filter_map(|message| match message {
@@ -178,23 +150,10 @@ fn hear_hello(socket: &Socket, settings: &Settings) -> Result<(Hello, [OwnedFd; 
         })
         .flatten()
         .collect();
-    let hello = Hello::decode(&bytes[..heard.bytes], settings.kind, settings.ring_bytes)?;
+    let hello = Hello::decode(&bytes[..heard.bytes], kind, settings.ring_bytes)?;
     match <[OwnedFd; 2]>::try_from(descriptors) {
         Ok(descriptors) if !heard.flags.contains(ReturnFlags::CTRUNC) => Ok((hello, descriptors)),
         _ => Err(Refusal::Descriptors.into()),
-    }
-}
-
-fn is_readable_within(socket: &Socket, timeout: Duration) -> bool {
-    let deadline = Instant::now() + timeout;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut sockets = [PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut sockets, Timespec::try_from(left).ok().as_ref()) {
-            Err(Errno::INTR) => {}
-            Ok(count) => return count > 0,
-            Err(_) => return false,
-        }
     }
 }
 
@@ -220,25 +179,9 @@ fn attach(descriptor: OwnedFd, bytes: u64) -> Result<Segment, NotTaken> {
     Ok(ring)
 }
 
-fn assemble(
-    socket: Socket,
-    write: &Segment,
-    read: &Segment,
-    kind: Kind,
-    options: &Options,
-) -> Result<ShmLink, Problem> {
-    let (producer, mut consumer) = (write.producer()?, read.consumer(Resume::Unread)?);
-    let sleeps = options.waiting != Waiting::Spin;
-    if sleeps {
-        // Before the other end can write. What an early connector has written is told by the bell behind its hello.
-        consumer.request_doorbell();
-    }
-    let prepare = || {
-        // What must not wait says so in each call. Zero would mean for ever.
-        socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(options.timeout.max(TIMEOUT_MIN)))
-    };
-    prepare().map_err(|error| Problem::failed("cannot prepare the socket", error))?;
-    let watch = Watch::over(Arc::new(socket), sleeps);
-    Ok(ShmLink::new(consumer, producer, watch, kind, (options.waiting, options.timeout)))
+fn assemble(socket: Socket, write: &Segment, read: &Segment) -> Result<Rings, Problem> {
+    let (producer, consumer) = (write.producer()?, read.consumer(Resume::Unread)?);
+    // A call that must not wait says so itself.
+    socket.set_nonblocking(false).map_err(|error| Problem::failed("cannot prepare the socket", error))?;
+    Ok(Rings::new(consumer, producer, Watch::over(socket)))
 }

@@ -1,4 +1,4 @@
-//! Settings of a link of rings, and the users it admits.
+//! Settings of two rings, and the users that they admit.
 
 use sidestep_sys::process::effective_uid;
 use std::fmt;
@@ -11,20 +11,18 @@ pub const RING_BYTES_MAX: usize = 1 << 20;
 /// Room for messages unless asked otherwise, bytes: the longest datagram of UDP fits, and two such rings the L2 cache.
 const RING_BYTES: usize = 256 << 10;
 
-/// The contents of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The contents of the rings; both ends must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Bytes without borders, as TCP.
-    #[default]
     Stream = 1,
-    /// Messages with borders, as UDP, but none is lost, repeated or moved. 0 from `recv` is the end; an empty datagram,
-    /// which could not be told from it, is refused by `send`.
+    /// Messages with borders, as UDP.
     Datagram = 2,
 }
 
 impl Kind {
-    /// The kind with this number in a hello.
+    /// Returns the kind with this number in a hello.
     pub(super) fn of_code(code: u32) -> Option<Self> {
         [Self::Stream, Self::Datagram].into_iter().find(|kind| *kind as u32 == code)
     }
@@ -59,11 +57,9 @@ impl Users {
     }
 }
 
-/// Settings of a link of rings.
+/// Settings of a connection through shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The contents; both ends must agree.
-    pub kind: Kind,
     /// Room in each direction, bytes: what a connector asks for, and the most that a listener gives. A power of two from
     /// [`RING_BYTES_MIN`] to [`RING_BYTES_MAX`]. A datagram has at most half of it, less eight bytes.
     pub ring_bytes: usize,
@@ -72,15 +68,18 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// A stream of 256 KiB each way, for the same user.
+    /// 256 KiB each way, for the same user.
     fn default() -> Self {
-        Self { kind: Kind::default(), ring_bytes: RING_BYTES, users: Users::default() }
+        Self { ring_bytes: RING_BYTES, users: Users::default() }
     }
 }
 
-impl Settings {
-    /// As the default, with borders between messages.
-    pub fn datagram() -> Self {
-        Self { kind: Kind::Datagram, ..Self::default() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!([Kind::Stream, Kind::Datagram].map(|kind| kind.to_string()), ["stream", "datagram"]);
     }
 }

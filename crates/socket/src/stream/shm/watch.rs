@@ -1,4 +1,4 @@
-//! The Unix socket beside the rings: whether the other end still is, the doorbell, and the place to sleep.
+//! The Unix socket beside the rings: it tells that the other end is gone, carries the doorbell, and is where this end sleeps.
 
 use super::hello::{BELL, REFUSAL_BYTES, Refusal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -6,11 +6,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::Socket;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Turns between two looks at the clock, for a link that never sleeps: about a microsecond of spinning.
+/// Turns between two looks at the clock, for an end that never sleeps: about a microsecond of spinning.
 const TURNS: u32 = 128;
 /// The weight of a send, in turns, so that an end that only sends checks soon, too.
 const TURNS_OF_A_SEND: u32 = 8;
@@ -42,10 +41,19 @@ pub(super) enum Woken {
 }
 
 impl Watch {
-    /// Over the connected socket; `sleeps` when each turn is dear anyway.
-    pub(super) fn over(socket: Arc<Socket>, sleeps: bool) -> Self {
-        let turns_max = if sleeps { 1 } else { TURNS };
-        Self { socket, turns_max, turns: 0, heard: false, looked: Instant::now(), gone: false, refusal: None }
+    /// Over the connected socket, for an end that never sleeps.
+    pub(super) fn over(socket: Socket) -> Self {
+        let (socket, looked) = (Arc::new(socket), Instant::now());
+        Self { socket, turns_max: TURNS, turns: 0, heard: false, looked, gone: false, refusal: None }
+    }
+
+    /// An end that sleeps looks at the clock in each turn, which is slow anyway.
+    pub(super) fn set_sleeping(&mut self, sleeps: bool) {
+        self.turns_max = if sleeps { 1 } else { TURNS };
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Returns the call that wakes the other end.
@@ -57,19 +65,19 @@ impl Watch {
         }
     }
 
-    /// The other end has sent something: it needs no looking after for now.
+    /// Notes that the other end has sent something, and so need not be looked for.
     #[inline]
     pub(super) fn heard(&mut self) {
         self.heard = true;
     }
 
-    /// Nothing has come. Whether the other end is gone, as far as is known.
+    /// Counts a receive that found nothing, and returns whether the other end is known to be gone.
     #[inline]
     pub(super) fn waited(&mut self) -> bool {
         self.turn(1)
     }
 
-    /// Something is about to be sent. Whether the other end is gone, as far as is known.
+    /// Counts a send, and returns whether the other end is known to be gone.
     #[inline]
     pub(super) fn sends(&mut self) -> bool {
         self.turn(TURNS_OF_A_SEND)
@@ -96,7 +104,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the socket: one system call. Whether the other end is gone.
+    /// Looks at the socket, by one system call, and returns whether the other end is gone.
     pub(super) fn look(&mut self) -> bool {
         let mut socket = [PollFd::new(&*self.socket, PollFlags::empty())];
         if !self.gone && poll(&mut socket, Some(&Timespec::default())).is_ok() {
@@ -125,7 +133,7 @@ impl Watch {
         let _ = self.hear(RecvFlags::DONTWAIT);
     }
 
-    /// One message of the other end.
+    /// Takes one message of the other end.
     fn hear(&mut self, flags: RecvFlags) -> io::Result<Woken> {
         let mut message = [0; REFUSAL_BYTES + 1];
         match recv(&*self.socket, &mut message, flags) {
@@ -139,7 +147,7 @@ impl Watch {
         Ok(Woken::Called)
     }
 
-    /// Returns whether the other end is gone, as far as is known.
+    /// Returns whether the other end is known to be gone.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
@@ -160,11 +168,5 @@ impl Watch {
 
     fn note(&mut self, events: PollFlags) {
         self.gone |= events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
-    }
-}
-
-impl AsFd for Watch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }

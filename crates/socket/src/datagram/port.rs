@@ -1,25 +1,29 @@
-//! UDP: a bound port that is then connected to one peer, and multicast.
+//! UDP by the kernel: a bound port that is then connected to one peer, and multicast.
 
-use crate::stream::{Link, Options, blocking::over};
+use super::DatagramSocket;
+use crate::stream::Options;
 use sidestep_sys::Problem;
 use socket2::{Domain, InterfaceIndexOrAddress, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// Socket buffers for streams of datagrams: several milliseconds at a million small messages per second. The kernel
-/// grants at most net.core.rmem_max; [`Port::receive_buffer`] says what it gave.
+/// grants at most net.core.rmem_max; [`UdpPort::receive_buffer`] is what it granted.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A bound UDP port without a peer as yet.
 ///
 /// Two ends that agree over some other channel bind first, tell each other their ports, and connect; from then on the
 /// kernel drops what comes from anywhere else.
-pub struct Port {
+pub struct UdpPort {
     socket: Socket,
 }
 
-impl Port {
+impl UdpPort {
     /// Binds `address` (port 0: the kernel chooses).
+    ///
+    /// # Errors
+    /// The address cannot be had.
     pub fn bind(address: SocketAddr) -> Result<Self, Problem> {
         let bind = || -> io::Result<Socket> {
             let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
@@ -33,39 +37,63 @@ impl Port {
         Ok(Self { socket })
     }
 
-    /// The port's number.
-    pub fn number(&self) -> io::Result<u16> {
-        let address = self.socket.local_addr()?;
-        address.as_socket().map(|address| address.port()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    /// Binds `group` and joins it on the interface that has the address `interface`; the kernel sends the IGMP reports.
+    ///
+    /// # Errors
+    /// It is no group, or no interface has that address.
+    pub fn join(group: SocketAddrV4, interface: Ipv4Addr) -> Result<Self, Problem> {
+        let port = Self::bind(SocketAddr::new(IpAddr::V4(*group.ip()), group.port()))?;
+        port.socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Address(interface)).map_err(|error| {
+            Problem::failed(format!("cannot join {} on {interface}", group.ip()), error)
+                .next("give a group of 224.0.0.0/4 and the address of an interface that is up")
+        })?;
+        Ok(port)
     }
 
-    /// The receive buffer that the kernel granted, bytes (twice what holds data, socket(7)).
+    /// Returns its address, with the port that the kernel chose.
+    ///
+    /// # Errors
+    /// The kernel does not tell it.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Returns the receive buffer that the kernel granted, bytes (twice what holds data, socket(7)).
     pub fn receive_buffer(&self) -> usize {
         self.socket.recv_buffer_size().unwrap_or_default()
     }
 
     /// Fixes the peer.
-    pub fn connect(self, peer: SocketAddr, options: &Options) -> Result<Box<dyn Link>, Problem> {
+    ///
+    /// # Errors
+    /// No route leads there; the socket cannot be prepared as `options` say.
+    pub fn connect(self, peer: SocketAddr, options: &Options) -> Result<DatagramSocket, Problem> {
         self.socket.connect(&peer.into()).map_err(|error| {
             Problem::failed(format!("cannot reach UDP {peer}"), error).next("check the route to it")
         })?;
-        over(self.socket, options)
+        DatagramSocket::over(self.socket, options)
     }
 
-    /// Receives from anyone; its `send` fails, it has no peer.
-    pub fn receiver(self, options: &Options) -> Result<Box<dyn Link>, Problem> {
-        over(self.socket, options)
+    /// Receives from anyone; a send fails, as there is no peer.
+    ///
+    /// # Errors
+    /// The socket cannot be prepared as `options` say.
+    pub fn receiver(self, options: &Options) -> Result<DatagramSocket, Problem> {
+        DatagramSocket::over(self.socket, options)
     }
 
     /// Sends to `group` out of the interface that has the address `interface`. The datagrams go one hop, and come back to
     /// receivers on this host only if `same_host`.
+    ///
+    /// # Errors
+    /// The interface cannot send multicast; the socket cannot be prepared as `options` say.
     pub fn connect_group(
         self,
         group: SocketAddrV4,
         interface: Ipv4Addr,
         same_host: bool,
         options: &Options,
-    ) -> Result<Box<dyn Link>, Problem> {
+    ) -> Result<DatagramSocket, Problem> {
         let prepare = || -> io::Result<()> {
             self.socket.set_multicast_if_v4(&interface)?;
             self.socket.set_multicast_ttl_v4(1)?;
@@ -77,14 +105,4 @@ impl Port {
         })?;
         self.connect(SocketAddr::V4(group), options)
     }
-}
-
-/// Binds `group` and joins it on the interface that has the address `interface`; the kernel sends the IGMP reports.
-pub fn join(group: SocketAddrV4, interface: Ipv4Addr) -> Result<Port, Problem> {
-    let port = Port::bind(SocketAddr::new(IpAddr::V4(*group.ip()), group.port()))?;
-    port.socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Address(interface)).map_err(|error| {
-        Problem::failed(format!("cannot join {} on {interface}", group.ip()), error)
-            .next("give a group of 224.0.0.0/4 and the address of an interface that is up")
-    })?;
-    Ok(port)
 }

@@ -1,0 +1,129 @@
+//! The one interface of the measuring loops over whatever carries messages: a stream with its `Io`, a datagram socket, bare frames.
+
+use sidestep_socket::datagram::DatagramSocket;
+use sidestep_socket::stream::{Endpoint, Io, Options, Stream, connect, is_retry};
+use sidestep_sys::Problem;
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+
+/// A connected transport. On a stream, `receive` gives the bytes that have come (0: the peer has finished); on datagrams, one
+/// datagram, cut if it is longer than the buffer.
+pub(crate) trait Link: Send {
+    /// Hands over `bytes` and returns how many were taken: a stream may take fewer, a datagram is taken whole. They leave at the
+    /// latest at the next [`Link::flush`] or [`Link::receive`], which report what went wrong with them later.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Makes everything taken by [`Link::send`] leave.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Receives into `buffer`, waiting as the path says; `WouldBlock` when nothing came.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Ends this side's sending, where the transport knows an end.
+    fn shutdown(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns the kernel socket beneath, if there is one, for options and facts.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Sends all of `bytes`, trying again for as long as the transport is full.
+pub(crate) fn send_all(link: &mut dyn Link, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match link.send(bytes) {
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(error) if is_retry(&error) => std::hint::spin_loop(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A stream, and what its thread needs for it.
+pub(crate) struct StreamLink {
+    pub(crate) io: Box<Io>,
+    pub(crate) stream: Stream,
+}
+
+impl StreamLink {
+    /// Over a stream that the kernel or shared memory carries.
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { io: Box::default(), stream }
+    }
+
+    /// Connects, by the kernel or through shared memory.
+    pub(crate) fn connect(endpoint: &Endpoint, options: &Options) -> Result<Self, Problem> {
+        let mut io = Box::default();
+        let stream = connect(&mut io, endpoint, options)?;
+        Ok(Self { io, stream })
+    }
+}
+
+impl Link for StreamLink {
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.stream.write(&mut self.io, bytes);
+        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            // Past the kernel room comes from ACKs.
+            let _ = self.io.poll();
+        }
+        sent
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(&mut self.io, buffer)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.stream.shutdown(&mut self.io)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.descriptor()
+    }
+}
+
+/// A socket of datagrams by the kernel, and what its thread needs for it.
+pub(crate) struct DatagramLink {
+    io: Box<Io>,
+    socket: DatagramSocket,
+}
+
+impl DatagramLink {
+    /// Over a socket that the kernel carries.
+    pub(crate) fn new(socket: DatagramSocket) -> Self {
+        Self { io: Box::default(), socket }
+    }
+}
+
+impl Link for DatagramLink {
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.send(&mut self.io, bytes)
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush(&mut self.io)
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(&mut self.io, buffer)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.descriptor()
+    }
+}
