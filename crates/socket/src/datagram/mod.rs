@@ -21,12 +21,14 @@
 //!
 //! [`Waiting`]: crate::stream::Waiting
 
+mod listener;
 mod port;
 mod shm;
 mod socket;
 mod xdp;
 
+pub use listener::{ShmListener, connect_shm};
 pub use port::UdpPort;
-pub use shm::{ShmDatagrams, ShmListener, connect_shm};
+pub use shm::ShmDatagrams;
 pub use socket::{DatagramSocket, KernelDatagrams, UringDatagrams};
 pub use xdp::XdpDatagrams;

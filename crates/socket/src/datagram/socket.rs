@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 ///
 /// Calls do not allocate and are dispatched statically. `WouldBlock` is their "not now": at once where the options say
 /// [`Waiting::Spin`](crate::stream::Waiting::Spin), after their timeout otherwise.
+#[expect(clippy::large_enum_variant, reason = "a box would be one more line of cache on the path of datagrams")]
 pub enum DatagramSocket {
     /// UDP, by the kernel's socket calls.
     Kernel(KernelDatagrams),

@@ -1,4 +1,4 @@
-//! The one message that opens a link of rings, and the one that refuses it. Both come from strangers.
+//! The message that opens a connection through shared memory, and the one that refuses it. Both come from strangers.
 //!
 //! ```text
 //!         0                8         12        16                  24
