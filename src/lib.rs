@@ -214,7 +214,7 @@ pub mod stream {
     #[doc(inline)]
     pub use sidestep_socket::stream::{
         Accepted, Backend, Connecting, Credentials, Endpoint, Io, KernelStream, Listener, Options, Script, ShmStream,
-        Stream, UringStream, Waiting, XdpStream, connect, connect_shm, is_retry,
+        Stream, UringStream, Waiting, XdpStream, connect, connect_shm, is_out_of_descriptors, is_retry,
     };
 
     /// Settings of connections through memory that two processes of one host share.

@@ -3,6 +3,7 @@
 //! The tests count descriptors of the process, so they take turns, in a test program of their own.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sidestep_ring::{Cell, Kind as RingKind, Options as RingOptions, Segment, Waking};
 use sidestep_socket::datagram;
 use sidestep_socket::stream::shm::{RING_BYTES_MIN, Settings, Users};
@@ -286,6 +287,43 @@ fn honest_links_leave_nothing_open_either() {
     drop(orphan);
     assert_eq!(open_descriptors(), before - 1);
     assert!(!path.exists(), "the listener's name is gone");
+}
+
+/// Descriptors up to a limit of this process, which is put back with them.
+struct Hoard(Rlimit, Vec<File>);
+
+impl Hoard {
+    fn of_all() -> Self {
+        let before = getrlimit(Resource::Nofile);
+        let limit = (open_descriptors() + 32) as u64;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(limit), ..before }).expect("it is lower");
+        Self(before, std::iter::from_fn(|| File::open("/dev/null").ok()).collect())
+    }
+}
+
+impl Drop for Hoard {
+    fn drop(&mut self) {
+        self.1.clear();
+        setrlimit(Resource::Nofile, self.0).expect("it was so before");
+    }
+}
+
+#[test]
+fn silent_strangers_do_not_keep_the_last_descriptors() {
+    let _turn = my_turn();
+    let (mut listener, path) = listener("descriptors");
+    let honest = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+    let (up, down) = (ring(), ring());
+    let before = open_descriptors();
+    let silent: Vec<Socket> = (0..8).map(|_| stranger(&path)).collect();
+    let nobody = listener.accept_within(&mut Io::default(), Duration::from_millis(20)).err().expect("all are silent");
+    assert!(is_retry(&nobody) && open_descriptors() == before + 2 * silent.len(), "they wait: {nobody}");
+    let hoard = Hoard::of_all();
+    honest.connect(&SockAddr::unix(&path).expect("a short path")).expect("it listens");
+    say(&honest, &hello(1, 1, SIZE, SIZE), &[up.fd(), down.fd()]);
+    let accepted = listener.accept_within(&mut Io::default(), Duration::from_secs(2));
+    drop(hoard);
+    assert!(accepted.is_ok(), "{:?}", listener.refusals());
 }
 
 #[test]

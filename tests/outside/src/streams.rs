@@ -7,7 +7,8 @@ use sidestep::datagram::{
 use sidestep::error::Problem;
 use sidestep::stream::shm::{RING_BYTES_MAX, RING_BYTES_MIN, Refusals, Settings, Users};
 use sidestep::stream::{Accepted, Backend, Connecting, Credentials, Endpoint, Io, Listener, Options, Script, Stream};
-use sidestep::stream::{KernelStream, ShmStream, UringStream, Waiting, XdpStream, connect, connect_shm, is_retry};
+use sidestep::stream::{KernelStream, ShmStream, UringStream, Waiting, XdpStream, connect, connect_shm};
+use sidestep::stream::{is_out_of_descriptors, is_retry};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -35,8 +36,11 @@ fn one_thread(options: &Options) -> Result<(), Problem> {
             }
         }
     })?;
-    let Accepted { stream: mut server, .. } =
-        until("a connection", || listener.accept(&mut io).map_err(|error| failed("accept", error)))?;
+    let Accepted { stream: mut server, .. } = until("a connection", || match listener.accept(&mut io) {
+        // Others may give theirs up.
+        Err(error) if is_out_of_descriptors(&error) => Ok(None),
+        accepted => accepted.map_err(|error| failed("accept", error)),
+    })?;
     assert_eq!(client.write(&mut io, b"ping").map_err(|error| failed("write", error))?, 4);
     let count = until("a message", || match server.receive_with(&mut io, &mut |bytes| bytes.len()) {
         Ok(count) => Ok(Some(count)),

@@ -8,7 +8,7 @@ use super::refusals::Refusals;
 use super::source::Source;
 use super::tls::Tls;
 use crate::session::SessionId;
-use sidestep_socket::stream::{Accepted, Credentials, Io, Listener};
+use sidestep_socket::stream::{Accepted, Credentials, Io, Listener, is_out_of_descriptors};
 use sidestep_sys::Problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -117,9 +117,4 @@ pub(super) fn accept(
 fn local_source(who: Option<Credentials>) -> Source {
     let uid = who.map_or(u32::MAX, |who| who.uid);
     Source::Local { uid, pid: who.and_then(|who| who.pid).unwrap_or(0) }
-}
-
-fn is_out_of_descriptors(error: &std::io::Error) -> bool {
-    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|error| Some(error.raw_os_error()));
-    errors.contains(&error.raw_os_error())
 }

@@ -19,7 +19,7 @@ use super::request::Request;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
-use sidestep_socket::stream::SocketFile;
+use sidestep_socket::stream::{SocketFile, is_out_of_descriptors};
 use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
@@ -119,8 +119,7 @@ impl AdminSocket {
 
 /// Out of descriptors, accepting fails at once, again and again: the thread waits for better times.
 fn rest(error: &io::Error) {
-    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|error| Some(error.raw_os_error()));
-    if errors.contains(&error.raw_os_error()) {
+    if is_out_of_descriptors(error) {
         std::thread::sleep(REST);
     }
 }

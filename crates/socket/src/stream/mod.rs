@@ -106,3 +106,9 @@ pub use xdp::XdpStream;
 pub fn is_retry(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
 }
+
+/// Returns whether an error says that no descriptors are left, for the process (EMFILE) or for the host (ENFILE).
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|error| Some(error.raw_os_error()));
+    errors.contains(&error.raw_os_error())
+}

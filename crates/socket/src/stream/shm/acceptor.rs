@@ -3,9 +3,10 @@
 use super::handshake::{HELLO_MAX, TurnedAway, admit, check, open_socket, refuse_silent};
 use super::{Kind, Rings, Settings};
 use crate::stream::socket_file::bind_file;
-use crate::stream::{Credentials, Options, SocketFile, is_retry};
+use crate::stream::{Credentials, Options, SocketFile, is_out_of_descriptors, is_retry};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use sidestep_sys::Problem;
 use socket2::Socket;
 use std::collections::{HashMap, VecDeque};
@@ -17,9 +18,12 @@ use std::time::{Duration, Instant};
 
 /// Connections not yet accepted that the kernel keeps.
 const BACKLOG: i32 = 16;
-/// Connectors whose hello is waited for. An honest one has sent it before it is accepted. When there are more, the oldest of the
-/// process that has most goes.
+/// Connectors whose hello is waited for, at most; no more than a quarter of the descriptors that the process may have. An honest one
+/// has sent it before it is accepted. When there are more, the oldest of the process that has most goes.
 const WAITING_MAX: usize = 64;
+/// The descriptors that a connector needs: its socket, the two rings of its hello, and those by which the rings know its process
+/// (pidfds, /proc).
+const DESCRIPTORS_PER_CONNECTOR: usize = 6;
 /// Those accepted before the others are looked at.
 const ACCEPTS_PER_LOOK: usize = 16;
 
@@ -56,6 +60,7 @@ pub(crate) struct Acceptor {
     refusals: SharedRefusals,
     /// The oldest first.
     waiting: VecDeque<Connector>,
+    waiting_max: usize,
     /// The file that bind(2) has made, for its drop.
     _file: SocketFile,
 }
@@ -84,7 +89,7 @@ impl Acceptor {
             Problem::failed(format!("cannot listen on {}", path.display()), error).next("choose another path")
         })?;
         let (refusals, waiting) = (SharedRefusals::default(), VecDeque::new());
-        Ok(Self { socket, kind, settings, refusals, waiting, _file: file })
+        Ok(Self { socket, kind, settings, refusals, waiting, waiting_max: waiting_max(), _file: file })
     }
 
     /// Returns the count of those that were refused.
@@ -100,10 +105,11 @@ impl Acceptor {
         // A time beyond what the clock can name is for ever.
         let end = Instant::now().checked_add(timeout);
         loop {
-            self.take_in()?;
+            let taken_in = self.take_in();
             if let Some(accepted) = self.first_said() {
                 return Ok(accepted);
             }
+            taken_in.or_else(|error| self.make_room(error))?;
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
                 return Err(ErrorKind::WouldBlock.into());
@@ -119,7 +125,7 @@ impl Acceptor {
             match self.socket.accept() {
                 Ok((socket, _)) => {
                     let who = Credentials::of_peer(socket.as_fd()).ok();
-                    if self.waiting.len() >= WAITING_MAX {
+                    if self.waiting.len() >= self.waiting_max {
                         self.crowd_out();
                     }
                     self.waiting.push_back(Connector { socket, who, until: Instant::now() + HELLO_MAX });
@@ -127,6 +133,21 @@ impl Acceptor {
                 Err(error) if is_retry(&error) => break,
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    /// Evicts connectors where no descriptors are left for the next one. accept(2) takes a descriptor before it looks for a
+    /// connection, so that its error alone does not mean that there is one.
+    ///
+    /// # Errors
+    /// The error is another one, or there is nobody to evict.
+    fn make_room(&mut self, error: io::Error) -> io::Result<()> {
+        if !is_out_of_descriptors(&error) || self.waiting.is_empty() {
+            return Err(error);
+        }
+        if is_readable(&self.socket) {
+            (0..DESCRIPTORS_PER_CONNECTOR).for_each(|_| self.crowd_out());
         }
         Ok(())
     }
@@ -179,6 +200,11 @@ impl Acceptor {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn waiting_max() -> usize {
+    let quarter = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
+    usize::try_from(quarter).unwrap_or(usize::MAX).clamp(1, WAITING_MAX)
 }
 
 fn is_readable(socket: &Socket) -> bool {
