@@ -28,7 +28,7 @@ impl Delivery {
     pub(crate) fn new(connection: &Connection, ack: SequenceNumber) -> Self {
         Self {
             ack,
-            newly_acked: ack.since(connection.snd.una),
+            newly_acked: ack.since(connection.snd.una()),
             delivered: 0,
             rtt_from: None,
             has_retransmitted: false,

@@ -13,22 +13,22 @@ impl Connection {
     /// Processes SEG.ACK, SEG.WND and SACK blocks of an acceptable ACK.
     #[inline]
     pub(crate) fn process_ack(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
-        let was_closed = self.snd.wnd == 0;
+        let was_closed = self.snd.wnd() == 0;
         let wnd_changed = self.update_send_window(seg);
-        if seg.ack.is_before(self.snd.una) {
+        if seg.ack.is_before(self.snd.una()) {
             return;
         }
         if self.recovery.board.is_empty() {
             self.liveness.reset_window_probes();
             return;
         }
-        if was_closed && self.snd.wnd > 0 && seg.ack == self.snd.una {
+        if was_closed && self.snd.wnd() > 0 && seg.ack == self.snd.una() {
             self.reopen(cx.now);
         }
         let mut delivery = self.update_scoreboard(cx, seg);
         // Answers to window probes are none.
         let is_bare = seg.payload.is_empty() && !seg.has(Flags::FIN);
-        delivery.is_duplicate = delivery.newly_acked == 0 && is_bare && !wnd_changed && self.snd.wnd > 0;
+        delivery.is_duplicate = delivery.newly_acked == 0 && is_bare && !wnd_changed && self.snd.wnd() > 0;
         self.sample_rtt(cx, &delivery);
         self.end_tail_probe(cx, &delivery, seg);
         self.respond_to_ack(cx, &delivery);
@@ -57,7 +57,7 @@ impl Connection {
     /// Returns whether the window has changed.
     #[inline]
     fn update_send_window(&mut self, seg: &Seg<'_>) -> bool {
-        let wnd = u32::from(seg.window) << self.snd.shift;
+        let wnd = u32::from(seg.window) << self.snd.shift();
         self.snd.update_window(seg.seq, seg.ack, wnd)
     }
 
@@ -72,7 +72,7 @@ impl Connection {
         self.recovery.board.acknowledge(seg.ack, &mut note);
         if self.negotiated.sack() && !seg.options.sack.is_empty() {
             let blocks = seg.options.sack;
-            for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.snd.nxt)) {
+            for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.snd.nxt())) {
                 self.recovery.board.sack(*block, &mut note);
             }
             delivery.has_dsack = is_dsack(blocks.as_slice(), seg.ack);
@@ -104,7 +104,7 @@ impl Connection {
             _ => {}
         }
         if delivery.has_dsack {
-            self.recovery.rack.note_duplicate(self.snd.una, self.snd.nxt);
+            self.recovery.rack.note_duplicate(self.snd.una(), self.snd.nxt());
             if self.recovery.undo_on_dsack(&mut self.congestion) {
                 cx.counters.count(Counter::SpuriousRecoveries);
             }

@@ -63,11 +63,11 @@ impl Tcp {
             return;
         };
         connection.rcv.shrink();
-        connection.snd.buffer.shrink();
+        connection.snd.shrink();
         if connection.snd.is_fin_acknowledged() {
             return;
         }
-        let held = connection.snd.buffer.memory_bytes() + connection.rcv.buffer.memory_bytes();
+        let held = connection.snd.buffer().memory_bytes() + connection.rcv.buffer().memory_bytes();
         let bytes = u32::try_from(held + size_of_val(connection)).unwrap_or(u32::MAX);
         connection.owner.set_orphan_bytes(bytes);
         self.orphans.add(id, bytes, &self.slots);
@@ -104,7 +104,7 @@ impl Tcp {
     pub(crate) fn release_orphan(&mut self, index: u32) {
         let Some(connection) = self.slots.connection_at(index) else { return };
         self.orphans.remove(connection.owner.take_orphan_bytes());
-        connection.snd.buffer.shrink();
+        connection.snd.shrink();
         let lost = connection.owner.take_lost_bytes();
         if lost > 0 {
             self.counters.count(Counter::LostStreams);

@@ -17,13 +17,13 @@ impl Connection {
     fn can_send_directly(&self, cx: &Context<'_>, count: usize) -> bool {
         let (send, recovery) = (&self.snd, &self.recovery);
         let full = self.payload_bytes();
-        let in_flight = send.nxt.since(send.una);
+        let in_flight = send.nxt().since(send.una());
         self.marks.fast_path()
             && count > 0
             && count <= full as usize
             && count <= self.room()
             // Nothing unsent stands before them.
-            && send.buffer.len() == in_flight as usize
+            && send.buffer().len() == in_flight as usize
             && count as u32 <= send.usable()
             && (in_flight == 0 || in_flight + count as u32 <= self.congestion.window_bytes())
             && !self.options.cork
@@ -41,7 +41,7 @@ impl Connection {
         debug_assert!(self.allows_fast_path(), "{} is not plain", self.flow);
         self.restart_after_idle(cx);
         let sent = self.emit_direct(cx, bytes);
-        self.snd.buffer.push(bytes);
+        self.snd.push(bytes);
         if sent.is_err() {
             self.arm_for_full_sink(cx);
         } else {
@@ -57,7 +57,7 @@ impl Connection {
         let timestamps = self.negotiated.timestamps_option(cx.now);
         let (window, options) = (self.rcv.offer(true), Options { timestamps, ..Options::NONE });
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
-        let header = self.header(self.snd.nxt, Flags::ACK | Flags::PSH, window, options);
+        let header = self.header(self.snd.nxt(), Flags::ACK | Flags::PSH, window, options);
         let outgoing = Outgoing {
             connection: Some(self.id),
             flow: &self.flow,

@@ -49,8 +49,8 @@ impl Connection {
         let (recovery, board) = (&self.recovery, &self.recovery.board);
         self.state == State::Established
             && self.owner.is_held()
-            && !self.snd.fin_queued
-            && self.rcv.is_plain()
+            && !self.snd.is_fin_queued()
+            && self.rcv.is_in_order()
             && recovery.phase == Phase::Open
             && recovery.tail.is_none()
             && self.liveness.timeouts() == 0
@@ -66,17 +66,17 @@ impl Connection {
             (None, None) => true,
             _ => false,
         };
-        let advanced = segment.ack.since(self.snd.una);
+        let advanced = segment.ack.since(self.snd.una());
         let length = segment.payload.len() as u32;
         self.marks.fast_path()
             && is_timely
-            && segment.seq == self.rcv.nxt
+            && segment.seq == self.rcv.nxt()
             && length <= self.rcv.window()
-            && advanced <= self.snd.nxt.since(self.snd.una)
+            && advanced <= self.snd.nxt().since(self.snd.una())
             && (advanced > 0 || length > 0)
             // The slow path takes care of a window that closes or opens.
             && segment.window > 0
-            && self.snd.wnd > 0
+            && self.snd.wnd() > 0
     }
 
     /// Takes the segment. Returns false, and has changed nothing, if the slow path has to take it.
@@ -103,7 +103,7 @@ impl Connection {
 
     #[inline]
     fn process_predicted_ack(&mut self, cx: &mut Context<'_>, segment: &Predicted<'_>) {
-        let window = u32::from(segment.window) << self.snd.shift;
+        let window = u32::from(segment.window) << self.snd.shift();
         self.snd.update_window(segment.seq, segment.ack, window);
         if self.recovery.board.is_empty() {
             self.liveness.reset_window_probes();

@@ -95,7 +95,7 @@ impl Connection {
     /// [`Connection::current_readiness`] of a connection that is plain.
     #[inline]
     fn plain_readiness(&self) -> Readiness {
-        let readable = if self.rcv.buffer.is_empty() { Readiness::NONE } else { Readiness::READABLE };
+        let readable = if self.rcv.buffer().is_empty() { Readiness::NONE } else { Readiness::READABLE };
         let ready = if self.is_writable() { readable | Readiness::WRITABLE } else { readable };
         debug_assert_eq!(ready, self.current_readiness(), "{}", self.flow);
         ready

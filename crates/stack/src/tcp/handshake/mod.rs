@@ -26,14 +26,14 @@ impl Connection {
 
     /// Takes note of a SYN-ACK that was sent as a cookie, before this connection, and has been acknowledged.
     pub(crate) fn note_syn_ack_sent(&mut self) {
-        self.snd.nxt = self.snd.iss + 1;
+        self.snd.sent_syn();
         self.rcv.offer(false);
     }
 
     /// Takes the peer's SYN: number, window (not shifted, RFC 7323 section 2.2), options.
     pub(crate) fn take_syn(&mut self, cx: &Context<'_>, syn: &Seg<'_>) {
         self.rcv.begin(syn.seq);
-        self.ack.begin(self.rcv.nxt);
+        self.ack.begin(self.rcv.nxt());
         self.snd.first_window(syn.seq, syn.ack, u32::from(syn.window));
         self.agree(cx, &syn.options);
     }
@@ -42,7 +42,7 @@ impl Connection {
     pub(crate) fn agree(&mut self, cx: &Context<'_>, options: &Options) {
         self.negotiated.agree(options, cx.now);
         match options.window_scale.filter(|_| self.negotiated.window_scaling()) {
-            Some(shift) => self.snd.shift = shift,
+            Some(shift) => self.snd.set_shift(shift),
             None => self.rcv.without_scaling(),
         }
         if let Some(bytes) = options.maximum_segment_size {
@@ -73,7 +73,7 @@ impl Connection {
         self.liveness.reset_timeouts();
         self.recovery.undo = None;
         self.recovery.end_recovery();
-        self.recovery.point = self.snd.una;
+        self.recovery.point = self.snd.una();
         self.deadlines.cancel(Timer::Retransmit);
         self.notices.take_soft_error();
         self.notices.request_if(true);

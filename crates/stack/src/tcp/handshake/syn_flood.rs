@@ -41,7 +41,7 @@ impl Tcp {
             urgent_pointer: 0,
             options: Options {
                 maximum_segment_size: Some((config.mtu_bytes as u16).saturating_sub(flow.header_bytes())),
-                window_scale: scale.and(theirs).map(|_| ours.shift),
+                window_scale: scale.and(theirs).map(|_| ours.shift()),
                 sack_permitted: sack && theirs.is_some(),
                 timestamps: theirs.map(|theirs| Timestamps { value: stamp(clock, scale, sack), echo: theirs.value }),
                 ..Options::NONE

@@ -15,7 +15,7 @@ impl Connection {
     /// Returns whether an ICMP error is about a segment that is under way: anybody can send one, but not everybody knows the
     /// numbers (RFC 5927 section 4).
     pub(crate) fn is_sequence_in_flight(&self, sequence: SequenceNumber) -> bool {
-        self.snd.una.is_at_or_before(sequence) && sequence.is_before(self.snd.nxt)
+        self.snd.una().is_at_or_before(sequence) && sequence.is_before(self.snd.nxt())
     }
 
     /// The path MTU to use when a router reports `mtu`.
@@ -58,7 +58,7 @@ impl Connection {
         }
         self.notices.set_soft_error(error);
         // RFC 6069 section 4: of the retransmission, that is the first segment in flight.
-        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.snd.una {
+        if matches!(why, Undelivered::Network | Undelivered::Host) && sequence == self.snd.una() {
             self.undo_backoff_on_icmp(cx);
         }
     }

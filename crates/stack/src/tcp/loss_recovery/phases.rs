@@ -26,10 +26,10 @@ impl Connection {
     /// RFC 6675 section 5 step 4, RFC 5681 section 3.2
     pub(crate) fn enter_fast_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::FastRecoveries);
-        let flight = self.snd.nxt.since(self.snd.una);
+        let flight = self.snd.nxt().since(self.snd.una());
         self.recovery.save_undo(&self.congestion);
         self.recovery.phase = Phase::Fast;
-        self.recovery.point = self.snd.nxt;
+        self.recovery.point = self.snd.nxt();
         self.recovery.prr.begin(flight);
         self.congestion.on_loss(cx.now, flight);
     }
@@ -38,11 +38,11 @@ impl Connection {
         cx.counters.count(Counter::Timeouts);
         self.statistics.timeouts += 1;
         let first = self.liveness.timeouts() == 1;
-        let flight = self.snd.nxt.since(self.snd.una);
+        let flight = self.snd.nxt().since(self.snd.una());
         self.recovery.save_undo(&self.congestion);
         self.congestion.on_timeout(cx.now, flight, first);
         self.recovery.phase = Phase::Timeout;
-        self.recovery.point = self.snd.nxt;
+        self.recovery.point = self.snd.nxt();
         self.recovery.duplicate_acks = 0;
         self.recovery.tail = None;
         self.recovery.board.mark_all_lost();
@@ -74,7 +74,7 @@ impl Connection {
     fn grow_congestion_window(&mut self, cx: &Context<'_>, delivery: &Delivery) {
         let window = self.congestion.window_bytes();
         // RFC 9438 section 5.8; in slow start a window half used grows, so that it does not lag behind (as Linux).
-        let used = self.usage.update(self.snd.una, self.snd.nxt, delivery.in_flight_before);
+        let used = self.usage.update(self.snd.una(), self.snd.nxt(), delivery.in_flight_before);
         let is_limited = if window < self.congestion.threshold_bytes() {
             used.saturating_mul(2) >= window
         } else {

@@ -44,7 +44,7 @@ impl Connection {
             return self.arm_tail_probe(cx);
         }
         cx.counters.count(Counter::TailProbes);
-        self.recovery.tail = Some(TailProbe { end: self.snd.nxt, resent });
+        self.recovery.tail = Some(TailProbe { end: self.snd.nxt(), resent });
         self.arm_retransmit(cx);
     }
 

@@ -39,8 +39,8 @@ impl Connection {
             self.challenge(cx);
             return false;
         }
-        let edge = self.rcv.nxt + self.rcv.window();
-        if !is_acceptable(seg.seq, seg.end(), self.rcv.nxt, edge) {
+        let edge = self.rcv.nxt() + self.rcv.window();
+        if !is_acceptable(seg.seq, seg.end(), self.rcv.nxt(), edge) {
             self.refuse(cx, seg);
             return false;
         }
@@ -78,14 +78,14 @@ impl Connection {
         if seg.has(Flags::RST) {
             return;
         }
-        if !seg.payload.is_empty() && seg.end().is_at_or_before(self.rcv.nxt) {
+        if !seg.payload.is_empty() && seg.end().is_at_or_before(self.rcv.nxt()) {
             cx.counters.count(Counter::Duplicates);
             // Its ACK was lost, or late: the peer has not heard of us, and lives.
             self.note_outage_end(cx, self.liveness.silent_ns(cx.now));
             // RFC 2883 section 4
             if self.negotiated.sack() {
                 let end = seg.seq + seg.payload.len() as u32;
-                self.rcv.assembler.report_duplicate(seg.seq, end);
+                self.rcv.report_duplicate(seg.seq, end);
             }
         }
         self.answer_unacceptable(cx, seg);
@@ -103,7 +103,7 @@ impl Connection {
 
     /// RFC 5961 section 3.2: a RST in the window counts only at exactly RCV.NXT.
     fn process_reset(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
-        if seg.seq != self.rcv.nxt {
+        if seg.seq != self.rcv.nxt() {
             return self.challenge(cx);
         }
         cx.counters.count(Counter::ResetsIn);
@@ -114,8 +114,8 @@ impl Connection {
     /// RFC 5961 section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.
     #[inline]
     pub(crate) fn is_ack_acceptable(&mut self, cx: &mut Context<'_>, ack: SequenceNumber) -> bool {
-        let oldest = self.snd.una - self.snd.wnd_max;
-        if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.snd.nxt) {
+        let oldest = self.snd.una() - self.snd.wnd_max();
+        if ack.is_at_or_after(oldest) && ack.is_at_or_before(self.snd.nxt()) {
             return true;
         }
         cx.counters.count(Counter::AcksBad);

@@ -13,7 +13,7 @@ impl Connection {
     pub(crate) fn segment_in_syn_sent(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) -> Answer {
         let has_ack = seg.has(Flags::ACK);
         // First: the ACK must be of our SYN.
-        if has_ack && (seg.ack.is_at_or_before(self.snd.iss) || seg.ack.is_after(self.snd.nxt)) {
+        if has_ack && (seg.ack.is_at_or_before(self.snd.iss()) || seg.ack.is_after(self.snd.nxt())) {
             cx.counters.count(Counter::AcksBad);
             return if seg.has(Flags::RST) { Answer::None } else { Answer::Reset };
         }
@@ -39,7 +39,7 @@ impl Connection {
             self.state = State::SynReceived;
             self.recovery.board.mark_lost(0);
         }
-        if self.snd.fin_queued {
+        if self.snd.is_fin_queued() {
             self.state = self.state.after_close();
         }
         Answer::None

@@ -30,7 +30,7 @@ impl Connection {
                 return Answer::None;
             }
             // RFC 7323 section 2.2: the window of a SYN is not shifted; from here on everybody shifts it.
-            seg.window >>= self.snd.shift;
+            seg.window >>= self.snd.shift();
             seg = seg.without_syn();
             self.ack.request(Need::Now);
         }
@@ -90,7 +90,7 @@ impl Connection {
             }
             return Answer::None;
         }
-        let (nxt, edge) = (self.rcv.nxt, self.rcv.nxt + self.rcv.window());
+        let (nxt, edge) = (self.rcv.nxt(), self.rcv.nxt() + self.rcv.window());
         self.note_overlap(seg, nxt);
         let part = seg.trimmed(nxt, edge);
         if part.len() < seg.len() {
@@ -114,7 +114,7 @@ impl Connection {
     fn note_overlap(&mut self, seg: &Seg<'_>, nxt: SequenceNumber) {
         if self.negotiated.sack() && seg.seq.is_before(nxt) && !seg.payload.is_empty() {
             let end = (seg.seq + seg.payload.len() as u32).earlier(nxt);
-            self.rcv.assembler.report_duplicate(seg.seq, end);
+            self.rcv.report_duplicate(seg.seq, end);
         }
     }
 
@@ -128,7 +128,7 @@ impl Connection {
             return false;
         }
         self.statistics.bytes_in += part.payload.len() as u64;
-        if part.seq == self.rcv.nxt {
+        if part.seq == self.rcv.nxt() {
             self.take_in_order(cx, part.payload, deliver);
         } else {
             self.keep_out_of_order(cx, part);
@@ -138,7 +138,7 @@ impl Connection {
 
     #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
-        let taken = if self.rcv.is_shut {
+        let taken = if self.rcv.is_shut() {
             cx.counters.count(Counter::DataAfterShutdown);
             0
         } else if self.rcv.can_lend() && self.owner.is_held() {
@@ -147,10 +147,10 @@ impl Connection {
             0
         };
         let filled = self.rcv.take_in_order(payload, taken) == Taken::InOrder { filled: true };
-        if self.rcv.is_shut {
+        if self.rcv.is_shut() {
             self.rcv.discard();
         }
-        self.notices.request_if(!self.rcv.buffer.is_empty());
+        self.notices.request_if(!self.rcv.buffer().is_empty());
         self.rcv.grow(cx.now, self.rtt.srtt_ns());
         // RFC 5681 section 4.2: at once when a hole is filled.
         if filled {
@@ -158,7 +158,7 @@ impl Connection {
         }
         let quickack = self.options.quickack;
         let most = cx.config.ack_segments_max;
-        self.ack.data_in_order(self.rcv.nxt, self.rcv.segment_bytes, quickack, most);
+        self.ack.data_in_order(self.rcv.nxt(), self.rcv.segment_bytes(), quickack, most);
     }
 
     /// RFC 5681 section 4.2: at once when it is out of order, so that the peer's fast retransmission works.

@@ -32,28 +32,28 @@ impl Connection {
     /// RFC 9293 section 3.3.1: SND.UNA =< SND.NXT, and what is kept lies between them and behind.
     fn audit_numbers(&self) -> Result<(), String> {
         let send = &self.snd;
-        rule!(send.una.is_at_or_before(send.nxt), "{} {}", send.una, send.nxt);
-        rule!(send.iss.is_at_or_before(send.una), "{} {}", send.iss, send.una);
-        rule!(send.wnd <= send.wnd_max, "{} {}", send.wnd, send.wnd_max);
+        rule!(send.una().is_at_or_before(send.nxt()), "{} {}", send.una(), send.nxt());
+        rule!(send.iss().is_at_or_before(send.una()), "{} {}", send.iss(), send.una());
+        rule!(send.wnd() <= send.wnd_max(), "{} {}", send.wnd(), send.wnd_max());
         if self.state == State::TimeWait {
             return Ok(());
         }
-        let data_end = send.data_start() + send.buffer.len() as u32;
-        match send.finish {
+        let data_end = send.data_start() + send.buffer().len() as u32;
+        match send.finish() {
             Some(finish) => {
-                rule!(send.nxt == finish + 1, "{} {finish}", send.nxt);
-                rule!(send.fin_queued, "a FIN that nobody wanted");
+                rule!(send.nxt() == finish + 1, "{} {finish}", send.nxt());
+                rule!(send.is_fin_queued(), "a FIN that nobody wanted");
                 rule!(send.is_fin_acknowledged() || data_end == finish, "{data_end} {finish}");
             }
-            None if send.nxt != send.iss => {
-                rule!(send.nxt.is_at_or_before(data_end), "{} {data_end}", send.nxt);
+            None if send.nxt() != send.iss() => {
+                rule!(send.nxt().is_at_or_before(data_end), "{} {data_end}", send.nxt());
             }
             None => {}
         }
         let is_closing =
             matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait);
-        rule!(!is_closing || send.fin_queued, "{:?} without a wish to finish", self.state);
-        rule!(self.state != State::FinWait2 || send.is_fin_acknowledged(), "{:?}", send.finish);
+        rule!(!is_closing || send.is_fin_queued(), "{:?} without a wish to finish", self.state);
+        rule!(self.state != State::FinWait2 || send.is_fin_acknowledged(), "{:?}", send.finish());
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Connection {
         if self.state == State::TimeWait {
             return Ok(());
         }
-        let (mut next, mut bytes, mut sacked, mut lost, mut resent) = (send.una, 0, 0, 0, 0);
+        let (mut next, mut bytes, mut sacked, mut lost, mut resent) = (send.una(), 0, 0, 0, 0);
         for index in 0..board.len() {
             let Some(record) = board.at(index) else { return Err("a record is missing".into()) };
             rule!(record.start == next, "record {index} begins at {} not {next}", record.start);
@@ -76,7 +76,12 @@ impl Connection {
             }
             next = record.end;
         }
-        rule!(next == send.nxt, "{} in flight, {} on the board", send.nxt.since(send.una), next.since(send.una));
+        rule!(
+            next == send.nxt(),
+            "{} in flight, {} on the board",
+            send.nxt().since(send.una()),
+            next.since(send.una())
+        );
         let sums = (board.in_flight_bytes(), board.sacked(), board.lost(), board.resent_in_flight());
         rule!(sums == (bytes, sacked, lost, resent), "{sums:?} {bytes} {sacked} {lost} {resent}");
         rule!(self.negotiated.sack() || sacked == 0, "sacked without agreement");
@@ -89,13 +94,13 @@ impl Connection {
             return Ok(());
         }
         let receive = &self.rcv;
-        let (window, waiting) = (receive.window(), receive.buffer.len());
+        let (window, waiting) = (receive.window(), receive.buffer().len());
         rule!(window < 1 << 30, "the window has wrapped: {window}");
-        rule!(receive.segment_bytes <= 65_535, "{}", receive.segment_bytes);
+        rule!(receive.segment_bytes() <= 65_535, "{}", receive.segment_bytes());
         let limit = receive.limit_bytes() as usize;
         rule!(waiting + window as usize <= limit, "{waiting} wait, the window is {window}, the limit {limit}");
-        receive.assembler.audit(receive.nxt, receive.nxt + window)?;
-        rule!(!receive.finished || !self.state.can_receive(), "finished, but {:?}", self.state);
+        receive.assembler().audit(receive.nxt(), receive.nxt() + window)?;
+        rule!(!receive.is_finished() || !self.state.can_receive(), "finished, but {:?}", self.state);
         Ok(())
     }
 
@@ -120,7 +125,7 @@ impl Connection {
         let waits = armed(Timer::Retransmit) || armed(Timer::Persist) || armed(Timer::Cork);
         rule!(!has_something || waits, "{self:?}: unsent data waits for nothing");
         rule!(
-            !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.snd.una),
+            !has_flight || self.recovery.phase == Phase::Open || self.recovery.point.is_after(self.snd.una()),
             "{self:?}: recovery without end"
         );
         Ok(())
@@ -130,9 +135,9 @@ impl Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (send, receive) = (&self.snd, &self.rcv);
-        write!(f, "{} {:?} una +{}", self.flow, self.state, send.una.since(send.iss))?;
-        write!(f, " nxt +{} wnd {} unsent {}", send.nxt.since(send.iss), send.wnd, send.unsent())?;
+        write!(f, "{} {:?} una +{}", self.flow, self.state, send.una().since(send.iss()))?;
+        write!(f, " nxt +{} wnd {} unsent {}", send.nxt().since(send.iss()), send.wnd(), send.unsent())?;
         write!(f, " phase {:?} board {}", self.recovery.phase, self.recovery.board.len())?;
-        write!(f, " rcv +{} window {}", receive.nxt.since(receive.irs), receive.window())
+        write!(f, " rcv +{} window {}", receive.nxt().since(receive.irs()), receive.window())
     }
 }

@@ -126,7 +126,7 @@ impl Connection {
     /// The number of bytes that the send buffer has room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        (self.options.send_buffer_bytes as usize).saturating_sub(self.snd.buffer.len())
+        (self.options.send_buffer_bytes as usize).saturating_sub(self.snd.buffer().len())
     }
 
     /// As Linux: when a third of the buffer is free, so that a writer is not woken for every ACK.
@@ -147,18 +147,18 @@ impl Connection {
         self.state = State::Closed;
         self.deadlines.clear();
         self.recovery.board.clear();
-        self.owner.set_lost_bytes(self.snd.buffer.len() as u32);
-        self.snd.buffer.clear();
-        self.rcv.assembler.clear();
+        self.owner.set_lost_bytes(self.snd.buffer().len() as u32);
+        self.snd.discard();
+        self.rcv.forget_holes();
         self.ack.cancel();
     }
 
     /// Queues a FIN behind all data (RFC 9293 section 3.10.4).
     pub(crate) fn finish(&mut self) {
-        if self.snd.fin_queued {
+        if self.snd.is_fin_queued() {
             return;
         }
-        self.snd.fin_queued = true;
+        self.snd.queue_fin();
         self.state = self.state.after_close();
     }
 
@@ -202,16 +202,16 @@ impl Connection {
     pub(crate) fn current_readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
         let is_ended = matches!(self.state, State::Closed | State::TimeWait);
-        if !self.rcv.buffer.is_empty() || self.rcv.finished || self.rcv.is_shut || is_ended {
+        if !self.rcv.buffer().is_empty() || self.rcv.is_finished() || self.rcv.is_shut() || is_ended {
             ready = ready | Readiness::READABLE;
         }
-        if self.rcv.finished {
+        if self.rcv.is_finished() {
             ready = ready | Readiness::PEER_CLOSED;
         }
         if is_ended || self.state.can_send() && self.is_writable() {
             ready = ready | Readiness::WRITABLE;
         }
-        if is_ended || self.rcv.finished && self.snd.fin_queued {
+        if is_ended || self.rcv.is_finished() && self.snd.is_fin_queued() {
             ready = ready | Readiness::HANGUP;
         }
         if self.notices.has_error() {

@@ -8,24 +8,24 @@ use sidestep_wire::tcp::{SequenceNumber, WINDOW_SCALE_MAX};
 /// RCV.* of RFC 9293 section 3.3.1, and the bytes.
 pub(crate) struct ReceiveSpace {
     /// IRS
-    pub(crate) irs: SequenceNumber,
+    irs: SequenceNumber,
     /// RCV.NXT
-    pub(crate) nxt: SequenceNumber,
+    nxt: SequenceNumber,
     /// RCV.NXT + RCV.WND: never goes back (RFC 9293 section 3.8.6, SHLD-14).
     edge: SequenceNumber,
     /// Rcv.Wind.Shift of RFC 7323.
-    pub(crate) shift: u8,
+    shift: u8,
     /// Bytes to read, and behind them those that came out of order.
-    pub(crate) buffer: Buffer,
-    pub(crate) assembler: Assembler,
+    buffer: Buffer,
+    assembler: Assembler,
     /// The number of the peer's FIN, once it has come, in order or not.
     finish: Option<SequenceNumber>,
-    /// Everything up to the FIN has arrived.
-    pub(crate) finished: bool,
-    /// The application does not want to read any more.
-    pub(crate) is_shut: bool,
+    /// Set once everything up to the FIN has arrived.
+    finished: bool,
+    /// Set once the application does not want to read any more.
+    is_shut: bool,
     /// The largest payload seen: what a full segment of the peer's is.
-    pub(crate) segment_bytes: u32,
+    segment_bytes: u32,
     /// Bytes that the window offers at present, and at most.
     limit: u32,
     limit_max: u32,
@@ -52,7 +52,7 @@ pub(crate) enum Taken {
 }
 
 impl ReceiveSpace {
-    /// Before the peer's first number is known.
+    /// Makes the space before the peer's first number is known.
     pub(crate) fn new(limit: u32, limit_max: u32, scaling: bool) -> Self {
         let zero = SequenceNumber(0);
         let limit_max = limit_max.max(1);
@@ -73,7 +73,76 @@ impl ReceiveSpace {
         }
     }
 
-    /// The peer's SYN has come.
+    /// IRS
+    #[inline]
+    pub(crate) fn irs(&self) -> SequenceNumber {
+        self.irs
+    }
+
+    /// RCV.NXT
+    #[inline]
+    pub(crate) fn nxt(&self) -> SequenceNumber {
+        self.nxt
+    }
+
+    /// Rcv.Wind.Shift of RFC 7323.
+    #[inline]
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// Bytes to read, and behind them those that came out of order.
+    #[inline]
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// The holes, and the blocks to report.
+    #[inline]
+    pub(crate) fn assembler(&self) -> &Assembler {
+        &self.assembler
+    }
+
+    /// Returns whether everything up to the FIN has arrived.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Returns whether the application does not want to read any more.
+    #[inline]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.is_shut
+    }
+
+    /// The largest payload seen: a full segment of the peer's.
+    #[inline]
+    pub(crate) fn segment_bytes(&self) -> u32 {
+        self.segment_bytes
+    }
+
+    /// Records that the application does not want to read any more.
+    pub(crate) fn shut(&mut self) {
+        self.is_shut = true;
+    }
+
+    /// Has a duplicate reported by the next SACK option (RFC 2883).
+    pub(crate) fn report_duplicate(&mut self, start: SequenceNumber, end: SequenceNumber) {
+        self.assembler.report_duplicate(start, end);
+    }
+
+    /// Records that the blocks were reported.
+    #[inline]
+    pub(crate) fn reported(&mut self) {
+        self.assembler.reported();
+    }
+
+    /// Forgets bytes beyond holes: the connection has ended.
+    pub(crate) fn forget_holes(&mut self) {
+        self.assembler.clear();
+    }
+
+    /// Begins with the peer's SYN.
     pub(crate) fn begin(&mut self, irs: SequenceNumber) {
         self.irs = irs;
         self.nxt = irs + 1;
@@ -81,7 +150,7 @@ impl ReceiveSpace {
         self.growth.until = self.nxt;
     }
 
-    /// The peer does not scale windows: neither do we (RFC 7323 section 2.2).
+    /// Turns window scaling off, as the peer does not scale (RFC 7323 section 2.2).
     pub(crate) fn without_scaling(&mut self) {
         self.shift = 0;
         self.limit_max = self.limit_max.min(u32::from(u16::MAX));
@@ -94,7 +163,7 @@ impl ReceiveSpace {
         self.edge.since(self.nxt)
     }
 
-    /// Moves the right edge if it is worth telling (RFC 9293 section 3.8.6.2.2: by a segment or half the buffer), and gives
+    /// Moves the right edge if the step is large enough (RFC 9293 section 3.8.6.2.2: by a segment or half the buffer), and gives
     /// the window for a header. `scaled`: not on a SYN.
     #[inline]
     pub(crate) fn offer(&mut self, scaled: bool) -> u16 {
@@ -106,7 +175,7 @@ impl ReceiveSpace {
     #[inline]
     fn next_edge(&self) -> SequenceNumber {
         let free = self.limit.saturating_sub(self.buffer.len() as u32);
-        // What the header cannot say is not given.
+        // The window is at most what the header can express.
         let most = u32::from(u16::MAX) << self.shift;
         let candidate = self.nxt + free.min(most);
         let worth = self.segment_bytes.min(self.limit / 2).max(1);
@@ -121,7 +190,7 @@ impl ReceiveSpace {
         more > 0 && more >= self.window() && more >= (2 * self.segment_bytes).min(self.limit / 2)
     }
 
-    /// Returns whether payload that begins at RCV.NXT may be lent to the application: nothing older waits, no hole is open.
+    /// Returns whether payload that begins at RCV.NXT may be lent to the application: no older byte waits, no hole is open.
     #[inline]
     pub(crate) fn can_lend(&self) -> bool {
         self.buffer.is_empty() && self.assembler.is_empty()
@@ -129,11 +198,11 @@ impl ReceiveSpace {
 
     /// Returns whether no hole is open, nothing is to be reported, and neither end has finished with this direction.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(crate) fn is_in_order(&self) -> bool {
         self.finish.is_none() && !self.is_shut && !self.assembler.has_report()
     }
 
-    /// Payload at RCV.NXT of which the application has taken the first `taken` bytes.
+    /// Takes payload at RCV.NXT, of which the application has read the first `taken` bytes in the frame.
     #[inline]
     pub(crate) fn take_in_order(&mut self, payload: &[u8], taken: usize) -> Taken {
         self.segment_bytes = self.segment_bytes.max(payload.len() as u32);
@@ -152,7 +221,7 @@ impl ReceiveSpace {
         Taken::InOrder { filled: true }
     }
 
-    /// Payload beyond a hole; it lies within the window.
+    /// Takes payload beyond a hole; it lies within the window.
     pub(crate) fn take_beyond(&mut self, start: SequenceNumber, payload: &[u8], ranges_max: usize) -> Taken {
         self.segment_bytes = self.segment_bytes.max(payload.len() as u32);
         let end = start + payload.len() as u32;
@@ -163,7 +232,7 @@ impl ReceiveSpace {
         Taken::OutOfOrder
     }
 
-    /// A FIN with this number has come; true if it is the next in order, now or with what has come since.
+    /// Records the number of the FIN that has come, in order or not.
     pub(crate) fn note_fin(&mut self, finish: SequenceNumber) {
         self.finish = Some(finish);
     }
@@ -176,7 +245,7 @@ impl ReceiveSpace {
         }
         self.nxt += 1;
         self.edge = self.edge.later(self.nxt);
-        // Behind a FIN there is nothing, whatever a peer that breaks the rules has sent there.
+        // Behind a FIN there is nothing, whatever a peer that violates RFC 9293 has sent there.
         self.assembler.clear();
         self.finished = true;
         true
@@ -210,9 +279,9 @@ impl ReceiveSpace {
         self.growth = Growth { since: now, taken: 0, until: self.edge };
     }
 
-    /// Changes how much may wait to be read. The window that was given stays given.
+    /// Changes the limit on unread bytes. The window never shrinks.
     pub(crate) fn set_limit(&mut self, limit_max: u32) {
-        // Less than the scale's unit would be told as nothing, for ever.
+        // A window below the unit of the scale would be zero in the header, for ever.
         self.limit_max = limit_max.clamp(1 << self.shift, u32::from(u16::MAX) << self.shift);
         self.limit = self.limit.min(self.limit_max);
     }
@@ -223,14 +292,14 @@ impl ReceiveSpace {
         self.limit_max
     }
 
-    /// Nobody will read any more: gives the memory back, unless bytes beyond a hole lie in it.
+    /// Gives memory back once the application does not read any more, unless bytes beyond a hole lie in it.
     pub(crate) fn shrink(&mut self) {
         if self.assembler.is_empty() {
             self.buffer.shrink();
         }
     }
 
-    /// Throws away what can be read.
+    /// Discards the bytes that can be read.
     pub(crate) fn discard(&mut self) {
         self.consume(self.buffer.len());
     }

@@ -6,27 +6,27 @@ use sidestep_wire::tcp::SequenceNumber;
 /// SND.* of RFC 9293 section 3.3.1, and the bytes.
 pub(crate) struct SendSpace {
     /// ISS
-    pub(crate) iss: SequenceNumber,
+    iss: SequenceNumber,
     /// SND.UNA
-    pub(crate) una: SequenceNumber,
+    una: SequenceNumber,
     /// SND.NXT
-    pub(crate) nxt: SequenceNumber,
+    nxt: SequenceNumber,
     /// SND.WND, already shifted.
-    pub(crate) wnd: u32,
+    wnd: u32,
     /// The largest window seen; half of it is worth a segment.
-    pub(crate) wnd_max: u32,
+    wnd_max: u32,
     /// SND.WL1 and SND.WL2
     wl1: SequenceNumber,
     wl2: SequenceNumber,
     /// Snd.Wind.Shift of RFC 7323.
-    pub(crate) shift: u8,
+    shift: u8,
     /// Bytes from the first that is not acknowledged to the last that the application gave.
-    pub(crate) buffer: Buffer,
-    /// The application has finished.
-    pub(crate) fin_queued: bool,
+    buffer: Buffer,
+    /// Set once the application has finished.
+    fin_queued: bool,
     /// The number of our FIN, once it was sent.
-    pub(crate) finish: Option<SequenceNumber>,
-    /// The cork has held back long enough.
+    finish: Option<SequenceNumber>,
+    /// Set once the timer of the cork has expired.
     cork_expired: bool,
     /// The end of the last segment in flight that was not full (Minshall's variant of Nagle's algorithm).
     small_end: Option<SequenceNumber>,
@@ -77,6 +77,98 @@ impl SendSpace {
         }
     }
 
+    /// ISS
+    #[inline]
+    pub(crate) fn iss(&self) -> SequenceNumber {
+        self.iss
+    }
+
+    /// SND.UNA
+    #[inline]
+    pub(crate) fn una(&self) -> SequenceNumber {
+        self.una
+    }
+
+    /// SND.NXT
+    #[inline]
+    pub(crate) fn nxt(&self) -> SequenceNumber {
+        self.nxt
+    }
+
+    /// SND.WND, already shifted.
+    #[inline]
+    pub(crate) fn wnd(&self) -> u32 {
+        self.wnd
+    }
+
+    /// The largest window seen.
+    #[inline]
+    pub(crate) fn wnd_max(&self) -> u32 {
+        self.wnd_max
+    }
+
+    /// Snd.Wind.Shift of RFC 7323.
+    #[inline]
+    pub(crate) fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// The number of our FIN, once it was sent.
+    #[inline]
+    pub(crate) fn finish(&self) -> Option<SequenceNumber> {
+        self.finish
+    }
+
+    /// Returns whether the application has finished.
+    #[inline]
+    pub(crate) fn is_fin_queued(&self) -> bool {
+        self.fin_queued
+    }
+
+    /// Bytes from the first that is not acknowledged to the last that the application gave.
+    #[inline]
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Appends bytes of the application.
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.push(bytes);
+    }
+
+    /// Drops all bytes: the connection has ended.
+    pub(crate) fn discard(&mut self) {
+        self.buffer.clear();
+    }
+
+    /// Gives memory back that the bytes do not need.
+    pub(crate) fn shrink(&mut self) {
+        self.buffer.shrink();
+    }
+
+    /// Records that the application has finished: a FIN follows its last byte.
+    pub(crate) fn queue_fin(&mut self) {
+        self.fin_queued = true;
+    }
+
+    /// Sets the scale of the peer's windows (RFC 7323 section 2.2).
+    pub(crate) fn set_shift(&mut self, shift: u8) {
+        self.shift = shift;
+    }
+
+    /// Records that the SYN was sent.
+    pub(crate) fn sent_syn(&mut self) {
+        self.nxt = self.iss + 1;
+    }
+
+    /// Sets the number of the FIN while a segment is written: emission reads it. The caller sets the old one again if the segment
+    /// had no room.
+    #[inline]
+    pub(crate) fn set_finish(&mut self, finish: Option<SequenceNumber>) {
+        self.finish = finish;
+    }
+
     /// Returns whether the peer has acknowledged the SYN.
     #[inline]
     pub(crate) fn is_syn_acknowledged(&self) -> bool {
@@ -116,12 +208,12 @@ impl SendSpace {
         self.small_end.is_some()
     }
 
-    /// The cork's timer has expired: what it holds back may leave.
+    /// Lets the bytes leave that the cork holds back: its timer has expired.
     pub(crate) fn expire_cork(&mut self) {
         self.cork_expired = true;
     }
 
-    /// Returns whether a cork that is set holds back.
+    /// Returns whether a cork that is set still holds small segments back.
     #[inline]
     pub(crate) fn is_corked(&self, cork: bool) -> bool {
         cork && !self.cork_expired
@@ -147,8 +239,8 @@ impl SendSpace {
             return false;
         }
         let is_newer = self.wl1.is_before(seq) || self.wl1 == seq && self.wl2.is_at_or_before(ack);
-        // A retransmission that acknowledges more than we know of was sent later than all we have seen. The RFC's rule alone
-        // would let its ACK move SND.UNA under the old window, and so the window's edge beyond what the peer gave.
+        // A retransmission that acknowledges more than SND.UNA was sent later than all segments seen. By the RFC's check alone
+        // its ACK would move SND.UNA under the old window, and with it the window's edge beyond what the peer gave.
         if !is_newer && !ack.is_after(self.una) {
             return false;
         }
@@ -156,7 +248,7 @@ impl SendSpace {
         self.set_window(wnd)
     }
 
-    /// The window of the first segment from the peer.
+    /// Sets the window of the first segment from the peer.
     pub(crate) fn first_window(&mut self, seq: SequenceNumber, ack: SequenceNumber, wnd: u32) {
         (self.wl1, self.wl2) = (seq, ack);
         self.set_window(wnd);
@@ -169,7 +261,7 @@ impl SendSpace {
         changed
     }
 
-    /// Everything before `ack` has arrived: una < ack =< nxt.
+    /// Removes the bytes before `ack`, which have arrived: una < ack =< nxt.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SequenceNumber) {
         let bytes = ack.distance(self.data_start()).max(0);
@@ -218,7 +310,7 @@ impl SendSpace {
         if usable > 0 && usable >= worth { Ok(usable) } else { Err(Hold::Window) }
     }
 
-    /// A new segment was sent: `bytes` of data, and a FIN.
+    /// Records a new segment of `bytes` of data, with or without a FIN.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: u32, finish: bool, payload_max: u32) {
         self.nxt += bytes;

@@ -45,10 +45,10 @@ impl TimeWait {
     pub(crate) fn of(connection: &Connection) -> Self {
         Self {
             flow: connection.flow,
-            snd_nxt: connection.snd.nxt,
-            rcv_nxt: connection.rcv.nxt,
+            snd_nxt: connection.snd.nxt(),
+            rcv_nxt: connection.rcv.nxt(),
             window: connection.rcv.window(),
-            shift: connection.rcv.shift,
+            shift: connection.rcv.shift(),
             timestamps: connection.negotiated.timestamps().copied(),
             challenge: connection.ack.challenge_limit().clone(),
         }

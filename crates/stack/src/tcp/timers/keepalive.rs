@@ -46,7 +46,7 @@ impl Connection {
 
     /// A segment with an old number that makes the peer answer (RFC 9293 section 3.8.4).
     fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
-        let seq = self.snd.nxt - 1;
+        let seq = self.snd.nxt() - 1;
         let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
         self.emit(cx, seq, Flags::ACK, window, options, (seq, seq))
     }

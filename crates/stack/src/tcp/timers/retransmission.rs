@@ -22,7 +22,7 @@ impl Connection {
         // What a probe into a closed window brings back counts as an answer, even if nothing is acknowledged. Not if nobody
         // holds the connection: a peer that never opens its window would keep what we have for it for ever (Linux
         // tcp_probe_timer).
-        if delivery.newly_acked > 0 || self.snd.wnd == 0 && !self.owner.is_orphan() {
+        if delivery.newly_acked > 0 || self.snd.wnd() == 0 && !self.owner.is_orphan() {
             self.liveness.reset_timeouts();
             self.liveness.wait_from(cx.now);
         }
@@ -57,7 +57,7 @@ impl Connection {
         if waits_for_sink {
             return self.arm_retransmit(cx);
         }
-        if self.snd.wnd == 0 && self.snd.is_syn_acknowledged() {
+        if self.snd.wnd() == 0 && self.snd.is_syn_acknowledged() {
             // The window was closed over what is in flight: that is no congestion (RFC 9293 section 3.8.6.1).
             cx.counters.count(Counter::WindowProbes);
             // Refused, it is as good as lost: the timer goes on.

@@ -86,7 +86,7 @@ impl Connection {
     /// without backoff: a peer that sends and acknowledges nothing must not stop the backoff. The segment may answer the last
     /// retransmission: as long as nothing is acknowledged, each outage must be twice as long as the one before.
     pub(crate) fn note_outage_end(&mut self, cx: &Context<'_>, silent_ns: u64) {
-        if self.liveness.timeouts() == 0 || self.snd.wnd == 0 {
+        if self.liveness.timeouts() == 0 || self.snd.wnd() == 0 {
             return;
         }
         let longest = SILENCE_DOUBLINGS_MAX.min(self.liveness.outages());

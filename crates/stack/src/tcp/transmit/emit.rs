@@ -12,7 +12,7 @@ use sidestep_wire::tcp::{Flags, Options, SackBlocks, Segment, SequenceNumber};
 impl Connection {
     /// A segment without data.
     pub(crate) fn send_ack(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
-        let nxt = self.snd.nxt;
+        let nxt = self.snd.nxt();
         self.emit_range(cx, nxt, nxt)
     }
 
@@ -20,7 +20,7 @@ impl Connection {
     pub(crate) fn send_reset(&mut self, cx: &mut Context<'_>) {
         // Where more was sent than the window takes now, a probe at least, the peer would not look at what is behind it
         // (RFC 5961 section 3.2; Linux tcp_acceptable_seq).
-        let seq = self.snd.nxt.earlier(self.snd.una + self.snd.wnd);
+        let seq = self.snd.nxt().earlier(self.snd.una() + self.snd.wnd());
         let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
         cx.counters.count(Counter::ResetsOut);
         // Refused, it is as good as lost: nothing depends on it.
@@ -32,14 +32,14 @@ impl Connection {
         let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let options = Options {
             maximum_segment_size: Some(self.mss.offered()),
-            window_scale: self.negotiated.window_scaling().then_some(self.rcv.shift),
+            window_scale: self.negotiated.window_scaling().then_some(self.rcv.shift()),
             sack_permitted: self.negotiated.sack(),
             timestamps: self.negotiated.timestamps_option(cx.now),
             ..Options::NONE
         };
         // RFC 7323 section 2.2: the window of a SYN is not shifted.
         let window = self.rcv.offer(false);
-        let start = self.snd.iss;
+        let start = self.snd.iss();
         self.emit(cx, start, flags, window, options, (start, start))
     }
 
@@ -52,9 +52,9 @@ impl Connection {
         end: SequenceNumber,
     ) -> Result<(), NoRoom> {
         let mut flags = Flags::ACK;
-        let data_end = self.snd.data_start() + self.snd.buffer.len() as u32;
+        let data_end = self.snd.data_start() + self.snd.buffer().len() as u32;
         // Not on what stands behind it: an ACK with a FIN of its own would be a second FIN, which the peer must answer.
-        if self.snd.finish.is_some_and(|finish| start.is_at_or_before(finish) && end.is_after(finish)) {
+        if self.snd.finish().is_some_and(|finish| start.is_at_or_before(finish) && end.is_after(finish)) {
             flags = flags | Flags::FIN;
         }
         // RFC 9293 section 3.9.1.2: PSH when nothing more is buffered.
@@ -69,10 +69,10 @@ impl Connection {
     pub(crate) fn segment_options(&self, now: Instant) -> Options {
         let timestamps = self.negotiated.timestamps_option(now);
         let options = Options { timestamps, ..Options::NONE };
-        if !self.negotiated.sack() || !self.rcv.assembler.has_report() {
+        if !self.negotiated.sack() || !self.rcv.assembler().has_report() {
             return options;
         }
-        Options { sack: self.rcv.assembler.blocks(), ..options }.fitted()
+        Options { sack: self.rcv.assembler().blocks(), ..options }.fitted()
     }
 
     #[inline]
@@ -104,7 +104,7 @@ impl Connection {
             source_port: self.flow.local_port,
             destination_port: self.flow.remote_port,
             sequence,
-            acknowledgement: if flags.has(Flags::ACK) { self.rcv.nxt } else { SequenceNumber(0) },
+            acknowledgement: if flags.has(Flags::ACK) { self.rcv.nxt() } else { SequenceNumber(0) },
             flags,
             window,
             urgent_pointer: 0,
@@ -119,8 +119,8 @@ impl Connection {
         self.statistics.segments_out += 1;
         self.liveness.note_sent(cx.now);
         if has_ack {
-            self.ack.sent(self.rcv.nxt);
-            self.rcv.assembler.reported();
+            self.ack.sent(self.rcv.nxt());
+            self.rcv.reported();
             self.deadlines.cancel(Timer::DelayedAck);
         }
     }

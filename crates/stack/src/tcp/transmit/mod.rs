@@ -62,18 +62,18 @@ impl Connection {
 
     /// Returns whether data that was never sent waits for the sink.
     pub(crate) fn waits_for_sink(&self) -> bool {
-        self.marks.is_due() && (self.snd.nxt == self.snd.iss || self.snd.has_unsent())
+        self.marks.is_due() && (self.snd.nxt() == self.snd.iss() || self.snd.has_unsent())
     }
 
     /// Returns whether anything may have to leave: the same conditions as those of [`Connection::transmit`].
     #[inline]
     pub(crate) fn has_to_send(&self) -> bool {
-        let is_owed = self.ack.need() != Need::None || self.snd.nxt == self.snd.iss;
+        let is_owed = self.ack.need() != Need::None || self.snd.nxt() == self.snd.iss();
         is_owed || self.recovery.board.lost() > 0 || self.snd.has_unsent()
     }
 
     fn transmit_data(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.snd.nxt == self.snd.iss {
+        if self.snd.nxt() == self.snd.iss() {
             return self.send_syn(cx).is_ok();
         }
         if self.recovery.board.lost() > 0 && !self.retransmit_lost(cx) {
@@ -100,10 +100,10 @@ impl Connection {
 
     /// The first number from `iss`: SYN, or SYN-ACK (RFC 9293 section 3.5).
     fn send_syn(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
-        let (start, end) = (self.snd.iss, self.snd.iss + 1);
+        let (start, end) = (self.snd.iss(), self.snd.iss() + 1);
         self.emit_syn(cx)?;
         self.end_wait_for_sink();
-        self.snd.nxt = end;
+        self.snd.sent_syn();
         self.recovery.board.push(start, end, cx.now);
         self.liveness.wait_from(cx.now);
         self.arm_retransmit(cx);

@@ -14,7 +14,7 @@ impl Connection {
     #[inline]
     pub(crate) fn send_new(&mut self, cx: &mut Context<'_>) -> bool {
         self.restart_after_idle(cx);
-        let sent_before = self.snd.nxt;
+        let sent_before = self.snd.nxt();
         let hold = loop {
             if self.recovery.board.len() >= cx.config.in_flight_segments_max as usize {
                 break Hold::Congestion;
@@ -29,7 +29,7 @@ impl Connection {
                 }
             }
         };
-        if self.snd.nxt != sent_before {
+        if self.snd.nxt() != sent_before {
             self.arm_tail_probe(cx);
         }
         self.wait_for(cx, hold);
@@ -49,7 +49,7 @@ impl Connection {
     /// The largest payload beside the options that go with it now (RFC 6691).
     #[inline]
     pub(crate) fn data_payload_bytes(&self) -> u32 {
-        match self.rcv.assembler.has_report() {
+        match self.rcv.assembler().has_report() {
             true => self.mss.effective() - self.segment_options(Instant::default()).bytes() as u32,
             false => self.payload_bytes(),
         }
@@ -64,14 +64,14 @@ impl Connection {
         finish: bool,
         payload_max: u32,
     ) -> Result<(), NoRoom> {
-        let start = self.snd.nxt;
-        let saved = self.snd.finish;
+        let start = self.snd.nxt();
+        let saved = self.snd.finish();
         if finish {
-            self.snd.finish = Some(start + bytes);
+            self.snd.set_finish(Some(start + bytes));
         }
         let end = start + bytes + u32::from(finish);
         if self.emit_range(cx, start, end).is_err() {
-            self.snd.finish = saved;
+            self.snd.set_finish(saved);
             return Err(NoRoom);
         }
         self.note_sent(cx, bytes, finish, payload_max);
@@ -85,9 +85,9 @@ impl Connection {
             self.liveness.wait_from(cx.now);
             self.end_wait_for_sink();
         }
-        let start = self.snd.nxt;
+        let start = self.snd.nxt();
         self.snd.sent(bytes, finish, payload_max);
-        self.recovery.board.push(start, self.snd.nxt, cx.now);
+        self.recovery.board.push(start, self.snd.nxt(), cx.now);
         self.statistics.bytes_out += u64::from(bytes);
         if bytes < payload_max {
             self.deadlines.cancel(Timer::Cork);

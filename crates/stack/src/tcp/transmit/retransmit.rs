@@ -27,7 +27,7 @@ impl Connection {
     /// Sends the segment at `index` again, at most `bytes_max` of it.
     pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize, bytes_max: u32) -> Result<(), NoRoom> {
         let Some(record) = self.recovery.board.at(index) else { return Ok(()) };
-        let sent = if record.start == self.snd.iss {
+        let sent = if record.start == self.snd.iss() {
             self.emit_syn(cx)
         } else {
             let end = record.start + record.bytes().min(bytes_max);

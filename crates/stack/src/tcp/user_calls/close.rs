@@ -34,7 +34,7 @@ impl Tcp {
         }
         self.step(now, id.index, output, |connection, _| {
             if how != Shutdown::Write {
-                connection.rcv.is_shut = true;
+                connection.rcv.shut();
                 connection.rcv.discard();
                 connection.notices.request_if(true);
             }
@@ -50,7 +50,7 @@ impl Tcp {
     /// section 2.17). The handle is wrong from now on.
     pub fn close(&mut self, now: Instant, id: ConnectionId, output: &mut dyn Output) -> Result<(), Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
-        if connection.options.abort_on_close || !connection.rcv.buffer.is_empty() {
+        if connection.options.abort_on_close || !connection.rcv.buffer().is_empty() {
             return self.abort(now, id, output);
         }
         self.step(now, id.index, output, |connection, cx| {
@@ -73,7 +73,7 @@ impl Tcp {
             connection.owner.abort();
             // RFC 9293 section 3.10.5: in the states in which the peer may still believe in the connection.
             let is_known = !matches!(connection.state, State::Closed | State::SynSent | State::TimeWait);
-            if is_known && connection.snd.nxt != connection.snd.iss {
+            if is_known && connection.snd.nxt() != connection.snd.iss() {
                 connection.send_reset(cx);
             }
             if connection.state != State::TimeWait {

@@ -29,7 +29,7 @@ impl Tcp {
         if count == 0 && !bytes.is_empty() {
             return Err(Error::WouldBlock);
         }
-        connection.snd.buffer.push(&bytes[..count]);
+        connection.snd.push(&bytes[..count]);
         self.finish_step(now, id.index, output, false);
         Ok(count)
     }
@@ -52,7 +52,7 @@ impl Tcp {
     ) -> Result<usize, Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_read(connection)?;
-        let [first, second] = connection.rcv.buffer.slices(0, out.len());
+        let [first, second] = connection.rcv.buffer().slices(0, out.len());
         let count = first.len() + second.len();
         out[..first.len()].copy_from_slice(first);
         out[first.len()..count].copy_from_slice(second);
@@ -64,7 +64,7 @@ impl Tcp {
     pub fn peek(&mut self, id: ConnectionId) -> Result<[&[u8]; 2], Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
         may_read(connection)?;
-        Ok(connection.rcv.buffer.slices(0, usize::MAX))
+        Ok(connection.rcv.buffer().slices(0, usize::MAX))
     }
 
     /// Removes what was read by [`Tcp::peek`]: `count` bytes, at most those that are there.
@@ -97,20 +97,20 @@ fn may_send(connection: &mut Connection) -> Result<(), Error> {
     }
     match connection.state {
         state if state.can_send() => Ok(()),
-        State::SynSent | State::SynReceived if !connection.snd.fin_queued => Err(Error::WouldBlock),
+        State::SynSent | State::SynReceived if !connection.snd.is_fin_queued() => Err(Error::WouldBlock),
         _ => Err(Error::BrokenPipe),
     }
 }
 
 fn may_read(connection: &mut Connection) -> Result<(), Error> {
-    if !connection.rcv.buffer.is_empty() {
+    if !connection.rcv.buffer().is_empty() {
         return Ok(());
     }
     if let Some(error) = connection.notices.take_error() {
         return Err(error);
     }
     match connection.state {
-        _ if connection.rcv.finished || connection.rcv.is_shut => Ok(()),
+        _ if connection.rcv.is_finished() || connection.rcv.is_shut() => Ok(()),
         State::Closed | State::TimeWait => Ok(()),
         _ => Err(Error::WouldBlock),
     }
