@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The reason why a call failed. Full and empty occur on the hot path, so this is small and plain: its text is made on
+/// The reason why a call failed. Full and empty occur on the hot path, so this is small and has no destructor: its text is made on
 /// request.
 #[derive(Clone, Copy)]
 pub(crate) enum Failure {

@@ -250,7 +250,7 @@ fn is_body(body: &[u8]) -> bool {
 fn send_failure(error: SendError) -> Failure {
     match error {
         SendError::NotLoggedOn => {
-            Problem::failed("cannot send", "nobody is logged on").next("wait for FIX_LOGON").into()
+            Problem::failed("cannot send", "the session is not logged on").next("wait for FIX_LOGON").into()
         }
         SendError::Full => Failure::Claim(sidestep_ring::ClaimError::Full),
         SendError::Rejected(why) => Problem::usage("cannot send", format!("{why:?}")).next("check the body").into(),

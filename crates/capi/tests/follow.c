@@ -1,4 +1,4 @@
-/* Reads a ring that nobody writes any more, from the last half that began, with nothing but ring_layout.h. */
+/* Reads a ring without a writer, from the last half that began, with nothing but ring_layout.h. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <sidestep/ring_layout.h>

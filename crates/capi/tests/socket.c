@@ -254,7 +254,7 @@ static void all_on_loan(sidestep_engine *engine) {
     GOOD(sidestep_udp_close(engine, socket));
 }
 
-/* A datagram to a port that nobody has is told about, once, where errors are kept; and by another socket not. */
+/* A datagram to a port without a socket is reported, once, where errors are kept; and by another socket not. */
 static void undelivered(sidestep_engine *engine) {
     sidestep_udp gone = bind_to(engine, "127.0.0.1:0"), other = bind_to(engine, "127.0.0.1:0"), socket = 0;
     sidestep_udp_options options;

@@ -1,7 +1,7 @@
 //! Proof that a socket holds its port.
 //!
 //! getsockname(2) is no proof: a TCP socket whose port the kernel chose at connect keeps reporting the port after a
-//! reset, when anybody may have it. bind(2) is: it refuses a socket that has a port (EINVAL), whatever the address. But
+//! reset, when any other process may have it. bind(2) is: it refuses a socket that has a port (EINVAL), whatever the address. But
 //! it would bind a socket without a port, with the caller's rights, and control may bind every port. So control tries
 //! to bind it to a port that is not available: one that a socket of control's own holds exclusively. A socket without a
 //! port then stays without one (EADDRINUSE).
@@ -55,7 +55,7 @@ fn any(family: AddressFamily, port: u16) -> SocketAddr {
     SocketAddr::new(address, port)
 }
 
-/// Binds without SO_REUSEADDR and SO_REUSEPORT, so that nobody can share the port; a dual-stack IPv6 socket holds it
+/// Binds without SO_REUSEADDR and SO_REUSEPORT, so that no other socket can share the port; a dual-stack IPv6 socket holds it
 /// for both families.
 fn hold(protocol: Protocol) -> io::Result<Held> {
     let (kind, number) = match protocol {

@@ -12,7 +12,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 /// section 2.4).
 const MESSAGE_BYTES_MAX: usize = 1500;
 
-/// The most messages read in one turn: a flood must not delay the applications. The kernel drops the rest.
+/// The most messages read per iteration: a flood must not delay the applications. The kernel drops the rest.
 const MESSAGES_PER_TURN: usize = 64;
 
 /// The sockets that receive them, of both families.
@@ -37,7 +37,7 @@ impl Errors {
         self.0.iter().map(|socket| PollFd::new(socket, PollFlags::IN))
     }
 
-    /// The errors since the last turn.
+    /// The errors since the last iteration.
     pub(crate) fn take(&self) -> Vec<IcmpError> {
         let (mut errors, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
         for socket in &self.0 {

@@ -22,7 +22,7 @@ const OVERFLOWED_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval for a table that the kernel has refused to dump.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of readings spoiled by concurrent changes before the mirror waits for the next turn.
+/// The number of readings spoiled by concurrent changes before the mirror waits for the next iteration.
 const READINGS_MAX: usize = 4;
 
 /// The mirror of one network namespace: that of the thread that made it.

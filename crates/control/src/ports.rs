@@ -65,7 +65,7 @@ impl Ports for KernelPorts {
     }
 }
 
-/// Binds without SO_REUSEADDR and SO_REUSEPORT: nobody can share the port, whatever its own options are.
+/// Binds without SO_REUSEADDR and SO_REUSEPORT: no other socket can share the port, whatever its own options are.
 fn open(family: AddressFamily) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     // It never connects, so closing it does not block.

@@ -1,5 +1,5 @@
 //! Removal of leftovers of controls in network namespaces that no longer exist: folders, and BPF file systems mounted
-//! in them. A control that was killed cannot remove its own, and nobody enters its namespace again to do so.
+//! in them. A control that was killed cannot remove its own, and no process enters its namespace again to do so.
 
 use crate::state::State;
 use crate::xdp::Xdp;

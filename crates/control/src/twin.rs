@@ -8,7 +8,7 @@
 //!
 //! | socket | proves |
 //! |---|---|
-//! | TCP, listening | its port: the kernel lets nobody listen beside it |
+//! | TCP, listening | its port: the kernel lets no other socket listen beside it |
 //! | TCP, bound | connections from its port to anywhere, each by name: others may listen there if both share addresses |
 //! | TCP, connected or connecting | the connection that it is: its port may be shared by thousands |
 //! | UDP, bound | its port, and groups |
@@ -161,7 +161,7 @@ fn is_proved(entry: &Entry, state: Option<TcpState>, bound: SocketAddr, peer: Op
             bare(bound) == *local && peer.is_some_and(|peer| bare(peer) == *remote)
         }
         Entry::Flow { .. } => true,
-        // Everybody may join a group; its owner is checked elsewhere.
+        // Every user may join a group; its owner is checked elsewhere.
         Entry::Multicast { .. } => true,
     }
 }
@@ -246,7 +246,7 @@ mod tests {
         assert!(!taken(&entry(Some(101)), 2, &links) && !taken(&entry(None), 2, &links));
     }
 
-    /// With SO_REUSEADDR anybody may bind a port that another server listens on later.
+    /// With SO_REUSEADDR any user may bind a port that another server listens on later.
     #[test]
     fn a_port_of_tcp_is_proved_by_listening_and_a_connection_by_itself() {
         let here = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap();

@@ -9,7 +9,7 @@ const NS_PER_SECOND: i64 = 1_000_000_000;
 /// The interval at which the difference of the two clocks is read again, and so the delay before a change of the wall
 /// clock is seen.
 const DIFFERENCE_NS: u64 = 1_000_000;
-/// The most that may pass while it is looked at.
+/// The longest time that one reading of both clocks may take.
 const DIFFERENCE_ERROR_NS: u64 = 1_000;
 
 thread_local! {

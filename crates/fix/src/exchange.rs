@@ -232,7 +232,7 @@ impl Application for Exchange {
                 Ok(_) => {}
                 Err(SendError::Rejected(_)) => return Err(Refusal::UNSUPPORTED),
                 Err(error) => {
-                    // The first one is told of, the others are counted.
+                    // The first one is reported, the others are counted.
                     if self.unanswered == 0 {
                         say(format!("{}: an order could not be answered: {error}", out.id()));
                     }

@@ -1,6 +1,6 @@
 //! L4: FIX 4.0 to 4.4 and FIXT.1.1 with 5.0, 5.0 SP1 and 5.0 SP2.
 //!
-//! Nothing here does input or output, or looks at a clock: bytes and [`clock::Now`] go in, bytes and decisions come out.
+//! Nothing here does input or output, or reads a clock: bytes and [`clock::Now`] go in, bytes and decisions come out.
 //!
 //! [`frame`] cuts a stream of bytes into messages by BodyLength. [`decode`] indexes one message in place. [`encode`]
 //! writes messages one after the other into one buffer. [`value`] holds FIX's data types. [`dictionary`] holds the

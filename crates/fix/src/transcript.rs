@@ -6,14 +6,14 @@
 
 use crate::SOH;
 
-/// The longest message that is looked for, bytes.
+/// The longest message that is searched for, bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// The forms of SOH besides itself.
 const SEPARATORS: [&[u8]; 5] = [b"\x01", b"|", b"^A", "\u{2401}".as_bytes(), b"<SOH>"];
 /// The longest BeginString.
 const BEGIN_STRING_MAX: usize = 16;
-/// Bytes that tell whether a message begins: `8=`, BeginString, a separator, `9=` and a digit.
+/// The bytes with which a message begins: `8=`, BeginString, a separator, `9=` and a digit.
 const FRONT_MAX: usize = 2 + BEGIN_STRING_MAX + 5 + 3;
 
 /// The text that was skipped.
@@ -55,7 +55,7 @@ pub fn messages(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dy
     decided
 }
 
-/// The same; gives also from where on `skipped` has not been told.
+/// Returns the position up to which the text is decided, and the position from which on `skipped` has not counted it.
 fn scan(text: &[u8], at_end: bool, skipped: &mut Skipped, visit: &mut dyn FnMut(&str, &[u8])) -> (usize, usize) {
     let mut at = 0;
     let mut line = 0;

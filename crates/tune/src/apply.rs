@@ -21,7 +21,7 @@ pub struct Outcome {
     /// Settings that could not be changed, with the reasons.
     pub failed: Vec<(Change, String)>,
     /// Interrupts that the kernel refuses to move (the timer's, a device's managed vectors), with its errors. They
-    /// look like any other in `/proc/interrupts`, so only an attempt can tell.
+    /// look like any other in `/proc/interrupts`, so only an attempt shows it.
     pub immovable: Vec<(Change, String)>,
     /// Settings that could not be reverted, with the reasons.
     pub stuck: Vec<(Change, String)>,
@@ -140,7 +140,7 @@ fn roll_back(
     outcome: &mut Outcome,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), Problem> {
-    // The last one, which failed, may have a third value, which is not somebody else's.
+    // The last one, which failed, may have a third value, which is the driver's and not another user's.
     if let Some((change, _)) = outcome.failed.last() {
         let state = revert::undo_attempt(host, change);
         outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));

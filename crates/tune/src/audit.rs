@@ -15,15 +15,15 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The wish is not fulfilled, and that is severe.
+    /// The value is not the wanted one, and that is severe.
     Fail,
-    /// The wish is not fulfilled.
+    /// The value is not the wanted one.
     Warn,
     /// Only root may read it.
     NeedsRoot,
-    /// The wish is fulfilled.
+    /// The value is the wanted one.
     Pass,
-    /// A fact without a wish.
+    /// A fact without a wanted value.
     Info,
     /// The check does not apply to this host.
     NotApplicable,
@@ -51,7 +51,7 @@ impl Status {
 pub struct CheckedValue {
     /// The value.
     pub reading: Reading,
-    /// The comparison with the wish.
+    /// The comparison with the wanted value.
     pub status: Status,
 }
 
@@ -64,9 +64,9 @@ pub struct Finding {
     pub status: Status,
     /// The values.
     pub values: Vec<CheckedValue>,
-    /// The wish.
+    /// The wanted value.
     pub want: Option<Want>,
-    /// The value that the profile sets, if the wish does not determine it.
+    /// The value that the profile sets, if the wanted value does not determine it.
     pub set: Option<String>,
     /// The reason why the check was not evaluated; empty if it was.
     pub reason: String,
@@ -83,7 +83,7 @@ pub struct Audit {
     pub hot: String,
     /// Set if the host is a virtual machine.
     pub(crate) is_guest: bool,
-    /// The findings: unfulfilled wishes first, then by effect, then by status, then in the order of the table.
+    /// The findings: values that are not the wanted ones first, then by effect, then by status, then in the order of the table.
     pub findings: Vec<Finding>,
 }
 
@@ -115,7 +115,7 @@ impl Audit {
 }
 
 impl Finding {
-    /// Returns the sort key: unfulfilled wishes first, then the greatest effect.
+    /// Returns the sort key: values that are not the wanted ones first, then the greatest effect.
     fn rank(&self) -> (bool, Effect, Status) {
         (self.status > Status::Warn, self.check.effect, self.status)
     }

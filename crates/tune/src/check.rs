@@ -4,7 +4,7 @@ use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 use serde::Serialize;
 
-/// One check. The profiles (`profiles/tune`) hold the wishes, by its id.
+/// One check. The profiles (`profiles/tune`) hold the wanted values, by its id.
 #[derive(Debug)]
 pub struct Check {
     /// The name on the command line.

@@ -18,7 +18,7 @@ pub(crate) struct Driver {
     pub source: String,
     /// The facts.
     pub notes: Vec<String>,
-    /// Wishes that replace those of the profile.
+    /// Wanted values that replace those of the profile.
     #[serde(default)]
     wishes: BTreeMap<String, Want>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn named(driver: &str) -> Option<&'static Driver> {
     DRIVERS.values().find(|known| known.drivers.iter().any(|name| name == driver))
 }
 
-/// Returns the profile with the wishes of these drivers.
+/// Returns the profile with the wanted values of these drivers.
 #[must_use]
 pub(crate) fn refined<'a>(profile: &Profile, drivers: impl Iterator<Item = &'a str>) -> Profile {
     let mut refined = profile.clone();

@@ -1,7 +1,7 @@
 //! Audit of a host's latency settings: findings, changes, and their revert.
 //!
-//! [`table`] has every check as a row of data; [`profile`] has the wishes. [`audit::Audit`] reads a [`host::Host`], which is
-//! the running one or a copy of its files, and compares it with the wishes. [`plan::Plan`] lists the changes, [`apply`](apply::apply)
+//! [`table`] has every check as a row of data; [`profile`] has the wanted values. [`audit::Audit`] reads a [`host::Host`], which is
+//! the running one or a copy of its files, and compares it with the wanted values. [`plan::Plan`] lists the changes, [`apply`](apply::apply)
 //! makes them, [`revert`](revert::revert) undoes them. [`trial`] does both while something is measured. [`run`] sets the conditions
 //! that a program runs under, [`isolate`] reserves CPUs for it.
 #![forbid(unsafe_code)]

@@ -85,7 +85,7 @@ impl Plan {
     fn add(&mut self, scope: &Scope<'_>, finding: &Finding, choice: &Choice) {
         let check = finding.check;
         let is_named = choice.allow.iter().any(|id| id == check.id);
-        // No profile wishes a dangerous setting; its value to set is for --allow.
+        // No profile wants a dangerous setting; its value to set is for --allow.
         let is_asked = check.dangerous && is_named && finding.status == Status::Info;
         if finding.status > Status::Warn && !is_asked {
             return;

@@ -1,4 +1,4 @@
-//! A policy made from a known-good host: its values become the wishes for other hosts.
+//! A policy made from a known-good host: its values become the wanted values of other hosts.
 
 use crate::audit::{Audit, Finding, Status};
 use crate::check::Set;
@@ -43,7 +43,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns the wish that the values fulfil: the profile's own if it is fulfilled and means more than a value (hot CPUs,
+/// Returns the wanted value that the values match: the profile's own if it matches and means more than a value (hot CPUs,
 /// bounds): another host has other CPUs.
 fn wish(finding: &Finding) -> Option<Want> {
     let is_met = finding.status == Status::Pass;
@@ -59,7 +59,7 @@ fn wish(finding: &Finding) -> Option<Want> {
         finding.values.iter().map(|checked| checked.reading.value.as_ref().ok().map(String::as_str)).collect();
     let values = values.filter(|values| !values.is_empty() && values.len() <= VALUES_MAX)?;
     let text = values.into_iter().collect::<Vec<_>>().join(" | ");
-    // A value that reads as a bound, or as nothing, cannot be wished for by its text.
+    // A value that reads as a bound, or as nothing, cannot be wanted by its text.
     Want::parse(&text)
         .ok()
         .filter(|want| finding.values.iter().all(|checked| is_exact(want, checked.reading.value.as_deref().ok())))

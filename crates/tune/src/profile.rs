@@ -1,4 +1,4 @@
-//! Profiles and policies: what is wished of each check's value, in TOML.
+//! Profiles and policies: the wanted value of each check, in TOML.
 //!
 //! A profile ships with the program (`profiles/tune`), a policy is made from a known-good host (`sidestep tune policy`); they are
 //! the same format. A file may build on a profile (`base`), and says only where it differs.
@@ -30,7 +30,7 @@ pub fn names() -> [&'static str; 4] {
     BUILT_IN.map(|(name, _)| name)
 }
 
-/// The severity of an unfulfilled wish.
+/// The severity of a value that is not the wanted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
@@ -38,18 +38,18 @@ pub(crate) enum Severity {
     Fail,
     /// A smaller effect, or one that depends on the workload.
     Warn,
-    /// No wish: the value is reported.
+    /// No wanted value: the value is reported.
     Report,
 }
 
-/// A wish about one check.
+/// The wanted value of one check.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// The wanted value; none for a report.
     pub want: Option<Want>,
     /// The severity of the opposite.
     pub(crate) severity: Severity,
-    /// The value to set, if the wish does not determine it.
+    /// The value to set, if the wanted value does not determine it.
     pub set: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Profile {
     pub name: String,
     /// Its purpose.
     pub about: String,
-    /// The wishes, by the check's id.
+    /// The wanted values, by the check's id.
     wishes: BTreeMap<String, Wish>,
 }
 
@@ -132,13 +132,14 @@ impl Profile {
             wishes.insert(id, Wish { want, severity, set });
         }
         for (id, value) in file.set {
-            let wish = wishes.get_mut(&id).ok_or_else(|| refused(format!("{id} has a value to set, but no wish")))?;
+            let wish =
+                wishes.get_mut(&id).ok_or_else(|| refused(format!("{id} has a value to set, but no wanted value")))?;
             wish.set = Some(value);
         }
         Ok(Self { name: file.name, about: file.about, wishes })
     }
 
-    /// Returns the wish for a check.
+    /// Returns the wanted value of a check.
     pub fn wish(&self, id: &str) -> Option<&Wish> {
         self.wishes.get(id)
     }
@@ -199,7 +200,7 @@ mod tests {
             ("name = 'x'\n[fail]\nbusy-read = '>=x'", "whole number"),
             ("name = 'x'\n[warn]\nbusy-read = '1'\n[fail]\nbusy-read = '1'", "twice"),
             ("name = 'x'\nbase = 'x'", "base"),
-            ("name = 'x'\n[set]\nbusy-read = '1'", "no wish"),
+            ("name = 'x'\n[set]\nbusy-read = '1'", "no wanted value"),
             ("name = 'x'\nwhatever = 1", "whatever"),
             ("\u{0}", "cannot use f"),
             ("name = \"x\\nid\"", "characters that cannot be shown"),

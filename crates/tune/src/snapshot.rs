@@ -1,7 +1,7 @@
 //! Snapshots of old values, written and synced before the first setting is changed.
 //!
-//! A snapshot is never changed afterwards. The present value of a setting tells its state: the old value, ours,
-//! or somebody else's. So a process may be killed at any moment.
+//! A snapshot is never changed afterwards. The present value of a setting shows its state: the old value, ours,
+//! or another user's. So a process may be killed at any moment.
 
 use crate::host::Identity;
 use crate::plan::Change;
@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SCHEMA: u32 = 1;
 /// The longest snapshot, bytes; each change takes about 200.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The most snapshots at a time; with so many, nobody knows the original state any more.
+/// The most snapshots at a time; with more, the original state is no longer clear.
 const SNAPSHOTS_MAX: usize = 1000;
 
 /// One run of `apply`.
@@ -60,7 +60,7 @@ impl Store {
         Self { folder: folder.into() }
     }
 
-    /// Waits until nobody else changes settings.
+    /// Waits until no other process changes settings.
     pub fn lock(&self) -> Result<Lock, Problem> {
         let failed = |error: io::Error| {
             Problem::failed(format!("cannot use the folder {}", self.folder.display()), error)

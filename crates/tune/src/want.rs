@@ -1,7 +1,7 @@
-//! The language of wishes, in which profiles and policies describe wanted values.
+//! The language in which profiles and policies describe wanted values.
 //!
 //! `"0"`: exactly this; `">=50"`, `"<=10"`, `"!=poll"`; `"never | madvise"`: one of them; `"*"`: any value. For sets of CPUs:
-//! `"covers hot"`: all hot CPUs are in it; `"avoids hot"`: none is; `"within hot"`: no other is. A changed wish in a file
+//! `"covers hot"`: all hot CPUs are in it; `"avoids hot"`: none is; `"within hot"`: no other is. A changed line in a file
 //! changes the result of the check.
 
 use crate::cpus::CpuSet;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use sidestep_sys::printable::is_printable;
 use std::fmt;
 
-/// Limits of a wish: bytes of its text, and alternatives.
+/// Limits of a wanted value: bytes of its text, and alternatives.
 const BYTES_MAX: usize = 1000;
 
-/// A wish.
+/// A wanted value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Want {
@@ -32,7 +32,7 @@ enum Alternative {
     Within,
 }
 
-/// The CPUs that a wish may refer to.
+/// The CPUs that a wanted value may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Cpus {
     /// CPUs of the trading path; empty if none are named.
@@ -42,10 +42,10 @@ pub struct Cpus {
 }
 
 impl Want {
-    /// Parses a wish; Err has the reason.
+    /// Parses a wanted value; Err has the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_MAX || !text.chars().all(is_printable) {
-            return Err(format!("a wish is a line of at most {BYTES_MAX} bytes"));
+            return Err(format!("a wanted value is a line of at most {BYTES_MAX} bytes"));
         }
         let alternatives = text.split(" | ").map(|one| alternative(one.trim())).collect::<Result<_, _>>()?;
         Ok(Self { text: text.to_owned(), alternatives })
@@ -77,7 +77,7 @@ impl Want {
 fn alternative(text: &str) -> Result<Alternative, String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is not a whole number"));
     Ok(match text {
-        "" => return Err("a wish is empty; write \"*\" for any value".into()),
+        "" => return Err("a wanted value is empty; write \"*\" for any value".into()),
         "*" => Alternative::Any,
         "covers hot" => Alternative::Covers,
         "avoids hot" => Alternative::Avoids,

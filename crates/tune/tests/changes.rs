@@ -1,4 +1,4 @@
-//! Settings are changed and put back: whole, or not at all, and never over somebody else's head.
+//! Settings are changed and reverted: all of them, or none, and never those that another user has changed since.
 
 mod support;
 

@@ -17,7 +17,7 @@ use sidestep_tune::{policy, table};
 use std::fs;
 use support::{HOSTS, bytes, unpack};
 
-/// Everything that is made of a look at a host.
+/// Everything that is computed from the files of a host.
 fn everything(host: &dyn Host, hot: Option<CpuSet>, profiles: &[&str]) {
     let Ok(scope) = Scope::of(host, &Request { hot, ..Request::default() }) else { return };
     for name in profiles {
@@ -61,7 +61,7 @@ proptest! {
     }
 }
 
-/// Each file of a host in turn holds what it should not.
+/// Each file of a host, one after the other, holds garbage.
 #[test]
 fn every_file_may_hold_anything() {
     const NASTY: [&[u8]; 3] =

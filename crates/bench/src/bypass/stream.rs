@@ -64,7 +64,7 @@ impl StackListener {
                 return Ok(StreamLink { io: self.io, stream });
             }
         }
-        Err(Problem::failed("nobody connected for the slice", "the time is over"))
+        Err(Problem::failed("no peer connected for the slice", "the time is over"))
     }
 
     /// Returns the next connection of that host, if there is one.

@@ -97,6 +97,6 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 7] {
         ("service time, ns", setup.service_time_ns.to_string()),
         // Older documents do not have it: they had one queue.
         ("queues", setup.queues.max(1).to_string()),
-        ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not told".into() }),
+        ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not reported".into() }),
     ]
 }

@@ -46,7 +46,7 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
     let address = listener.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(options.listen);
     let say = Arc::new(say);
     say(format!(
-        "listening on {address}; anybody who reaches it can have messages answered to their own address, for a bounded time"
+        "listening on {address}; every host that reaches it can have messages answered to its own address, for a bounded time"
     ));
     let running = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {

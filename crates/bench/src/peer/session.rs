@@ -275,7 +275,7 @@ impl Session {
         let accepted = listener.accept_from(&mut io, CONNECT_MAX, Some(self.origin.remote));
         accepted.map(|accepted| StreamLink::new(accepted.stream)).map_err(|error| match listener.refusals() {
             refusals if refusals.count > 0 => Problem::failed("refused who connected for the slice", refusals.last),
-            _ => Problem::failed("nobody connected for the slice", error),
+            _ => Problem::failed("no peer connected for the slice", error),
         })
     }
 

@@ -138,5 +138,5 @@ pub(crate) fn cannot_open(name: &str, why: impl std::fmt::Display) -> Problem {
 
 /// A far end that is there no more.
 pub(crate) fn lost(why: impl std::fmt::Display) -> Problem {
-    Problem::failed("lost the far end", why).next("see whether somebody ended it, and measure again")
+    Problem::failed("lost the far end", why).next("see whether it was killed, and measure again")
 }

@@ -36,7 +36,7 @@ pub const OUT_ENGINE: u32 = 0;
 /// [`MulticastOut::Routes`].
 pub const OUT_ROUTES: u32 = 1;
 
-/// The time before the kernel thread sleeps: long enough for a market's quiet moments.
+/// The time before the kernel thread sleeps: longer than the usual pause between two messages of a market.
 const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// The longest structure of options that a newer header could have.

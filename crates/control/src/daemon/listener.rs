@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// The most connections accepted in one turn, so that a flood does not starve existing clients.
+/// The most connections accepted per iteration, so that a flood does not starve existing clients.
 const ACCEPTS_PER_TURN: usize = 16;
 
 /// Descriptors reserved for root's connections, for refused ones, and for those received in messages. Half of a low
@@ -52,7 +52,7 @@ impl Listener {
         // The kernel refuses users who are not on the list, before they cost anything here.
         if !unix_socket::allow(path, permit.uids(), permit.gids()).map_err(problem)? {
             say(format!(
-                "the file system of {} has no access control lists: everybody can connect there",
+                "the file system of {} has no access control lists: every user can connect there",
                 path.display()
             ));
             fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(problem)?;

@@ -219,7 +219,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         }
     }
 
-    /// Serves one request of one application; the next one waits for the next turn, after the others.
+    /// Serves one request of one application; the next one waits for the next iteration, after the others.
     fn serve(&mut self, id: u32, now: Instant) {
         let Some((channel, _)) = self.channels.get(&id) else { return };
         let mut descriptors = Vec::new();
@@ -229,7 +229,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
                 (number, self.registry.handle(id, body, std::mem::take(&mut descriptors), &mut kernel, now))
             }
             Err(Fault::WouldBlock) => return,
-            // Not the client's fault: its message stays queued, or it is told.
+            // Not the client's fault: its message stays queued, or it gets an error.
             Err(Fault::Io(error)) if is_shortage(&error) => return,
             Err(Fault::NoDescriptors { number }) => (number, Answer::refused(no_descriptors())),
             Err(Fault::Malformed(reason)) => {
@@ -342,7 +342,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
 }
 
 /// Returns whether a notice leaves space for replies: a client that cannot get a reply is disconnected. Fewer notices
-/// are queued of events that anybody can cause remotely, such as ICMP, than of control's own decisions.
+/// are queued of events that any peer can cause, such as ICMP, than of control's own decisions.
 fn has_room(channel: &Channel, notice: &Reply) -> bool {
     let share = if matches!(notice, Reply::IcmpError(_)) { 4 } else { 2 };
     let room = rustix::net::sockopt::socket_send_buffer_size(channel).unwrap_or(0);

@@ -218,7 +218,7 @@ fn descriptors_that_do_not_close_hold_up_nobody_else() {
     }
 }
 
-/// Anybody can cause ICMP errors: a flood of notices to a client that does not read just then must leave space for the
+/// Any peer can cause ICMP errors: a flood of notices to a client that does not read just then must leave space for the
 /// reply to its next request, or it is disconnected.
 #[test]
 fn notices_leave_room_for_answers() {

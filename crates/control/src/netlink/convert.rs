@@ -10,7 +10,7 @@ use netlink_packet_route::{AddressFamily, link::LinkLayerType};
 use sidestep_control_api::table::{Address, Link, Neighbour, NeighbourState};
 use std::net::IpAddr;
 
-/// Kinds of virtual devices that carry plain Ethernet frames unchanged. Hardware has no kind.
+/// Kinds of virtual devices that carry Ethernet frames unchanged. Hardware has no kind.
 const PLAIN_KINDS: [InfoKind; 4] = [InfoKind::Veth, InfoKind::Tun, InfoKind::Dummy, InfoKind::Netkit];
 
 pub(super) fn link(message: &LinkMessage) -> Link {
@@ -46,7 +46,7 @@ pub(super) fn link(message: &LinkMessage) -> Link {
     link
 }
 
-/// Sets whether the kind is plain; returns the id of a VLAN device.
+/// Sets whether the kind carries Ethernet frames unchanged; returns the id of a VLAN device.
 fn kind(infos: &[LinkInfo], link: &mut Link) -> Option<u16> {
     let mut id = None;
     for info in infos {

@@ -92,7 +92,7 @@ pub(crate) fn neighbours(asker: &mut Asker) -> io::Result<Read<Neighbour>> {
 
 /// Makes the kernel use a neighbour as if it had a packet for it: it resolves an unknown one, and confirms a stale one
 /// (NTF_USE). Entries that are not the kernel's own are left alone: since Linux 5.16 that flag clears the state of
-/// permanent ones, and the mark of those that a routing daemon has learned or has told the kernel to manage.
+/// permanent ones, and the mark of those that a routing daemon has learned or has the kernel manage.
 pub(crate) fn use_neighbour(asker: &mut Asker, interface: u32, address: IpAddr) -> io::Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.ifindex = interface;

@@ -16,7 +16,7 @@ const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
 /// notices and reports that (ENOBUFS), and everything is read again, as after any change.
 const EVENT_BUFFER_BYTES: usize = 1 << 20;
 
-/// The most packets of changes read in one turn; the rest waits for the next one, so that clients are served in
+/// The most packets of changes read per iteration; the rest waits for the next one, so that clients are served in
 /// between.
 const EVENTS_PER_TURN: usize = 1024;
 

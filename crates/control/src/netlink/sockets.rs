@@ -71,7 +71,7 @@ impl KernelSocket {
     }
 }
 
-/// The sockets to look for.
+/// The sockets to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// All UDP sockets, or all listening TCP sockets.
@@ -100,7 +100,7 @@ impl Wanted {
         }
     }
 
-    /// The states to look for, a bit for each. For listeners alone, the kernel skips connections.
+    /// The states to search for, a bit for each. For listeners alone, the kernel skips connections.
     fn states(self) -> u32 {
         if let Self::Receivers(Protocol::Tcp) = self { 1 << LISTENS } else { u32::MAX }
     }
@@ -342,7 +342,7 @@ mod tests {
         assert!(has(at, from) && has(from, at));
         let stranger = SocketAddr::new([198, 18, 255, 1].into(), from.port());
         assert!(!has(at, stranger) && !has(stranger, at));
-        // Since Linux 5.7 everybody may bind a socket to an interface; before, it stays unbound.
+        // Since Linux 5.7 every user may bind a socket to an interface; before, it stays unbound.
         let is_bound = socket2::SockRef::from(&client).bind_device(Some(b"lo")).is_ok();
         assert!(has(from, at), "bound to the interface that its frames come by ({is_bound})");
     }

@@ -1,4 +1,4 @@
-//! Ownership of stacks and entries by applications. It uses neither sockets nor a clock: it is told the events, and
+//! Ownership of stacks and entries by applications. It uses neither sockets nor a clock: its caller passes the events, and
 //! returns the answers.
 
 mod client;

@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// The most entries whose kernel socket is checked again in one turn of housekeeping.
+/// The most entries whose kernel socket is checked again per housekeeping.
 const TWINS_PER_TURN: usize = 512;
 
-/// The most comparisons of those entries with sockets of others in one turn: a user may have bound a hundred thousand
+/// The most comparisons of those entries with sockets of others per housekeeping: a user may have bound a hundred thousand
 /// to one port.
 const COMPARISONS_PER_TURN: usize = 1 << 19;
 

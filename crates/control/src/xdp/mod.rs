@@ -423,7 +423,7 @@ impl Dataplane for Xdp {
             Refusal::new(Code::NoInterface, thing(), "no program of ours is attached to it").next("see: sidestep ps")
         })?;
         if self.served.iter().any(|served| served == interface) {
-            return Err(Refusal::new(Code::Limit, thing(), "the control plane was told to serve it to its end")
+            return Err(Refusal::new(Code::Limit, thing(), "the control plane serves it to its end, by its options")
                 .next("end it, and start it without --interface"));
         }
         if self.is_used(index) {

@@ -84,14 +84,14 @@ impl Place {
         MirrorRoutes::new(Reader::open(self.mirror.file()).unwrap())
     }
 
-    /// One turn of the daemon's loop, and a snapshot of the table.
+    /// Runs one iteration of the daemon's loop, and takes a snapshot of the table.
     pub(crate) fn look(&mut self) {
         self.mirror.drain().unwrap();
         self.mirror.refresh(Instant::now()).unwrap();
         self.reader.snapshot(&mut self.seen).unwrap();
     }
 
-    /// Turns until the table shows it.
+    /// Iterates until the table shows it.
     pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&Snapshot) -> bool) {
         let deadline = Instant::now() + WATCHDOG;
         loop {

@@ -21,7 +21,7 @@ fn assert_served(place: &Place, victim: &mut User, name: &str, at: SocketAddr) {
     wait("a connection", || (victim.ask(&format!("accept {name}")) == "ok").then_some(()));
 }
 
-/// With SO_REUSEADDR anybody may hold a port that another server listens on.
+/// With SO_REUSEADDR any user may hold a port that another server listens on.
 #[test]
 fn a_port_that_its_holder_does_not_listen_on_is_not_taken_from_who_does() {
     let Some(place) = Place::new() else { return };

@@ -53,7 +53,7 @@ fn session(fields: &Fields<'_>) -> Result<SessionConfig, Problem> {
     let role = match fields.text("ConnectionType") {
         Some(text) if text.eq_ignore_ascii_case("initiator") => Role::Initiator,
         Some(text) if text.eq_ignore_ascii_case("acceptor") => Role::Acceptor,
-        // quickfixgo has no such key: what can be connected to tells.
+        // quickfixgo has no such key: a session with an address to connect to is an initiator.
         None if fields.any(&["SocketConnectHost", "SocketConnectPath"]).is_some() => Role::Initiator,
         None if fields.any(&["SocketAcceptPort", "SocketAcceptPath"]).is_some() => Role::Acceptor,
         _ => return Err(fields.wrong("ConnectionType", "it is neither initiator nor acceptor")),

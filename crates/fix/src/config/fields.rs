@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) value: String,
-    /// 0 where the format does not tell.
+    /// The line; 0 where the format has none.
     pub(super) line: usize,
 }
 

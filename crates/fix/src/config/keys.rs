@@ -124,7 +124,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("AllowedRemoteAddresses", Full),
     ("AcceptorTemplate", Full),
     ("DynamicSessions", Full),
-    ("DynamicQualifier", No("gives each dynamic session a qualifier; here its name tells it apart")),
+    ("DynamicQualifier", No("gives each dynamic session a qualifier; here its name identifies it")),
     ("UseTCPProxy", No("reads the PROXY line of a load balancer; without it the balancer's address is seen")),
     ("SocketUseSSL", Full),
     ("SocketPrivateKeyFile", Full),

@@ -143,7 +143,7 @@ fn tls(fields: &Fields<'_>, role: Role) -> Result<Option<TlsSettings>, Problem> 
     if asked == Some(false) || (asked.is_none() && !has_files) {
         return Ok(None);
     }
-    // To go on without TLS, or with a trust that nobody has configured, would be worse than not to start.
+    // An error is safer than a start without TLS, or with certificates that the user did not configure.
     if !has_files && !settings.insecure_skip_verify {
         let problem = fields.wrong("SocketUseSSL", "there are no PEM files for it; key stores of Java are not read");
         return Err(problem.next(

@@ -90,7 +90,7 @@ pub(super) const PAIRS: &[(u32, u32)] = &[
 /// Tags that have a bit of their own; the standard's own go up to 50,003.
 const TAGS: usize = 65_536;
 
-/// The pairs of length field and data field. Nearly every field is neither: one bit tells.
+/// The pairs of length field and data field. Nearly every field is neither: one bit decides.
 #[derive(Clone, Debug)]
 pub struct DataFields {
     is_length: Box<[u64]>,

@@ -1,6 +1,6 @@
 //! The places of a message's delimiters: 64 bytes at a time, a bit for each.
 //!
-//! Fields end at unforeseeable distances, so a loop that looks for each delimiter ends at an unforeseeable turn, and the processor
+//! Fields end at unforeseeable distances, so a loop that searches for each delimiter ends after an unforeseeable number of iterations, and the processor
 //! guesses wrong for every other field. Here it does so once in 64 bytes.
 
 use crate::SOH;
@@ -11,7 +11,7 @@ pub(super) struct Delimiters<'a> {
     raw: &'a [u8],
     /// The end of the search.
     end: usize,
-    /// The block that is looked at.
+    /// The current block.
     base: usize,
     /// Its delimiters that are not returned yet.
     mask: u64,
@@ -59,14 +59,14 @@ impl<'a> Delimiters<'a> {
     }
 }
 
-/// The delimiters of `raw` from `base` on; those beyond a block are not looked at.
+/// Finds the delimiters of one block of `raw`, from `base` on.
 #[inline]
 fn mask_at(raw: &[u8], base: usize) -> u64 {
     if let Some(block) = raw.get(base..).and_then(|rest| rest.first_chunk()) {
         return places(block, SOH);
     }
     match raw.last_chunk() {
-        // The last block is no whole one: what is there is looked at as the end of one that is.
+        // The last block is shorter: its bytes are read as the end of a whole block.
         Some(block) => places(block, SOH) >> (base + BLOCK - raw.len()),
         None => {
             let mut block = [0; BLOCK];

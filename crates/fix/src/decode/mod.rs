@@ -102,7 +102,7 @@ impl Index {
         let fields = &mut fields[..most];
         match index(fields, data.unwrap_or(own), raw) {
             Ok(count) => Ok(Message { raw, fields: &fields[..count], is_cut: false }),
-            // The first three fields are where they have to be, as for any message; the sum was looked at before.
+            // The first three fields are where they have to be, as for any message; CheckSum was verified before.
             Err(Fault::Fields) if is_front(raw, fields) => Ok(Message { raw, fields, is_cut: true }),
             Err(fault) => Err(Garbled { fault, logon: is_logon(raw) }),
         }
@@ -188,7 +188,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u8 {
 }
 
 /// The tag at `at`, and where its value starts: before the next delimiter, for one in front of the equals sign is no digit. `at` is
-/// before the trailer, so that a look at eight bytes does not go beyond the message.
+/// before the trailer, so that a read of eight bytes stays within the message.
 #[inline(always)]
 fn tag_at(raw: &[u8], at: usize) -> Result<(u32, usize), Fault> {
     let word = load(raw, at).ok_or(Fault::Field)?;

@@ -1,4 +1,4 @@
-//! Data types of fields, and what a value of each may look like.
+//! Data types of fields, and the format of their values.
 
 use crate::value::{self, UtcDate, UtcTime, UtcTimestamp, is_float, is_int};
 

@@ -13,8 +13,8 @@ use sidestep_sys::Problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Connections taken at a time at each acceptor, before what they have sent is looked at: fewer than the places of one host, so that
-/// nobody is crowded out unheard.
+/// The most connections accepted at a time by each acceptor, before their bytes are read: fewer than the places of one host, so that
+/// no connection loses its place before it was read.
 const ACCEPTS_PER_ROUND_MAX: usize = 16;
 /// One place where connections come in, with the sessions that are reached there.
 pub(super) struct Acceptor {
@@ -75,7 +75,7 @@ pub(super) fn accept(
             let Accepted { mut stream, peer, credentials } = match acceptor.listener.accept(io) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => break,
-                // Out of descriptors is no reason to end those who are logged on: a stranger goes, and the next look takes
+                // A lack of descriptors must not end sessions that are logged on: a stranger is closed, and the next poll accepts
                 // the newcomer in.
                 Err(error) => {
                     if !is_out_of_descriptors(&error) {

@@ -1,6 +1,6 @@
 //! The operator's requests to a running engine, over a Unix socket: lists, numbers, a reset.
 //!
-//! A thread beside the engine talks to the operators, one request a connection, so that a slow one holds up nobody. The
+//! A thread beside the engine talks to the operators, one request a connection, so that a slow operator delays neither the engine nor others. The
 //! engine answers between two polls. Requests are lines:
 //!
 //! | line | answer |
@@ -8,7 +8,7 @@
 //! | `sessions` | one line of JSON for each session |
 //! | `metrics` | Prometheus' text |
 //! | `reset SESSION` | both numbers become 1: by a Logon where one is connected |
-//! | `set SESSION OUT IN` | the next numbers, while nobody is connected |
+//! | `set SESSION OUT IN` | the next numbers, while the session is not connected |
 //! | `logout SESSION` | a Logout |
 //!
 //! An answer begins with `ok` or `error`, on a line of its own; behind an error stands why, and on the next line what to do.
@@ -124,7 +124,7 @@ fn rest(error: &io::Error) {
     }
 }
 
-/// Reads until a moment: who sends a byte now and then must not hold everybody else up.
+/// Reads until a deadline: an operator that sends a byte now and then must not delay the others.
 struct Until<'a, S> {
     stream: &'a S,
     set_timeout: fn(&S, Option<Duration>) -> io::Result<()>,
@@ -166,7 +166,7 @@ fn pass_on(engine: &Sender<Request>, line: &str) -> io::Result<String> {
 /// Asks the engine behind the Unix socket `path`; gives what follows `ok`.
 ///
 /// # Errors
-/// Nobody answers there, or the engine refuses.
+/// No engine answers at this path, or the engine refuses.
 pub fn ask(path: &Path, request: &str) -> Result<String, Problem> {
     let fail = |error: io::Error| {
         Problem::failed(format!("cannot ask {}", path.display()), error)
@@ -249,7 +249,7 @@ impl<A: Application> Engine<A> {
 
     fn set_numbers(&mut self, handle: Handle, outbound: u64, inbound: u64) -> Result<(), String> {
         if self.session(handle).phase() != Phase::Disconnected {
-            return Err("somebody is connected\nlog out first".to_owned());
+            return Err("the session is connected\nlog out first".to_owned());
         }
         if outbound == 0 || inbound == 0 {
             return Err("sequence numbers begin at 1\nname numbers from 1 on".to_owned());

@@ -7,7 +7,7 @@ use sidestep_socket::stream::{Io, Stream, is_retry};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 
-/// Plain bytes encrypted at a time: one TLS record.
+/// Cleartext bytes encrypted at a time: one TLS record.
 const RECORD_BYTES: usize = 16 << 10;
 
 /// A connected stream as a session sees it.
@@ -30,7 +30,7 @@ impl Channel {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Reads plain bytes; 0 when the peer has finished.
+    /// Reads cleartext bytes; 0 when the peer has finished.
     #[inline]
     pub(super) fn read(&mut self, io: &mut Io, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -39,7 +39,7 @@ impl Channel {
         }
     }
 
-    /// Shows plain bytes to `deliver`, where they stand. Returns how many it took, 0 when the peer has
+    /// Shows cleartext bytes to `deliver`, where they stand. Returns how many it took, 0 when the peer has
     /// finished.
     #[inline]
     pub(super) fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
@@ -49,7 +49,7 @@ impl Channel {
         }
     }
 
-    /// Hands over plain bytes. With TLS none are taken while older ones wait to be written: what a slow peer leaves
+    /// Hands over cleartext bytes. With TLS none are taken while older ones wait to be written: what a slow peer leaves
     /// unread stays with the session, which knows its limit.
     #[inline]
     pub(super) fn write(&mut self, io: &mut Io, bytes: &[u8]) -> io::Result<usize> {
@@ -125,7 +125,7 @@ impl Write for Adapter<'_> {
     }
 }
 
-/// Takes plain bytes, those that are there or those of the next records, by `take`.
+/// Takes cleartext bytes by `take`: those decrypted before, or those of the next records.
 fn receive_tls(
     tls: &mut Connection,
     stream: &mut Stream,
@@ -140,7 +140,7 @@ fn receive_tls(
     }
     tls.read_tls(&mut Adapter(stream, io))?;
     if let Err(error) = tls.process_new_packets() {
-        // The alert tells the peer why; whether it arrives is not ours to know.
+        // The alert gives the peer the reason; it may not arrive.
         let _ = flush_tls(tls, stream, io);
         return Err(io::Error::new(ErrorKind::InvalidData, error));
     }
@@ -153,7 +153,7 @@ fn receive_tls(
     }
 }
 
-/// Shows the plain bytes of one record.
+/// Shows the cleartext bytes of one record.
 fn show_plain(tls: &mut Connection, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
     let mut reader = tls.reader();
     let plain = reader.fill_buf()?;

@@ -25,9 +25,9 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Between two looks at what is not urgent: new connections, requests. A look costs a system call for each acceptor.
+/// The interval of checks for new connections and requests. A check costs a system call for each acceptor.
 const CHORES_EVERY: Duration = Duration::from_micros(500);
-/// Between two looks at the files of certificates.
+/// The interval of checks for changed certificate files.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 
 /// Polls that bring nothing between two readings of the clock: it costs as much as a third of such a poll, and no timer is
@@ -153,7 +153,7 @@ impl<A: Application> Engine<A> {
         Ok(handle)
     }
 
-    /// Sessions that are made when somebody logs on whose name fits: `*` in the plan's session stands for any name. At
+    /// Adds a template: a session is made for each Logon whose names fit. `*` in the plan's session stands for any name. At
     /// most [`DYNAMIC_MAX`](super::DYNAMIC_MAX) are there at a time, and journals take half of the process's descriptors at
     /// most: then the one that has been disconnected for longest is let go. A journal stays on the disk and is opened at the next
     /// Logon; what was kept in memory is forgotten. A new name beyond [`SessionPlan::kept_max`] is refused by a Logout.
@@ -228,7 +228,7 @@ impl<A: Application> Engine<A> {
         &mut self.app
     }
 
-    /// A session, to be looked at.
+    /// Returns a session, read-only.
     ///
     /// # Panics
     /// The session was let go ([`Engine::has`]), here and wherever a handle is given.
@@ -409,13 +409,13 @@ impl<A: Application> Engine<A> {
             match tls.reload_if_changed() {
                 Ok(true) => say("the certificates have changed and are used from now on"),
                 Ok(false) => {}
-                // Half-written files are read again at the next look.
+                // Half-written files are read again at the next check.
                 Err(problem) => say(problem),
             }
         }
     }
 
-    /// Logs everybody out and waits for their answers, for at most `timeout`; then ends what is left.
+    /// Logs all sessions out and waits for their answers, for at most `timeout`; then ends the sessions that are left.
     pub fn shut_down(&mut self, text: &str, timeout: Duration) {
         for slot in &mut self.slots {
             slot.log_out(&mut self.io, text, &mut self.app);

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Connections that have not yet logged on, at most; no more than a quarter of the descriptors that the process may have. A
 /// host has a quarter of the places. When all are taken the oldest stranger gives up its place.
 pub const PENDING_MAX: usize = 512;
-/// Of this many looks, one takes those that have waited longest, known or not: a flood from a known host keeps no newcomer out.
+/// One poll in this many serves those that have waited longest, known or not: a flood from a known host keeps no newcomer out.
 const LOOKS_PER_TURN: u64 = 4;
 
 /// The pending connections, the oldest first.
@@ -128,7 +128,7 @@ impl Crowd {
         Some(pending)
     }
 
-    /// Begins a look, of one or more rounds.
+    /// Begins a poll, of one or more rounds.
     pub(super) fn begin_look(&mut self) {
         self.looks += 1;
     }

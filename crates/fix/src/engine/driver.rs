@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The longest sleep: how late a stop, or a request of the operator, may be seen.
 const PARK_MAX: Duration = Duration::from_millis(50);
-/// The sleep while something is waited for that wakes nobody: the disk, a connection on its way, acceptors in shared memory.
+/// The sleep while the engine waits for something without a wake-up: the disk, a connection in progress, acceptors in shared memory.
 const PARK_UNSEEN_MAX: Duration = Duration::from_micros(200);
 /// The longest wait of a shutdown for the counterparties' Logouts.
 const LOGOUT_MAX: Duration = Duration::from_secs(2);

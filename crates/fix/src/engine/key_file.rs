@@ -5,16 +5,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Warns of a private key that everybody on this host can read. A group may: many systems have one for keys.
+/// Warns of a private key that every user of this host can read. A group may read it: many systems have one for keys.
 pub(super) fn warn_if_open(key: &Path) {
     if is_open(key) {
         let path = key.display();
-        say(format!("everybody on this host can read the private key {path}\n  next: chmod o= {path}"));
+        say(format!("every user of this host can read the private key {path}\n  next: chmod o= {path}"));
     }
 }
 
 fn is_open(key: &Path) -> bool {
-    // One that cannot be looked at cannot be read either, which is said elsewhere.
+    // A file without metadata cannot be read either, which is reported elsewhere.
     fs::metadata(key).is_ok_and(|facts| facts.mode() & 0o006 != 0)
 }
 

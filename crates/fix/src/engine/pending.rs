@@ -29,7 +29,7 @@ pub(super) struct Pending {
     peer: Option<IpAddr>,
     source: Source,
     came_ns: u64,
-    /// The round that it came in, or was last looked at.
+    /// The round in which it came, or was last served.
     pub(super) looked: u64,
     message_bytes_max: usize,
 }

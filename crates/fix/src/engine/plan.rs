@@ -67,7 +67,7 @@ pub struct SessionPlan {
     pub settings: SessionSettings,
     /// Its store.
     pub store: StorePlan,
-    /// Checks messages by a dictionary; `None` for the session layer's rules alone.
+    /// Checks messages by a dictionary; `None` for the session layer alone.
     pub validator: Option<Arc<dyn Validate>>,
     /// Hosts that may connect; empty for all. "AllowedRemoteAddresses"
     pub allowed: Vec<AllowedAddress>,
@@ -81,7 +81,7 @@ pub struct SessionPlan {
     pub kept_max: usize,
 }
 
-/// Sessions that templates keep on the disk, unless told otherwise: as many as are there at a time. Each takes two segments, 8 MiB.
+/// The default limit of sessions that templates keep on the disk: as many as exist at a time. Each takes two segments, 8 MiB.
 pub const KEPT_MAX_DEFAULT: usize = DYNAMIC_MAX;
 
 impl SessionPlan {
@@ -98,7 +98,7 @@ impl SessionPlan {
         }
     }
 
-    /// Checks that the session can be kept, as far as is visible without making anything: a template would learn it when somebody logs
+    /// Checks that the session can be kept, as far as is visible without making anything: a template would find out when a counterparty logs
     /// on. `setting` is what names the folder.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl SessionPlan {
         };
         let why = format!("{} sessions are kept in {folder}, as many as MaxDynamicSessions allows", self.kept_max);
         Problem::failed(format!("session {} from {peer} is refused", self.settings.id), why)
-            .next("raise it in a file of settings (--cfg), or remove the folders of sessions that nobody needs")
+            .next("raise it in a file of settings (--cfg), or remove the folders of sessions that are not needed")
     }
 
     /// Returns whether there may be numbers of this session from an earlier time.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two countings of a folder that was full: somebody may have removed what nobody needs.
+/// The interval of counts of a folder that was full: an operator may have removed sessions.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
 /// Half of the descriptors that the process may have. A quarter is for those that have not yet logged on, the rest for connections.

@@ -1,6 +1,6 @@
 //! The time that pending connections get of the thread that trades: all are accepted, little is done for them at a time.
 //!
-//! Letting in is not held to the pace of handshakes: in the kernel's backlog everybody waits behind a flood, known or not, while
+//! Accepting does not wait for handshakes: in the kernel's backlog every connection waits behind a flood, known or not, while
 //! among those that are let in known hosts go first.
 
 use super::accept::accept;
@@ -10,14 +10,14 @@ use crate::session::Application;
 use sidestep_sys::problem::say;
 use std::time::Duration;
 
-/// The most rounds of one look, while there are connections to accept.
+/// The most rounds of one poll, while there are connections to accept.
 const ROUNDS_MAX: usize = 16;
-/// The longest look before the sessions have their turn again, ns.
+/// The longest time for strangers in one poll, before the sessions are polled, ns.
 const LOOK_NS_MAX: u64 = Duration::from_millis(1).as_nanos() as u64;
-/// The part of it for handshakes and Logons, ns: less than one handshake takes, so that one of them is done in a look.
+/// The part of it for handshakes and Logons, ns: less than one handshake takes, so that one is done in a poll.
 const WORK_NS_MAX: u64 = Duration::from_micros(100).as_nanos() as u64;
 
-/// The time that this look has taken.
+/// The time that this poll has taken.
 #[derive(Default)]
 struct Spent {
     work_ns: u64,
@@ -50,7 +50,7 @@ impl<A: Application> Engine<A> {
         accepted + spent.logons
     }
 
-    /// Reads in one round. A connection in its handshake, or one that has logged on when the time is over, waits for the next look.
+    /// Reads in one round. A connection in its handshake, or one that has logged on when the time is over, waits for the next poll.
     fn read_pending(&mut self, mono_ns: u64, spent: &mut Spent) {
         for number in self.crowd.turns(&mut self.io, mono_ns, &mut self.refusals) {
             let is_handshaking = self.crowd.is_handshaking(number);

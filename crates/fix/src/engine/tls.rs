@@ -226,7 +226,7 @@ fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Problem> {
         None if settings.require_client_certificate => {
             return Err(Problem::usage(
                 what,
-                "counterparties must have a certificate, but nobody is trusted to sign it",
+                "counterparties must have a certificate, but no authority is trusted to sign it",
             )
             .next("set CertificationAuthoritiesFile"));
         }
@@ -249,7 +249,7 @@ fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, Problem> {
             builder.with_webpki_verifier(verifier.map_err(|error| unusable(path, error))?)
         }
         None => {
-            return Err(Problem::usage(what, "nobody is trusted to sign the acceptor's certificate")
+            return Err(Problem::usage(what, "no authority is trusted to sign the acceptor's certificate")
                 .next("set CertificationAuthoritiesFile"));
         }
     };

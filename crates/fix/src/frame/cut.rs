@@ -11,7 +11,7 @@ const BODY_LENGTH_DIGITS_MAX: usize = 10;
 /// `10=nnn␁`.
 pub(crate) const TRAILER_BYTES: usize = 7;
 
-/// Bytes added to a front that is not whole, before it is looked at again: those of nearly every `8=...␁9=...␁`.
+/// Bytes added to an incomplete front before it is read again: those of nearly every `8=...␁9=...␁`.
 const FRONT_BYTES: usize = 24;
 
 /// The fault in the bytes of a message. Such a message has no sequence number.
@@ -63,7 +63,7 @@ pub struct Counters {
     pub garbled_bytes: u64,
 }
 
-/// The progress of the search for the end of a garbled message: no byte is looked at twice, however few come at a time.
+/// The progress of the search for the end of a garbled message: no byte is read twice, however few come at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: usize,
@@ -137,7 +137,7 @@ impl Cutter {
         }
     }
 
-    /// Bytes that are to be added to `data` before it is worth another look; more than a message may have where that is not known.
+    /// Returns the bytes to add to `data` before another search can succeed; more than a message may have where that is not known.
     pub(super) fn lacking(&self, data: &[u8]) -> usize {
         match front(data, self.message_bytes_max) {
             Front::Partial => FRONT_BYTES,

@@ -11,7 +11,7 @@ fn cut(bytes: &[u8], piece: usize) -> Vec<Result<Vec<u8>, Garbled>> {
         framer.next().map(|message| message.map(<[u8]>::to_vec))
     });
     let in_place = cut_by(bytes, piece, |framer, part| framer.next_in(part).map(|message| message.map(<[u8]>::to_vec)));
-    // Garbage is reported as often as some of it is dropped, which depends on the pieces that are looked at.
+    // Garbage is reported as often as some of it is dropped, which depends on the pieces that are read.
     let without_garbage = |all: &[Result<Vec<u8>, Garbled>]| -> Vec<_> {
         all.iter().filter(|one| **one != garbled(Fault::Garbage)).cloned().collect()
     };

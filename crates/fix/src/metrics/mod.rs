@@ -7,7 +7,7 @@ pub use prometheus::{Snapshot, Strangers, render};
 
 use hdrhistogram::Histogram;
 
-/// The longest turnaround that is told apart, ns: a minute.
+/// The longest turnaround with a bucket of its own, ns: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// Counted and timed beside a session's own counters.

@@ -15,10 +15,10 @@ use jiff::{Timestamp, ToSpan};
 pub use parse::ScheduleText;
 use std::fmt;
 
-/// Days looked back for the beginning of a session: a week, and one more for sessions that end on a later day.
+/// Days searched back for the beginning of a session: a week, and one more for sessions that end on a later day.
 const DAYS_BACK: i64 = 8;
 
-/// Days looked ahead for the next beginning: a weekly session begins within seven.
+/// Days searched ahead for the next beginning: a weekly session begins within seven.
 const DAYS_AHEAD: i64 = 8;
 
 /// The times at which sessions begin and end.

@@ -29,7 +29,7 @@ impl Schedule {
     /// Reads the settings. Without any of them the session never ends.
     ///
     /// # Errors
-    /// A time, a day or a zone that nobody knows, or settings that contradict each other.
+    /// An unknown time, day or zone, or settings that contradict each other.
     pub fn from_text(text: &ScheduleText<'_>) -> Result<Self, Problem> {
         if text.non_stop_session {
             // "The same as 00:00:00 for both": QuickFIX/J's own examples set all three.

@@ -51,7 +51,7 @@ impl From<FieldError> for Refusal {
 /// The reason why a message of the application was not sent. It has no sequence number then.
 #[derive(Debug, Clone)]
 pub enum SendError {
-    /// Nobody is logged on.
+    /// The counterparty is not logged on.
     NotLoggedOn,
     /// The output queue is full: [`Application::on_room`] is called when it has drained.
     Full,
@@ -64,7 +64,7 @@ pub enum SendError {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotLoggedOn => f.write_str("nobody is logged on"),
+            Self::NotLoggedOn => f.write_str("the session is not logged on"),
             Self::Full => f.write_str("as many bytes wait to be written as may (SlowConsumerBytes)"),
             Self::Rejected(why) => write!(f, "the message is wrong: {why:?}"),
             Self::Store(problem) => f.write_str(&problem.brief()),
@@ -125,7 +125,7 @@ pub trait Application {
     fn to_admin(&mut self, id: &SessionId, msg_type: &[u8], message: &mut Builder<'_>) {}
 
     /// An administrative message came, already checked. A Logon comes here before it changes anything, whatever its number is:
-    /// here is where a password is looked at.
+    /// a password is checked here.
     ///
     /// # Errors
     /// It is refused: of a Logon, the connection ends.
@@ -136,7 +136,7 @@ pub trait Application {
     /// An application message came, in order and checked.
     ///
     /// # Errors
-    /// It is refused, and the counterparty is told why.
+    /// The Logon is refused, and the counterparty gets the reason.
     fn from_app(&mut self, message: &Message<'_, '_>, out: &mut dyn Outbox) -> Result<(), Refusal>;
 
     /// Returns whether the stored message may be sent again; if not, a gap fill takes its place. QuickFIX's toApp and its

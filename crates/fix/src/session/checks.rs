@@ -25,7 +25,7 @@ impl<S: Store> Session<S> {
         if allowed { Ok(()) } else { Err(Verdict::End(End::LogonExpected)) }
     }
 
-    /// The rules of the dictionary.
+    /// The checks of the dictionary.
     pub(super) fn validate(&mut self, message: &Message<'_, '_>) -> Result<(), Verdict> {
         let Some(rules) = &self.rules else { return Ok(()) };
         match rules.validate(message, &mut self.validator) {

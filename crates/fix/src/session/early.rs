@@ -1,4 +1,4 @@
-//! Messages beyond a gap, kept until their turn comes. Bounded: what has no room is asked for again.
+//! Messages beyond a gap, kept until the gap is filled. The store is bounded: a message without room is requested again.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes that wait    0 .... SlowConsumerBytes .... twice that ............ ANSWERS_HELD_MAX
-//! the application    taken | refused (Full), told when there is room again (on_room)
+//! the application    taken | refused (Full), notified when there is room again (on_room)
 //! answers            in the output              | wait in the store       | refused (Full)
 //! input              taken                      | reading stops
 //! ```
@@ -45,7 +45,7 @@ const GIVE_WAY_BYTES: usize = 64 << 10;
 pub(super) struct Flow {
     /// The application is being given a message.
     pub(super) answers: bool,
-    /// The application was refused and will be told of room.
+    /// Set if the application was refused and will be notified of room.
     refused: bool,
     /// Since when reading has stopped and nothing was written.
     still_since_ns: Option<u64>,
@@ -94,7 +94,7 @@ impl<S: Store> Session<S> {
         self.replays.held_bytes < self.held_max() + ADMIN_BYTES
     }
 
-    /// The application was told that there is no room.
+    /// Records that a send of the application was refused.
     pub(super) fn note_refusal(&mut self) {
         self.counters.full += 1;
         self.flow.refused = true;
@@ -142,7 +142,7 @@ impl<S: Store> Session<S> {
         may.then(|| self.flow.still_since_ns.map_or(self.now.mono_ns, due_ns))
     }
 
-    /// Tells the application that was refused of room, once half of what it may have waiting has left.
+    /// Notifies an application that was refused of room, once half of its limit has left.
     pub(super) fn tell_of_room<A: Application + ?Sized>(&mut self, app: &mut A) {
         let has_room =
             self.encoder.output().len() <= self.settings.output_bytes_max / 2 && self.replays.held_bytes == 0;

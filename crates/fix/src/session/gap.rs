@@ -43,7 +43,7 @@ impl<S: Store> Session<S> {
         self.ask_for_gap(seq, app);
     }
 
-    /// Keeps a message whose turn has not come; an empty one was answered already.
+    /// Keeps a message beyond the gap; an empty one was answered already.
     pub(super) fn note_early(&mut self, seq: u64, message: &[u8]) {
         self.counters.early += 1;
         let kept = self.early.keep(seq, message);
@@ -116,7 +116,7 @@ impl<S: Store> Session<S> {
         self.gap.map(|gap| gap.since_ns.saturating_add(wait))
     }
 
-    /// Messages that came early and whose turn has come.
+    /// Processes messages that came early and are next in order.
     pub(super) fn process_early<A: Application + ?Sized>(&mut self, app: &mut A) {
         while !self.early.is_empty() && self.ending.is_none() {
             let mut message = std::mem::take(&mut self.early_message);

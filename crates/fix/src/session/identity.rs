@@ -19,7 +19,7 @@ pub struct SessionId {
     pub target_sub_id: String,
     /// The counterparty's LocationID: TargetLocationID (143), empty for none.
     pub target_location_id: String,
-    /// Tells apart sessions that are else the same, never on the wire.
+    /// Distinguishes sessions that are otherwise equal; never on the wire.
     pub qualifier: String,
 }
 
@@ -54,7 +54,7 @@ impl SessionId {
         self.begin_string.starts_with("FIXT.")
     }
 
-    /// The rules of its BeginString.
+    /// The dialect of its BeginString.
     pub(crate) fn dialect(&self) -> Dialect {
         let fixt = self.is_fixt();
         let at_least = |version: &str| fixt || self.begin_string.as_str() >= version;

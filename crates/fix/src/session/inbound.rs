@@ -104,7 +104,7 @@ impl<S: Store> Session<S> {
             return Err(self.other_begin_string(kind));
         }
         let order = seq.cmp(&self.store.next_inbound());
-        // An early message is validated when its turn comes, a late one was before.
+        // An early message is validated when it is next in order, a late one was before.
         if order == Ordering::Equal || !self.is_numbered(message, kind) {
             if message.is_cut() {
                 return Err(Verdict::TooManyFields);

@@ -175,7 +175,7 @@ impl<S: Store> Session<S> {
         let asks = self.phase != Phase::LogonSent && !self.reset_sent;
         let before = self.store.next_outbound();
         if self.settings.role == Role::Acceptor {
-            // FIX Latest (10) is no fixed version, and what was before 4.0 nobody speaks: then ours is said.
+            // FIX Latest (10) is no fixed version, and versions before 4.0 are not in use: our own is sent then.
             self.their_appl_ver_id = logon.appl_ver_id.filter(|version| (2..=9).contains(version));
             self.timers.set_heart_bt_int(logon.heart_bt_int_s, &self.settings);
         }

@@ -129,7 +129,7 @@ pub struct Session<S> {
 }
 
 impl<S: Store> Session<S> {
-    /// A session with these settings that remembers in `store`. Without `rules` only the session layer is checked.
+    /// Makes a session with these settings over `store`. Without `rules` only the session layer is checked.
     ///
     /// # Errors
     /// The settings make no session, or the store's numbers are none.
@@ -353,7 +353,7 @@ impl<S: Store> Session<S> {
     /// and later).
     ///
     /// # Errors
-    /// The version has no such flag and somebody is connected, or the store fails.
+    /// The version has no such flag and the session is connected, or the store fails.
     pub fn reset<A: Application + ?Sized>(&mut self, now: Now, app: &mut A) -> Result<(), Problem> {
         self.now = now;
         match self.phase {

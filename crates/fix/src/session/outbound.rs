@@ -14,7 +14,7 @@ use std::sync::Arc;
 enum Destination {
     /// The output, behind what waits to be written.
     Output,
-    /// The store, from which it leaves in its turn.
+    /// The store, from which it is sent in order.
     Held,
     /// The store, until it is asked for after the next Logon: nothing may follow our Logout unasked.
     Kept,
@@ -43,7 +43,7 @@ impl<S: Store> Session<S> {
             self.note_refusal();
         }
         if let Err(SendError::Store(problem)) = &sent {
-            // The application is told by the error, and again when the session ends.
+            // The application gets the error, and the reason again when the session ends.
             self.encoder.clear();
             self.end(super::End::StoreFailed);
             return Err(SendError::Store(problem.clone()));

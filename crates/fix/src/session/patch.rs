@@ -14,7 +14,7 @@ use crate::value::{Precision, UtcTimestamp};
 const TRAILER_BYTES: usize = 7;
 
 /// Header fields, after which the body begins; OrigSendingTime goes among them by its number. SecureData (90, 91) and XmlData
-/// (212, 213) are left out: they may hold SOH, so that what stands behind them is not looked at field by field.
+/// (212, 213) are left out: they may hold SOH, so that the fields behind them are not parsed.
 const HEADER: [u32; 25] =
     [8, 9, 34, 35, 43, 49, 50, 52, 56, 57, 97, 115, 116, 122, 128, 129, 142, 143, 144, 145, 347, 369, 627, 1128, 1129];
 

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 /// A resend stops while so many bytes wait to be written: one write of the transport.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Messages looked at in one step of a resend. Those that are not sent again take no room in the output: a history of a
+/// The most messages read in one step of a resend. Messages that are not sent again take no room in the output: a history of a
 /// million heartbeats must not hold the thread of all sessions for as long as it takes to read.
 const VISITS_MAX: u32 = 1024;
 
@@ -138,7 +138,7 @@ impl<S: Store> Session<S> {
     ) -> Result<(), Verdict> {
         self.counters.resend_requests += 1;
         if order == Ordering::Greater {
-            // It is answered now, whatever is missing before it, and not again when its turn comes.
+            // It is answered now, whatever is missing before it, and not again when it is next in order.
             self.note_early(seq, b"");
         }
         let begin = message.unsigned(tag::BEGIN_SEQ_NO).map_err(checks::missing_or_bad)?.max(1);

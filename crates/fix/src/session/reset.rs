@@ -9,7 +9,7 @@ use crate::tag;
 use crate::validate::Reason;
 use std::cmp::Ordering;
 
-/// Numbers beyond it are nobody's: a message each microsecond takes thirty years to get there, and other engines count in fewer
+/// Numbers beyond it do not occur: a message each microsecond takes thirty years to get there, and other engines count in fewer
 /// bits. Who was brought to the end of the numbers could never go on.
 const NEW_SEQ_NO_MAX: u64 = 1_000_000_000_000_000;
 

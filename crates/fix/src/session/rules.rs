@@ -21,7 +21,7 @@ pub trait Validate: Send + Sync {
     }
 }
 
-/// Dictionaries, and what of them is looked at.
+/// Dictionaries, and the checks that are made with them.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The dictionary of application messages; for FIXT.1.1 one [with its transport's](Dictionary::with_transport).
@@ -33,7 +33,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The standard's rules for a BeginString (8) and, with FIXT.1.1, an ApplVerID (`7`, `8`, `9`). `None` for unknown
+    /// The standard's dictionaries for a BeginString (8) and, with FIXT.1.1, an ApplVerID (`7`, `8`, `9`). `None` for unknown
     /// versions.
     pub fn standard(begin_string: &str, appl_ver_id: &str) -> Option<Self> {
         let fixt = begin_string == Version::Fixt11.begin_string();

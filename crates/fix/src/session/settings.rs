@@ -108,7 +108,7 @@ pub struct SessionSettings {
     pub reject_details: bool,
     /// Most fields of a message; one that has more is rejected. "MaxMessageFields", ours, 4096
     pub message_fields_max: usize,
-    /// Messages sent while nobody is logged on are kept, and leave when the counterparty asks for them, as QuickFIX does it.
+    /// Messages sent while the session is not logged on are stored, and sent when the counterparty requests them, as QuickFIX does.
     /// An order that leaves an hour late is seldom wanted: ours, no
     pub send_when_logged_off: bool,
     /// The times at which the session is open: StartTime, EndTime, StartDay, EndDay, Weekdays, TimeZone, NonStopSession

@@ -1,4 +1,4 @@
-//! Texts (58) that go to the counterparty: QuickFIX's words, since people and scripts look for them.
+//! Texts (58) that go to the counterparty: QuickFIX's words, since people and scripts search for them.
 
 /// BusinessRejectReason (380): why an application message cannot be served. FIX, BusinessMessageReject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Phrase {
     fn bytes(mut self, bytes: &[u8]) -> Self {
         let count = bytes.len().min(self.bytes.len() - self.len);
         for (to, from) in self.bytes[self.len..].iter_mut().zip(bytes) {
-            // A text with a control byte in it could not leave, and a Logout that does not leave is answered by nobody.
+            // A text with a control byte cannot be sent, and without a Logout the counterparty sends no answer.
             *to = if from.is_ascii_control() { b' ' } else { *from };
         }
         self.len += count;

@@ -14,7 +14,7 @@ pub use memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use sidestep_sys::Problem;
 use std::ops::ControlFlow;
 
-/// Looks at one stored message: its MsgSeqNum (34) and its bytes as they were first sent, from `8=` to the SOH behind `10=`.
+/// Receives one stored message: its MsgSeqNum (34) and its bytes as they were first sent, from `8=` to the SOH behind `10=`.
 /// `Break` ends the walk.
 pub type Visit<'a> = dyn FnMut(u64, &[u8]) -> ControlFlow<()> + 'a;
 
@@ -33,7 +33,7 @@ pub trait Store {
     /// It could not be kept: the message must not leave.
     fn record_outbound(&mut self, seq: u64, message: &[u8]) -> Result<(), Problem>;
 
-    /// Keeps the number that is expected next. It goes back only when somebody resets it by hand.
+    /// Keeps the number that is expected next. It goes back only by a reset of an operator.
     ///
     /// # Errors
     /// It could not be kept: the session must not go on.

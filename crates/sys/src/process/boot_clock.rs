@@ -55,7 +55,7 @@ fn parse(offsets: &str, ticks_per_second: i64) -> io::Result<i64> {
 }
 
 fn unknown(why: &str) -> io::Error {
-    io::Error::other(format!("this time namespace does not tell when processes started: {why}"))
+    io::Error::other(format!("the start times of processes are unknown in this time namespace: {why}"))
 }
 
 #[cfg(test)]

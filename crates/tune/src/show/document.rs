@@ -29,7 +29,7 @@ fn section(check: &Check, text: &mut String) {
     let _ = writeln!(text, "{}. {} Effect: {}.\n", capital(check.title), check.why, check.effect.words());
     let _ = writeln!(text, "* read: {}", code(&reads(check)));
     let wishes = profile::names().map(|name| format!("{name}: {}", wish_words(name, check.id)));
-    let _ = writeln!(text, "* wished: {}", code(&wishes.join("; ")));
+    let _ = writeln!(text, "* wanted: {}", code(&wishes.join("; ")));
     let reboot = if check.set.needs_reboot() { " (reboot)" } else { "" };
     let _ = writeln!(text, "* changed {}{reboot}: `{}`", check.set.words(), check.how);
     if check.set != Set::Never {

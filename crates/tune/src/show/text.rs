@@ -149,7 +149,7 @@ pub fn explain(check: &Check, page: Page) -> String {
     field("expected effect", check.effect.words());
     field("read", &reads(check));
     for name in profile::names() {
-        field(&format!("wished by {name}"), &wish_words(name, check.id));
+        field(&format!("wanted by {name}"), &wish_words(name, check.id));
     }
     field("changed", check.set.words());
     field("how", check.how);
@@ -272,7 +272,7 @@ pub(crate) fn reads(check: &Check) -> String {
     }
 }
 
-/// Returns the wish of a built-in profile for a check.
+/// Returns the wanted value of a check in a built-in profile.
 pub(crate) fn wish_words(profile: &str, id: &str) -> String {
     let wish = Profile::built_in(profile).ok().and_then(|profile| profile.wish(id).cloned());
     match wish.as_ref().map(|wish| (&wish.want, wish.severity)) {

@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "napi-deferral",
-        title: "interrupts deferred while somebody polls",
+        title: "interrupts deferred while a program polls",
         read: Read::Derived("/sys/class/net/IF/{napi_defer_hard_irqs,gro_flush_timeout}", deferral),
         absent: "the kernel has no deferral (before 5.8)",
         why: "Both 0, or both set where programs poll with SO_PREFER_BUSY_POLL. One without the other delays every packet, or \
@@ -133,7 +133,7 @@ pub(super) const ROWS: &[Check] = &[
         id: "napi-suspend",
         title: "interrupts suspended while epoll polls",
         read: Read::Setting("napi:{interface}/*/irq-suspend-timeout"),
-        absent: "the kernel does not tell NAPI settings (before 6.13), or the driver does not register them",
+        absent: "the kernel does not report NAPI settings (before 6.13), or the driver does not register them",
         why: "With epoll and prefer_busy_poll no interrupt comes as long as events keep coming. A fact for comparing hosts.",
         source: "Linux networking/napi (IRQ suspension)",
         effect: Effect::Units,
@@ -149,11 +149,7 @@ fn affinity(scope: &Scope<'_>, irq: u32, action: &str) -> Reading {
 }
 
 fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
-    if scope.cpus.hot.is_empty() {
-        Err("nobody has said which CPUs are hot: name them with --cpus".into())
-    } else {
-        Ok(())
-    }
+    if scope.cpus.hot.is_empty() { Err("the hot CPUs are unknown: name them with --cpus".into()) } else { Ok(()) }
 }
 
 /// Interrupts that CPUs send to each other, or to themselves.

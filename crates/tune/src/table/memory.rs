@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Check] = &[
         why: "It unmaps pages to see who touches them: each touch is a page fault, also of memory that is bound already.",
         source: "tuned network-latency; Linux admin-guide/sysctl/kernel",
         how: "sysctl kernel.numa_balancing=0",
-        harm: "programs that nobody binds may use remote memory",
+        harm: "programs that are not bound to a node may use remote memory",
         ..ROW_HERE
     },
     Check {

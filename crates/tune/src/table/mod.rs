@@ -1,6 +1,6 @@
 //! The table of checks: for each the value to read, the reason, and the change.
 //!
-//! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are generated from it. The wishes are in
+//! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are generated from it. The wanted values are in
 //! `profiles/tune/*.toml`.
 
 mod cpu;

@@ -154,7 +154,7 @@ fn node(scope: &Scope<'_>, interface: &Interface) -> Option<u32> {
 
 fn near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     if scope.cpus.hot.is_empty() {
-        return Err("nobody has said which CPUs are hot: name them with --cpus".into());
+        return Err("the hot CPUs are unknown: name them with --cpus".into());
     }
     each(scope, |interface| {
         let node = node(scope, interface)?;

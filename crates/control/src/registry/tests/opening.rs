@@ -132,7 +132,7 @@ fn sockets_of_several_queues_are_handed_over_by_a_few_and_bound_in_turns() {
     }
     for _ in 0..5 {
         assert_eq!(case.ask(id, Request::BindStack), Reply::Binding);
-        // Each turn is given its time.
+        // Each iteration gets its time.
         case.now += BIND_WAIT / 2;
     }
     let Reply::Stack(facts) = case.ask(id, Request::BindStack) else { panic!("it is not open") };

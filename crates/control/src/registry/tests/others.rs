@@ -36,7 +36,7 @@ fn reusable(at: SocketAddr) -> OwnedFd {
     socket
 }
 
-/// Anybody may bind the port of a connection whose socket allows it, as that of every restartable server does.
+/// Any user may bind the port of a connection whose socket allows it, as that of every restartable server does.
 #[test]
 fn a_connection_of_the_kernel_is_not_taken_from_it() {
     let mut case = Case::new();
@@ -147,7 +147,7 @@ fn who_stops_listening_loses_the_port() {
     assert_eq!(case.steer(id, stack, entry, &twin), None);
 }
 
-/// Everybody may have sockets by the hundred thousand; control serves all with one thread.
+/// Every user may have sockets by the hundred thousand; control serves all with one thread.
 #[test]
 fn a_crowd_of_sockets_is_looked_at_no_more_than_the_rules_need() {
     let mut case = Case::new();

@@ -143,7 +143,7 @@ fn icmp_about_a_reserved_port_is_its_stacks() {
     assert_eq!(case.registry.owners_of_error(error), []);
 }
 
-/// For the duration of TIME-WAIT nobody gets a stack's ports, as long as there are others.
+/// For the duration of TIME-WAIT no other stack gets a stack's ports, as long as there are others.
 #[test]
 fn ports_of_a_closed_stack_cool() {
     let mut case = case(FakePorts { range: Some(60_416..=60_927), ..FakePorts::default() });

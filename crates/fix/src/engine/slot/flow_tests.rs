@@ -166,7 +166,7 @@ fn what_is_accepted_arrives_whatever_the_buffers_are() {
             stalls += side.app.rooms;
         }
     }
-    println!("{stalls} times told of room, {refusals} refusals, {held} held, {gave_way} gave way");
+    println!("{stalls} times notified of room, {refusals} refusals, {held} held, {gave_way} gave way");
     if one.is_none() {
         assert!(stalls > 0 && refusals > 0 && held > 0 && gave_way > 0, "it must be tested, too");
     }

@@ -93,7 +93,7 @@ fn a_thousand_names_that_are_gone_keep_nobody_out() {
     assert_eq!(engine.session(new).id(), &id("NEW"));
     let first = engine.find(&id("FIRST")).unwrap();
     assert!(engine.session(first).is_logged_on(), "who is connected is not let go");
-    // The number of one that was let go is nobody else's, and it gets another one when it comes back.
+    // The number of a session that was removed is not given to another one; it gets a new number when it comes back.
     let again = come_and_go(&mut engine, acceptor, "SECOND", 1);
     assert!(!engine.has(second) && engine.has(again) && again != second);
 }

@@ -2,7 +2,7 @@
 //!
 //! A process that is killed leaves what it has written (the page cache is the kernel's), but for the write it was in the middle of.
 //! A power cut may take any page that was not synced, and any file whose name was not. What neither can do is damage, and is
-//! refused. Which of the two it was is told by the identity of the boot that the manifest was written in.
+//! refused. The identity of the boot that the manifest was written in decides between the two.
 
 use super::disk::unusable;
 use super::format::{Header, Kind, NoHeader, Record, claimed_bytes, claims_to_vouch, marked, u64_at};
@@ -80,7 +80,7 @@ pub(super) fn damaged(path: &Path, why: impl std::fmt::Display) -> Refused {
     Refused::Damaged(Problem::failed(format!("cannot use the journal {}", path.display()), why).next(WAY_ON))
 }
 
-/// Reads everything; `signed` says whether the lock tells of a manifest.
+/// Reads everything; `signed` says whether the lock names a manifest.
 pub(super) fn read_back(folder: &Path, session: &str, boot: &Boot, signed: bool) -> Result<State, Refused> {
     let found = segments(folder)?;
     let mut state = State::default();

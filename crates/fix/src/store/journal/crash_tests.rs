@@ -118,7 +118,7 @@ fn read_all(journal: &mut Journal, what: &dyn Fn() -> String) -> u64 {
     });
     read.unwrap();
     assert_eq!(expected, journal.next_outbound(), "{}", what());
-    // Either of the two records of a turn may be the last.
+    // Either of the two records of an iteration may be the last.
     assert!((expected - 1..=expected + 1).contains(&journal.next_inbound()), "{}", what());
     expected
 }
@@ -234,7 +234,7 @@ fn synced(image: &Image) -> Reached {
             break;
         }
     }
-    // The oldest segment may begin within a generation, which only its header tells.
+    // The oldest segment may begin within a generation, which only its header shows.
     if is_whole { reached } else { (0, 1) }
 }
 

@@ -310,7 +310,7 @@ impl Syncer {
                     (written, ticket) = (next, later);
                 }
                 if acknowledge(&written, &manifest, &mut last).is_err() {
-                    // After a failed sync nobody knows what the disk has: never say durable again.
+                    // After a failed sync the state of the disk is unknown: never report durable again.
                     return shared.failed.store(true, Ordering::Release);
                 }
                 shared.ticket.store(ticket, Ordering::Release);

@@ -30,7 +30,7 @@ const NEWEST_AT: usize = 1024;
 const SYNCED_AT: usize = 1536;
 const SLOT_BYTES: usize = 20;
 
-/// Tells one boot of a machine from another; zeroes where nothing says so, which are like no boot.
+/// The identity of a boot of this machine; zeroes where the kernel gives none, which equal no boot.
 pub(super) type Boot = [u8; 16];
 
 /// The content of a manifest.

@@ -36,9 +36,9 @@ pub use recovery::Recovery;
 /// manifest can be read, as journals of version 1 have none.
 pub fn needed_segments(folder: &Path) -> Vec<PathBuf> {
     let facts = Manifest::facts(folder);
-    // One that was closed in order tells how far it is on the disk.
+    // The manifest of a journal that was closed in order says how far it is on the disk.
     let ends = facts.and_then(|facts| facts.oldest.zip(facts.newest.or(facts.synced.map(|(segment, _)| segment))));
-    // A sound journal has fewer; a damaged manifest must not name more than anybody can look for.
+    // A sound journal has fewer; a damaged manifest must not name more than can be searched.
     ends.into_iter()
         .flat_map(|(oldest, newest)| oldest..=newest)
         .take(NEEDED_MAX)
@@ -83,7 +83,7 @@ pub enum Durability {
 pub enum Writing {
     /// By a copy to the segment's mapped pages, without a system call, where the file system writes allocated blocks in place
     /// (ext4, XFS, tmpfs) and the page cache is all that is promised; else as [`Writing::Call`]. A disk that fails, or
-    /// somebody who cuts the file, then ends the process (SIGBUS), as nothing that is not kept may leave.
+    /// a truncation of the file by another process, then ends the process (SIGBUS), as a message that is not stored must not be sent.
     #[default]
     Mapped,
     /// By one pwrite(2): a failing disk ends the session, with its reason.
@@ -99,7 +99,7 @@ pub struct Options {
     pub writing: Writing,
     /// Bytes of a segment, from [`SEGMENT_BYTES_MIN`] to [`SEGMENT_BYTES_MAX`].
     pub segment_bytes: u64,
-    /// The CPU of the threads beside the writer, which prepare segments and wait for the disk. `None`: where they are in nobody's
+    /// The CPU of the threads beside the writer, which prepare segments and wait for the disk. `None`: where they are in no other thread's
     /// way, which is any CPU of the process but the one that the opening thread is restricted to
     /// ([`cpu::move_to_helper_cpus`](sidestep_sys::cpu::move_to_helper_cpus)).
     pub helper_cpu: Option<u32>,

@@ -177,7 +177,7 @@ fn lock(folder: &Path) -> Result<(File, bool), Problem> {
     }
 }
 
-/// The number is for people only: the lock counts. The word tells that there is a manifest.
+/// The number is for people only: the lock decides. The word says that there is a manifest.
 fn sign(lock: &mut File) {
     let _ = lock.rewind().and_then(|()| writeln!(lock, "{:<10} {SIGNED}", std::process::id()));
 }

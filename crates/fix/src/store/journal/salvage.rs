@@ -86,7 +86,7 @@ fn copy(file: &Found, known: &[&Header], journal: &mut Journal) -> Result<(), Pr
     result
 }
 
-/// A header tells the state at its segment's beginning, whatever was lost before it.
+/// The state at the beginning of a segment, by its header, whatever was lost before it.
 fn say_header(header: &Header, journal: &mut Journal) -> Result<(), Problem> {
     if header.generation > journal.generation() {
         journal.reset(header.created_ns as i64)?;

@@ -114,7 +114,7 @@ impl Journal {
             self.roll()?;
         }
         // Vouches for what is before it: an intact record that does so behind a damaged one is no torn write. What was written
-        // since the last commit nobody has synced.
+        // since the last commit no sync was made.
         let durable = self.syncer.is_some() && !self.dirty && self.is_durable()?;
         if kind == Kind::Outbound {
             let position = self.position() as u32;
@@ -331,7 +331,7 @@ impl Store for Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // What was recorded is worth keeping even if nobody asked for it; an error has nobody to hear it.
+        // Recorded messages are committed without a request, too; an error has no caller to go to.
         let committed = self.commit().is_ok();
         // Waits until all that was asked for is on the disk.
         let synced = self.syncer.take().is_some_and(|syncer| syncer.finish().is_ok_and(|ticket| ticket >= self.ticket));

@@ -98,7 +98,7 @@ impl Target for Path {
     }
 }
 
-/// Does a change and notes it, both before anybody does the next.
+/// Does a change and records it, both before the next change.
 pub(in super::super) fn record<T: Outcome>(
     target: &(impl Target + ?Sized),
     operation: impl FnOnce() -> Operation,
