@@ -1,4 +1,4 @@
-//! A FIX initiator: logs on, sends ten orders one after the other, and tells how long each answer took.
+//! A FIX initiator: logs on, sends ten orders one after the other, and prints the time of each answer.
 //!
 //! cargo run --release --example fix_initiator -- 127.0.0.1:9876
 

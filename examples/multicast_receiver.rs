@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some((_, why)) = engine.refusal() {
         eprintln!("not past the kernel: {why}");
     }
-    // Several programs may hear a group's port; past the kernel one does.
+    // Several programs may receive a group's port; past the kernel only one does.
     let options = UdpOptions { reuse_address: true, receive_buffer: 8 << 20, ..UdpOptions::default() };
     let socket = engine.bind(SocketAddr::new(any, group.port()), &options)?;
     let index = std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"))?.trim().parse()?;

@@ -1,4 +1,4 @@
-//! `sidestep control` as root and its clients as anybody: traffic handed over and given back, deaths on both sides.
+//! `sidestep control` as root and its clients as other users: traffic handed over and given back, deaths on both sides.
 
 #[path = "control/service.rs"]
 mod service;
@@ -26,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::{Finished, WATCHDOG, finish, is_root, send_signal, sidestep};
 
-/// Tells the helper below where control is.
+/// The variable that gives the helper below the path of control.
 const CHILD: &str = "SIDESTEP_TEST_SOCKET";
 const NOBODY: u32 = 65_534;
 
@@ -142,7 +142,7 @@ impl Drop for Place {
     }
 }
 
-/// An application: a stack on the first host, the kernel's socket beside it, and somebody who sends to both.
+/// An application: a stack on the first host, the kernel's socket beside it, and a peer that sends to both.
 struct Application {
     client: Client,
     facts: StackFacts,
@@ -264,7 +264,7 @@ fn killed_and_started_again_control_takes_over() {
     assert_eq!(place.program(), program, "it needs no control to run");
     assert!(application.comes_by_the_stack(true));
     assert!(application.client.report("x", Code::NoRoute).is_err(), "the connection is lost");
-    // An owner that dies while nobody looks.
+    // An owner that dies while no control runs.
     other.kill().unwrap();
     other.wait().unwrap();
 
@@ -341,7 +341,7 @@ fn there_is_one_control_and_it_knows_its_guests() {
     assert_eq!(refusal.code(), Code::InterfaceKind);
 }
 
-/// Attaching and detaching stops some devices for seconds; and who holds an interface that nobody uses has to let go of it.
+/// Attaching and detaching stops some devices for seconds, so the program stays; `--release` detaches it from an unused interface.
 #[test]
 fn the_program_stays_until_control_ends_or_is_told_to_let_go() {
     let Some(mut place) = Place::new(&[]) else { return };
@@ -399,7 +399,7 @@ fn the_program_stays_until_control_ends_or_is_told_to_let_go() {
     place.ip("link set other1 up");
     wait("a stack", || client.open_stack(other.clone()).ok());
 
-    // It outlives a control that is killed, and ends with one that is told to end.
+    // It outlives a control that is killed, and ends with one that gets SIGTERM.
     let program = place.program();
     place.stop("KILL");
     place.start(&[]);

@@ -1,4 +1,4 @@
-//! What somebody new to the commands of FIX gets wrong, or has wrong in a file, is named with the next step, at the start.
+//! Mistakes of a new user on the command line or in a settings file are named at the start, with the next step.
 
 mod support;
 

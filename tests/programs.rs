@@ -1,5 +1,5 @@
 //! Every program that code, tests and scripts start is part of every Debian system, is asked for by scripts/bootstrap, or may be
-//! absent: a machine on which somebody happened to install it says nothing about the next one.
+//! absent: a machine where it happens to be installed says nothing about the next one.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -114,7 +114,7 @@ fn started_by_rust(text: &str) -> Vec<&str> {
     STARTS.iter().flat_map(|start| after(start)).collect()
 }
 
-/// The script without comments and quoted text, as far as that can be told line by line and without a shell.
+/// The script without comments and quoted text, as far as that is possible line by line and without a shell.
 fn commands_alone(script: &str) -> String {
     let mut bare = String::new();
     let mut quote = None;

@@ -62,7 +62,7 @@ impl Stage {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built")
     }
 
-    /// The ring, once somebody has made it.
+    /// Opens the ring, once the other process has made it.
     fn segment(&self) -> Segment {
         let begin = Instant::now();
         loop {

@@ -72,7 +72,7 @@ impl Run {
     }
 }
 
-/// What is done at full speed is told as the time for each: its mean is the inverse of the rate, and nothing is lost.
+/// A run at full speed reports the time for each message: its mean is the inverse of the rate, and nothing is lost.
 fn check_full_speed(document: &Value, measure: &str) {
     for row in rows(document) {
         assert_eq!((&row["transport"], &row["measure"], &row["lost"]), (&"tcp".into(), &measure.into(), &0.into()));

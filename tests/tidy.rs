@@ -1,4 +1,4 @@
-//! The rules of the house that a machine can hold: layers, size, unsafe, licences, documented dependencies.
+//! The rules of this repository that a test can check: layers, size, unsafe, licences, documented dependencies.
 
 use serde_json::Value;
 use std::fs;
@@ -200,7 +200,7 @@ fn locked_names(entry: &str) -> Option<(&str, Vec<&str>)> {
     Some((name, names.collect()))
 }
 
-/// Ways to read that end only where the file does. `sidestep_sys::file` reads what somebody names, up to a limit.
+/// Ways to read that end only where the file does. `sidestep_sys::file` reads what a user names, up to a limit.
 const UNBOUNDED: &[&str] =
     &["fs::read(", "read_to_string(", "read_to_end(", "BufReader::new", ".read_line(", "pem_file", "io::copy("];
 

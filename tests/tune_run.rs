@@ -77,7 +77,7 @@ fn the_latency_limit_lasts_as_long_as_the_command() {
         eprintln!("skipped: this kernel has no CPU latency limit");
         return;
     }
-    // What is read there is the limit of the whole host: the least that anybody asks for.
+    // The value read there is the limit of the whole host: the least that any process asks for.
     let limit = "od -An -t d4 -N4 /dev/cpu_dma_latency";
     let told = under(&["--latency-qos", "7"], &format!("ls -l /proc/self/fd; {limit}"));
     assert!(told.stdout.contains("/dev/cpu_dma_latency"), "{} {}", told.stdout, told.stderr);

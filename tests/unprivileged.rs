@@ -27,7 +27,7 @@ impl Drop for Process {
     }
 }
 
-/// A lab whose first host has a control plane, and a folder that anybody may read.
+/// A lab whose first host has a control plane, and a folder that every user may read.
 struct Place {
     control: Option<Child>,
     lab: Lab,
@@ -67,7 +67,7 @@ impl Place {
         }
     }
 
-    /// An example on the first host, as nobody: no capability, none that it could get, no new privileges.
+    /// Runs an example on the first host as the user nobody: no capability, none that it could get, no new privileges.
     fn start(&self, name: &str, arguments: &[&str]) -> (Process, BufReader<ChildStderr>) {
         let program = self.folder.path().join(name);
         support::copy_program(&example(name), &program);

@@ -18,7 +18,7 @@ fn dictionary() -> &'static Dictionary {
     KNOWN.get_or_init(|| Dictionary::fixed(Version::Fix44))
 }
 
-/// Length and data fields that both decoders are told of; the standard's others the fuzzer will not find.
+/// Length and data fields that both decoders get; the fuzzer will not find the others of the standard.
 const PAIRS: &[(u32, u32)] = &[(95, 96), (90, 91), (93, 89), (212, 213), (348, 349), (354, 355)];
 
 fn check(raw: &[u8]) {

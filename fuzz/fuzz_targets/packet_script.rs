@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     if text.contains(scripting::play::AUDIT) {
         return;
     }
-    // A script may want anything; what it gets may differ, but a rule of the audit may not be broken.
+    // A script may want anything; what it gets may differ, but no invariant of the audit may be violated.
     if let Err(fault) = scripting::run(text, &|_| None) {
         assert!(!fault.contains(scripting::play::AUDIT), "{fault}");
     }

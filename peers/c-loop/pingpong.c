@@ -83,7 +83,7 @@ static int serve(char **argument) {
     int fd = open_socket(udp);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0) die("bind");
     if (udp) {
-        /* The first datagram tells the size, and who the peer is. */
+        /* The first datagram gives the size and the address of the peer. */
         if (recvfrom(fd, &size, sizeof size, 0, (struct sockaddr *)&peer, &length) != sizeof size) die("recvfrom");
         if (!unconnected && connect(fd, (struct sockaddr *)&peer, length) != 0) die("connect");
     } else {

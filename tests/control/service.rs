@@ -32,7 +32,7 @@ fn the_unit_leaves_little_open() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The program must exist where the unit says, or it is not looked at.
+    // The program must exist where the unit says, or it is not checked.
     let path = folder.path().join("sidestep-control.service");
     fs::write(&path, unit().replace("/usr/local/bin/sidestep", env!("CARGO_BIN_EXE_sidestep"))).unwrap();
     let mut command = Command::new("systemd-analyze");

@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 20_000;
 /// Said by a child that has done what it was started for.
 const SAID: &str = "ready";
 
-/// Starts a test of this file as another user, in a process of its own that is told where control is.
+/// Starts a test of this file as another user, in a process of its own that gets the path of control.
 fn as_nobody(place: &Place, test: &str) -> Child {
     let program = place.folder.path().join("attacker");
     if !program.exists() {
@@ -78,7 +78,7 @@ fn who_is_not_on_the_list_cannot_disable_control() {
     attack(&[], |_| ());
 }
 
-/// As on a file system without access control lists, where everybody may connect and is turned away by name.
+/// As on a file system without access control lists, where every user may connect and is refused with a reason.
 #[test]
 fn who_is_not_on_the_list_and_may_knock_cannot_disable_control() {
     attack(&[], |place| {
@@ -91,7 +91,7 @@ fn who_is_on_the_list_cannot_disable_control() {
     attack(&["--allow-uid", &NOBODY.to_string()], |_| ());
 }
 
-/// Not a test of its own: connects over and over, leaves descriptors that do not close in messages that nobody reads, and goes.
+/// Not a test of its own: connects over and over, leaves descriptors that do not close in unread messages, and ends.
 #[test]
 #[ignore = "started by the others"]
 fn attacker() {

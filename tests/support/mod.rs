@@ -81,7 +81,7 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-/// Measurements take turns: each needs the CPUs for itself.
+/// Measurements run one at a time: each needs the CPUs for itself.
 pub(crate) fn my_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

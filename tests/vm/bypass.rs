@@ -1,4 +1,4 @@
-//! The control plane and our stack on the kernels people run: function alone, for an emulated CPU tells nothing of time.
+//! The control plane and our stack on the kernels people run: function alone, for the times of an emulated CPU mean nothing.
 
 use crate::support::{Finished, WATCHDOG, finish, send_signal, sidestep};
 use sidestep::engine::{Engine, EngineOptions, Kick, Path, Queues, Reason};
@@ -17,7 +17,7 @@ pub(crate) const PORT: u16 = 7000;
 const MESSAGES: u32 = 100;
 /// Bytes of a stream in each direction: more than a window, little for an emulated CPU.
 const STREAM_BYTES: usize = 256 << 10;
-/// Frames that one kick may send, where the kernel can be told (Linux 6.17), and what it is before.
+/// The most frames that one wakeup sends: as set (Linux 6.17), and the fixed number before.
 const BUDGET: (u32, u32) = (256, 32);
 
 /// `sidestep control` on a host, where it is by default.

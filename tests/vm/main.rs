@@ -1,5 +1,5 @@
 //! The product on stock kernels of Debian, in virtual machines: what it promises for "Linux" holds for those that people run,
-//! not for the one at hand alone; and there is nobody there whom a changed setting could hurt. One machine per kernel does all
+//! not for the one at hand alone; and no other program there can be hurt by a changed setting. One machine per kernel does all
 //! of it: booting one is what costs.
 
 mod bypass;

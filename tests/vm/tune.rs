@@ -1,4 +1,4 @@
-//! Settings of a host nobody else uses: read, checked, changed, put back.
+//! Settings of a host without other users: read, checked, changed, put back.
 
 use crate::support::{run, sidestep};
 use serde_json::Value;

@@ -49,7 +49,7 @@ fn addresses(host: &Host, vlan: u16) -> [IpAddr; 2] {
     [Ipv4Addr::new(a, b, vlan as u8, number).into(), v6.into()]
 }
 
-/// A socket of the kernel's that hears one interface alone: what comes by another, or without the tag, is not for it.
+/// A kernel socket bound to one interface: packets by another one, or without the tag, are not for it.
 fn kernel_socket(host: &Host, at: SocketAddr, interface: &str) -> UdpSocket {
     let open = || {
         let socket = UdpSocket::bind(at).unwrap();
@@ -135,7 +135,7 @@ fn datagrams(engine: &mut Engine, a: &Host, b: &Host, here: IpAddr, there: IpAdd
     engine.close(serving).unwrap();
 }
 
-/// A group in the VLAN is heard; the same group without a tag is not ours.
+/// A group in the VLAN is received; the same group without a tag is not ours.
 fn group(engine: &mut Engine, a: &Host, b: &Host) {
     let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT + 1));
     let socket = a.within(|| engine.bind(at, &UdpOptions::default())).unwrap();
@@ -202,7 +202,7 @@ pub(crate) fn tags_that_the_device_takes_out_are_refused_by_name() {
 }
 
 /// A veth whose other end leaves tags to the device carries them beside the frame: here they are not seen, whatever this end is
-/// told, and the kernel serves what is steered. The refusal names both ends for that.
+/// notified, and the kernel serves what is steered. The refusal names both ends for that.
 fn beside_the_frame(engine: &mut Engine, a: &Host, b: &Host) {
     a.within(|| offload::take_tags_out(&a.interface, false)).unwrap();
     b.within(|| offload::put_tags_in(&b.interface, true)).unwrap();

@@ -1,4 +1,4 @@
-//! Two attacks on the engine that go on for as long as they are told to, with counters:
+//! Two attacks on the engine, with counters, for a duration that the command line gives:
 //!
 //! ```text
 //! cargo run --release -p sidestep-fix --example fault_injection -- loss 600        orders faster than they are read, over
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const SAY_EVERY: Duration = Duration::from_secs(10);
 /// What a Logon may take, and a round without a report, before it is called lost: buffers of 4 KiB make TCP slow, not lossy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A round that takes longer is told of.
+/// The duration beyond which a round is reported.
 const SLOW: Duration = Duration::from_secs(5);
 /// What the counterparty may take to get in.
 const LOGON_MAX: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ fn round(random: &mut Rng, total: &mut Losses) -> Result<(), Box<dyn Error>> {
     }
     let is_lost = client.app().reports < 2 * orders;
     if is_lost || begun.elapsed() > SLOW {
-        // What is needed to look for the reason.
+        // The state from which the reason can be found.
         let server_side = server.handles().next().map(|handle| server.session(handle).counters());
         println!(
             "{} after {:?}: {endpoint}, {options:?}, SlowConsumerBytes {bytes}, {orders} orders, batches of {batch}, {sent} sent, {} reports; {:?}; {} {:?}; {server_side:?}",

@@ -188,7 +188,7 @@ impl Writer {
     }
 }
 
-/// A line for fields with the same values: their tags, then values and names in turn.
+/// Returns a line for fields with the same values: their tags, then pairs of value and name.
 fn values(files: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
     let mut names: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for file in files {

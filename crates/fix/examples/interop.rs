@@ -1,4 +1,4 @@
-//! What `peers/fix/interop` asks of an initiator, of ours: orders; orders while somebody swallows the answers and cuts the
+//! The initiator of `peers/fix/interop` on our engine: orders; orders while a proxy discards the answers and cuts the
 //! connection; orders after a gap that is filled by SequenceReset; orders after a Logon that resets.
 //!
 //! `interop HOST:PORT [CA.pem]`. Prints a line for each step and "cut" when the connection is to be cut; ends with 0 if
@@ -95,7 +95,7 @@ fn steps(engine: &mut Engine<Orders>, session: Handle) -> Result<bool, Problem> 
     {
         return Ok(false);
     }
-    // Numbers that were never used: the counterparty asks for them and is told that there is nothing.
+    // Numbers that were never used: the counterparty requests them and gets a gap fill.
     engine.act(session, |session, _, _| {
         let next = session.store().next_outbound() + 25;
         session.store_mut().set_next_outbound(next)

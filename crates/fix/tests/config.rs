@@ -8,7 +8,7 @@ use sidestep_fix::store::journal::Durability;
 use sidestep_fix::value::Precision;
 use std::time::Duration;
 
-/// A file as somebody has it who comes from QuickFIX.
+/// A settings file of a QuickFIX user.
 const INITIATOR: &str = "\u{feff}# default settings for sessions\r
 [DEFAULT]\r
 ConnectionType=initiator\r

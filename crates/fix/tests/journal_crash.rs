@@ -10,11 +10,11 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 const SESSION: &str = "FIX.4.4:A->B";
-/// Tells a child of the test what to be.
+/// The variable that gives a child process of the test its role.
 const JOB: &str = "SIDESTEP_JOURNAL_JOB";
 const FOLDER: &str = "SIDESTEP_JOURNAL_FOLDER";
 
-/// Between two messages of a child that is to hear of a full disk: the thread that makes segments has time to find it out.
+/// The pause between two messages of a child that is to get the error of a full disk: the thread that makes segments has time to find it.
 const PACE: Duration = Duration::from_micros(300);
 
 fn options(job: &str) -> Options {

@@ -50,7 +50,7 @@ fn make(options: Options) -> Made {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        // A segment that is being prepared while we look may be gone by now.
+        // A segment that is being prepared may be gone by now.
         let _ = fs::copy(entry.path(), to.join(entry.file_name()));
     }
 }
@@ -219,7 +219,7 @@ fn a_changed_bit_is_noticed_at_every_kilobyte() {
                         continue;
                     }
                     let (next, left) = refused(&folder, options, &what);
-                    // What is lost with the very last message nobody can tell.
+                    // The loss of the very last message cannot be detected.
                     assert!(next >= SENT, "{what}: the next number is {next}");
                     assert!(left.len() as u64 + 2 >= SENT, "{what}: only {} are left", left.len());
                 }

@@ -160,7 +160,7 @@ fn aborting() {
     assert_eq!(play.host.tcp.connections(), (0, 0));
 }
 
-/// A connection that nobody holds does not wait for the peer's FIN for ever; one that is held does.
+/// An orphan does not wait for the peer's FIN for ever; a connection with a handle does.
 #[test]
 fn fin_wait_2_is_limited_for_orphans() {
     let mut play = accepted();
@@ -175,7 +175,7 @@ fn fin_wait_2_is_limited_for_orphans() {
     assert_eq!(play.host.tcp.connections(), (0, 0));
 }
 
-/// An orphan whose peer is silent is given up earlier than a held connection; the peer is told.
+/// An orphan whose peer is silent is given up earlier than a connection with a handle; the peer gets a RST.
 #[test]
 fn orphans_are_given_up() {
     let mut play = Play::accepted(Config { orphan_retries_max: 2, ..Config::default() }, Options::NONE);
@@ -277,7 +277,7 @@ fn old_handles_stay_wrong() {
     }
 }
 
-/// A listener that closes takes what nobody has accepted with it.
+/// A listener that closes aborts the connections that were not accepted.
 #[test]
 fn a_listener_closes() {
     let mut play = Play::new(Config::default());

@@ -301,7 +301,7 @@ fn options_of_ip_are_ignored_by_tcp_alone() {
         repair_v4(&mut frame);
         frame
     };
-    // No operation; router alert; record route; a kind that nobody knows; the end, with anything behind it.
+    // No operation; router alert; record route; an unknown kind; the end, with anything behind it.
     let good: [&[u8]; 5] = [&[1; 40], &[148, 4, 0, 0], &[7, 7, 4, 0, 0, 0, 0, 1], &[94, 3, 9, 0], &[0, 131, 255, 7]];
     for options in good {
         let frame = with(&segment, options);

@@ -95,7 +95,7 @@ fn a_syn_flood_is_bounded() {
         assert!(flooded.counted(Counter::SynQueueFull) > u64::from(FLOOD) - 1000);
         assert_eq!(flooded.counted(Counter::CookiesSent) > 0, syn_cookies);
         if syn_cookies {
-            // Somebody honest gets through.
+            // An honest peer gets through.
             flooded.play.port = 5999;
             flooded.play.inject(&packet(Flags::SYN, 0, 0, 0)).expect("audit");
             assert!(flooded.play.next_seen(0).expect("audit").0.is_some());

@@ -1,4 +1,4 @@
-//! How long a connection is kept without an answer, and what becomes of one that nobody holds. RFC 9293 section 3.8.3, RFC 6069,
+//! The time for which a connection is kept without an answer, and the end of orphans. RFC 9293 section 3.8.3, RFC 6069,
 //! Linux tcp_retries2, tcp_orphan_retries, tcp_max_orphans, tcp_mem.
 
 mod tcp_support;
@@ -99,7 +99,7 @@ fn close_and_an_outage_lose_nothing() {
     }
 }
 
-/// Given up, the peer is told (Linux tcp_out_of_resources), with a number that it believes at once also where its window is
+/// The peer of a connection that is given up gets a RST (Linux tcp_out_of_resources), with a number that it accepts at once also where its window is
 /// closed (Linux tcp_acceptable_seq); and the loss is counted.
 #[test]
 fn who_is_given_up_is_told() {
@@ -148,7 +148,7 @@ fn an_outage_ends_when_it_ends() {
     }
 }
 
-/// A peer that is heard after a silence shows that the outage is over: what is backed off for minutes is sent at once.
+/// A segment from the peer after a silence shows that the outage is over: segments backed off for minutes are sent at once.
 #[test]
 fn a_peer_that_shows_life_is_sent_to_at_once() {
     let mut play = Play::accepted(Config::default(), Options::NONE);
@@ -211,7 +211,7 @@ fn strangers(config: Config, count: u16, bytes: usize) -> Play {
     play
 }
 
-/// Linux tcp_mem: what they hold together is bounded, whatever they do; the oldest go, are told, and are counted.
+/// Linux tcp_mem: the memory of all orphans is bounded; the oldest are reset and counted.
 #[test]
 fn a_thousand_strangers_do_not_fill_the_memory() {
     const COUNT: u64 = 1000;
@@ -257,7 +257,7 @@ fn closed_connections_are_bounded_in_number() {
     assert_eq!(play.count(Counter::LostStreams), 99);
 }
 
-/// Who closes in order, and is answered, is in nobody's way and loses nothing.
+/// A connection that closes in order, and is answered, delays no other and loses nothing.
 #[test]
 fn orphans_that_end_in_order_are_not_counted_as_lost() {
     let mut pair = Pair::new(&Config { orphans_max: 4, ..Config::latency() }, 9);

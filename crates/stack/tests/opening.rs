@@ -304,7 +304,7 @@ fn icmp_while_connecting() {
     }
 }
 
-/// The same of IPv6 (tcp_v6_err, icmpv6_err_convert): a filter is told from a host that is not there.
+/// The same of IPv6 (tcp_v6_err, icmpv6_err_convert): a filter and an absent host give different errors.
 #[test]
 fn icmp_while_connecting_over_ipv6() {
     for (why, error) in [

@@ -56,7 +56,7 @@ fn read_all(pair: &mut Pair, host: usize, id: ConnectionId, count: usize, most: 
     assert!(got == bytes(count), "{} of {count} bytes came", got.len());
 }
 
-/// Nobody reads for ten minutes: nothing is lost, and nobody is given up.
+/// The application does not read for ten minutes: nothing is lost, and no connection is given up.
 #[test]
 fn a_window_that_is_closed_for_minutes_opens_again() {
     for (config, is_v6) in profiles().into_iter().flat_map(|config| [(config.clone(), false), (config, true)]) {

@@ -89,7 +89,7 @@ fn holes_are_told() {
     assert_eq!(play.read().len(), 400);
 }
 
-/// RFC 2883 section 4: a duplicate is told once, in the first block; partial ones, too.
+/// RFC 2883 section 4: a duplicate is reported once, in the first block; partial ones, too.
 #[test]
 fn duplicates_are_reported() {
     let mut play = Play::accepted(config(), sacking());
@@ -118,7 +118,7 @@ fn too_many_holes() {
     assert_eq!(play.facts().out_of_order, 40);
 }
 
-/// RFC 9293 section 3.10.7.4: cut to the window; beyond it nothing is taken, and the answer tells where we are.
+/// RFC 9293 section 3.10.7.4: cut to the window; beyond it nothing is taken, and the answer carries RCV.NXT.
 #[test]
 fn the_window_is_a_limit() {
     let small = Config { receive_buffer_bytes: 4096, receive_window_initial_bytes: 4096, ..config() };
@@ -141,13 +141,13 @@ fn the_window_is_a_limit() {
     play.seen();
     play.say(4097, 2, Flags::ACK, b"");
     assert_eq!(play.facts().in_flight, 0);
-    // The application reads: the peer is told (RFC 9293 section 3.8.6.2.2).
+    // The application reads: the peer gets a window update (RFC 9293 section 3.8.6.2.2).
     assert_eq!(play.read().len(), 4096);
     let told = play.only();
     assert_eq!((told.ack, told.window), (4097, 4096));
 }
 
-/// RFC 9293 section 3.8.6.2.2: small reads are not told.
+/// RFC 9293 section 3.8.6.2.2: small reads cause no window update.
 #[test]
 fn no_silly_windows_are_given() {
     let small = Config { receive_buffer_bytes: 4096, receive_window_initial_bytes: 4096, ..config() };
@@ -293,7 +293,7 @@ fn reading_that_was_shut_down() {
     assert!(play.facts().receive_window > 65_000, "and the window stays open");
 }
 
-/// RFC 7323 section 2: a large buffer is told in shifted windows, growing with what is read.
+/// RFC 7323 section 2: a large buffer is offered in shifted windows, growing with what is read.
 #[test]
 fn the_window_grows() {
     let mut play = Play::accepted(config(), Options { window_scale: Some(0), ..Options::NONE });

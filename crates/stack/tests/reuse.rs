@@ -65,7 +65,7 @@ fn a_tuple_in_time_wait_is_used_again_after_a_second_and_not_before() {
     assert_eq!(pair.hosts[CLIENT].state(id), Some(State::Established));
 }
 
-/// Without clocks nothing tells old segments from new ones.
+/// Without timestamps old segments cannot be distinguished from new ones.
 #[test]
 fn without_timestamps_it_is_waited_out() {
     let mut pair = Pair::new(&Config { timestamps: false, ..Config::latency() }, 1);

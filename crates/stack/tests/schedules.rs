@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// About half a minute on two slow processors.
 const SCHEDULES: u64 = 100_000;
-/// Runs against a peer that breaks the rules: shorter ones.
+/// Runs against a peer that violates the protocol: shorter ones.
 const HOSTILE_RUNS: u64 = 3_000;
 /// Schedules that are run on both paths.
 const PATH_RUNS: u64 = 5_000;
@@ -101,7 +101,7 @@ fn both_paths_send_the_same() {
     );
 }
 
-/// Runs against a peer that breaks every rule; `SIDESTEP_SEED` and the others as above.
+/// Runs against a peer that violates the protocol in every way; `SIDESTEP_SEED` and the others as above.
 #[test]
 fn a_peer_that_breaks_the_rules_breaks_nothing() {
     let (first, count) = match number("SIDESTEP_SEED") {
@@ -125,7 +125,7 @@ fn a_peer_that_breaks_the_rules_finds_no_difference() {
     }
 }
 
-/// Inputs of the fuzz target `tcp_segments` that broke a rule once. The first was the test's own
+/// Inputs of the fuzz target `tcp_segments` that violated an invariant once. The first was the test's own
 /// fault: where an input ended, its link had no room for anything any more.
 #[test]
 fn what_a_fuzzer_found_breaks_nothing_any_more() {

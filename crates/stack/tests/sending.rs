@@ -6,7 +6,7 @@ use sidestep_stack::tcp::{Config, Congestion, Counter, Error, Event, Readiness, 
 use sidestep_wire::tcp::{Flags, Options, Timestamps};
 use tcp_support::peer::{MS, Play, SECOND, Seen, sacking};
 
-/// Small, plain, without Nagle; a round trip of 10 ms has been measured.
+/// Small, without options, without Nagle; a round trip of 10 ms has been measured.
 fn config() -> Config {
     Config { nodelay: true, congestion: Congestion::Reno, ..Config::default() }
 }
@@ -43,7 +43,7 @@ fn the_retransmission_timer() {
     assert_eq!(play.facts().timeouts, 2);
 }
 
-/// RFC 9293 section 3.8.3: after so many tries the connection is given up, and the peer is told.
+/// RFC 9293 section 3.8.3: after so many tries the connection is given up, and the peer gets a RST.
 #[test]
 fn a_peer_that_is_gone() {
     let mut play = Play::accepted(Config { retries_max: 3, ..config() }, Options::NONE);
@@ -484,7 +484,7 @@ fn a_syn_that_waited_is_not_late_as_well() {
     assert_eq!(play.only().flags, Flags::SYN, "a second later, as every first retransmission");
 }
 
-/// RFC 7323 section 3: timestamps on all segments; RFC 6298: with Karn's rule a retransmission is not measured.
+/// RFC 7323 section 3: timestamps on all segments; RFC 6298: with Karn's algorithm a retransmission is not measured.
 #[test]
 fn round_trips_are_measured_on_what_was_sent_once() {
     let timestamps = Some(Timestamps { value: 1, echo: 0 });

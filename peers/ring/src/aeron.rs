@@ -34,7 +34,7 @@ pub(crate) fn all() -> Result<Vec<Box<dyn Contestant>>, Problem> {
     })])
 }
 
-/// Length of a term. The driver lets a publication run half a term ahead and looks once in a millisecond: shorter terms
+/// Length of a term. The driver lets a publication run half a term ahead and checks once in a millisecond: shorter terms
 /// throttle it, longer ones leave the CPU's second-level cache.
 const TERM_BYTES: usize = 1 << 20;
 

@@ -6,7 +6,7 @@ pub const MESSAGE: [u8; 64] = [7; 64];
 pub const BLOCK: [u8; 16 << 10] = [7; 16 << 10];
 /// Of each connection, for sending and for receiving. The same for all, and enough for the wire.
 pub const BUFFER_BYTES: usize = 64 << 10;
-/// Virtual time of a round trip, or of a turn of a stream: what a fast network takes, ns.
+/// Virtual time of a round trip, or of an iteration of a stream: as in a fast network, ns.
 pub const ROUND_NS: u64 = 10_000;
 /// Where the listener is.
 pub const PORT: u16 = 80;

@@ -57,7 +57,7 @@ struct Slice {
     frames_per_segment: f64,
 }
 
-/// One slice. The connections take turns in an order of which no cache foresees much.
+/// One slice. The connections are served in an order that caches cannot predict.
 fn slice<C: Contestant>(contestant: &mut C, work: Work) -> Slice {
     let (frames, segments) = contestant.frames();
     let (allocations, start) = (allocations::so_far(), Instant::now());

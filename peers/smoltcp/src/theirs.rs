@@ -1,5 +1,5 @@
 //! smoltcp, driven the cheapest way its interface has: what is sent leaves by one `poll_egress`, what comes is taken by
-//! `poll_ingress_single`, and whoever answers is told which of its sockets to ask.
+//! `poll_ingress_single`, and the answering side gets the sockets to serve.
 //!
 //! Settings so that both send the same segments: timestamps (smoltcp has them with a generator only), CUBIC, Nagle's algorithm
 //! off, ACKs delayed (by 10 ms, its default) so that they ride on answers.
@@ -179,7 +179,7 @@ impl Contestant for Theirs {
             let port = FIRST_PORT + number as u16;
             connecting.connect(pair.client.interface.context(), to, port).expect("a new socket");
             pair.client.handles.push(pair.client.sockets.add(connecting));
-            // The first turns ask for the neighbour.
+            // The first iterations resolve the neighbour.
             let mut turns = 0;
             while !(pair.client.socket(number).may_send() && pair.server.socket(number).may_send()) {
                 pair.pass_frames();

@@ -91,7 +91,7 @@ pub(crate) fn connections_of_ours_reach_their_queue() {
             assert!(engine.queues().len() > QUEUES as usize);
         }
         let told = connect_all(&mut engine);
-        // Before 6.12 the driver tells a hash that it does not use: then all queues are ours, or the kernel connects.
+        // Before 6.12 the driver reports a hash that it does not use: then all queues are ours, or the kernel connects.
         if is_linux_6_1() && !is_every {
             assert_eq!(told.0, 0, "{told:?}");
         } else {
@@ -102,7 +102,7 @@ pub(crate) fn connections_of_ours_reach_their_queue() {
     control.end();
 }
 
-/// vmxnet3 tells its table, and neither key nor fields: who has one queue of two is told that answers may come by the other, who
+/// vmxnet3 reports its table, and neither key nor fields: a stack with one queue of two is told that answers may come by the other, one
 /// has both needs to know nothing.
 pub(crate) fn where_no_key_is_told_all_queues_are_wanted() {
     plug(None);

@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Somebody without any capability.
+/// A user without any capability.
 const NOBODY: u32 = 65_534;
 /// Local ports per family, protocol and port of the peer.
 const LOCALS: usize = 32;

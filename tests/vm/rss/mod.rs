@@ -19,7 +19,7 @@ use std::time::Duration;
 const INTERFACE: &str = "eth0";
 /// Queues in use. virtio-net wants one more for each CPU to send by from XDP programs, and has eight.
 const QUEUES: u32 = 4;
-/// Ports at which the peer sends back datagrams; at those behind them nobody listens, so that a SYN is answered at once.
+/// Ports at which the peer sends back datagrams; those behind them have no listener, so that a SYN is answered at once.
 const PORTS: std::ops::Range<u16> = 7000..7004;
 const CLOSED: std::ops::Range<u16> = 7004..7008;
 /// The port at which the peer accepts connections.
@@ -44,7 +44,7 @@ vm_tests!(PLAN:
     a_table_that_moves_is_followed,
 );
 
-/// The same on a device whose driver tells no key.
+/// The same on a device whose driver reports no key.
 mod vmxnet3 {
     use super::{PROGRAMS, VMXNET, vm, vm_tests, where_no_key_is_told_all_queues_are_wanted};
 
@@ -90,7 +90,7 @@ fn command(program: &str, arguments: &str) {
 fn plug(queues: Option<u32>) {
     vm::plug(INTERFACE);
     if let Some(queues) = queues {
-        // In this order: QEMU holds frames that come before there are buffers, and looks at them again at this command.
+        // In this order: QEMU holds frames that come before there are buffers, and delivers them at this command.
         command("ethtool", &format!("-L {INTERFACE} combined {queues}"));
     }
     for (local, remote) in MACHINE.into_iter().zip(PEER) {

@@ -1,4 +1,4 @@
-//! A table that is changed under open connections: who has the queues is served, who has not is told, and both as soon as it is so.
+//! A table that is changed under open connections: a stack with the queues goes on, one without them is notified, both at once.
 
 use super::connects::{Control, open};
 use super::{INTERFACE, LISTENING, PORTS, QUEUES, command, is_linux_6_1, plug};
@@ -92,7 +92,7 @@ pub(crate) fn a_table_that_moves_is_followed() {
     let control = Control::start();
     let mut one = Program::start([0, 1], 5000);
     if is_linux_6_1() {
-        // The driver tells a table that it does not use: it proves nothing.
+        // The driver reports a table that it does not use: it proves nothing.
         spread_from(0);
         one.until(false);
         let stream = one.connect();

@@ -1,4 +1,4 @@
-//! The end of an engine: who is logged on gets a Logout, nobody else is in its way.
+//! The end of an engine: each session that is logged on gets a Logout; no other connection delays it.
 
 use crate::support::{Client, bytes_of, client, exchange, logon, plan, poll_until, until};
 use sidestep_fix::engine::{Destinations, Endpoint, Engine, SocketOptions};
@@ -45,7 +45,7 @@ fn a_logon_that_comes_while_the_engine_ends_does_not_break_it() {
         woken.send(rest).unwrap();
     });
     server.shut_down("", Duration::from_secs(20));
-    assert!(wake.recv().unwrap().is_empty(), "nobody answers a Logon any more");
+    assert!(wake.recv().unwrap().is_empty(), "no engine answers a Logon any more");
     peers.join().unwrap();
     assert!(!server.session(accepted).is_logged_on());
 }
@@ -60,7 +60,7 @@ fn who_does_not_answer_the_logout_is_cut_and_the_application_told() {
     until(&mut quiet, &mut client, |server, client| {
         client.session(handle).is_logged_on() && server.session(accepted).is_logged_on()
     });
-    // Nobody polls the client meanwhile.
+    // The client is not polled meanwhile.
     quiet.shut_down("", Duration::from_millis(1));
     assert_eq!(quiet.app().ends, [End::Disconnected]);
 }

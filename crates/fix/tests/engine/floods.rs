@@ -41,7 +41,7 @@ fn all_are_answered(endpoint: &Endpoint, tls: Option<(&TlsSettings, TlsSettings)
     while next <= ORDERS {
         next = pour(&mut client, handle, next);
         let (told, seen) = (client.app().rooms, client.app().seen.len());
-        // The client goes on when it is told of room, or has seen something: both come.
+        // The client goes on when it is notified of room, or has received something: both happen.
         until(&mut server, &mut client, |_: &Engine<Exchange>, client| {
             next > ORDERS || client.app().rooms > told || client.app().seen.len() > seen
         });
@@ -137,7 +137,7 @@ fn who_writes_everything_before_reading_is_answered() {
     assert_eq!((server.app().orders(), server.app().unanswered()), (ORDERS, 0));
 }
 
-/// What TLS has taken and the socket has not is nobody's output any more, and leaves all the same.
+/// Bytes that TLS has taken and the socket has not are in no session's output any more, and are sent all the same.
 #[test]
 fn the_last_record_leaves_without_another_reason() {
     let (setup, folder) = (setup(), tempdir().unwrap());
@@ -154,7 +154,7 @@ fn the_last_record_leaves_without_another_reason() {
     for batch in 1..80 {
         (0..batch).for_each(|number| order(&mut client, handle, orders + number));
         orders += batch;
-        // The socket is filled, and nobody reads.
+        // The socket is filled, and its peer does not read.
         while server.app().orders() < orders || server.poll() > 0 {
             server.poll();
         }

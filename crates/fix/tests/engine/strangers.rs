@@ -1,4 +1,4 @@
-//! What somebody unknown can bring about at an acceptor where templates make sessions.
+//! The effects of unknown counterparties on an acceptor where templates make sessions.
 
 use crate::support::{Client, Passwords, bytes_of, client, logon, plan, poll_until};
 use sidestep_fix::engine::{AcceptorId, Destinations, Endpoint, Engine, SessionPlan, SocketOptions, StorePlan};

@@ -21,7 +21,7 @@ pub(crate) struct Client {
     /// Application messages: MsgSeqNum, PossDupFlag, ExecType or nothing.
     pub(crate) seen: Vec<(u64, bool, String)>,
     pub(crate) resets: u64,
-    /// Times it was told of room.
+    /// The number of notifications of room.
     pub(crate) rooms: u64,
     pub(crate) ends: Vec<End>,
     pub(crate) problems: Vec<String>,
@@ -149,7 +149,7 @@ pub(crate) fn bytes_of(line: &str) -> Vec<u8> {
     format!("{text}10={sum:03}\u{1}").into_bytes()
 }
 
-/// Lets everybody in whose Password (554) is not a wrong one, and counts the sessions that come and do not come to be.
+/// Accepts every Logon whose Password (554) is not the wrong one, and counts the sessions that begin and those that do not.
 #[derive(Debug, Default)]
 pub(crate) struct Passwords {
     pub(crate) created: u64,

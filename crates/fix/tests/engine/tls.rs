@@ -174,7 +174,7 @@ fn a_certificate_is_replaced_while_sessions_go_on() {
     until(&mut server, &mut first, |_, client| client.session(handle).is_logged_on());
     later.issue(setup.folder.path(), "exchange.example");
     later.issue(setup.folder.path(), "desk.example");
-    // The files are looked at once a second.
+    // The files are checked once a second.
     let seen = Instant::now() + Duration::from_millis(1500);
     until(&mut server, &mut first, |_, _| Instant::now() > seen);
     order(&mut first, handle, 1);

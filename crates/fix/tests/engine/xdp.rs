@@ -95,7 +95,7 @@ fn orders_are_filled_past_the_kernel() {
     }
 }
 
-/// Tells a child of the test that it is one: descriptors are counted where no other test opens any.
+/// The variable that marks a child process of the test: descriptors are counted where no other test opens any.
 const COUNTS: &str = "SIDESTEP_FIX_COUNTS_DESCRIPTORS";
 
 /// Not a test: what the child does. Each attempt begins with one poll and fails with another.
@@ -104,7 +104,7 @@ fn attempts_child() {
     if std::env::var_os(COUNTS).is_none() {
         return;
     }
-    // The kernel twin's way: there is nothing to be bypassed on the loopback. The listener is gone, so nobody answers.
+    // By the kernel twin: the loopback is not accelerated. The listener is gone, so there is no answer.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = closed.expect("a port is free").port();
     let to = Endpoint::Xdp { interface: "lo".to_owned(), host: "127.0.0.1".to_owned(), port };

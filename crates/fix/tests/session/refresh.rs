@@ -1,4 +1,4 @@
-//! `refresh_on_logon` with a store that somebody else writes, too. (Our journal belongs to one process: there the key of the
+//! `refresh_on_logon` with a store that another process writes, too. (Our journal belongs to one process: there the key of the
 //! same name is named as without effect, see `tests/config.rs`.)
 
 use super::scripting::echo::Echo;

@@ -1,4 +1,4 @@
-//! Our own scripts, in `tests/scripts/<concern>/<rule>.def`; COMPLIANCE.md says which rule is where.
+//! Our own scripts, in `tests/scripts/<concern>/<rule>.def`; COMPLIANCE.md lists them by clause.
 
 use super::scripting::compare::Mode;
 use super::scripting::{parse, run, world};

@@ -89,7 +89,7 @@ proptest! {
         let mut pieces = Vec::new();
         for (at, message) in conversation().into_iter().enumerate() {
             pieces.push(message);
-            // What could begin a message would swallow the next one, as it must.
+            // Bytes that could begin a message would take the next one with them, as they must.
             let junk = garbage.get(at).filter(|junk| !junk.contains(&b'8'));
             pieces.extend(junk.cloned());
         }

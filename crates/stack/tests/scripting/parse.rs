@@ -17,7 +17,7 @@
 use sidestep_stack::tcp::{Config, Value};
 use sidestep_wire::tcp::Flags;
 
-/// Limits of a script: nobody writes more by hand, and a runner that is fed nonsense stays quick.
+/// Limits of a script: more is not written by hand, and a runner stays fast with garbage.
 pub const LINES_MAX: usize = 1000;
 pub const LINE_BYTES_MAX: usize = 300;
 const WAIT_NS_MAX: u64 = 60 * 24 * 3600 * 1_000_000_000;

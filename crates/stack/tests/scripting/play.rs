@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 const THEIR_ISS: SequenceNumber = SequenceNumber(u32::MAX - 500);
 /// Timers that may fire within one wait.
 const TIMERS_MAX: usize = 20_000;
-/// Segments that we may send without being looked at.
+/// Segments that we may send unchecked.
 const SEGMENTS_MAX: usize = 2_000;
 /// How a fault begins that no script can be the reason of.
 pub const AUDIT: &str = "the audit: ";

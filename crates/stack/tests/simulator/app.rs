@@ -1,4 +1,4 @@
-//! The application at one end of one connection. It acts when it is told that something is possible, or when a pause of its
+//! The application at one end of one connection. It acts on an event, or when a pause of its
 //! own is over; never without a reason, so that an event that is missing is a transfer that stands still.
 
 use super::dice::Dice;

@@ -1,4 +1,4 @@
-//! One stack against a peer that breaks every rule: segments near and far from where the numbers are, calls of the
+//! One stack against a peer that violates the protocol: segments near and far from where the numbers are, calls of the
 //! application in every state, time that jumps. What it gets is unimportant; that all stays bounded and consistent is not.
 
 use super::dice::Dice;
@@ -32,7 +32,7 @@ struct Hostile<'a> {
     digest: u64,
 }
 
-/// Runs until the dice or the steps are used up. `Err`: the rule that was broken.
+/// Runs until the dice or the steps are used up. `Err`: the invariant that was violated.
 pub fn run(dice: Dice<'_>) -> Result<u32, String> {
     run_on(dice, None).map(|(steps, _)| steps)
 }
@@ -279,7 +279,7 @@ impl Hostile<'_> {
         let _ = self.call(|tcp, now, sink| tcp.set_options(now, id, options, sink));
     }
 
-    /// Everybody lets go: in the end nothing is left.
+    /// Releases all handles: in the end nothing is left.
     fn finish(&mut self) -> Result<(), String> {
         for id in std::mem::take(&mut self.held) {
             let _ = self.call(|tcp, now, sink| tcp.close(now, id, sink));

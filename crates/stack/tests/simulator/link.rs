@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 pub struct Packet {
     pub addresses: Addresses,
     pub bytes: Vec<u8>,
-    /// It was damaged on the way: nobody may believe it.
+    /// Set if it was damaged on the way: the receiver must drop it.
     pub is_damaged: bool,
 }
 

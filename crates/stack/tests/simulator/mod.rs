@@ -2,7 +2,7 @@
 //! a program does, in virtual time. One seed is one schedule; the same seed is the same schedule on every machine.
 //!
 //! What is checked: every byte that is sent, sent again, or delivered, against the stream it belongs to; at every step the
-//! rules of `Tcp::audit`; on the link that windows are kept, edges and acknowledgements never go back, reports are of what was
+//! invariants of `Tcp::audit`; on the link that windows are kept, edges and acknowledgements never go back, reports are of what was
 //! sent; that damaged segments are not believed; that everything comes to its end in bounded virtual time, and leaves nothing.
 #![allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 
@@ -46,7 +46,7 @@ pub struct Tally {
     pub digest: u64,
 }
 
-/// Runs the schedule of `seed`. `Err`: the rule that was broken.
+/// Runs the schedule of `seed`. `Err`: the invariant that was violated.
 pub fn run(seed: u64, is_traced: bool) -> Result<Tally, String> {
     run_on(seed, is_traced, None)
 }

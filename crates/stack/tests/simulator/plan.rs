@@ -17,7 +17,7 @@ pub struct Plan {
     pub heal_ns: u64,
     pub pairs: Vec<PairPlan>,
     pub is_v6: bool,
-    /// Nobody aborts and nobody closes early: everything must arrive, and nobody may see an error.
+    /// No end aborts or closes early: every byte must arrive, and no application may get an error.
     pub is_orderly: bool,
     /// Chance in percent and step that a stranger sends something.
     pub strangers: u8,
@@ -128,7 +128,7 @@ fn config(dice: &mut Dice<'_>) -> Config {
         out_of_order_ranges_max: dice.one_of(&[1, 2, 8, 128]),
         in_flight_segments_max: dice.one_of(&[4, 16, 8192, 8192]),
         time_wait_max: dice.one_of(&[0, 1, 16_384]),
-        // A schedule's link can be dark for seconds: nobody shall be given up meanwhile.
+        // A schedule's link can be dark for seconds: no connection may be given up meanwhile.
         orphan_retries_max: 15,
         ..base
     }

@@ -1,4 +1,4 @@
-//! Somebody who is not on the path but knows addresses, ports and about where the numbers are (RFC 5961 section 1). What it
+//! An attacker who is not on the path but knows addresses, ports and about where the numbers are (RFC 5961 section 1). What it
 //! sends must change nothing.
 
 use super::world::{World, address};

@@ -1,4 +1,4 @@
-//! The bytes that everybody knows: which byte stands at which offset of which stream.
+//! The expected bytes: a function of stream and offset.
 
 use std::sync::LazyLock;
 

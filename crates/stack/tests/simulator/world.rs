@@ -56,7 +56,7 @@ pub struct World<'a> {
     pub steps: u64,
 }
 
-/// Both directions, and what was refused or wrong since the last look.
+/// Both directions, with the refusals and errors since the last check.
 pub struct Wire {
     pub links: [Link; 2],
     told: Vec<Told>,
@@ -210,7 +210,7 @@ impl<'a> World<'a> {
         self.look()
     }
 
-    /// The first rule that does not hold.
+    /// The first invariant that does not hold.
     fn look(&mut self) -> Result<bool, String> {
         self.told.append(&mut self.wire.told);
         if let Some(fault) = self.wire.fault.take() {
@@ -339,7 +339,7 @@ impl<'a> World<'a> {
         self.pairs[number].apps[side].begin(id);
     }
 
-    /// Tells the applications of `side` what they can do, and lets them.
+    /// Delivers events to the applications of `side`, and lets them act.
     fn serve(&mut self, side: usize) -> Result<(), String> {
         while let Some(event) = self.tcps[side].next_event() {
             match event {
@@ -397,7 +397,7 @@ impl<'a> World<'a> {
         acted.map_err(|fault| format!("host {side} connection {number}: {fault}"))
     }
 
-    /// Everybody lets go.
+    /// Releases all handles.
     pub fn close_all(&mut self) -> Result<(), String> {
         for number in 0..self.pairs.len() {
             self.pairs[number].is_started = true;

@@ -271,7 +271,7 @@ impl Pair {
     }
 }
 
-/// Byte number `offset` of a stream that everybody knows.
+/// Byte number `offset` of the expected stream.
 pub fn pattern(offset: usize) -> u8 {
     (offset as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0]
 }

@@ -120,7 +120,7 @@ impl Play {
         self.host.receive(self.now, &addresses, &bytes);
     }
 
-    /// What we have sent since the last look, ACKs that wait for a poll not included.
+    /// The segments sent since the last call, ACKs that wait for a poll not included.
     pub fn seen(&mut self) -> Vec<Seen> {
         let raw = self.host.wire.segments_raw();
         self.host.wire.clear();

@@ -200,7 +200,7 @@ impl Host {
             return Err(format!("numbers went from {:?} to {numbers:?}", self.numbers));
         }
         self.numbers = numbers;
-        // What is due is done: a driver that waits for the deadline must not turn round in circles.
+        // All due work is done: a driver that waits for the deadline must not loop without a wait.
         self.session.on_timer(self.now, &mut self.app);
         match self.session.next_deadline() {
             Some(due) if due <= self.now.mono_ns && self.session.ending().is_none() => {

@@ -14,7 +14,7 @@ const HEADER: [u32; 32] = [
 #[derive(Debug, Default)]
 pub(crate) struct Echo {
     seen: HashSet<Vec<u8>>,
-    /// What it was told.
+    /// The callbacks it got.
     pub(crate) events: Vec<String>,
     /// Every application message that came: ClOrdID (11), and whether it said it may be a duplicate.
     pub(crate) orders: Vec<(String, bool)>,

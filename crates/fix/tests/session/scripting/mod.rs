@@ -15,7 +15,7 @@
 //! iAPP D|11=ID|55=X         our application sends             iLOGOUT text  iRESET  our application asks for it
 //! iSTALL  iREAD 100  iREAD  reads nothing, 100 more bytes, all that comes again
 //! eSEQ 5 7                  next number out, next number in   eCOUNT name n a counter's value
-//! eEVENT on_logon ...       what the application was told, in order, since the last eEVENT
+//! eEVENT on_logon ...       the callbacks of the application, in order, since the last eEVENT
 //! ```
 
 pub(crate) mod compare;

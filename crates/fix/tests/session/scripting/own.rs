@@ -1,4 +1,4 @@
-//! The steps that only a host in process knows: our application's, the clock's, and looks inside.
+//! The steps that need a session in this process: the application's, the clock's, and checks of its state.
 
 use super::parse::Action;
 use super::run::{Host, show};

@@ -94,7 +94,7 @@ impl Host for SocketHost {
 
     fn send(&mut self, id: u8, bytes: &[u8]) {
         let connection = self.connections.get_mut(&id).expect("it is connected");
-        // Who was disconnected is told so by what he expects.
+        // A disconnect shows as a failure of the next expected message.
         let sent = connection.stream.write_all(bytes);
         connection.open &= sent.is_ok();
         self.settle();

@@ -11,7 +11,7 @@ import java.util.List;
  * Philadelphia has none.
  */
 final class Acceptor {
-    /** Turns between two looks for a new connection and at the clock. */
+    /** Iterations between two checks for a new connection and of the clock. */
     private static final int TURNS = 1000;
 
     private Acceptor() {}

@@ -5,7 +5,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 
 /**
- * Cut LISTEN TO: passes connections on to another port of this host. A line "cut" on standard input makes it swallow what
+ * Cut LISTEN TO: passes connections on to another port of this host. A line "cut" on standard input makes it discard what
  * comes back for a second and then cut the connection, so that answers are lost without either end having a part in it.
  */
 final class Cut {
@@ -64,7 +64,7 @@ final class Cut {
                 }
             }
         } catch (IOException | InterruptedException gone) {
-            // Nobody tells it anything any more.
+            // No further command can come.
         }
     }
 }

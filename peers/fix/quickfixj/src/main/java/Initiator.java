@@ -30,7 +30,7 @@ import quickfix.fix44.NewOrderSingle;
 import quickfix.fix44.SequenceReset;
 
 /**
- * Initiator CFG: what interop asks of an initiator. Orders; orders while somebody swallows the answers and cuts the
+ * Initiator CFG: the initiator of interop. Orders; orders while a proxy discards the answers and cuts the
  * connection; orders after a SequenceReset; orders after a Logon that resets. Prints a line for each step, "cut" when the
  * connection is to be cut, and ends with 0 if every order was filled.
  */
