@@ -23,7 +23,7 @@ pub(crate) enum Tune {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Revert the last changes, except settings that somebody else has changed since
+    /// Revert the last changes, except settings that another user has changed since
     Revert {
         /// Revert every change that was not reverted yet
         #[arg(long)]
