@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use sidestep_sys::Problem;
-use sidestep_xdp_steering::{Entry, Flow, Group, Listener, Protocol, Rehearsal, StackOptions, Vlan, VlanMatch};
+use sidestep_xdp_steering::{Flow, Group, Listener, MapEntry, Protocol, Rehearsal, StackOptions, Vlan, VlanMatch};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const GROUP_MAC: [u8; 6] = [0x01, 0x00, 0x5e, 1, 2, 3];
@@ -33,7 +33,7 @@ fn socket() -> Result<OwnedFd, Problem> {
     socket.map(OwnedFd::from).map_err(|error| Problem::failed("cannot open an AF_XDP socket", error))
 }
 
-fn entries() -> [Entry; 3] {
+fn entries() -> [MapEntry; 3] {
     let local = |port| ([10, 0, 0, 1], port).into();
     [
         Flow { protocol: Protocol::Udp, local: local(1), remote: ([10, 0, 0, 2], 6000).into(), vlan: Vlan::Untagged }

@@ -36,11 +36,11 @@ mod tables;
 
 pub use bpffs::{mount, unmount};
 pub use counters::Counter;
-pub use entry::{Entry, Flow, Group, Listener, Protocol, Vlan, VlanMatch};
+pub use entry::{Flow, Group, Listener, MapEntry, Protocol, Vlan, VlanMatch};
 pub use layout::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX, STACKS_MAX};
 pub use reason::{Reason, Verdict};
 pub use rehearsal::{Outcome, Rehearsal};
 pub use stack::{StackFacts, StackOptions, Swept};
 pub use stack_id::StackId;
-pub use steering::{Attach, Facts, Mode, Steering};
+pub use steering::{Attach, AttachMode, Facts, Steering};
 pub use tables::{DEADLINE_DEFAULT, DEADLINE_MAX, Tables};

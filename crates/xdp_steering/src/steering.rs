@@ -27,7 +27,7 @@ const LINK: &str = "link";
 
 /// The place in the receive path where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum AttachMode {
     /// In the driver; falls back to generic mode, with the reason, if the driver cannot.
     Native,
     /// In the kernel's generic path, after it has built an skb.
@@ -40,7 +40,7 @@ pub struct Attach {
     /// The interface, in the namespace of the calling thread.
     pub ifindex: u32,
     /// The mode wanted.
-    pub mode: Mode,
+    pub mode: AttachMode,
     /// The directory of the pins: one per interface, on a BPF file system (see [`crate::mount`]), for nothing else. It
     /// is created if missing.
     pub directory: PathBuf,
@@ -54,7 +54,7 @@ pub struct Facts {
     /// Its name at the time of attachment or adoption.
     pub interface: String,
     /// The mode it runs in.
-    pub mode: Mode,
+    pub mode: AttachMode,
     /// The reason why it does not run in the mode wanted; known only to the process that attached it.
     pub downgrade: Option<String>,
     /// The kernel's id of the program, as shown by bpftool.
@@ -216,7 +216,7 @@ impl Steering {
         let facts = Facts {
             ifindex,
             interface: name,
-            mode: if generic { Mode::Generic } else { Mode::Native },
+            mode: if generic { AttachMode::Generic } else { AttachMode::Native },
             downgrade: None,
             program_id: info.program_id,
             link_id: info.id,
@@ -351,8 +351,8 @@ fn attach_link(
             .next("run as root (it needs CAP_NET_ADMIN), and look for the reason in the kernel's log: dmesg"),
     };
     let refusal = match options.mode {
-        Mode::Generic => None,
-        Mode::Native => match attach(XdpMode::Native) {
+        AttachMode::Generic => None,
+        AttachMode::Native => match attach(XdpMode::Native) {
             Ok(link) => return Ok((link, XdpMode::Native, None)),
             // Another process was faster: generic mode would be refused, too.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(problem(error)),
@@ -418,9 +418,9 @@ mod tests {
         let work = || {
             crate::mount(&pins)?;
             let (ifindex, directory) = (device("lab0")?.index, pins.join("lab0"));
-            let attach = Attach { ifindex, mode: Mode::Native, directory: directory.clone() };
+            let attach = Attach { ifindex, mode: AttachMode::Native, directory: directory.clone() };
             let steering = Steering::attach_program(&attach, &program::load_build(Build::OneBuffer)?)?;
-            assert_eq!(steering.facts().mode, Mode::Generic);
+            assert_eq!(steering.facts().mode, AttachMode::Generic);
             let reason = steering.facts().downgrade.clone().unwrap();
             for part in ["its MTU is 9000", "Linux 5.18", "ip link set lab0 mtu 1500"] {
                 assert!(reason.contains(part), "{reason}");

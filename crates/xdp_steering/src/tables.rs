@@ -6,7 +6,7 @@ use std::time::Duration;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags};
 use sidestep_sys::Problem;
 
-use crate::entry::{Entry, Group, Key, Listener, Table, VlanMatch, entry_of};
+use crate::entry::{Group, Key, Listener, MapEntry, Table, VlanMatch, entry_of};
 use crate::layout::{
     FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, NONE_OF_ANY_VLAN, NONE_WITH_SOURCE, OWNER_BYTES, VERSION, config, put,
     take,
@@ -41,7 +41,7 @@ pub struct Tables {
 impl Tables {
     /// Assigns a flow, listener or group to a stack. Assigning it again changes nothing; an entry of another stack is
     /// refused with that stack's name.
-    pub fn add(&self, stack: StackId, entry: &Entry) -> Result<(), Problem> {
+    pub fn add(&self, stack: StackId, entry: &MapEntry) -> Result<(), Problem> {
         entry.check()?;
         self.stack(stack)?;
         self.look_for(entry)?;
@@ -66,11 +66,11 @@ impl Tables {
 
     /// Makes the program look up entries of this kind, before the first is inserted. The lookup is never switched off
     /// again: further entries of the kind are likely.
-    fn look_for(&self, entry: &Entry) -> Result<(), Problem> {
+    fn look_for(&self, entry: &MapEntry) -> Result<(), Problem> {
         let kinds = match entry {
-            Entry::Flow(_) => 0,
-            Entry::Listener(Listener { vlan, .. }) => any_vlan(*vlan),
-            Entry::Group(Group { vlan, source, .. }) => {
+            MapEntry::Flow(_) => 0,
+            MapEntry::Listener(Listener { vlan, .. }) => any_vlan(*vlan),
+            MapEntry::Group(Group { vlan, source, .. }) => {
                 any_vlan(*vlan) | if source.is_some() { NONE_WITH_SOURCE } else { 0 }
             }
         };
@@ -82,7 +82,7 @@ impl Tables {
     }
 
     /// Removes an entry of a stack; `false` if it does not exist. An entry of another stack is refused.
-    pub fn remove(&self, stack: StackId, entry: &Entry) -> Result<bool, Problem> {
+    pub fn remove(&self, stack: StackId, entry: &MapEntry) -> Result<bool, Problem> {
         match self.owner(entry)? {
             None => Ok(false),
             Some(owner) if owner != stack => Err(self.taken(entry, owner)),
@@ -94,13 +94,13 @@ impl Tables {
     }
 
     /// The stack that has exactly this entry.
-    pub fn owner(&self, entry: &Entry) -> Result<Option<StackId>, Problem> {
+    pub fn owner(&self, entry: &MapEntry) -> Result<Option<StackId>, Problem> {
         let key = Key::from(entry);
         Ok(self.owner_of(key.table(), key.bytes())?.and_then(StackId::from_number))
     }
 
     /// Every entry with its owner, in no order.
-    pub fn entries(&self) -> Result<Vec<(Entry, StackId)>, Problem> {
+    pub fn entries(&self) -> Result<Vec<(MapEntry, StackId)>, Problem> {
         let mut entries = Vec::new();
         self.for_each_key(|table, key, owner| {
             entries.extend(entry_of(table, key).zip(StackId::from_number(owner)));
@@ -189,7 +189,7 @@ impl Tables {
         }
     }
 
-    fn taken(&self, entry: &Entry, owner: StackId) -> Problem {
+    fn taken(&self, entry: &MapEntry, owner: StackId) -> Problem {
         let name = self.stack(owner).map_or_else(|_| owner.to_string(), |facts| facts.to_string());
         Problem::failed(format!("cannot steer {entry}"), format!("{name} owns it"))
             .next("end that program or let it close the socket; sidestep ps shows who has what")
@@ -200,7 +200,7 @@ fn any_vlan(vlan: VlanMatch) -> u8 {
     if vlan == VlanMatch::Any { NONE_OF_ANY_VLAN } else { 0 }
 }
 
-fn insertion_problem(entry: &Entry, table: Table, error: &libbpf_rs::Error) -> Problem {
+fn insertion_problem(entry: &MapEntry, table: Table, error: &libbpf_rs::Error) -> Problem {
     let what = format!("cannot steer {entry}");
     if error.kind() != ErrorKind::TooBig {
         return Problem::failed(what, error);

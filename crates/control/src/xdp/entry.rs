@@ -4,7 +4,7 @@ use sidestep_control_api::message::{Entry, Protocol};
 use sidestep_xdp_steering as steer;
 
 /// The steering program's form of an entry.
-pub(super) fn ours(entry: &Entry) -> steer::Entry {
+pub(super) fn ours(entry: &Entry) -> steer::MapEntry {
     let vlan = entry.vlan().map_or(steer::Vlan::Untagged, steer::Vlan::Tagged);
     let protocol = match entry.protocol() {
         Protocol::Tcp => steer::Protocol::Tcp,
@@ -20,7 +20,7 @@ pub(super) fn ours(entry: &Entry) -> steer::Entry {
 }
 
 /// The protocol's form of an entry; `None` for entries that control never makes.
-pub(super) fn theirs(entry: &steer::Entry) -> Option<Entry> {
+pub(super) fn theirs(entry: &steer::MapEntry) -> Option<Entry> {
     let id = |vlan| match vlan {
         steer::Vlan::Untagged => Some(None),
         steer::Vlan::Tagged(id) => Some(Some(id)),
@@ -32,13 +32,13 @@ pub(super) fn theirs(entry: &steer::Entry) -> Option<Entry> {
         steer::Protocol::Udp => Protocol::Udp,
     };
     Some(match *entry {
-        steer::Entry::Flow(flow) => {
+        steer::MapEntry::Flow(flow) => {
             Entry::Flow { protocol: kind(flow.protocol), local: flow.local, remote: flow.remote, vlan: id(flow.vlan)? }
         }
-        steer::Entry::Listener(listener) => {
+        steer::MapEntry::Listener(listener) => {
             Entry::Listener { protocol: kind(listener.protocol), local: listener.local, vlan: only(listener.vlan)? }
         }
-        steer::Entry::Group(group) => {
+        steer::MapEntry::Group(group) => {
             Entry::Multicast { group: group.group, source: group.source, vlan: only(group.vlan)? }
         }
     })

@@ -26,7 +26,7 @@ impl Interface {
 
     /// Attaches the program in the best mode that is wanted and possible.
     pub(super) fn attach(link: &Link, mode: Mode, directory: PathBuf) -> Result<Self, Refusal> {
-        let mode = if mode == Mode::Generic { steer::Mode::Generic } else { steer::Mode::Native };
+        let mode = if mode == Mode::Generic { steer::AttachMode::Generic } else { steer::AttachMode::Native };
         let steering = Steering::attach(&Attach { ifindex: link.index, mode, directory }).map_err(|problem| {
             let is_taken = xdp::device(&link.name).is_ok_and(|device| device.xdp_program.is_some());
             let code = if is_taken { Code::ProgramAttached } else { Code::Unsupported };
@@ -43,8 +43,8 @@ impl Interface {
     /// The best mode that a socket can have here.
     pub(super) fn mode(&self) -> Mode {
         match self.steering.facts().mode {
-            steer::Mode::Native => Mode::ZeroCopy,
-            steer::Mode::Generic => Mode::Generic,
+            steer::AttachMode::Native => Mode::ZeroCopy,
+            steer::AttachMode::Generic => Mode::Generic,
         }
     }
 

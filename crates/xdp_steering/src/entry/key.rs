@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Entry, Flow, Group, Listener, Protocol, Vlan, VlanMatch};
+use super::{Flow, Group, Listener, MapEntry, Protocol, Vlan, VlanMatch};
 use crate::layout::{ADDRESS_BYTES, FAMILY_IPV4, FAMILY_IPV6, VLAN_ANY, flow_key, group_key, listener_key, put, take};
 
 const TCP: u8 = 6;
@@ -42,12 +42,12 @@ impl Key {
     }
 }
 
-impl From<&Entry> for Key {
-    fn from(entry: &Entry) -> Self {
+impl From<&MapEntry> for Key {
+    fn from(entry: &MapEntry) -> Self {
         match entry {
-            Entry::Flow(flow) => Self::Flow(key_of_flow(flow)),
-            Entry::Listener(listener) => Self::Listener(key_of_listener(listener)),
-            Entry::Group(group) => Self::Group(key_of_group(group)),
+            MapEntry::Flow(flow) => Self::Flow(key_of_flow(flow)),
+            MapEntry::Listener(listener) => Self::Listener(key_of_listener(listener)),
+            MapEntry::Group(group) => Self::Group(key_of_group(group)),
         }
     }
 }
@@ -96,7 +96,7 @@ fn key_of_group(group: &Group) -> [u8; group_key::BYTES] {
 }
 
 /// The entry of a table's key; `None` for bytes that do not form an entry.
-pub(crate) fn entry_of(table: Table, key: &[u8]) -> Option<Entry> {
+pub(crate) fn entry_of(table: Table, key: &[u8]) -> Option<MapEntry> {
     match table {
         Table::Flows if key.len() == flow_key::BYTES => {
             let [family] = take(key, flow_key::FAMILY);
@@ -198,7 +198,7 @@ mod tests {
         for (local, remote, group) in addresses {
             let [local, remote, group] = [local, remote, group].map(|text| text.parse::<SocketAddr>().unwrap());
             for (vlan, protocol) in vlans.into_iter().flat_map(|vlan| [(vlan, Protocol::Tcp), (vlan, Protocol::Udp)]) {
-                let entries: [Entry; 5] = [
+                let entries: [MapEntry; 5] = [
                     Flow { protocol, local, remote, vlan }.into(),
                     Listener { protocol, local, vlan: VlanMatch::Only(vlan) }.into(),
                     Listener { protocol, local, vlan: VlanMatch::Any }.into(),

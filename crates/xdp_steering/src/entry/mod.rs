@@ -83,7 +83,7 @@ pub struct Group {
 
 /// A steering entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
+pub enum MapEntry {
     /// A connection.
     Flow(Flow),
     /// A bound port.
@@ -92,25 +92,25 @@ pub enum Entry {
     Group(Group),
 }
 
-impl From<Flow> for Entry {
+impl From<Flow> for MapEntry {
     fn from(flow: Flow) -> Self {
         Self::Flow(flow)
     }
 }
 
-impl From<Listener> for Entry {
+impl From<Listener> for MapEntry {
     fn from(listener: Listener) -> Self {
         Self::Listener(listener)
     }
 }
 
-impl From<Group> for Entry {
+impl From<Group> for MapEntry {
     fn from(group: Group) -> Self {
         Self::Group(group)
     }
 }
 
-impl Entry {
+impl MapEntry {
     /// The fault of the entry itself, in one clause.
     fn fault(&self) -> Option<&'static str> {
         match self {
@@ -219,7 +219,7 @@ impl fmt::Display for VlanMatch {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for MapEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flow(Flow { protocol, local, remote, vlan }) => {
@@ -240,16 +240,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn flow(local: &str, remote: &str) -> Entry {
+    fn flow(local: &str, remote: &str) -> MapEntry {
         Flow { protocol: Protocol::Tcp, local: address(local), remote: address(remote), vlan: Vlan::Untagged }.into()
     }
 
-    fn group(group: &str, source: Option<&str>) -> Entry {
+    fn group(group: &str, source: Option<&str>) -> MapEntry {
         let source = source.map(|source| source.parse().unwrap());
         Group { group: address(group), source, vlan: VlanMatch::Any }.into()
     }
 
-    fn listener(local: &str, vlan: VlanMatch) -> Entry {
+    fn listener(local: &str, vlan: VlanMatch) -> MapEntry {
         Listener { protocol: Protocol::Udp, local: address(local), vlan }.into()
     }
 

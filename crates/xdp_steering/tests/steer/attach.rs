@@ -15,7 +15,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramHandle, Xdp, XdpFlags};
 use sidestep_lab::Side;
 use sidestep_lab::{Lab, Options};
 use sidestep_sys::Problem;
-use sidestep_xdp_steering::{Attach, Mode, Protocol, Reason, Steering, Vlan, VlanMatch};
+use sidestep_xdp_steering::{Attach, AttachMode, Protocol, Reason, Steering, Vlan, VlanMatch};
 
 use crate::support::{Pins, attached_program, can_run, flow, ifindex, listener, stack, wait_until};
 
@@ -23,7 +23,7 @@ use crate::support::{Pins, attached_program, can_run, flow, ifindex, listener, s
 const CHILD: &str = "SIDESTEP_STEER_TEST_DIRECTORY";
 
 fn attach(directory: PathBuf) -> Result<Steering, Problem> {
-    Steering::attach(&Attach { ifindex: ifindex("lab0"), mode: Mode::Native, directory })
+    Steering::attach(&Attach { ifindex: ifindex("lab0"), mode: AttachMode::Native, directory })
 }
 
 /// Runs a test on host A of a lab, with a directory for pins.
@@ -48,7 +48,7 @@ fn attached_it_is_seen_and_removed_nothing_is_left() {
     on_a_host(|pins| {
         let steering = attach(pins.directory())?;
         let facts = steering.facts().clone();
-        assert_eq!((facts.mode, facts.downgrade, facts.generation), (Mode::Native, None, 1));
+        assert_eq!((facts.mode, facts.downgrade, facts.generation), (AttachMode::Native, None, 1));
         assert_eq!((facts.ifindex, facts.interface.as_str()), (ifindex("lab0"), "lab0"));
         assert_eq!(attached_program(facts.ifindex), facts.program_id);
         assert!(steering.is_attached()?);
@@ -242,13 +242,16 @@ fn an_interface_without_native_xdp_gets_generic_with_the_reason() {
     }
     on_a_host(|pins| {
         let directory = pins.directory();
-        let steering =
-            Steering::attach(&Attach { ifindex: ifindex("lo"), mode: Mode::Native, directory: directory.clone() })?;
-        assert_eq!(steering.facts().mode, Mode::Generic);
+        let steering = Steering::attach(&Attach {
+            ifindex: ifindex("lo"),
+            mode: AttachMode::Native,
+            directory: directory.clone(),
+        })?;
+        assert_eq!(steering.facts().mode, AttachMode::Generic);
         let reason = steering.facts().downgrade.clone().unwrap();
         assert!(reason.contains("lo") && reason.contains("not supported"), "{reason}");
         let adopted = Steering::adopt(&directory, ifindex("lo"))?;
-        assert_eq!((adopted.facts().mode, adopted.facts().downgrade.clone()), (Mode::Generic, None));
+        assert_eq!((adopted.facts().mode, adopted.facts().downgrade.clone()), (AttachMode::Generic, None));
         Ok(())
     });
 }

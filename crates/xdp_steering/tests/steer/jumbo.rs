@@ -2,7 +2,7 @@
 
 use sidestep_lab::Options;
 use sidestep_lab::{Lab, Side};
-use sidestep_xdp_steering::{Attach, Mode, Protocol, Reason, Rehearsal, Steering, Verdict, Vlan, VlanMatch};
+use sidestep_xdp_steering::{Attach, AttachMode, Protocol, Reason, Rehearsal, Steering, Verdict, Vlan, VlanMatch};
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{FRAME_BYTES_MAX, Pins, Stage, can_run, flow, group, ifindex, listener};
@@ -132,9 +132,9 @@ fn at_a_jumbo_mtu_the_program_is_in_the_driver() {
         assert!(ip.args(["link", "set", "lab0", "mtu", "9000"]).status().unwrap().success());
     }
     let work = || {
-        let attach = Attach { ifindex: ifindex("lab0"), mode: Mode::Native, directory: pins.directory() };
+        let attach = Attach { ifindex: ifindex("lab0"), mode: AttachMode::Native, directory: pins.directory() };
         let steering = Steering::attach(&attach)?;
-        assert_eq!((steering.facts().mode, steering.facts().downgrade.clone()), (Mode::Native, None));
+        assert_eq!((steering.facts().mode, steering.facts().downgrade.clone()), (AttachMode::Native, None));
         Ok(())
     };
     lab.host(Side::A).within(work).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sidestep_xdp_steering::{Entry, Protocol, Reason, Rehearsal, Vlan, VlanMatch};
+use sidestep_xdp_steering::{MapEntry, Protocol, Reason, Rehearsal, Vlan, VlanMatch};
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
@@ -46,7 +46,7 @@ const VLANS: [Vlan; 3] = [Vlan::Untagged, Vlan::Tagged(100), Vlan::Double { oute
 const TRANSPORTS: [(u8, Protocol); 2] = [(TCP, Protocol::Tcp), (UDP, Protocol::Udp)];
 
 /// The entries in the tables, the frame, the expected outcome.
-type Case = (Vec<Entry>, Frame, Reason);
+type Case = (Vec<MapEntry>, Frame, Reason);
 
 fn all() -> Vec<Case> {
     let mut cases = Vec::new();

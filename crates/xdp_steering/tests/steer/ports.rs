@@ -119,7 +119,7 @@ fn what_is_forwarded_is_not_taken() {
         let pins = crate::support::Pins::new();
         let attach = sidestep_xdp_steering::Attach {
             ifindex,
-            mode: sidestep_xdp_steering::Mode::Native,
+            mode: sidestep_xdp_steering::AttachMode::Native,
             directory: pins.directory(),
         };
         let _attached = sidestep_xdp_steering::Steering::attach(&attach).unwrap();

@@ -14,7 +14,7 @@ use sidestep_sys::interface::name_of_index;
 use sidestep_sys::process::is_root;
 pub(crate) use sidestep_testkit::{WATCHDOG, wait_until};
 use sidestep_xdp_steering::{
-    Entry, Flow, Group, Listener, Protocol, Rehearsal, StackId, StackOptions, Tables, Vlan, VlanMatch,
+    Flow, Group, Listener, MapEntry, Protocol, Rehearsal, StackId, StackOptions, Tables, Vlan, VlanMatch,
 };
 
 use crate::frames::OWN_MAC;
@@ -53,15 +53,15 @@ pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-pub(crate) fn flow(protocol: Protocol, local: &str, remote: &str, vlan: Vlan) -> Entry {
+pub(crate) fn flow(protocol: Protocol, local: &str, remote: &str, vlan: Vlan) -> MapEntry {
     Flow { protocol, local: address(local), remote: address(remote), vlan }.into()
 }
 
-pub(crate) fn listener(protocol: Protocol, local: &str, vlan: VlanMatch) -> Entry {
+pub(crate) fn listener(protocol: Protocol, local: &str, vlan: VlanMatch) -> MapEntry {
     Listener { protocol, local: address(local), vlan }.into()
 }
 
-pub(crate) fn group(group: &str, source: Option<&str>, vlan: VlanMatch) -> Entry {
+pub(crate) fn group(group: &str, source: Option<&str>, vlan: VlanMatch) -> MapEntry {
     Group { group: address(group), source: source.map(|source| source.parse().unwrap()), vlan }.into()
 }
 
@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// Assigns an entry to the stack, and keeps the stack alive.
-    pub(crate) fn steer(&self, entry: &Entry) {
+    pub(crate) fn steer(&self, entry: &MapEntry) {
         self.tables().beat(self.stack).unwrap();
         self.tables().add(self.stack, entry).unwrap();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sidestep_lab::{Checksums, Host, Side};
 use sidestep_lab::{Lab, Options};
 use sidestep_sys::packet::PacketSocket;
-use sidestep_xdp_steering::{Attach, Entry, Mode, Protocol, Reason, StackId, Steering, Vlan, VlanMatch};
+use sidestep_xdp_steering::{Attach, AttachMode, MapEntry, Protocol, Reason, StackId, Steering, Vlan, VlanMatch};
 
 use crate::frames::{Frame, UDP};
 use crate::support::{Pins, WATCHDOG, can_run, flow, group, ifindex, listener, stack, wait_until};
@@ -29,7 +29,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: AttachMode) -> Self {
         let pins = Pins::new();
         let lab = Lab::up(&Options { checksums: Checksums::True, ..Options::default() }).unwrap();
         let (steering, receiver) = lab
@@ -48,7 +48,7 @@ impl Scene {
         Self { steering, stack, receiver, lab, _pins: pins }
     }
 
-    pub(crate) fn steer(&self, entry: &Entry) {
+    pub(crate) fn steer(&self, entry: &MapEntry) {
         self.steering.tables().add(self.stack, entry).unwrap();
     }
 
@@ -138,7 +138,7 @@ fn hot_datagrams_reach_the_stack_while_the_kernel_keeps_the_rest() {
     if !can_run() {
         return;
     }
-    for mode in [Mode::Native, Mode::Generic] {
+    for mode in [AttachMode::Native, AttachMode::Generic] {
         let scene = Scene::new(mode);
         for (remote, local) in scene.addresses() {
             let hot = udp(scene.b(), SocketAddr::new(local, PORT));
@@ -179,7 +179,7 @@ fn a_fragmented_datagram_reaches_the_kernels_socket_whole() {
     if !can_run() {
         return;
     }
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     for (remote, local) in scene.addresses() {
         let twin = udp(scene.b(), SocketAddr::new(local, PORT));
         let sender = udp(scene.a(), SocketAddr::new(remote, 0));
@@ -197,7 +197,7 @@ fn a_tcp_port_of_a_stack_is_not_answered_by_the_kernel() {
     if !can_run() {
         return;
     }
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     let (remote, local) = scene.addresses()[0];
     scene.steer(&flow(
         Protocol::Tcp,
@@ -231,7 +231,7 @@ fn a_group_goes_to_its_owner_and_to_nobody_else() {
     if !can_run() {
         return;
     }
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     let other = Ipv4Addr::new(239, 1, 2, 4);
     let twin = udp(scene.b(), SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT));
     for joined in [&GROUP, &other] {
@@ -251,7 +251,7 @@ fn tagged_frames_are_told_apart_on_the_wire() {
     if !can_run() {
         return;
     }
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     let wire = scene.a().within(|| PacketSocket::open("lab0")).unwrap();
     let to = |vlan| Frame::new(UDP, "198.18.0.1:6000", "198.18.0.2:5000", vlan).destination(scene.b().mac).bytes;
     let of = |vlan| listener(Protocol::Udp, "198.18.0.2:5000", VlanMatch::Only(vlan));
@@ -271,7 +271,7 @@ fn a_closed_socket_gives_its_frames_back_to_the_kernel() {
     if !can_run() {
         return;
     }
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     let (remote, local) = scene.addresses()[0];
     let twin = udp(scene.b(), SocketAddr::new(local, PORT));
     let sender = udp(scene.a(), SocketAddr::new(remote, 0));

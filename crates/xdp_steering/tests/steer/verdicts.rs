@@ -8,7 +8,7 @@ use std::time::Duration;
 use sidestep_lab::Side;
 use sidestep_lab::{Lab, Options};
 use sidestep_sys::memory::{Access, Mapping};
-use sidestep_xdp_steering::{Attach, Mode, Protocol, QUEUES_MAX, Reason, Steering, Verdict, Vlan, VlanMatch};
+use sidestep_xdp_steering::{Attach, AttachMode, Protocol, QUEUES_MAX, Reason, Steering, Verdict, Vlan, VlanMatch};
 
 use crate::frames::{Frame, TCP, UDP};
 use crate::support::{Pins, Stage, bare_socket, can_run, flow, group, ifindex, listener, set_forwarding, stack};
@@ -249,7 +249,7 @@ fn queues_have_their_own_sockets_and_those_above_the_limit_pass() {
         .within(|| {
             let ifindex = ifindex("lab0");
             // The queues of a veth can be selected here once XDP is attached to it.
-            let attach = Attach { ifindex, mode: Mode::Native, directory: pins.directory() };
+            let attach = Attach { ifindex, mode: AttachMode::Native, directory: pins.directory() };
             let _steering = Steering::attach(&attach)?;
             let mut stage = owned();
             let socket = bare_socket();
@@ -285,7 +285,7 @@ fn segments_on_a_queue_without_a_socket_are_dropped_while_their_owner_lives() {
     let lab = Lab::up(&Options { queues: 4, ..Options::default() }).unwrap();
     let work = || {
         let ifindex = ifindex("lab0");
-        let _steering = Steering::attach(&Attach { ifindex, mode: Mode::Native, directory: pins.directory() })?;
+        let _steering = Steering::attach(&Attach { ifindex, mode: AttachMode::Native, directory: pins.directory() })?;
         let mut stage = Stage::new();
         let vlan = Vlan::Untagged;
         let (v4, v6) = (("10.0.0.2:6000", "10.0.0.1:5000"), ("[fd00::2]:6000", "[fd00::1]:5000"));
@@ -334,7 +334,8 @@ fn what_the_host_forwards_is_not_for_a_listener_on_every_address() {
     lab.host(Side::A)
         .within(|| {
             let ifindex = ifindex("lab0");
-            let _steering = Steering::attach(&Attach { ifindex, mode: Mode::Native, directory: pins.directory() })?;
+            let _steering =
+                Steering::attach(&Attach { ifindex, mode: AttachMode::Native, directory: pins.directory() })?;
             let mut stage = Stage::new();
             stage.steer(&listener(Protocol::Udp, "0.0.0.0:5000", VlanMatch::Any));
             stage.steer(&listener(Protocol::Udp, "[::]:5000", VlanMatch::Any));

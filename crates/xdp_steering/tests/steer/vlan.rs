@@ -4,7 +4,7 @@ use crate::support::listener;
 use crate::traffic::{Scene, expect_datagram, expect_no_datagram, tcp_round_trip, udp};
 use sidestep_lab::Host;
 use sidestep_testkit::{vm, vm_tests};
-use sidestep_xdp_steering::{Mode, Protocol, Reason, Vlan, VlanMatch};
+use sidestep_xdp_steering::{AttachMode, Protocol, Reason, Vlan, VlanMatch};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 static PLAN: vm::Plan = vm::Plan { modules: &["veth", "8021q"], programs: &["ethtool"], ..vm::Plan::BARE };
@@ -35,7 +35,7 @@ fn with_vlan(scene: &Scene) {
 }
 
 fn tagged_frames_reach_the_kernels_vlan_device() {
-    for mode in [Mode::Native, Mode::Generic] {
+    for mode in [AttachMode::Native, AttachMode::Generic] {
         let scene = Scene::new(mode);
         with_vlan(&scene);
         // An untagged entry for the same port takes nothing of the VLAN.
@@ -54,7 +54,7 @@ fn tagged_frames_reach_the_kernels_vlan_device() {
 }
 
 fn tagged_frames_of_an_entry_are_steered() {
-    let scene = Scene::new(Mode::Native);
+    let scene = Scene::new(AttachMode::Native);
     with_vlan(&scene);
     scene.steer(&listener(Protocol::Udp, &format!("{OF_B}:{PORT}"), VlanMatch::Only(Vlan::Tagged(TAG))));
     let twin = udp(scene.b(), SocketAddr::new(OF_B.into(), PORT));
