@@ -1,12 +1,14 @@
-//! The part of streams that a thread has once: the engine past the kernel.
+//! The part of streams that a thread has once: the engine past the kernel, and the buffer for reads.
 
+use super::unread::ReadBuffer;
 use crate::{Engine, EngineOptions, Error, Queues};
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
 
 /// The engine that the streams of one thread share; none before the first of them goes past the kernel.
 ///
-/// Every call on a [`Stream`](super::Stream) takes it; streams by the kernel and in shared memory do not use it. It has one
+/// Every call on a [`Stream`](super::Stream) takes it. Streams by the kernel and in shared memory only use a buffer of it, which all
+/// streams of the thread share. It has one
 /// [`Engine`], and so one interface: that of the first endpoint that names one.
 ///
 /// A read of a stream past the kernel polls the engine, once for all streams that are read in turn: the first one gets its
@@ -21,6 +23,8 @@ pub struct Io {
     pub(super) polls: u64,
     /// A stream was read since the last [`Io::poll`].
     pub(super) was_read: bool,
+    /// Bytes of streams that are not shown where they came.
+    pub(super) buffer: ReadBuffer,
 }
 
 impl Io {
@@ -65,6 +69,12 @@ impl Io {
     #[inline]
     pub(crate) fn connected_engine(&mut self) -> io::Result<&mut Engine> {
         self.engine.as_mut().ok_or_else(|| ErrorKind::NotConnected.into())
+    }
+
+    #[inline]
+    pub(super) fn engine_and_buffer(&mut self) -> io::Result<(&mut Engine, &mut ReadBuffer)> {
+        let Self { engine, buffer, .. } = self;
+        Ok((engine.as_mut().ok_or(ErrorKind::NotConnected)?, buffer))
     }
 
     /// Returns the engine, opened at its first use. Whoever listens comes before those who connect, so its queues are those

@@ -12,7 +12,7 @@
 //! | has an event loop | [`Connecting`] | [`Listener::accept`] | never waits |
 //!
 //! Streams past the kernel are connections of an [`Engine`](crate::Engine), of which a thread has one. It is in the thread's
-//! [`Io`], which every call takes; kernel streams and shared memory leave it alone.
+//! [`Io`], which every call takes; kernel streams and shared memory read into its buffer.
 //!
 //! ```
 //! use sidestep_socket::stream::{Connecting, Endpoint, Io, Listener, Options, connect};
@@ -60,9 +60,9 @@
 //!
 //! | carried by | endpoint | read where | readable by its descriptor | writable by its descriptor |
 //! |---|---|---|---|---|
-//! | the kernel ([`KernelStream`]) | `HOST:PORT`, `unix:PATH` | a buffer of the stream | yes | yes |
+//! | the kernel ([`KernelStream`]) | `HOST:PORT`, `unix:PATH` | the buffer of [`Io`] | yes | yes |
 //! | io_uring ([`UringStream`]) | the same, with [`Backend::Uring`] | the buffer of the receive | no: the ring has read already | no |
-//! | shared memory ([`ShmStream`]) | `shm:PATH` | a buffer of the stream | with [`Waiting::Epoll`] | no |
+//! | shared memory ([`ShmStream`]) | `shm:PATH` | the buffer of [`Io`] | with [`Waiting::Epoll`] | no |
 //! | an engine past the kernel ([`XdpStream`]) | `xdp:INTERFACE:ADDRESS:PORT` | the frame | no: the engine has one | no |
 //!
 //! | [`Waiting`] | kernel | io_uring | shared memory | past the kernel |
@@ -98,7 +98,7 @@ pub use shm::ShmStream;
 pub use sidestep_sys::credentials::Credentials;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
-pub(crate) use unread::Unread;
+pub(crate) use unread::{ReadBuffer, Unread};
 pub use uring::UringStream;
 pub use xdp::XdpStream;
 

@@ -87,19 +87,20 @@ impl Stream {
         }
     }
 
-    /// Shows what has come to `deliver`, where it stands: in the frame past the kernel, else in a buffer of
-    /// the stream (the other process could change what stands in a ring). `deliver` returns how many bytes it has taken, and may be called several times.
-    /// A callee takes all that it is shown and keeps parts of messages itself. One that takes less cannot take more now: the
-    /// rest is shown again, alone or with what follows, and what comes behind it waits. Returns the bytes taken; 0 when the peer has finished and nothing is left.
+    /// Shows what has come to `deliver`, where it stands: in the frame past the kernel, in the buffer of io_uring's receive, else in
+    /// the buffer of `io` (the other process could change what stands in a ring). `deliver` returns how many bytes it has taken,
+    /// and may be called several times. A callee takes all that it is shown and keeps parts of messages itself. One that takes less
+    /// cannot take more now: the rest is kept in memory of the stream and shown again, alone or with what follows, and what comes
+    /// behind it waits. Returns the bytes taken; 0 when the peer has finished and nothing is left.
     ///
     /// # Errors
     /// `WouldBlock` when nothing has come or nothing was taken; the error that has ended the stream.
     #[inline]
     pub fn receive_with(&mut self, io: &mut Io, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
         match self {
-            Self::Kernel(stream) => stream.receive_with(deliver),
+            Self::Kernel(stream) => stream.receive_with(&mut io.buffer, deliver),
             Self::Uring(stream) => stream.receive_with(deliver),
-            Self::Shm(stream) => stream.receive_with(deliver),
+            Self::Shm(stream) => stream.receive_with(&mut io.buffer, deliver),
             Self::Xdp(stream) => stream.receive_with(io, deliver),
             Self::Script(script) => script.receive_with(deliver),
         }

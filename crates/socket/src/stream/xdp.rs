@@ -90,7 +90,8 @@ impl XdpStream {
         let is_first = self.polls == io.polls;
         io.polls += u64::from(is_first);
         self.polls = io.polls;
-        let mut tcp = io.connected_engine()?.tcp();
+        let (engine, buffer) = io.engine_and_buffer()?;
+        let mut tcp = engine.tcp();
         if is_first {
             let (own, mut taken) = (self.stream, 0);
             let show = |stream, bytes: &[u8]| {
@@ -103,7 +104,7 @@ impl XdpStream {
                 return Ok(taken);
             }
         }
-        tcp.receive_with(self.stream, &mut self.unread, deliver).map_err(of_tcp)
+        tcp.receive_with(self.stream, (&mut self.unread, buffer), deliver).map_err(of_tcp)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use crate::engine::bypass::Bypass;
 use crate::reason::Reason;
-use crate::stream::Unread;
+use crate::stream::{ReadBuffer, Unread};
 use crate::tcp::Tcp;
 use crate::tcp::active_open::opening::Opening;
 use crate::tcp::error::TcpError;
@@ -110,11 +110,11 @@ impl Tcp<'_> {
     pub(crate) fn receive_with(
         &mut self,
         stream: TcpStream,
-        unread: &mut Unread,
+        (unread, buffer): (&mut Unread, &mut ReadBuffer),
         deliver: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, TcpError> {
         if let Found::Kernel(socket, _) = self.find(stream)? {
-            return Ok(unread.receive(|space| (&*socket).read(space), deliver)?);
+            return Ok(unread.receive(buffer, |space| (&*socket).read(space), deliver)?);
         }
         match self.read_with(stream, deliver)? {
             (0, true) => Ok(0),

@@ -24,5 +24,6 @@ mod stopped;
 mod strangers;
 mod transfer;
 mod unread;
+mod waiting;
 mod ways;
 mod wire;

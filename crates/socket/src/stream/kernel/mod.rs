@@ -2,7 +2,7 @@
 
 mod epoll;
 
-use crate::stream::unread::{Unread, copy_to};
+use crate::stream::unread::{ReadBuffer, Unread, copy_to};
 use crate::stream::{Options, Waiting};
 use epoll::Epoll;
 use rustix::net::SendFlags;
@@ -95,19 +95,23 @@ impl KernelStream {
     #[inline]
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.unread.is_empty() {
-            return self.receive_with(&mut copy_to(buffer));
+            return Ok(self.unread.show_left(&mut copy_to(buffer)));
         }
         self.socket.receive(buffer)
     }
 
-    /// Shows bytes in a buffer of this end.
+    /// Shows bytes in `buffer`.
     #[inline]
-    pub(super) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+    pub(super) fn receive_with(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        deliver: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> io::Result<usize> {
         if self.unread.is_empty() {
             self.socket.wait()?;
         }
         let Self { socket, unread } = self;
-        unread.receive(|space| (&socket.socket).read(space), deliver)
+        unread.receive(buffer, |space| (&socket.socket).read(space), deliver)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::Rings;
 use crate::stream::Options;
-use crate::stream::unread::{Unread, copy_to};
+use crate::stream::unread::{ReadBuffer, Unread, copy_to};
 use sidestep_ring::spsc::{Consumer, Producer};
 use sidestep_ring::{ClaimError, Fault, ReadError};
 use std::io;
@@ -36,17 +36,21 @@ impl ShmStream {
     #[inline]
     pub(in crate::stream) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.unread.is_empty() {
-            return self.receive_with(&mut copy_to(buffer));
+            return Ok(self.unread.show_left(&mut copy_to(buffer)));
         }
         let Self { rings, given, .. } = self;
         rings.receive(|consumer| take_bytes(consumer, given, buffer))
     }
 
-    /// Shows bytes in a buffer of this end: the other process could change them in the ring while they are read.
+    /// Shows bytes in `buffer`, of this end: the other process could change them in the ring while they are read.
     #[inline]
-    pub(in crate::stream) fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+    pub(in crate::stream) fn receive_with(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        deliver: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> io::Result<usize> {
         let Self { rings, given, unread, .. } = self;
-        unread.receive(|space| rings.receive(|consumer| take_bytes(consumer, given, space)), deliver)
+        unread.receive(buffer, |space| rings.receive(|consumer| take_bytes(consumer, given, space)), deliver)
     }
 
     #[inline]
