@@ -19,7 +19,7 @@ libfuzzer_sys::fuzz_target!(|frame: &[u8]| {
     assert_eq!(out[..length], frame[..view.header_bytes()]);
     match view.ether_type() {
         EtherType::ARP => {
-            drop(arp::View::parse(view.payload()).map(|arp| (arp.operation(), arp.sender(), arp.target())))
+            let _ = arp::View::parse(view.payload()).map(|arp| (arp.operation(), arp.sender(), arp.target()));
         }
         EtherType::IPV4 => packet_v4(view.payload()),
         EtherType::IPV6 => packet_v6(view.payload()),

@@ -5,7 +5,6 @@
 //! on two CPUs that both spin: the driver runs in one thread (shared mode), which sleeps between its rounds and needs
 //! them only for flow control.
 
-use crate::OPEN_WITHIN;
 use rusteron_client::*;
 use rusteron_media_driver::bindings::aeron_threading_mode_t;
 use rusteron_media_driver::testing::EmbeddedDriver;
@@ -13,7 +12,7 @@ use sidestep_bench::ring::{Channel, Contestant, End, Shape, Step, Threads};
 use sidestep_sys::Problem;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) fn all() -> Result<Vec<Box<dyn Contestant>>, Problem> {
     let driver = EmbeddedDriver::launch_with(|context| {
@@ -34,6 +33,8 @@ pub(crate) fn all() -> Result<Vec<Box<dyn Contestant>>, Problem> {
     })])
 }
 
+/// Long enough for a client to find its driver.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
 /// Length of a term. The driver lets a publication run half a term ahead and checks once in a millisecond: shorter terms
 /// throttle it, longer ones leave the CPU's second-level cache.
 const TERM_BYTES: usize = 1 << 20;

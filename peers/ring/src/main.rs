@@ -21,7 +21,6 @@ use sidestep_report::{html, json, terminal};
 use sidestep_sys::clock::Choice;
 use sidestep_sys::problem::{Problem, say};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Ours that stand beside the others; what blocks is measured by `sidestep bench ring`.
 const OURS: [&str; 6] = ["floor", "floor-each-way", "ring", "ring-small", "ring-shm", "ring-broadcast"];
@@ -97,6 +96,3 @@ fn contestants() -> Result<Vec<Box<dyn Contestant>>, Problem> {
     }
     Ok(all)
 }
-
-/// Long enough for a client to find its driver.
-pub(crate) const OPEN_WITHIN: Duration = Duration::from_secs(5);
