@@ -3,9 +3,11 @@ use crate::decode::Message;
 use crate::session::{Outbox, Refusal, Role, SessionId, SessionSettings};
 use crate::store::{MemoryStore, Store};
 use crate::value::Precision;
-use sidestep_socket::stream::Stream;
+use sidestep_socket::stream::{Script, Stream};
 use socket2::{Domain, Socket, Type};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Nobody;
 
@@ -83,4 +85,45 @@ fn who_fills_its_output_itself_gives_way_before_it_is_cut() {
         steps += 1;
     }
     assert_eq!(session.counters().gave_way, 1);
+}
+
+/// A peer that reads nothing, and ends the stream behind what it says.
+struct Flood {
+    bytes: Vec<u8>,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Script for Flood {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+
+    fn receive_with(&mut self, deliver: &mut dyn FnMut(&[u8]) -> usize) -> io::Result<usize> {
+        let rest = &self.bytes[self.taken.load(Ordering::Relaxed)..];
+        if rest.is_empty() {
+            return Ok(0);
+        }
+        let count = deliver(&rest[..rest.len().min(4096)]);
+        self.taken.fetch_add(count, Ordering::Relaxed);
+        if count == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+}
+
+#[test]
+fn bytes_after_the_logout_are_discarded_up_to_the_end_of_the_stream() {
+    let mut bytes = complete("35=A|34=1|49=THEM|52=<TIME>|56=US|98=0|108=30|");
+    bytes.extend(complete("35=5|34=2|49=THEM|52=<TIME>|56=US|"));
+    let heartbeat = complete("35=0|34=3|49=THEM|52=<TIME>|56=US|");
+    bytes.extend(heartbeat.repeat((1 << 20) / heartbeat.len()));
+    let (length, taken) = (bytes.len(), Arc::new(AtomicUsize::new(0)));
+    let settings = SessionSettings::new(Role::Acceptor, SessionId::new("FIX.4.4", "US", "THEM"));
+    let session = Session::new(settings, AnyStore::Memory(MemoryStore::new(0)), None, Now::system()).unwrap();
+    let (mut slot, mut io, mut index) = (Slot::new(session), Io::default(), Index::default());
+    let channel = Channel::plain(Stream::Script(Box::new(Flood { bytes, taken: Arc::clone(&taken) })));
+    slot.connect(&mut io, &mut index, (channel, Framer::default(), "a test".to_owned()), None, &mut Nobody);
+    while slot.is_connected() {
+        slot.poll(&mut io, &mut index, 0, &mut Nobody);
+    }
+    // Cut for its lingering output, the connection would have ended before that.
+    assert_eq!(taken.load(Ordering::Relaxed), length, "the end of the stream was seen");
 }
