@@ -1,5 +1,5 @@
-//! Metrics over HTTP. One thread, which waits for nobody: who says nothing, sends a byte now and then or does not read holds up
-//! no scrape, and the engine is asked a few times a second at most, however often others ask.
+//! Metrics over HTTP, served by one thread that never blocks on a connection. A client that is silent, slow or does not read delays
+//! no other scrape. The engine is asked a few times a second at most, however many requests come.
 
 use super::source::Source;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 /// The longest time for a request and for reading its answer.
 const TALK_MAX: Duration = Duration::from_secs(2);
 /// Connections at a time; the oldest goes when another one comes.
-const GUESTS_MAX: usize = 64;
-/// Of one host, which by IPv6 is a network of 64 bits: one that opens more loses its own.
-const GUESTS_PER_HOST_MAX: usize = 8;
-/// Accepted before those who are there are looked after.
+const CONNECTIONS_MAX: usize = 64;
+/// Connections of one host (by IPv6 a network of 64 bits): when it opens more, its oldest one is closed.
+const CONNECTIONS_PER_HOST_MAX: usize = 8;
+/// Connections accepted before the open ones are served again.
 const ACCEPTS_PER_TURN_MAX: usize = 16;
 /// The longest request, bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
 /// The time for which an answer is reused: the engine answers between two polls, on the trading thread.
 const FRESH: Duration = Duration::from_millis(200);
-/// Before the next try to accept where there are no descriptors left.
+/// Pause before the next accept where no descriptors are left.
 const REST: Duration = Duration::from_millis(50);
 
 /// One connection.
-struct Guest {
+struct Connection {
     stream: TcpStream,
     host: Source,
     end: Instant,
@@ -49,13 +49,15 @@ enum Step {
 
 /// Answers GET with what `render` gives, whatever the path, as long as the process lives.
 pub(super) fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<String>) {
-    let (mut guests, mut fresh) = (Vec::new(), None);
+    let (mut connections, mut fresh) = (Vec::new(), None);
     // A listener of ours that cannot be set so is none.
     while listener.set_nonblocking(true).is_ok() {
-        wait(listener, &guests);
-        accept(listener, &mut guests);
+        wait(listener, &connections);
+        accept(listener, &mut connections);
         let now = Instant::now();
-        guests.retain_mut(|guest: &mut Guest| guest.end > now && guest.serve(|| rendered(&mut fresh, &render, now)));
+        connections.retain_mut(|connection: &mut Connection| {
+            connection.end > now && connection.serve(|| rendered(&mut fresh, &render, now))
+        });
     }
 }
 
@@ -80,22 +82,22 @@ fn response(text: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-/// Until somebody comes, says or reads something, or has taken too long.
-fn wait(listener: &TcpListener, guests: &[Guest]) {
+/// Waits until a connection comes, is ready, or reaches its time limit.
+fn wait(listener: &TcpListener, connections: &[Connection]) {
     let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
-    fds.extend(guests.iter().map(|guest| {
-        let wanted = if matches!(guest.state, State::Asking(_)) { PollFlags::IN } else { PollFlags::OUT };
-        PollFd::new(&guest.stream, wanted)
+    fds.extend(connections.iter().map(|connection| {
+        let wanted = if matches!(connection.state, State::Asking(_)) { PollFlags::IN } else { PollFlags::OUT };
+        PollFd::new(&connection.stream, wanted)
     }));
     let now = Instant::now();
-    let left = guests.iter().map(|guest| guest.end.saturating_duration_since(now)).min();
+    let left = connections.iter().map(|connection| connection.end.saturating_duration_since(now)).min();
     let timeout = left.and_then(|left| Timespec::try_from(left).ok());
     if poll(&mut fds, timeout.as_ref()).is_err_and(|error| error != rustix::io::Errno::INTR) {
         std::thread::sleep(REST);
     }
 }
 
-fn accept(listener: &TcpListener, guests: &mut Vec<Guest>) {
+fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) {
     for _ in 0..ACCEPTS_PER_TURN_MAX {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -105,21 +107,23 @@ fn accept(listener: &TcpListener, guests: &mut Vec<Guest>) {
         };
         let host = Source::host(peer.ip()).narrow();
         // In order of their coming: the first that is found is the oldest.
-        let of_host = guests.iter().filter(|guest| guest.host == host).count();
+        let of_host = connections.iter().filter(|connection| connection.host == host).count();
         let oldest = match () {
-            () if of_host >= GUESTS_PER_HOST_MAX => guests.iter().position(|guest| guest.host == host),
-            () if guests.len() >= GUESTS_MAX => Some(0),
+            () if of_host >= CONNECTIONS_PER_HOST_MAX => {
+                connections.iter().position(|connection| connection.host == host)
+            }
+            () if connections.len() >= CONNECTIONS_MAX => Some(0),
             () => None,
         };
-        oldest.into_iter().for_each(|oldest| _ = guests.remove(oldest));
+        oldest.into_iter().for_each(|oldest| _ = connections.remove(oldest));
         if stream.set_nonblocking(true).is_ok() {
             let state = State::Asking(Vec::new());
-            guests.push(Guest { stream, host, end: Instant::now() + TALK_MAX, state });
+            connections.push(Connection { stream, host, end: Instant::now() + TALK_MAX, state });
         }
     }
 }
 
-impl Guest {
+impl Connection {
     /// Goes on with it as far as it goes without waiting; `false` when it is over.
     fn serve(&mut self, render: impl FnOnce() -> Option<Vec<u8>>) -> bool {
         let step = match &mut self.state {
