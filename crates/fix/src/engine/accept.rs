@@ -1,4 +1,4 @@
-//! Acceptors: the places where connections come in, and the sessions that are reached there.
+//! Acceptors: listeners, and the sessions that are reached through each.
 
 use super::channel::Channel;
 use super::crowd::Crowd;
@@ -13,10 +13,10 @@ use sidestep_sys::Problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The most connections accepted at a time by each acceptor, before their bytes are read: fewer than the places of one host, so that
-/// no connection loses its place before it was read.
+/// The most connections accepted at a time by each acceptor, before their bytes are read: fewer than the entries of one host in the
+/// backlog, so that no connection is evicted before it was read.
 const ACCEPTS_PER_ROUND_MAX: usize = 16;
-/// One place where connections come in, with the sessions that are reached there.
+/// A listener with the sessions that are reached through it.
 pub(super) struct Acceptor {
     pub(super) listener: Listener,
     pub(super) tls: Option<Tls>,

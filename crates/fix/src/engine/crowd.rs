@@ -1,7 +1,7 @@
 //! Connections before their Logon, whose session is not known yet.
 
+use super::backlog::Backlog;
 use super::pending::{Fate, LOGON_MAX, Pending};
-use super::places::Places;
 use super::refusals::Refusals;
 use super::seldom::Seldom;
 use super::source::Source;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Connections that have not yet logged on, at most; no more than a quarter of the descriptors that the process may have. A
-/// host has a quarter of the places. When all are taken the oldest stranger gives up its place.
+/// host has a quarter of the backlog. When it is full the oldest stranger is evicted.
 pub const PENDING_MAX: usize = 512;
 /// One poll in this many serves those that have waited longest, known or not: a flood from a known host keeps no newcomer out.
 const LOOKS_PER_TURN: u64 = 4;
@@ -24,7 +24,7 @@ const LOOKS_PER_TURN: u64 = 4;
 /// The pending connections, the oldest first.
 pub(super) struct Crowd {
     members: BTreeMap<u64, Pending>,
-    places: Places,
+    backlog: Backlog,
     /// The epoll(7) descriptor of those that have sent something; made with the first of them.
     ready: Option<OwnedFd>,
     /// Members that epoll cannot watch.
@@ -50,7 +50,7 @@ impl Default for Crowd {
         let max = usize::try_from(descriptors).unwrap_or(usize::MAX).min(PENDING_MAX);
         Self {
             members: BTreeMap::new(),
-            places: Places::new(max),
+            backlog: Backlog::new(max),
             ready: None,
             unseen: Vec::new(),
             said: Said::default(),
@@ -77,13 +77,13 @@ impl Crowd {
         !self.unseen.is_empty()
     }
 
-    /// Adds a connection; evicts those that have no place any more.
+    /// Adds a connection; evicts those for which the backlog has no room.
     pub(super) fn insert(&mut self, io: &mut Io, mut pending: Pending, refusals: &mut Refusals) {
         pending.looked = self.rounds;
-        while let Some(number) = self.places.to_evict(pending.source()) {
+        while let Some(number) = self.backlog.to_evict(pending.source()) {
             self.evict(io, number, refusals);
         }
-        let number = self.places.take(pending.source());
+        let number = self.backlog.take(pending.source());
         if !pending.tells_of_input() || self.watch(number, &pending).is_err() {
             self.unseen.push(number);
         }
@@ -92,7 +92,7 @@ impl Crowd {
 
     /// Evicts a connection, as no descriptors are left; returns false if there is none.
     pub(super) fn make_room(&mut self, io: &mut Io, refusals: &mut Refusals) -> bool {
-        let least = self.places.least_valued();
+        let least = self.backlog.least_valued();
         least.into_iter().for_each(|number| self.evict(io, number, refusals));
         least.is_some()
     }
@@ -120,7 +120,7 @@ impl Crowd {
     /// Closing a descriptor takes it off the watch, unless it goes on to a session.
     fn remove(&mut self, number: u64) -> Option<Pending> {
         let pending = self.members.remove(&number)?;
-        self.places.leave(number);
+        self.backlog.leave(number);
         self.unseen.retain(|unseen| *unseen != number);
         if let (Some(ready), Some(descriptor)) = (&self.ready, pending.descriptor()) {
             let _ = epoll::delete(ready, descriptor);
@@ -150,7 +150,7 @@ impl Crowd {
         let known_first = !self.looks.is_multiple_of(LOOKS_PER_TURN);
         numbers.sort_by_key(|number| {
             let looked = self.members.get(number).map_or(0, |pending| pending.looked);
-            (known_first && !self.places.is_known(*number), looked, *number)
+            (known_first && !self.backlog.is_known(*number), looked, *number)
         });
         numbers
     }
@@ -202,7 +202,7 @@ impl Crowd {
 
     /// Remembers a host from which a session has logged on.
     pub(super) fn remember(&mut self, source: Source) {
-        self.places.remember(source);
+        self.backlog.remember(source);
     }
 
     /// Reports now and then, in one line, the connections that did not log on.

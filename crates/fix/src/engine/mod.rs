@@ -14,6 +14,7 @@
 
 mod accept;
 mod admin;
+mod backlog;
 mod by_name;
 mod certificate;
 mod channel;
@@ -25,7 +26,6 @@ mod driver;
 mod http;
 mod key_file;
 mod pending;
-mod places;
 mod plan;
 mod quota;
 mod reception;

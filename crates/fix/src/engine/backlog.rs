@@ -1,22 +1,22 @@
-//! The choice of pending connections to evict when there are more than places.
+//! The backlog of connections that have not logged on: which of them is evicted when it is full.
 //!
-//! A newcomer always gets one. Who gives one up is, in this order: the oldest of the newcomer's own host, if that has more than its
+//! A new connection always gets an entry. Evicted is, in this order: the oldest of the newcomer's own host, if that has more than its
 //! share; else the oldest of the host that has most, in the network that has most. Hosts from which somebody has logged on
-//! before give up theirs last. So a flood from one host, or from one network, costs only itself its places, and a
-//! counterparty that is known keeps its place whoever else comes.
+//! before are evicted last. So a flood from one host, or from one network, costs only its own entries, and a
+//! counterparty that is known keeps its entry whoever else connects.
 
 use super::source::Source;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// The number of hosts that are remembered because a session has logged on from there.
 const KNOWN_MAX: usize = 1024;
-/// The share of all places that one host may have: one in so many.
+/// The share of the backlog that one host may have: one entry in so many.
 const SHARE: usize = 4;
 
-/// Places by their numbers, which rise: the first is the oldest.
+/// Entries by their numbers, which rise: the first is the oldest.
 #[derive(Debug)]
-pub(super) struct Places {
-    taken: BTreeMap<u64, Seat>,
+pub(super) struct Backlog {
+    taken: BTreeMap<u64, Entry>,
     hosts: HashMap<Source, usize>,
     /// Strangers alone.
     networks: HashMap<Source, usize>,
@@ -28,13 +28,13 @@ pub(super) struct Places {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seat {
+struct Entry {
     source: Source,
-    /// A session had logged on from there when the place was taken.
+    /// A session had logged on from there when the entry was made.
     is_known: bool,
 }
 
-impl Places {
+impl Backlog {
     pub(super) fn new(max: usize) -> Self {
         Self {
             taken: BTreeMap::new(),
@@ -49,15 +49,15 @@ impl Places {
 
     /// Returns whether a session had logged on from there before this connection came.
     pub(super) fn is_known(&self, number: u64) -> bool {
-        self.taken.get(&number).is_some_and(|seat| seat.is_known)
+        self.taken.get(&number).is_some_and(|entry| entry.is_known)
     }
 
-    /// Takes a place for a new connection. Those that [`to_evict`](Self::to_evict) names have to go before.
+    /// Adds an entry for a new connection, after those that [`to_evict`](Self::to_evict) names are evicted.
     pub(super) fn take(&mut self, source: Source) -> u64 {
         let number = self.next;
         self.next += 1;
         let is_known = self.known.contains(&source.narrow());
-        self.taken.insert(number, Seat { source, is_known });
+        self.taken.insert(number, Entry { source, is_known });
         *self.hosts.entry(source.narrow()).or_default() += 1;
         if !is_known {
             *self.networks.entry(source.wide()).or_default() += 1;
@@ -66,7 +66,7 @@ impl Places {
     }
 
     pub(super) fn leave(&mut self, number: u64) {
-        let Some(Seat { source, is_known }) = self.taken.remove(&number) else { return };
+        let Some(Entry { source, is_known }) = self.taken.remove(&number) else { return };
         let of_strangers = (!is_known).then_some((&mut self.networks, source.wide()));
         for (counts, group) in [Some((&mut self.hosts, source.narrow())), of_strangers].into_iter().flatten() {
             if let Some(count) = counts.get_mut(&group) {
@@ -78,33 +78,33 @@ impl Places {
         }
     }
 
-    /// Returns the connection to evict before one from `source` is added; `None` if there is a place.
+    /// Returns the connection to evict before one from `source` is added; `None` if there is room.
     pub(super) fn to_evict(&self, source: Source) -> Option<u64> {
         let host = source.narrow();
         if self.hosts.get(&host).is_some_and(|count| *count >= self.max / SHARE) {
-            return self.oldest(|seat| seat.source.narrow() == host);
+            return self.oldest(|entry| entry.source.narrow() == host);
         }
         if self.taken.len() < self.max { None } else { self.least_valued() }
     }
 
     /// Returns the connection to evict when there is room for none. Called for each one of a flood, so it compares numbers before names.
     pub(super) fn least_valued(&self) -> Option<u64> {
-        let strangers = || self.taken.values().filter(|seat| !seat.is_known);
+        let strangers = || self.taken.values().filter(|entry| !entry.is_known);
         let most = self.networks.values().copied().max().unwrap_or(0);
         // Of equals the first is taken, which is the oldest.
         let network =
-            strangers().map(|seat| seat.source.wide()).find(|network| self.networks.get(network) == Some(&most));
+            strangers().map(|entry| entry.source.wide()).find(|network| self.networks.get(network) == Some(&most));
         let Some(network) = network else { return self.taken.keys().next().copied() };
         if most == 1 {
-            return self.oldest(|seat| !seat.is_known && seat.source.wide() == network);
+            return self.oldest(|entry| !entry.is_known && entry.source.wide() == network);
         }
-        let hosts = strangers().filter(|seat| seat.source.wide() == network).map(|seat| seat.source.narrow());
+        let hosts = strangers().filter(|entry| entry.source.wide() == network).map(|entry| entry.source.narrow());
         let host = hosts.rev().max_by_key(|host| self.hosts.get(host).copied().unwrap_or(0))?;
-        self.oldest(|seat| !seat.is_known && seat.source.narrow() == host)
+        self.oldest(|entry| !entry.is_known && entry.source.narrow() == host)
     }
 
-    fn oldest(&self, is_meant: impl Fn(&Seat) -> bool) -> Option<u64> {
-        self.taken.iter().find(|(_, seat)| is_meant(seat)).map(|(number, _)| *number)
+    fn oldest(&self, is_meant: impl Fn(&Entry) -> bool) -> Option<u64> {
+        self.taken.iter().find(|(_, entry)| is_meant(entry)).map(|(number, _)| *number)
     }
 
     /// Remembers a host from which a session has logged on.
@@ -129,59 +129,59 @@ mod tests {
         Source::host(text.parse().unwrap())
     }
 
-    /// Takes a place as the engine does; who had to go.
-    fn come(places: &mut Places, source: Source) -> (u64, Option<u64>) {
-        let gone = places.to_evict(source);
-        gone.into_iter().for_each(|number| places.leave(number));
-        (places.take(source), gone)
+    /// Adds an entry as the engine does; also returns the evicted one.
+    fn come(backlog: &mut Backlog, source: Source) -> (u64, Option<u64>) {
+        let gone = backlog.to_evict(source);
+        gone.into_iter().for_each(|number| backlog.leave(number));
+        (backlog.take(source), gone)
     }
 
     #[test]
-    fn one_host_costs_only_itself_its_places() {
-        let mut places = Places::new(64);
-        let (honest, _) = come(&mut places, host("192.0.2.1"));
+    fn one_host_costs_only_itself_its_entries() {
+        let mut backlog = Backlog::new(64);
+        let (honest, _) = come(&mut backlog, host("192.0.2.1"));
         for _ in 0..10_000 {
-            let (_, gone) = come(&mut places, host("198.51.100.1"));
+            let (_, gone) = come(&mut backlog, host("198.51.100.1"));
             assert_ne!(gone, Some(honest));
         }
-        assert_eq!(places.taken.len(), 1 + 64 / SHARE);
+        assert_eq!(backlog.taken.len(), 1 + 64 / SHARE);
     }
 
     #[test]
-    fn one_network_costs_only_itself_its_places() {
+    fn one_network_costs_only_itself_its_entries() {
         for network in ["198.51.100.", "2001:db8:5:"] {
-            let mut places = Places::new(64);
-            let (honest, _) = come(&mut places, host("192.0.2.1"));
-            let (another, _) = come(&mut places, host("2001:db8:6::1"));
+            let mut backlog = Backlog::new(64);
+            let (honest, _) = come(&mut backlog, host("192.0.2.1"));
+            let (another, _) = come(&mut backlog, host("2001:db8:6::1"));
             for number in 0..10_000_u32 {
                 let stranger = match network.contains(':') {
                     true => format!("{network}{:x}::{number:x}", number % 0xffff),
                     false => format!("{network}{}", number % 256),
                 };
-                let (_, gone) = come(&mut places, host(&stranger));
+                let (_, gone) = come(&mut backlog, host(&stranger));
                 assert!(gone.is_none_or(|gone| gone != honest && gone != another), "{stranger}");
             }
-            assert_eq!(places.taken.len(), 64);
+            assert_eq!(backlog.taken.len(), 64);
         }
     }
 
     #[test]
-    fn a_process_costs_only_itself_its_places() {
-        let mut places = Places::new(64);
-        let (honest, _) = come(&mut places, Source::Local { uid: 7, pid: 1 });
+    fn a_process_costs_only_itself_its_entries() {
+        let mut backlog = Backlog::new(64);
+        let (honest, _) = come(&mut backlog, Source::Local { uid: 7, pid: 1 });
         for _ in 0..1000 {
-            assert_ne!(come(&mut places, Source::Local { uid: 7, pid: 2 }).1, Some(honest));
+            assert_ne!(come(&mut backlog, Source::Local { uid: 7, pid: 2 }).1, Some(honest));
         }
     }
 
     #[test]
-    fn whole_networks_of_strangers_do_not_cost_a_known_host_its_place() {
-        let mut places = Places::new(64);
-        places.remember(host("192.0.2.1"));
-        let (known, _) = come(&mut places, host("192.0.2.1"));
+    fn whole_networks_of_strangers_do_not_cost_a_known_host_its_entry() {
+        let mut backlog = Backlog::new(64);
+        backlog.remember(host("192.0.2.1"));
+        let (known, _) = come(&mut backlog, host("192.0.2.1"));
         let mut gone = Vec::new();
         for number in 0..5_000_u32 {
-            gone.extend(come(&mut places, Source::V4(0x0b00_0000 + number * 256)).1);
+            gone.extend(come(&mut backlog, Source::V4(0x0b00_0000 + number * 256)).1);
         }
         assert!(!gone.contains(&known));
         assert!(gone.is_sorted(), "of equals the oldest goes first");
@@ -189,15 +189,15 @@ mod tests {
 
     #[test]
     fn hosts_that_are_remembered_are_bounded_and_all_may_be_known() {
-        let mut places = Places::new(8);
+        let mut backlog = Backlog::new(8);
         for number in 0..3000 {
-            places.remember(Source::V4(number));
+            backlog.remember(Source::V4(number));
         }
-        assert_eq!((places.known.len(), places.known_order.len()), (KNOWN_MAX, KNOWN_MAX));
-        let numbers: Vec<u64> = (2990..2999).map(|number| come(&mut places, Source::V4(number * 1000)).0).collect();
-        assert_eq!(places.taken.len(), 8);
-        assert!(!places.taken.contains_key(&numbers[0]), "the oldest of them");
-        numbers.iter().for_each(|number| places.leave(*number));
-        assert!(places.hosts.is_empty() && places.networks.is_empty());
+        assert_eq!((backlog.known.len(), backlog.known_order.len()), (KNOWN_MAX, KNOWN_MAX));
+        let numbers: Vec<u64> = (2990..2999).map(|number| come(&mut backlog, Source::V4(number * 1000)).0).collect();
+        assert_eq!(backlog.taken.len(), 8);
+        assert!(!backlog.taken.contains_key(&numbers[0]), "the oldest of them");
+        numbers.iter().for_each(|number| backlog.leave(*number));
+        assert!(backlog.hosts.is_empty() && backlog.networks.is_empty());
     }
 }
