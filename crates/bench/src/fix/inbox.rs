@@ -129,6 +129,11 @@ impl<'a> Frame<'a> {
         fields.into_iter().find_map(|(one, value)| (one == tag).then_some(value))
     }
 
+    /// The frame from BeginString to the end of CheckSum.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
     /// A field that is a number.
     pub(super) fn number(&self, tag: u32) -> Option<u64> {
         std::str::from_utf8(self.field(tag)?).ok()?.parse().ok()

@@ -53,6 +53,22 @@ impl Template {
         Self::new(header, b"D", fields)
     }
 
+    /// A report of the bare acceptor: the fields of our exchange's, the order's values.
+    pub(super) fn report(header: &Header<'_>, is_fill: bool) -> Self {
+        let (kind, status, done, left): (&[u8], &[u8], &[u8], &[u8]) =
+            if is_fill { (b"F", b"2", b"100", b"0") } else { (b"0", b"0", b"0", b"100") };
+        let mut fields: Vec<(u32, &[u8])> =
+            vec![(1, b"ACCOUNT1"), (6, if is_fill { b"100" } else { b"0" }), (11, b"O"), (14, done), (17, b"10000")];
+        if is_fill {
+            fields.extend([(31, &b"100"[..]), (32, b"100")]);
+        }
+        fields.extend([(37, &b"5000"[..]), (38, b"100"), (39, status), (54, b"1"), (55, b"EURUSD"), (60, b"")]);
+        fields.extend([(150, kind), (151, left)]);
+        let mut report = Self::new(header, b"8", &fields);
+        report.stamp(0, 0, &mut Stamp::default());
+        report
+    }
+
     /// A TestRequest.
     pub(super) fn test_request(header: &Header<'_>) -> Self {
         Self::new(header, b"1", &[(112, b"T")])
@@ -115,11 +131,28 @@ impl Template {
         for range in &self.times {
             self.bytes[range.clone()].copy_from_slice(time);
         }
-        let end = self.bytes.len() - TRAILER_LENGTH;
-        let sum = checksum(&self.bytes[..end]);
-        let length = self.bytes.len();
-        write_digits(&mut self.bytes[length - 4..length - 1], sum.into());
+        self.sum();
         &self.bytes
+    }
+
+    #[inline]
+    fn sum(&mut self) {
+        let length = self.bytes.len();
+        let sum = checksum(&self.bytes[..length - TRAILER_LENGTH]);
+        write_digits(&mut self.bytes[length - 4..length - 1], sum.into());
+    }
+
+    /// The message as it was stamped last, with another MsgSeqNum and the ClOrdID that `id` begins with; `None` where that is
+    /// too short.
+    #[inline]
+    pub(super) fn answer(&mut self, sequence: u64, id: &[u8]) -> Option<&[u8]> {
+        write_digits(&mut self.bytes[self.sequence.clone()], sequence);
+        if let Some(range) = &self.number {
+            // Behind the letter that it begins with.
+            self.bytes[range.clone()].copy_from_slice(id.get(1..=range.len())?);
+        }
+        self.sum();
+        Some(&self.bytes)
     }
 
     /// Returns the message as it was stamped last.

@@ -7,6 +7,7 @@
 //! Acceptors take turns, A B B A, each slice on sessions of its own. One whose process is known is stopped (SIGSTOP) while
 //! others are measured, because two that spin on one CPU would measure each other.
 
+mod bare;
 mod contest;
 mod inbox;
 mod message;
@@ -21,10 +22,11 @@ mod tls;
 mod toy;
 mod veth;
 
+pub use bare::Bare;
 pub use own::Own;
 pub use reach::Reach;
 pub use run::{Request, Setting, run};
-pub use sidestep_socket::stream::Waiting;
+pub use sidestep_socket::stream::{Endpoint, Waiting};
 pub use veth::Way;
 
 use message::Header;

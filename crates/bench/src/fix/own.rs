@@ -21,6 +21,15 @@ pub struct Own {
     pub stores: Vec<String>,
     /// Set if it spins; else it sleeps until something arrives.
     pub spin: bool,
+    /// Set if a bare acceptor ([`Bare`](super::Bare)) is measured beside them over each transport.
+    pub bare: bool,
+}
+
+/// A process to be started.
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    Exchange { store: &'a str, spin: bool },
+    Bare,
 }
 
 /// The store without a suffix in the name of a path: an engine's default.
@@ -31,6 +40,8 @@ pub(super) struct Exchanges {
     children: Vec<Child>,
     folder: PathBuf,
     pub(super) acceptors: Vec<Acceptor>,
+    /// Names of the bare ones.
+    pub(super) bare: Vec<String>,
     // Dropped after the processes behind them.
     wires: Vec<Wire>,
 }
@@ -45,24 +56,27 @@ impl Exchanges {
         // It must not exist yet, and only this user may enter it: others can guess its name.
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| Problem::failed(format!("cannot create {}", folder.display()), error))?;
-        let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new(), wires: Vec::new() };
+        let mut exchanges =
+            Self { children: Vec::new(), folder, acceptors: Vec::new(), bare: Vec::new(), wires: Vec::new() };
         for store in &own.stores {
             for transport in &own.transports {
-                exchanges.start_one(transport, store, own.spin, program, cpu)?;
+                exchanges.start_one(transport, Kind::Exchange { store, spin: own.spin }, program, cpu)?;
             }
+        }
+        for transport in own.transports.iter().filter(|_| own.bare) {
+            exchanges.start_one(transport, Kind::Bare, program, cpu)?;
         }
         Ok(exchanges)
     }
 
-    fn start_one(&mut self, transport: &str, store: &str, spin: bool, program: &Path, cpu: u32) -> Result<(), Problem> {
+    fn start_one(&mut self, transport: &str, kind: Kind<'_>, program: &Path, cpu: u32) -> Result<(), Problem> {
         let failed = |why: String| Problem::failed("cannot start our own acceptor", why);
-        let folder = self.folder.join(format!("{transport}-{store}"));
+        let folder = self.folder.join(kind.name(transport));
         let wire = Ends::named(transport).map(Wire::up).transpose()?;
         let listen = wire.as_ref().map_or_else(|| listen(transport, &folder), |wire| Ok(wire.listen()))?;
         std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
-        let mut command = Command::new(program);
-        command.args(["fix", "exchange", "--listen", &listen, "--store", store]).args(spin.then_some("--spin"));
-        command.args(["--cpu", &cpu.to_string(), "--store-path"]).arg(folder.join("store"));
+        let mut command = kind.command(program, &folder);
+        command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         // Ctrl-C is for the client alone, which then ends its acceptors.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = match &wire {
@@ -80,7 +94,10 @@ impl Exchanges {
             None => address.parse().map_err(failed)?,
         };
         self.wires.extend(wire);
-        let (name, description) = (name(transport, store, spin), description(transport, &reach, store, spin));
+        let (name, description) = (kind.name(transport), kind.description(transport, &reach));
+        if matches!(kind, Kind::Bare) {
+            self.bare.push(name.clone());
+        }
         self.acceptors.push(Acceptor { name, reach, pid: Some(pid), description });
         Ok(())
     }
@@ -107,27 +124,51 @@ fn listen(transport: &str, folder: &Path) -> Result<String, Problem> {
     }
 }
 
-fn name(transport: &str, store: &str, spin: bool) -> String {
-    let parts = [
-        Some("sidestep"),
-        (transport != "tcp").then_some(transport),
-        (store != USUAL_STORE).then_some(store),
-        (!spin).then_some("block"),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("-")
-}
-
-fn description(transport: &str, reach: &Reach, store: &str, spin: bool) -> String {
-    let waits = if spin { "spins" } else { "sleeps until something comes" };
-    let way = match Ends::named(transport) {
-        None => "",
-        Some(Ends::None) => " by the kernel, through a veth between two namespaces",
-        Some(Ends::Acceptor) => {
-            " past the kernel at its end, through a veth between two namespaces; the client's end is the kernel's"
+impl Kind<'_> {
+    fn command(self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        match self {
+            Self::Exchange { store, spin } => {
+                command.args(["fix", "exchange", "--store", store]).args(spin.then_some("--spin"));
+                command.arg("--store-path").arg(folder.join("store"));
+            }
+            Self::Bare => drop(command.args(["bench", "fix-bare"])),
         }
-        Some(Ends::Both) => " past the kernel at both ends, through a veth between two namespaces",
-    };
-    format!("sidestep fix exchange over {}{way}: it {waits}; its store is {store}; no dictionary.", reach.transport())
+        command
+    }
+
+    fn name(self, transport: &str) -> String {
+        let transport = (transport != "tcp").then_some(transport);
+        let parts = match self {
+            Self::Exchange { store, spin } => {
+                vec![Some("sidestep"), transport, (store != USUAL_STORE).then_some(store), (!spin).then_some("block")]
+            }
+            Self::Bare => vec![Some("bare"), transport],
+        };
+        parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+    }
+
+    fn description(self, transport: &str, reach: &Reach) -> String {
+        let medium = reach.transport();
+        let way = match Ends::named(transport) {
+            None => "",
+            Some(Ends::None) => " by the kernel, through a veth between two namespaces",
+            Some(Ends::Acceptor) => {
+                " past the kernel at its end, through a veth between two namespaces; the client's end is the kernel's"
+            }
+            Some(Ends::Both) => " past the kernel at both ends, through a veth between two namespaces",
+        };
+        match self {
+            Self::Exchange { store, spin } => {
+                let waits = if spin { "spins" } else { "sleeps until something comes" };
+                format!("sidestep fix exchange over {medium}{way}: it {waits}; its store is {store}; no dictionary.")
+            }
+            Self::Bare => format!(
+                "The bare acceptor over {medium}{way}: it spins, and answers with reports that were encoded before: \
+                 the transport's own time for the same bytes."
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -136,14 +177,16 @@ mod tests {
 
     #[test]
     fn names_say_what_is_not_usual() {
+        let name = |transport, store, spin| Kind::Exchange { store, spin }.name(transport);
         assert_eq!(name("tcp", "page-cache", true), "sidestep");
         assert_eq!(name("uds", "none", true), "sidestep-uds-none");
         assert_eq!(name("tcp", "page-cache", false), "sidestep-block");
+        assert_eq!([Kind::Bare.name("tcp"), Kind::Bare.name("xdp")], ["bare", "bare-xdp"]);
     }
 
     #[test]
     fn a_program_that_is_no_exchange_is_refused_and_nothing_is_left() {
-        let own = Own { transports: vec!["tcp".into()], stores: vec!["none".into()], spin: true };
+        let own = Own { transports: vec!["tcp".into()], stores: vec!["none".into()], spin: true, bare: false };
         for (program, why) in [("true", "ended early"), ("echo", "it says"), ("/no/such/program", "No such file")] {
             let problem = Exchanges::start(&own, Path::new(program), 0).err().expect("it is none").to_string();
             assert!(problem.contains(why), "{problem}");

@@ -30,6 +30,14 @@ pub(crate) enum Bench {
     /// Run as the peer of a measuring end on this machine; standard input is the control connection
     #[command(hide = true)]
     Peer(Peer),
+    /// Run as the bare acceptor of `bench fix --bare`
+    #[command(hide = true)]
+    FixBare {
+        #[arg(long)]
+        listen: String,
+        #[arg(long)]
+        cpu: u32,
+    },
     /// Run as the far end of a ring; the rings are standard input and output
     #[command(hide = true)]
     RingPeer {
@@ -268,6 +276,10 @@ pub(crate) struct BenchFix {
     /// the baseline of all others
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
+    /// Measure a bare acceptor, too, over each transport of --own (`bare`, `bare-uds`, ...): it answers an order with
+    /// reports that were encoded before, and shows the transport's own time for the same bytes. It is a further baseline
+    #[arg(long)]
+    pub(crate) bare: bool,
     /// Further acceptors to use as baselines
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) against: Vec<String>,

@@ -24,6 +24,7 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Connect(args) => connect(args),
         Bench::Ring(args) => bench_ring::run(args),
         Bench::Fix(args) => bench_fix::run(*args),
+        Bench::FixBare { listen, cpu } => bench_fix::bare(&listen, cpu),
         Bench::RingPeer { job } => bench_ring::far(&job),
         Bench::Serve(args) => serve_others(&args),
         Bench::Peer(args) => peer_of_parent(&args),

@@ -2,13 +2,13 @@
 
 use super::measured::{clock, command_line, write_outcome};
 use crate::args::{BenchFix, WaitingKind, WorkloadKind};
-use crate::output::Outputs;
+use crate::output::{self, Outputs};
 use crate::progress::Bar;
-use crate::signal;
 use crate::values::Named;
-use sidestep_bench::fix::{self, Acceptor, Identity, Own, Reach, Request, Setting, Waiting, Workload};
+use crate::{exit, signal};
+use sidestep_bench::fix::{self, Acceptor, Bare, Endpoint, Identity, Own, Reach, Request, Setting, Waiting, Workload};
 use sidestep_bench::run::this_program;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, cpu};
 
 pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone())?;
@@ -21,6 +21,17 @@ pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
         command: command_line(),
     };
     write_outcome(fix::run(&setting, &request(args)?, &mut Bar::new())?, &outputs)
+}
+
+/// Serves as the bare acceptor at `listen` until it is ended.
+pub(super) fn bare(listen: &str, cpu: u32) -> Result<u8, Problem> {
+    let stop = signal::stop_flag()?;
+    // Threads started from here on would share the CPU.
+    cpu::restrict(&[cpu])?;
+    let mut acceptor = Bare::listen(&Endpoint::parse(listen)?)?;
+    output::print(&format!("listening on {}\n", acceptor.endpoint()))?;
+    acceptor.run(&stop)?;
+    Ok(exit::GOOD)
 }
 
 fn request(args: BenchFix) -> Result<Request, Problem> {
@@ -52,6 +63,7 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
         transports: if is_alone { Vec::new() } else { args.own },
         stores: if is_alone { Vec::new() } else { args.store },
         spin: args.own_waiting == WaitingKind::Spin,
+        bare: args.bare,
     };
     Ok(Request {
         own,
