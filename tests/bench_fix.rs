@@ -91,6 +91,22 @@ fn acceptors_of_others_are_measured_from_the_near_host_of_a_lab() {
 }
 
 #[test]
+fn a_bare_acceptor_is_measured_beside_ours_over_each_transport_and_ours_is_held_against_it() {
+    let _turn = my_turn();
+    let own = ["bench", "fix", "--own", "tcp,uds,shm", "--bare", "--store", "none", "--workload", "orders,heartbeats"];
+    let finished = run(&[&own[..], &["--duration", "60ms", "--warmup", "0ms", "--json", "-"]].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    for (bare, transport) in [("bare", "tcp"), ("bare-uds", "uds"), ("bare-shm", "shm")] {
+        let of = rows(&document).iter().filter(|row| row["path"] == bare && row["transport"] == transport);
+        assert_eq!(of.count(), 3, "to ack, fill and heartbeat, {bare}: {}", document["unavailable"]);
+        let mut ratios = document["ratios"].as_array().expect("it is a list").iter();
+        let own = if bare == "bare" { "sidestep-none".to_owned() } else { format!("sidestep-{transport}-none") };
+        assert!(ratios.any(|ratio| ratio["of"] == own && ratio["against"] == bare), "{own} against {bare}");
+    }
+}
+
+#[test]
 fn our_acceptor_is_measured_past_the_kernel_beside_the_kernels_tcp() {
     if !is_root() {
         return eprintln!("skipped: needs root");

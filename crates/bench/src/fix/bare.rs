@@ -69,7 +69,7 @@ impl Connection {
         Self { stream, inbox: Inbox::new(), answers: None }
     }
 
-    /// Answers what has come; false when the peer has finished.
+    /// Answers what has come; false at the end of the session.
     #[inline]
     fn serve(&mut self, io: &mut Io) -> Result<bool, Problem> {
         match self.stream.read(io, self.inbox.spare()) {
@@ -92,6 +92,9 @@ impl Connection {
                 _ => continue,
             };
             self.stream.write_all(io, answer).map_err(lost)?;
+            if place.kind == b'5' {
+                return Ok(false);
+            }
         }
         self.inbox.release();
         Ok(true)

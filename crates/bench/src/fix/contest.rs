@@ -104,7 +104,7 @@ impl<'a> Contest<'a> {
             rows: (0..part.workload.answers().len()).rev().flat_map(|at| rows(&arms, at)).collect(),
             ratios: (0..part.workload.answers().len())
                 .rev()
-                .flat_map(|at| ratios(&arms.iter().map(|arm| &arm.records[at]).collect::<Vec<_>>(), &request.against))
+                .flat_map(|at| ratios_of(&arms, at, &request.against))
                 .collect(),
             unavailable: arms.iter().filter_map(|arm| arm.records[0].unavailable()).collect(),
             problem,
@@ -301,6 +301,19 @@ impl<'a> Arm<'a> {
 
 fn rows(arms: &[Arm<'_>], at: usize) -> Vec<Row> {
     arms.iter().filter_map(|arm| arm.row(at)).collect()
+}
+
+/// Returns the ratios of acceptors among each other, then those of acceptors to the bare one of their transport.
+fn ratios_of(arms: &[Arm<'_>], at: usize, further: &[String]) -> Vec<Ratio> {
+    let (bare, others): (Vec<&Arm<'_>>, Vec<&Arm<'_>>) = arms.iter().partition(|arm| !arm.acceptor.beside.is_empty());
+    let records: Vec<&Record> = others.iter().map(|arm| &arm.records[at]).collect();
+    let mut all = ratios(&records, further);
+    for arm in bare {
+        let (against, beside) = (&arm.records[at], &arm.acceptor.beside);
+        all.extend(against.controls());
+        all.extend(records.iter().filter(|of| beside.contains(&of.key.path)).flat_map(|of| of.against(against)));
+    }
+    all
 }
 
 /// Returns the control of every acceptor; then each against the first one; then each but the first one against those of `further`.

@@ -44,6 +44,8 @@ pub struct Acceptor {
     pub pid: Option<u32>,
     /// Its description for the report.
     pub description: String,
+    /// Of a bare acceptor, the names of those over the same transport, which are held against it; empty of all others.
+    pub beside: Vec<String>,
 }
 
 /// The requests to an acceptor.

@@ -40,8 +40,6 @@ pub(super) struct Exchanges {
     children: Vec<Child>,
     folder: PathBuf,
     pub(super) acceptors: Vec<Acceptor>,
-    /// Names of the bare ones.
-    pub(super) bare: Vec<String>,
     // Dropped after the processes behind them.
     wires: Vec<Wire>,
 }
@@ -56,8 +54,7 @@ impl Exchanges {
         // It must not exist yet, and only this user may enter it: others can guess its name.
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| Problem::failed(format!("cannot create {}", folder.display()), error))?;
-        let mut exchanges =
-            Self { children: Vec::new(), folder, acceptors: Vec::new(), bare: Vec::new(), wires: Vec::new() };
+        let mut exchanges = Self { children: Vec::new(), folder, acceptors: Vec::new(), wires: Vec::new() };
         for store in &own.stores {
             for transport in &own.transports {
                 exchanges.start_one(transport, Kind::Exchange { store, spin: own.spin }, program, cpu)?;
@@ -65,6 +62,10 @@ impl Exchanges {
         }
         for transport in own.transports.iter().filter(|_| own.bare) {
             exchanges.start_one(transport, Kind::Bare, program, cpu)?;
+            let exchange = |store| Kind::Exchange { store, spin: own.spin }.name(transport);
+            if let Some(bare) = exchanges.acceptors.last_mut() {
+                bare.beside = own.stores.iter().map(|store| exchange(store)).collect();
+            }
         }
         Ok(exchanges)
     }
@@ -95,10 +96,7 @@ impl Exchanges {
         };
         self.wires.extend(wire);
         let (name, description) = (kind.name(transport), kind.description(transport, &reach));
-        if matches!(kind, Kind::Bare) {
-            self.bare.push(name.clone());
-        }
-        self.acceptors.push(Acceptor { name, reach, pid: Some(pid), description });
+        self.acceptors.push(Acceptor { name, reach, pid: Some(pid), description, beside: Vec::new() });
         Ok(())
     }
 }

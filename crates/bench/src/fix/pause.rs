@@ -87,6 +87,7 @@ mod tests {
             reach: "127.0.0.1:1".parse().expect("an address"),
             pid: Some(child.id()),
             description: String::new(),
+            beside: Vec::new(),
         });
         let pause = Pause::all(&acceptors).expect("they run");
         children.iter().for_each(|child| until(child, |state| state == "T"));

@@ -133,8 +133,7 @@ pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) ->
     let before = cpu::allowed();
     let mut exchanges = Exchanges::start(&request.own, &setting.program, cpus.server.unwrap_or(cpus.client))?;
     let acceptors = std::mem::take(&mut exchanges.acceptors).into_iter().chain(request.acceptors.iter().cloned());
-    let against = request.against.iter().chain(&exchanges.bare).cloned().collect();
-    let request = &Request { acceptors: acceptors.collect(), against, ..request.clone() };
+    let request = &Request { acceptors: acceptors.collect(), ..request.clone() };
     request.check().and_then(|()| request.check_against())?;
     // First of all, or an acceptor that spins would be taken for the noise of the host.
     let pause = Pause::all(&request.acceptors)?;
@@ -217,6 +216,7 @@ mod tests {
             reach: "127.0.0.1:9001".parse().expect("an address"),
             pid: None,
             description: String::new(),
+            beside: Vec::new(),
         };
         Request {
             own: Own::default(),

@@ -30,7 +30,13 @@ pub(super) fn start(name: &str, fault: Fault) -> Acceptor {
             std::thread::spawn(move || serve(stream, fault));
         }
     });
-    Acceptor { name: name.into(), reach: Reach::Plain(Endpoint::from(address)), pid: None, description: "a toy".into() }
+    Acceptor {
+        name: name.into(),
+        reach: Reach::Plain(Endpoint::from(address)),
+        pid: None,
+        description: "a toy".into(),
+        beside: Vec::new(),
+    }
 }
 
 fn serve(mut stream: TcpStream, fault: Fault) {

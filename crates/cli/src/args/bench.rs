@@ -277,7 +277,7 @@ pub(crate) struct BenchFix {
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
     /// Measure a bare acceptor, too, over each transport of --own (`bare`, `bare-uds`, ...): it answers an order with
-    /// reports that were encoded before, and shows the transport's own time for the same bytes. It is a further baseline
+    /// reports that were encoded before, and shows the transport's own time for the same bytes, as the baseline of ours
     #[arg(long)]
     pub(crate) bare: bool,
     /// Further acceptors to use as baselines

@@ -53,6 +53,7 @@ fn request(args: BenchFix) -> Result<Request, Problem> {
             Some(about) => about.value.clone(),
             None => format!("The acceptor at {reach}."),
         },
+        beside: Vec::new(),
     };
     let is_alone = args.own == ["none"];
     if is_alone && args.acceptor.is_empty() {
