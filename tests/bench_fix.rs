@@ -94,7 +94,7 @@ fn acceptors_of_others_are_measured_from_the_near_host_of_a_lab() {
 fn a_bare_acceptor_is_measured_beside_ours_over_each_transport_and_ours_is_held_against_it() {
     let _turn = my_turn();
     let own = ["bench", "fix", "--own", "tcp,uds,shm", "--bare", "--store", "none", "--workload", "orders,heartbeats"];
-    let finished = run(&[&own[..], &["--duration", "60ms", "--warmup", "0ms", "--json", "-"]].concat());
+    let finished = run(&[&own[..], &["--duration", "200ms", "--warmup", "0ms", "--json", "-"]].concat());
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     let document = finished.json();
     for (bare, transport) in [("bare", "tcp"), ("bare-uds", "uds"), ("bare-shm", "shm")] {
