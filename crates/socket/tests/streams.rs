@@ -4,8 +4,9 @@ use sidestep_socket::datagram::{DatagramSocket, UdpPort};
 use sidestep_socket::stream::{
     Backend, Connecting, Endpoint, Io, Listener, Options, Stream, Waiting, connect, is_retry,
 };
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -380,7 +381,7 @@ fn an_accept_ends_with_its_time_and_takes_no_other_host() {
         }
         assert!(begin.elapsed() >= Duration::from_millis(19) && begin.elapsed() < WATCHDOG, "{endpoint}");
         if let Some(port) = listener.endpoint().port() {
-            let stranger = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+            let stranger = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
             let other = Some(Ipv4Addr::new(198, 18, 0, 1).into());
             let refused = listener.accept_from(&mut io, Duration::from_millis(20), other).err();
             assert_eq!(refused.expect("it is another host").kind(), io::ErrorKind::WouldBlock, "{endpoint}");
@@ -430,4 +431,43 @@ fn calls_that_never_wait_refuse_io_uring() {
     let mut listener = Listener::bind(&mut io, &at("127.0.0.1:0"), &options).expect("loopback can be listened on");
     assert_eq!(listener.accept(&mut io).err().expect("refused").kind(), io::ErrorKind::Unsupported);
     assert!(Connecting::begin(&mut io, listener.endpoint(), &options).is_err());
+}
+
+#[test]
+fn a_timeout_of_zero_is_no_wait_without_end() {
+    let options = Options { timeout: Duration::ZERO, ..Options::default() };
+    let (one, _other) = UnixStream::pair().expect("a pair");
+    let mut stream = Stream::waiting(one, &options).expect("it waits");
+    let error = stream.read(&mut Io::default(), &mut [0; 8]).expect_err("nothing has come");
+    assert!(is_retry(&error), "{error}");
+}
+
+#[test]
+fn a_write_that_waits_ends_with_the_timeout() {
+    let options = Options { timeout: Duration::from_millis(20), ..Options::default() };
+    let (one, _other) = UnixStream::pair().expect("a pair");
+    let (mut stream, mut io) = (Stream::waiting(one, &options).expect("it waits"), Io::default());
+    let error = loop {
+        // The peer does not read; once there is no room a part is taken, then none.
+        if let Err(error) = stream.write(&mut io, &[0; 1 << 20]) {
+            break error;
+        }
+    };
+    assert!(is_retry(&error), "{error}");
+}
+
+#[test]
+fn an_abort_resets_the_connection_by_either_back_end() {
+    for backend in [Backend::Kernel, Backend::Uring] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (mut peer, _) = listener.accept().expect("one has connected");
+        let options = Options { backend, ..Options::default() };
+        let mut stream = Stream::waiting(socket, &options).expect("it waits");
+        stream.abort(&mut Io::default()).expect("it is open");
+        drop(stream);
+        peer.set_read_timeout(Some(WATCHDOG)).expect("a time");
+        let error = peer.read(&mut [0; 8]).expect_err("it is reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{backend:?}");
+    }
 }

@@ -77,7 +77,11 @@ impl Endpoint {
 impl From<SocketAddr> for Endpoint {
     /// TCP by the kernel.
     fn from(address: SocketAddr) -> Self {
-        Self::Tcp { host: address.ip().to_string(), port: address.port() }
+        let host = match address {
+            SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+            _ => address.ip().to_string(),
+        };
+        Self::Tcp { host, port: address.port() }
     }
 }
 
@@ -105,6 +109,13 @@ pub(super) fn literal(host: &str, port: u16) -> Result<SocketAddr, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_local_address_keeps_its_interface() {
+        let address = |scope| SocketAddr::V6(std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 80, 0, scope));
+        assert_eq!(Endpoint::from(address(2)).to_string(), "[fe80::1%2]:80");
+        assert_eq!(Endpoint::from(address(0)).to_string(), "[fe80::1]:80");
+    }
 
     #[test]
     fn every_form_reads_back() {

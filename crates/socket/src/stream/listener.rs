@@ -26,11 +26,11 @@ const XDP_BACKLOG: usize = 128;
 
 /// A listening endpoint.
 pub struct Listener {
+    /// Removed while the socket still listens: a successor does not take the file for a dead one's.
+    _file: Option<SocketFile>,
     carrier: Carrier,
     endpoint: Endpoint,
     options: Options,
-    /// Removed with the listener.
-    _file: Option<SocketFile>,
 }
 
 enum Carrier {

@@ -7,6 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// The shortest timeout of a socket; SO_RCVTIMEO and SO_SNDTIMEO take zero for none.
+pub(crate) const TIMEOUT_MIN: Duration = Duration::from_micros(1);
+
 /// The way in which a read waits for data.
 ///
 /// Past the kernel [`Waiting::Block`] and [`Waiting::Epoll`] do not sleep: the call polls the engine until the timeout, as the

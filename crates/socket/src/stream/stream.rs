@@ -129,6 +129,7 @@ impl Stream {
     pub fn write_all(&mut self, io: &mut Io, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(io, bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(taken) => bytes = &bytes[taken..],
                 Err(error) if is_retry(&error) => self.make_room(io)?,
                 Err(error) => return Err(error),
@@ -189,13 +190,14 @@ impl Stream {
     }
 
     /// Ends the stream at once, when it is dropped at the latest: the peer of a TCP connection gets a RST, and what it has not
-    /// acknowledged is lost.
+    /// acknowledged is lost. In shared memory the peer reads 0 behind what was written.
     ///
     /// # Errors
     /// The stream has ended already, which callers mostly ignore.
     pub fn abort(&mut self, io: &mut Io) -> io::Result<()> {
         match self {
             Self::Kernel(stream) => stream.abort(),
+            Self::Uring(stream) => stream.abort(),
             Self::Xdp(stream) => stream.abort(io),
             other => other.shutdown(io),
         }

@@ -2,6 +2,7 @@
 
 mod epoll;
 
+use crate::stream::options::TIMEOUT_MIN;
 use crate::stream::unread::{ReadBuffer, Unread, copy_to};
 use crate::stream::{Options, Waiting};
 use epoll::Epoll;
@@ -30,7 +31,8 @@ impl KernelSocket {
         let asleep = matches!(options.waiting, Waiting::Block | Waiting::BusyPoll { .. });
         socket.set_nonblocking(!asleep).map_err(fail)?;
         if asleep {
-            socket.set_read_timeout(Some(options.timeout)).map_err(fail)?;
+            let timeout = Some(options.timeout.max(TIMEOUT_MIN));
+            socket.set_read_timeout(timeout).and_then(|()| socket.set_write_timeout(timeout)).map_err(fail)?;
         }
         if let Waiting::BusyPoll { microseconds } = options.waiting {
             set_busy_poll(socket.as_fd(), microseconds).map_err(|error| {

@@ -54,6 +54,8 @@ impl SharedRefusals {
 
 /// A listener that waits for the hellos of all connectors at the same time.
 pub(crate) struct Acceptor {
+    /// Removed while the socket still listens: a successor does not take the file for a dead one's.
+    _file: SocketFile,
     socket: Socket,
     kind: Kind,
     settings: Settings,
@@ -61,8 +63,6 @@ pub(crate) struct Acceptor {
     /// The oldest first.
     waiting: VecDeque<Connector>,
     waiting_max: usize,
-    /// The file that bind(2) has made, for its drop.
-    _file: SocketFile,
 }
 
 /// One that was accepted and has said nothing yet.

@@ -1,6 +1,7 @@
 //! The two rings of a connection: sending, receiving and waiting, and what it means for them that the other end is gone.
 
 use super::watch::{Watch, Woken};
+use crate::stream::options::TIMEOUT_MIN;
 use crate::stream::{Options, Waiting};
 use rustix::io::Errno;
 use sidestep_ring::spsc::{Consumer, Producer};
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The longest sleep of a sender before it looks at the socket: room is told by the ring, an end is not.
 const NAP: Duration = Duration::from_millis(5);
-/// The shortest time that SO_RCVTIMEO can say.
-const TIMEOUT_MIN: Duration = Duration::from_micros(1);
 
 /// One end of two rings.
 pub(crate) struct Rings {

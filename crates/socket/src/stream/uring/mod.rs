@@ -7,6 +7,7 @@ use socket2::{Socket, Type};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// A socket by io_uring.
 pub(crate) struct UringSocket {
@@ -85,6 +86,11 @@ impl UringStream {
     pub(super) fn shutdown(&mut self) -> io::Result<()> {
         self.0.flush()?;
         self.0.socket.shutdown(Shutdown::Write)
+    }
+
+    /// Has close(2) reset the connection; what was kept back is not sent.
+    pub(super) fn abort(&mut self) -> io::Result<()> {
+        self.0.socket.set_linger(Some(Duration::ZERO))
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
