@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 pub enum Connecting {
     /// The name is being looked up, which may take long, on a thread of its own.
     Resolving(Receiver<io::Result<Vec<SocketAddr>>>),
-    /// TCP by the kernel; the other addresses of the same name follow.
-    Kernel(Socket, Vec<SocketAddr>),
+    /// TCP by the kernel; the other addresses of the same name follow, at that time at the latest.
+    Kernel(Socket, Vec<SocketAddr>, Option<Instant>),
     /// TCP past the kernel.
     Xdp(XdpStream),
     /// Connected.
@@ -92,14 +92,20 @@ impl Connecting {
     /// Goes on with the attempt, and waits so long for what it waits for; past the kernel that comes with polls of the engine.
     fn poll_within(self, io: &mut Io, options: &Options, timeout: Duration) -> io::Result<Self> {
         match self {
-            Self::Resolving(answer) => match answer.recv_timeout(timeout) {
+            Self::Resolving(answer) => match answer.recv_timeout(io.slice(timeout)) {
                 Ok(addresses) => next_address(addresses?, options),
                 Err(RecvTimeoutError::Timeout) => Ok(Self::Resolving(answer)),
                 Err(RecvTimeoutError::Disconnected) => Err(ErrorKind::AddrNotAvailable.into()),
             },
-            Self::Kernel(socket, others) => {
-                if !is_writable(&socket, timeout)? {
-                    return Ok(Self::Kernel(socket, others));
+            Self::Kernel(socket, others, until) => {
+                let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+                if !is_writable(&socket, io.slice(timeout.min(left)))? {
+                    let is_over = left.is_zero() && !others.is_empty();
+                    return if is_over {
+                        next_address(others, options)
+                    } else {
+                        Ok(Self::Kernel(socket, others, until))
+                    };
                 }
                 match socket.take_error()? {
                     None => Ok(Self::Ready(Stream::Kernel(KernelStream::non_blocking(socket)))),
@@ -163,12 +169,17 @@ fn cannot_connect(endpoint: &Endpoint, error: io::Error) -> Problem {
         .next("check that the other side is listening there and that no firewall is between")
 }
 
-/// Begins with the first of the addresses where that can be; where it cannot be at any, the last error tells why.
+/// Begins with the first of the addresses where that can be; where it cannot be at any, the last error tells why. The timeout is
+/// shared by the addresses: one that does not answer leaves time for the next.
 fn next_address(mut addresses: Vec<SocketAddr>, options: &Options) -> io::Result<Connecting> {
     let mut error = io::Error::from(ErrorKind::AddrNotAvailable);
     while !addresses.is_empty() {
+        let share = options.timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         match connect_to(addresses.remove(0), options) {
-            Ok(socket) => return Ok(Connecting::Kernel(socket, addresses)),
+            Ok(socket) => {
+                let until = if addresses.is_empty() { None } else { Instant::now().checked_add(share) };
+                return Ok(Connecting::Kernel(socket, addresses, until));
+            }
             Err(why) => error = why,
         }
     }
@@ -222,8 +233,31 @@ mod tests {
         // No socket of IPv6 can be bound to it.
         let options = Options { local: Some((Ipv4Addr::LOCALHOST, 0).into()), ..Options::default() };
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, there.port()));
-        assert!(matches!(next_address(vec![v6, there], &options), Ok(Connecting::Kernel(_, rest)) if rest.is_empty()));
+        assert!(
+            matches!(next_address(vec![v6, there], &options), Ok(Connecting::Kernel(_, rest, None)) if rest.is_empty())
+        );
         assert!(next_address(vec![v6], &options).is_err());
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+        let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let silent = full.local_addr().unwrap().as_socket().unwrap();
+        // Its backlog is full: further SYNs are dropped.
+        let _one = std::net::TcpStream::connect(silent).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let options = Options { timeout: Duration::from_millis(400), ..Options::default() };
+        let mut connecting = next_address(vec![silent, listener.local_addr().unwrap()], &options).unwrap();
+        let mut io = Io::default();
+        for _ in 0..20 {
+            connecting = connecting.poll_within(&mut io, &options, Duration::from_secs(5)).unwrap();
+            if let Connecting::Ready(_) = connecting {
+                return;
+            }
+        }
+        panic!("the second address answers");
     }
 
     #[test]

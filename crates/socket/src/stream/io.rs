@@ -4,12 +4,20 @@ use super::unread::ReadBuffer;
 use crate::{Engine, EngineOptions, Error, Queues};
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// The longest sleep of a call between two polls of the engine: far below the deadline of its heartbeat.
+const POLL_EVERY: Duration = Duration::from_millis(1);
 
 /// The engine that the streams of one thread share; none before the first of them goes past the kernel.
 ///
-/// Every call on a [`Stream`](super::Stream) takes it. Streams by the kernel and in shared memory only use a buffer of it, which all
-/// streams of the thread share. It has one
-/// [`Engine`], and so one interface: that of the first endpoint that names one.
+/// Every call on a [`Stream`](super::Stream) takes it: the one that it was made with. Streams of the kernel and of shared memory use
+/// only its read buffer, which all streams of the thread share. It has one [`Engine`], and so one interface: that of the first
+/// endpoint that names one.
+///
+/// A call that sleeps does not poll the engine. A thread that has one reads its other streams with
+/// [`Waiting::Spin`](super::Waiting::Spin); [`connect`](super::connect) to TCP and
+/// [`Listener::accept_within`](super::Listener::accept_within) poll it while they wait.
 ///
 /// A read of a stream past the kernel polls the engine, once for all streams that are read in turn: the first one gets its
 /// payload where it stands in the frame, the payload of the others waits in their receive buffers. A program calls
@@ -64,6 +72,11 @@ impl Io {
             return Ok(());
         }
         self.engine.as_mut().map_or(Ok(()), |engine| engine.poll().map(drop))
+    }
+
+    /// Returns how long a call may sleep before the engine has to be polled again.
+    pub(super) fn slice(&self, timeout: Duration) -> Duration {
+        if self.has_engine() { timeout.min(POLL_EVERY) } else { timeout }
     }
 
     #[inline]

@@ -24,7 +24,7 @@ const BACKLOG: i32 = 4096;
 /// The same past the kernel, where each costs memory of ours.
 const XDP_BACKLOG: usize = 128;
 
-/// A listening endpoint.
+/// A listening endpoint. A drop ends it, but past the kernel: there [`Listener::close`] does.
 pub struct Listener {
     /// Removed while the socket still listens: a successor does not take the file for a dead one's.
     _file: Option<SocketFile>,
@@ -140,7 +140,10 @@ impl Listener {
         loop {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
             match self.next_within(io, left)? {
-                Some(accepted) if is_from(accepted.peer, only) => return Ok(accepted),
+                Some(Accepted { stream, peer, credentials }) if is_from(peer, only) => {
+                    let stream = stream.with_waiting(&self.options).map_err(io::Error::other)?;
+                    return Ok(Accepted { stream, peer, credentials });
+                }
                 Some(mut stranger) => drop(stranger.stream.abort(io)),
                 None => {}
             }
@@ -151,23 +154,19 @@ impl Listener {
     }
 
     fn next_within(&mut self, io: &mut Io, timeout: Duration) -> io::Result<Option<Accepted>> {
-        let accepted = match &mut self.carrier {
+        io.poll().map_err(io::Error::other)?;
+        let timeout = io.slice(timeout);
+        match &mut self.carrier {
             Carrier::Kernel(listener) => {
                 wait_readable(listener, timeout)?;
-                accept_by_kernel(listener, &self.options)?
+                accept_by_kernel(listener, &self.options)
             }
             Carrier::Shm(listener) => match listener.next_within(timeout)? {
-                Some(taken) => return over_rings(taken, &self.options).map(Some),
-                None => None,
+                Some(taken) => over_rings(taken, &self.options).map(Some),
+                None => Ok(None),
             },
-            Carrier::Xdp(listener) => {
-                io.poll().map_err(io::Error::other)?;
-                accept_past_kernel(*listener, io)?
-            }
-        };
-        let Some(Accepted { stream, peer, credentials }) = accepted else { return Ok(None) };
-        let stream = stream.with_waiting(&self.options).map_err(io::Error::other)?;
-        Ok(Some(Accepted { stream, peer, credentials }))
+            Carrier::Xdp(listener) => accept_past_kernel(*listener, io),
+        }
     }
 
     /// Returns the connectors refused so far; only a listener in shared memory refuses any.
@@ -185,6 +184,17 @@ impl Listener {
         // At length, as the reasons of a listener are mostly the engine's.
         let at_length = engine.refusal().filter(|_| !path.is_accelerated()).map(|(_, text)| format!(" ({text})"));
         Some(format!("{path}{}", at_length.unwrap_or_default()))
+    }
+
+    /// Ends it past the kernel: the port is free again, and connections that it has accepted go on. Every other listener ends when it
+    /// is dropped.
+    ///
+    /// # Errors
+    /// Control refuses the steering entries of its connections: close these first. `io` is not the one that it was made with.
+    pub fn close(&mut self, io: &mut Io) -> Result<(), Problem> {
+        let Carrier::Xdp(listener) = &self.carrier else { return Ok(()) };
+        let engine = io.connected_engine().map_err(|error| Problem::failed("cannot close a listener", error))?;
+        engine.tcp().close_listener(*listener)
     }
 
     /// Returns what becomes readable when a connection comes; `None` where [`Listener::accept`] has to be tried.
@@ -237,10 +247,10 @@ fn accept_by_kernel(listener: &Socket, options: &Options) -> io::Result<Option<A
 }
 
 fn accept_past_kernel(listener: TcpListener, io: &mut Io) -> io::Result<Option<Accepted>> {
-    let Some(engine) = io.engine_mut() else { return Ok(None) };
+    let engine = io.connected_engine()?;
     let Some(stream) = engine.tcp().accept(listener).map_err(of_tcp)? else { return Ok(None) };
-    let peer = engine.tcp().ends(stream).ok().map(|(_, peer)| peer);
-    Ok(Some(Accepted { stream: Stream::Xdp(XdpStream::new(io, stream)), peer, credentials: None }))
+    let (_, peer) = engine.tcp().ends(stream).map_err(of_tcp)?;
+    Ok(Some(Accepted { stream: Stream::Xdp(XdpStream::new(io, stream)), peer: Some(peer), credentials: None }))
 }
 
 fn bind_tcp(host: &str, port: &mut u16, options: &Options) -> io::Result<Socket> {

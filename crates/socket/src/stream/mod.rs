@@ -67,7 +67,7 @@
 //!
 //! | [`Waiting`] | kernel | io_uring | shared memory | past the kernel |
 //! |---|---|---|---|---|
-//! | `Block` | recv(2) and send(2) sleep | io_uring_enter(2) sleeps | sleeps on the socket beside the rings; a write waits for room | the call polls the engine; a write waits for room |
+//! | `Block` | recv(2) and send(2) sleep | a read sleeps in io_uring_enter(2); a write never waits | sleeps on the socket beside the rings; a write waits for room | the call polls the engine; a write waits for room |
 //! | `BusyPoll` | SO_BUSY_POLL | as `Block` | refused | refused: the engine polls its device itself |
 //! | `Epoll` | epoll_wait(2) sleeps | as `Block` | poll(2) sleeps | the call polls the engine |
 //! | `Spin` | returns at once | returns at once | returns at once | one poll of the engine |

@@ -20,7 +20,7 @@ pub enum Waiting {
     /// Sleep in the read until data comes.
     #[default]
     Block,
-    /// Sleep, but let the kernel poll the device for so long first (SO_BUSY_POLL): of kernel sockets alone.
+    /// Sleep, but let the kernel poll the device for so long first (SO_BUSY_POLL): for kernel sockets only.
     BusyPoll {
         /// Microseconds.
         microseconds: u32,

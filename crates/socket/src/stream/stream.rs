@@ -14,8 +14,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// A connected byte stream in the hands of one thread.
 ///
-/// Calls do not allocate and are dispatched statically. `WouldBlock` is their "not now": at once for a stream that never waits,
-/// after the timeout of its options for one that does ([`Waiting`](super::Waiting)).
+/// Calls are dispatched statically and do not allocate, unless `deliver` leaves bytes. `WouldBlock` is their "not now": at once for a
+/// stream that never waits; of one that does, a read gives it after the timeout of its options
+/// ([`Waiting`](super::Waiting) says which writes wait, too).
 ///
 /// A stream of [`connect`](super::connect), [`Listener::accept_within`](super::Listener::accept_within) and [`Stream::waiting`]
 /// waits as its options say. One of [`Connecting`](super::Connecting), [`Listener::accept`](super::Listener::accept) and
@@ -177,8 +178,8 @@ impl Stream {
         }
     }
 
-    /// Ends both directions after what was written has left. The stream is dropped afterwards; past the kernel a drop alone
-    /// closes nothing.
+    /// Ends this side's sending after what was written has left; the drop that follows ends the other direction. Past the kernel both
+    /// end here, with the polls that follow; a drop alone closes nothing there.
     ///
     /// # Errors
     /// The stream has ended already, which callers mostly ignore.
@@ -212,8 +213,10 @@ impl Stream {
         }
     }
 
-    /// Returns what becomes readable (poll(2), epoll(7)) when there is something to read. Past the kernel there is none: the
-    /// engine has one for all its streams ([`Engine::socket`](crate::Engine::socket)).
+    /// Returns what becomes readable (poll(2), epoll(7)) when bytes come; in shared memory only with
+    /// [`Waiting::Epoll`](super::Waiting::Epoll), and not for io_uring, which reads them itself. Bytes that
+    /// [`Stream::receive_with`] has left do not make it readable again. Past the kernel there is none: the engine has one for all
+    /// its streams ([`Engine::socket`](crate::Engine::socket)).
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel(stream) => Some(stream.descriptor()),

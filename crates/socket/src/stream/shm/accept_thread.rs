@@ -23,14 +23,16 @@ pub(crate) struct AcceptThread {
 }
 
 impl AcceptThread {
-    /// Starts it.
-    pub(crate) fn start(mut acceptor: Acceptor) -> io::Result<Self> {
+    /// Starts it. Where no thread can be started, `acceptor` comes back.
+    pub(crate) fn start(acceptor: Acceptor) -> Result<Self, (Box<Acceptor>, io::Error)> {
         let (sender, accepted) = sync_channel(WAITING_MAX);
+        let (hand_over, handed_over) = sync_channel::<Acceptor>(1);
         let end = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&end);
         let maker = cpu::allowed();
         let work = move || {
             cpu::move_to_helper_cpus(&maker);
+            let Ok(mut acceptor) = handed_over.recv() else { return };
             while !asked.load(Ordering::Relaxed) {
                 match acceptor.accept(LOOK_EVERY) {
                     // More than can wait are dropped, which their connectors see.
@@ -40,8 +42,14 @@ impl AcceptThread {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("shm-accept".into()).spawn(work)?;
-        Ok(Self { accepted, end, thread: Some(thread) })
+        match std::thread::Builder::new().name("shm-accept".into()).spawn(work) {
+            Ok(thread) => {
+                // There is room for one, and the thread lives.
+                drop(hand_over.send(acceptor));
+                Ok(Self { accepted, end, thread: Some(thread) })
+            }
+            Err(error) => Err((Box::new(acceptor), error)),
+        }
     }
 
     /// Returns the next connection.

@@ -20,8 +20,8 @@ pub(in crate::stream) struct ShmListener {
 enum Accepting {
     InCall(Acceptor),
     Beside(AcceptThread),
-    /// Its thread could not be started.
-    Failed,
+    /// Its thread is being started.
+    Moving,
 }
 
 impl ShmListener {
@@ -38,13 +38,21 @@ impl ShmListener {
         }
         match &self.accepting {
             Accepting::Beside(thread) => Ok(thread.next()),
-            Accepting::InCall(_) | Accepting::Failed => Err(io::Error::other("its thread could not be started")),
+            Accepting::InCall(_) | Accepting::Moving => Err(gone()),
         }
     }
 
     fn start(&mut self) -> io::Result<()> {
-        if let Accepting::InCall(acceptor) = std::mem::replace(&mut self.accepting, Accepting::Failed) {
-            self.accepting = Accepting::Beside(AcceptThread::start(acceptor)?);
+        let Accepting::InCall(acceptor) = std::mem::replace(&mut self.accepting, Accepting::Moving) else {
+            return Err(gone());
+        };
+        match AcceptThread::start(acceptor) {
+            Ok(thread) => self.accepting = Accepting::Beside(thread),
+            Err((acceptor, error)) => {
+                self.accepting = Accepting::InCall(*acceptor);
+                // EAGAIN of pthread_create(3) is no "not now".
+                return Err(io::Error::other(format!("cannot start the thread that accepts: {error}")));
+            }
         }
         Ok(())
     }
@@ -57,11 +65,16 @@ impl ShmListener {
                 accepted => accepted.map(Some),
             },
             Accepting::Beside(thread) => Ok(thread.next_within(timeout)),
-            Accepting::Failed => Err(io::Error::other("its thread could not be started")),
+            Accepting::Moving => Err(gone()),
         }
     }
 
     pub(in crate::stream) fn refusals(&self) -> Refusals {
         self.refusals.copy()
     }
+}
+
+/// A panic while the thread was started.
+fn gone() -> io::Error {
+    io::Error::other("its acceptor is gone")
 }
