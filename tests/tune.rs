@@ -75,7 +75,7 @@ fn a_policy_of_one_host_is_checked_on_another() {
 #[test]
 fn a_check_is_explained() {
     let one = run(&["tune", "explain", "busy-read"]);
-    for words in ["why:", "source:", "undone:", "wished by latency: >=50", "/proc/sys/net/core/busy_read"] {
+    for words in ["why:", "source:", "undone:", "wanted by latency: >=50", "/proc/sys/net/core/busy_read"] {
         assert!(one.stdout.contains(words), "{words}: {}", one.stdout);
     }
     assert!(run(&["tune", "explain"]).stdout.lines().count() > 100);
@@ -160,7 +160,7 @@ fn a_profile_is_applied_and_reverted_in_a_namespace() {
     assert!(other.unwrap().success());
     let reverted = tune(&["revert"]);
     assert_eq!(reverted.code, 0, "{}", reverted.stderr);
-    assert!(reverted.stdout.contains("somebody else to \"77\""), "{}", reverted.stdout);
+    assert!(reverted.stdout.contains("another user to \"77\""), "{}", reverted.stdout);
     assert_eq!(values(host), [before[0].as_str(), &before[1], "77"]);
     assert!(tune(&["status", "--json", "-"]).json()["snapshots"].as_array().unwrap().is_empty());
 }
