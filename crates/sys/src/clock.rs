@@ -60,6 +60,17 @@ impl Clock {
         }
     }
 
+    /// A clock that reads as a calibrated one of another process on this machine, by its name and rate.
+    pub fn like(name: &str, ns_per_tick: f64) -> Self {
+        let source = if name == "tsc" { Source::Tsc } else { Source::Monotonic };
+        Self { source, ns_per_tick, error_ppm: 0.0, refusal: None }
+    }
+
+    /// Nanoseconds per tick.
+    pub fn ns_per_tick(&self) -> f64 {
+        self.ns_per_tick
+    }
+
     fn monotonic(refusal: Option<String>) -> Self {
         Self { source: Source::Monotonic, ns_per_tick: 1.0, error_ppm: 0.0, refusal }
     }

@@ -3,10 +3,12 @@
 //! Crates above reach the machine through these modules or through a safe library.
 
 pub mod bpf;
+pub mod broken_pipe;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
 pub mod descriptors;
+pub mod drop_filter;
 pub mod error_queue;
 pub mod ethtool;
 pub mod file;
@@ -21,6 +23,7 @@ pub mod memory;
 pub mod netns;
 pub mod numa;
 pub mod offload;
+pub mod own_descriptors;
 pub mod owner;
 pub mod packet;
 pub mod printable;
@@ -28,7 +31,11 @@ pub mod problem;
 pub mod proc;
 pub mod process;
 pub mod scan;
+pub mod signals;
 pub mod socket;
+pub mod stream_options;
+pub mod tcp_queue;
+pub mod tcp_repair;
 pub mod unix_socket;
 pub mod uring;
 pub mod words;

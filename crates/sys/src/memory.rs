@@ -95,6 +95,12 @@ impl Mapping {
         check(unsafe { libc::mlock(self.base.as_ptr().cast(), self.len) })
     }
 
+    /// Leaves the memory out of forked children (MADV_DONTFORK): a child would keep what is mapped, a socket's rings among it, from ending
+    /// with this process.
+    pub(crate) fn leave_out_of_children(&self) -> io::Result<()> {
+        self.advise(libc::MADV_DONTFORK)
+    }
+
     /// Makes a forked child see zeroes here (MADV_WIPEONFORK, Linux 4.14); for private memory.
     pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
         self.advise(libc::MADV_WIPEONFORK)

@@ -78,6 +78,11 @@ impl Problem {
     pub fn brief(&self) -> String {
         format!("{}: {}", self.what, self.why)
     }
+
+    /// Thing, reason and next step on one line, for a log line.
+    pub fn line(&self) -> String {
+        if self.next.is_empty() { self.brief() } else { format!("{}; next: {}", self.brief(), self.next) }
+    }
 }
 
 impl fmt::Display for Problem {
@@ -126,6 +131,8 @@ mod tests {
         let problem = Problem::failed("cannot read a.json", "no such file").next("check the path");
         assert_eq!(problem.to_string(), "cannot read a.json: no such file\n  next: check the path");
         assert_eq!(problem.brief(), "cannot read a.json: no such file");
+        assert_eq!(problem.line(), "cannot read a.json: no such file; next: check the path");
+        assert_eq!(Problem::failed("a", "b").line(), "a: b");
         assert_eq!(problem.kind(), Kind::Failed);
         assert_eq!(problem.raw_os_error(), None);
         let error = io::Error::from_raw_os_error(libc::EADDRINUSE);

@@ -69,6 +69,16 @@ impl Process {
     }
 }
 
+/// Returns the state of a process as proc_pid_stat(5) names it: `R` running, `S` sleeping, `T` stopped, `Z` a zombie; `None` if
+/// there is no such process.
+pub fn state_of(pid: u32) -> io::Result<Option<char>> {
+    match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(parse_stat(&stat).map(|stat| char::from(stat.state))),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns whether some process has this pid, visible in /proc or not.
 fn exists(pid: u32) -> bool {
     open_pidfd(pid).map_or(true, |found| found.is_some())

@@ -84,29 +84,12 @@ pub fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
 }
 
 /// A filter that drops every packet: BPF_RET of 0 bytes (linux/bpf_common.h).
-const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
+pub(crate) const NOTHING: libc::sock_filter = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
 
-/// Makes a listening socket drop every SYN, as if it were lost on the network. Returns `false` if the socket already
-/// has a filter, which stays.
-pub fn attach_drop_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut count: libc::socklen_t = 0;
-    // SAFETY: with no room the kernel writes nothing but the number of instructions to `count`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_GET_FILTER,
-            std::ptr::null_mut(),
-            &raw mut count,
-        )
-    };
-    // An eBPF filter cannot be read (EACCES).
-    if result != 0 || count != 0 {
-        return Ok(false);
-    }
-    let mut nothing = NOTHING;
-    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
-    // SAFETY: `program` names one instruction, and both live for the call.
+/// Attaches a filter of classic BPF, in the place of one that is there.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, code: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_ptr().cast_mut() };
+    // SAFETY: `program` names so many instructions, which the kernel reads, and both live for the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -116,11 +99,11 @@ pub fn attach_drop_filter(socket: BorrowedFd<'_>) -> io::Result<bool> {
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
     };
-    if result == 0 { Ok(true) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Removes the filter of [`attach_drop_filter`].
-pub fn detach_drop_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
+/// Removes the filter of a socket.
+pub fn detach_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
     let none: i32 = 0;
     // SAFETY: `none` is an int that lives for the call, and its size is given.
     let result = unsafe {
@@ -163,6 +146,19 @@ pub fn tcp_state(socket: BorrowedFd<'_>) -> io::Result<TcpState> {
     }
 }
 
+/// The backlog of a listening TCP socket, as listen(2) has set it.
+pub fn listen_backlog(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: integers only; all zeroes is valid.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: `info` and `size` are valid for the kernel to write to, which writes no more than `size` bytes.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut size)
+    };
+    // A listening socket tells its backlog there (tcp_get_info, linux/net/ipv4/tcp.c).
+    if result == 0 { Ok(info.tcpi_sacked) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Missing in the libc crate (asm-generic/socket.h).
 const SO_PEERGROUPS: i32 = 59;
 
@@ -184,8 +180,8 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
-/// The memory that messages take which the peer of this Unix socket has not read yet, bytes (SIOCOUTQ, unix(7)). It
-/// counts against SO_SNDBUF, and exceeds the length of the messages.
+/// SIOCOUTQ: of a Unix socket the memory of messages that its peer has not read yet, bytes, which counts against SO_SNDBUF and
+/// exceeds their length (unix(7)); of a TCP socket the bytes that are not acknowledged, sent or not, and the FIN as one (tcp(7)).
 pub fn unread_by_peer_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut value: libc::c_int = 0;
     // SAFETY: the request writes an int, and `value` is one.
@@ -281,18 +277,6 @@ mod tests {
         let [one, two] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound"));
         let cookie = netns_cookie(one.as_fd()).expect("the option exists since 5.14");
         assert_eq!(netns_cookie(two.as_fd()).expect("as above"), cookie);
-    }
-
-    #[test]
-    fn a_deaf_socket_is_not_deafened_twice_and_hears_again() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
-        assert!(attach_drop_filter(listener.as_fd()).expect("it has no filter"));
-        assert!(!attach_drop_filter(listener.as_fd()).expect("it has one"));
-        let at = listener.local_addr().expect("bound");
-        let connect = || std::net::TcpStream::connect_timeout(&at, std::time::Duration::from_millis(50));
-        assert_eq!(connect().expect_err("SYNs are dropped").kind(), io::ErrorKind::TimedOut);
-        detach_drop_filter(listener.as_fd()).expect("it has one");
-        std::net::TcpStream::connect(at).expect("the filter is gone");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The system calls of a running socket; all other operations are memory accesses.
 
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::{null, null_mut};
+use std::os::fd::BorrowedFd;
 
 /// Asks the kernel to send the frames in the TX ring: sendto(2) without data. In copy mode it sends inside the call.
 ///
@@ -10,19 +10,15 @@ use std::ptr::{null, null_mut};
 /// space now. ENETDOWN: the interface is down. ENXIO: the interface is gone for good.
 #[inline]
 pub fn transmit(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no bytes are passed, and no address. Without MSG_DONTWAIT the call is refused (EOPNOTSUPP).
-    let result = unsafe { libc::sendto(socket.as_raw_fd(), null(), 0, libc::MSG_DONTWAIT, null(), 0) };
-    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // Without MSG_DONTWAIT the call is refused (EOPNOTSUPP).
+    Ok(send(socket, &[], SendFlags::DONTWAIT).map(drop)?)
 }
 
 /// Asks the kernel to look at the FILL ring and, with busy polling, to poll the device: recvfrom(2) without data (Linux
 /// 5.11). Errors as for [`transmit`].
 #[inline]
 pub fn receive(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no buffer is passed, and no address.
-    let result =
-        unsafe { libc::recvfrom(socket.as_raw_fd(), null_mut(), 0, libc::MSG_DONTWAIT, null_mut(), null_mut()) };
-    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(recv(socket, &mut [0; 0], RecvFlags::DONTWAIT).map(drop)?)
 }
 
 /// Returns whether an error of a kick only means "not all of it, not now".

@@ -242,6 +242,12 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
+    /// The entries that can be taken without another look at the other side's index.
+    #[inline]
+    pub fn ready(&self) -> u32 {
+        self.filled.wrapping_sub(self.next)
+    }
+
     /// Reads the other side's index; false if nothing new can be taken.
     #[inline]
     fn look(&mut self) -> bool {

@@ -86,6 +86,7 @@ impl Place<'_> {
         };
         let bytes = layout.bytes::<T>().ok_or_else(odd)?;
         let memory = Mapping::shared_at(self.socket, self.page_offset, bytes, Access::ReadWrite)?;
+        memory.leave_out_of_children()?;
         make(Arc::new(memory), layout).ok_or_else(odd).map(Some)
     }
 }

@@ -63,6 +63,7 @@ impl Umem {
         let mapping = Mapping::shared(memfd.as_fd(), file_bytes(geometry, pages == Pages::Huge), Access::ReadWrite)?;
         // Before Linux 5.14 the kernel cannot do this in one call: each page is then faulted in at its first use.
         let _ = mapping.prefault();
+        mapping.leave_out_of_children()?;
         Ok(Self { memfd, mapping, geometry, pages })
     }
 

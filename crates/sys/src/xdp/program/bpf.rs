@@ -1,4 +1,4 @@
-//! bpf(2): the four commands used here. Attributes are written as the words that linux/bpf.h defines.
+//! bpf(2): the five commands used here. Attributes are written as the words that linux/bpf.h defines.
 
 use super::code::Instruction;
 use std::io;
@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const BPF_MAP_CREATE: i32 = 0;
 const BPF_MAP_UPDATE_ELEM: i32 = 2;
 const BPF_PROG_LOAD: i32 = 5;
+const BPF_PROG_TEST_RUN: i32 = 10;
 const BPF_LINK_CREATE: i32 = 28;
 
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
@@ -14,6 +15,8 @@ const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program reads only the first buffer of a frame, so it supports frames of several.
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// The outcome of the program is carried out.
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 2;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -74,7 +77,39 @@ struct LinkCreate {
     flags: u32,
 }
 
+/// `struct xdp_md`.
+#[repr(C)]
+struct Context {
+    data: u32,
+    data_end: u32,
+    data_meta: u32,
+    interface: u32,
+    queue: u32,
+    egress: u32,
+}
+
+#[repr(C)]
+struct TestRun {
+    program: u32,
+    result: u32,
+    data_bytes: u32,
+    data_out_bytes: u32,
+    data: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_bytes: u32,
+    context_out_bytes: u32,
+    context: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    padding: u32,
+}
+
 const _: () = {
+    assert!(size_of::<TestRun>() == 80 && size_of::<Context>() == 24);
     assert!(size_of::<MapCreate>() == 44 && size_of::<MapUpdate>() == 32);
     assert!(size_of::<ProgramLoad>() == 72 && size_of::<LinkCreate>() == 16);
 };
@@ -144,6 +179,34 @@ pub(super) fn load(code: &[Instruction]) -> Result<OwnedFd, (io::Error, String)>
     })
 }
 
+/// Runs a program once on a frame that came by the first queue of an interface, and carries its outcome out.
+pub(super) fn run_live(program: &OwnedFd, interface: u32, frame: &[u8]) -> io::Result<()> {
+    let bytes = u32::try_from(frame.len()).map_err(io::Error::other)?;
+    let context = Context { data: 0, data_end: bytes, data_meta: 0, interface, queue: 0, egress: 0 };
+    let attributes = TestRun {
+        program: program.as_raw_fd().cast_unsigned(),
+        result: 0,
+        data_bytes: bytes,
+        data_out_bytes: 0,
+        data: frame.as_ptr() as u64,
+        data_out: 0,
+        repeat: 1,
+        duration: 0,
+        context_bytes: size_of::<Context>() as u32,
+        context_out_bytes: 0,
+        context: &raw const context as u64,
+        context_out: 0,
+        flags: BPF_F_TEST_XDP_LIVE_FRAMES,
+        cpu: 0,
+        batch: 1,
+        padding: 0,
+    };
+    let attributes = std::cell::UnsafeCell::new(attributes);
+    // SAFETY: frame and context are readable for the lengths given and live until after the call, which writes the result and
+    // the duration into the attributes: they lie in a cell that nobody else reads.
+    unsafe { call(BPF_PROG_TEST_RUN, &attributes) }.map(drop)
+}
+
 /// Attaches a program until the descriptor is closed (Linux 5.9). EBUSY: another one is attached.
 pub(super) fn link(program: BorrowedFd<'_>, interface: u32, attach: Attach) -> io::Result<OwnedFd> {
     let flags = match attach {
@@ -170,7 +233,7 @@ unsafe fn descriptor<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
 unsafe fn call<T>(command: i32, attributes: &T) -> io::Result<i32> {
     let attributes_at = std::ptr::from_ref(attributes);
     // SAFETY: the attributes are readable for the size given; the caller answers for what they point at. The kernel
-    // writes nothing into them for the commands used here.
+    // writes into them for none of the commands used here but TEST_RUN, whose attributes are in a cell.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes_at, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { i32::try_from(result).map_err(io::Error::other) }
 }

@@ -57,6 +57,11 @@ fn network_order(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
+/// `return XDP_PASS`
+pub(super) fn pass() -> Vec<Instruction> {
+    vec![instruction(MOVE, 0, 0, 0, XDP_PASS), instruction(EXIT, 0, 0, 0, 0)]
+}
+
 /// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)` for frames that pass the filter. Frames of a
 /// queue without a socket also go to the kernel.
 pub(super) fn redirect(filter: Filter, sockets: BorrowedFd<'_>) -> Vec<Instruction> {

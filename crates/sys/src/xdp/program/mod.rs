@@ -5,6 +5,9 @@
 
 mod bpf;
 mod code;
+mod inject;
+
+pub use inject::{INJECTED_BYTES_MAX, Injector};
 
 use super::device::device;
 use super::errno::explain;
