@@ -231,6 +231,15 @@ INLINE int find_port(struct xdp_md *context, const struct frame *frame, struct o
 	return is_forwarded(context, flow) ? PASS_FORWARDED : REDIRECT_PORT;
 }
 
+/* Decides about a flow that was handed over to the kernel, or is about to be. */
+INLINE int share(struct xdp_md *context, const struct frame *frame, struct owner *owner)
+{
+	if (owner->stack == OWNER_KERNEL || is_kernels(context, frame))
+		return PASS_HANDED_OVER;
+	owner->stack &= ~SHARED;
+	return REDIRECT_FLOW;
+}
+
 INLINE int is_redirect(int reason)
 {
 	return reason <= REDIRECT_PORT;
@@ -269,7 +278,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 	found = lookup(&flows, &frame->key);
 	if (found) {
 		*owner = *found;
-		return REDIRECT_FLOW;
+		return UNLIKELY(owner->stack & SHARED) ? share(context, frame, owner) : REDIRECT_FLOW;
 	}
 	found = find_listener(&frame->key, settings->none, &any_address);
 	if (!found)

@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 #define STEER_MAGIC 0x50455453 /* "STEP" in memory of a little-endian machine */
-#define LAYOUT_VERSION 3
+#define LAYOUT_VERSION 5
 
 #define ADDRESS_BYTES 16
 #define LABEL_BYTES 48
@@ -71,8 +71,14 @@ struct group_key {
 /* The value of flows, listeners and groups: the owner of the frame. A frame is redirected once, so there is one owner.
  * */
 struct owner {
-	__u32 stack;
+	__u32 stack; /* or OWNER_KERNEL; of a flow that is being handed over with SHARED */
 };
+
+/* The owner of a flow whose connection was handed over: the kernel has it, whoever owns the port. */
+#define OWNER_KERNEL 0xffffffff
+
+/* A bit beside the stack's number: the kernel gets the segments as soon as it has the connection, the stack until then. */
+#define SHARED 0x80000000
 
 /* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program only
  * the second word. */
@@ -144,6 +150,7 @@ enum reason {
 	PASS_SPLIT_HEADER,
 	DROP_TOO_LONG,
 	PASS_KERNEL_SOCKET,
+	PASS_HANDED_OVER,
 	REASONS, /* their number: at most COUNTERS_MAX */
 };
 

@@ -91,6 +91,10 @@ extern "C" {
 #define SIDESTEP_REASON_OFFLOAD 27
 #define SIDESTEP_REASON_QUEUE_ELSEWHERE 28 /* its packets may come by a queue of the device that is not this program's */
 #define SIDESTEP_REASON_OPENING 29
+#define SIDESTEP_REASON_HANDED_OVER 30 /* the live connection was handed over to the kernel */
+#define SIDESTEP_REASON_RELEASED 31 /* the administrator, or the end of the control plane, has given the traffic to the kernel */
+#define SIDESTEP_REASON_GROUP_SHARED 32 /* another program has a socket at the port of this group, too, and the kernel gives both a copy */
+#define SIDESTEP_REASON_PORT_SHARED 33 /* several sockets may have the port (SO_REUSEADDR), of which the kernel selects the receiver */
 
 typedef struct sidestep_engine sidestep_engine;
 

@@ -3,10 +3,14 @@
 /// `STEER_MAGIC`.
 pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 5;
 
 /// The most stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
 pub const STACKS_MAX: u32 = 64;
+/// `OWNER_KERNEL`: the owner of flows that were handed over.
+pub(crate) const OWNER_KERNEL: u32 = u32::MAX;
+/// `SHARED`: a bit beside the stack's number, for flows that are being handed over. [`OWNER_KERNEL`] has it, too.
+pub(crate) const SHARED: u32 = 1 << 31;
 /// The most receive queues of one interface that can be steered; queues above stay with the kernel.
 pub const QUEUES_MAX: u32 = 64;
 /// The most flows of one interface: preallocated, about 2 MB.
@@ -236,6 +240,8 @@ mod tests {
         assert_eq!(defined("STEER_MAGIC"), MAGIC);
         assert_eq!(defined("LAYOUT_VERSION"), VERSION);
         assert_eq!(defined("STACKS_MAX"), STACKS_MAX);
+        assert_eq!(defined("OWNER_KERNEL"), OWNER_KERNEL);
+        assert_eq!(defined("SHARED"), SHARED);
         assert_eq!(defined("QUEUES_MAX"), QUEUES_MAX);
         assert_eq!(defined("FLOWS_MAX"), FLOWS_MAX);
         assert_eq!(defined("LISTENERS_MAX"), LISTENERS_MAX);

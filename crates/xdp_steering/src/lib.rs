@@ -23,6 +23,7 @@
 mod bpffs;
 mod counters;
 mod entry;
+mod handed_over;
 mod layout;
 mod maps;
 mod ports;

@@ -24,6 +24,18 @@ impl Tables {
         Ok(())
     }
 
+    /// Has every segment to a port of a stack looked up among the kernel's sockets: the kernel has a connection of it. It ends
+    /// when the port is assigned again.
+    pub fn share_port(&self, stack: StackId, port: u16) -> Result<(), Problem> {
+        if self.port_owner(port) != Some(stack) {
+            return Err(Problem::failed(format!("cannot share port {port}"), format!("{stack} does not have it")));
+        }
+        let mut row = self.row(port);
+        put(&mut row, port_owner::IS_SHARED, &1_u32.to_ne_bytes());
+        self.write_row_of_port(port, row);
+        Ok(())
+    }
+
     /// Removes ports of a stack. Those of another stack stay.
     pub fn remove_ports(&self, stack: StackId, ports: &[u16]) {
         let own = ports.iter().filter(|port| self.port_owner(**port) == Some(stack));
@@ -47,7 +59,7 @@ impl Tables {
     }
 
     /// Returns whether the kernel has had a socket on the port since it was assigned: the program has seen a segment
-    /// for one.
+    /// for one, or a connection was handed over.
     pub fn is_shared(&self, port: u16) -> bool {
         take::<4>(&self.row(port), port_owner::IS_SHARED) != [0; 4]
     }
@@ -63,6 +75,10 @@ impl Tables {
     fn set_port(&self, port: u16, owner: Option<StackId>) {
         let mut row = [0; port_owner::BYTES];
         put(&mut row, port_owner::STACK_PLUS_ONE, &owner.map_or(0, |stack| stack.number() + 1).to_ne_bytes());
+        self.write_row_of_port(port, row);
+    }
+
+    fn write_row_of_port(&self, port: u16, row: [u8; port_owner::BYTES]) {
         self.maps.port_words.word(usize::from(port)).store(u64::from_ne_bytes(row), Relaxed);
     }
 }

@@ -113,7 +113,9 @@ reasons! {
     DropTooLong "DROP_TOO_LONG" "drop-too-long" Drop true
         "TCP for a stack that lives, longer than its socket takes: the kernel would reset the connection. Switch GRO off.";
     KernelSocket "PASS_KERNEL_SOCKET" "pass-kernel-socket" Pass false
-        "A segment of the kernel's own to a port that is reserved for a stack: a program took it while no control plane held it.";
+        "A segment of the kernel's own to a port that is reserved for a stack: a connection that was handed over, or a program took it while no control plane held it.";
+    HandedOver "PASS_HANDED_OVER" "pass-handed-over" Pass false
+        "A segment of a connection that was handed over to the kernel.";
 }
 
 impl Reason {

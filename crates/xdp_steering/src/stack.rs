@@ -8,7 +8,7 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType};
 use sidestep_sys::Problem;
 
 use crate::entry::Table;
-use crate::layout::{LABEL_BYTES, QUEUES_MAX, STACKS_MAX, heartbeat, put, stack_row, take};
+use crate::layout::{LABEL_BYTES, QUEUES_MAX, SHARED, STACKS_MAX, heartbeat, put, stack_row, take};
 use crate::stack_id::StackId;
 use crate::tables::Tables;
 
@@ -91,6 +91,7 @@ impl Tables {
         let mut row = self.read_row(stack)?;
         put(&mut row, stack_row::LIVE, &[0; 4]);
         self.write_row(stack, &row).map_err(problem)?;
+        self.pass_shared(|owner| owner == stack.number())?;
         let swept = self.sweep(|owner| owner == stack.number())?;
         for queue in 0..QUEUES_MAX {
             self.clear_socket(stack, queue)?;
@@ -167,7 +168,9 @@ impl Tables {
         for number in 0..STACKS_MAX {
             live[number as usize] = self.facts_of(StackId(number))?.is_some();
         }
-        self.sweep(|owner| !live.get(owner as usize).is_some_and(|live| *live))?;
+        let is_dead = |owner: u32| !live.get(owner as usize).is_some_and(|live| *live);
+        self.pass_shared(is_dead)?;
+        self.sweep(|owner| owner & SHARED == 0 && is_dead(owner))?;
         for number in (0..STACKS_MAX).filter(|number| !live[*number as usize]) {
             self.stack_remove(StackId(number))?;
         }

@@ -54,6 +54,11 @@ impl Tables {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(insertion_problem(entry, key.table(), &error)),
             }
+            if self.is_kernels(entry)? {
+                // Its connection has ended: who asks has looked.
+                let changed = map.update(key.bytes(), &owner, MapFlags::EXIST);
+                return changed.map_err(|error| insertion_problem(entry, key.table(), &error));
+            }
             match self.owner(entry)? {
                 Some(owner) if owner == stack => return Ok(()),
                 Some(owner) => return Err(self.taken(entry, owner)),

@@ -2,6 +2,7 @@
 
 mod attach;
 mod frames;
+mod handed_over;
 mod jumbo;
 mod outcomes;
 mod ports;

@@ -296,9 +296,9 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that do not depend on the frame: each has its own test in `verdicts`, `jumbo` or `ports`, StackGone in the
+/// Reasons that do not depend on the frame: each has its own test in `verdicts`, `jumbo`, `ports` or `handed_over`, StackGone in the
 /// crate's unit tests.
-const ELSEWHERE: [Reason; 10] = [
+const ELSEWHERE: [Reason; 11] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
@@ -309,6 +309,7 @@ const ELSEWHERE: [Reason; 10] = [
     Reason::DropQueue,
     Reason::SplitHeader,
     Reason::KernelSocket,
+    Reason::HandedOver,
 ];
 
 #[test]
