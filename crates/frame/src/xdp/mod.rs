@@ -9,6 +9,7 @@
 
 mod budget;
 mod kick;
+mod level;
 mod long;
 mod queue;
 mod sending;
@@ -27,6 +28,7 @@ use long::Long;
 use queue::{Queue, Turns};
 use rustix::event::epoll;
 use sidestep_sys::Problem;
+use sidestep_sys::own_descriptors::keep;
 use sidestep_sys::printable::ranges;
 use sidestep_sys::xdp::{
     Consumer, Descriptor, MULTI_BUFFER_BYTES_MAX, Producer, Rings, Umem, Xsk, XskFacts, take_error,
@@ -44,9 +46,9 @@ const FILL_BATCH: u32 = 8;
 pub struct XdpOptions {
     /// The thread that sends.
     pub kick: Kick,
-    /// The number of frames lent to the kernel for receiving by each queue. By default half of all frames for all
-    /// queues, or the size of the FILL ring. With fewer, each is reused sooner, while it is still in the cache, and
-    /// bursts must be shorter.
+    /// The number of frames lent to the kernel for receiving by each queue. With fewer, each is reused sooner, while it is
+    /// still in the cache, and bursts must be shorter. By default half of all frames for all queues, or the size of the FILL
+    /// ring; in copy mode down to 256 while frames come one by one, until a burst needs more.
     pub fill: Option<u32>,
 }
 
@@ -137,7 +139,7 @@ impl XdpLink {
             calls: 0,
             umem,
         };
-        link.queues.iter_mut().for_each(|queue| queue.refill(&mut link.frames, 1));
+        link.queues.iter_mut().for_each(|queue| queue.begin(&mut link.frames));
         Ok(link)
     }
 
@@ -147,9 +149,9 @@ impl XdpLink {
         self.all.as_ref().map_or_else(|| self.sender(), AsFd::as_fd)
     }
 
-    /// The intended number of frames lent to the device for receiving, all queues together.
-    pub fn fill_target(&self) -> u32 {
-        self.queues.iter().map(|queue| queue.fill_target).sum()
+    /// The most frames that are lent to the device for receiving, all queues together.
+    pub fn fill_most(&self) -> u32 {
+        self.queues.iter().map(Queue::lent_most).sum()
     }
 
     /// The number of received frames that are with the caller.
@@ -221,7 +223,7 @@ fn link_facts(xsks: Vec<XskFacts>, sender: usize, sent_by: Sender, multi_buffer:
 /// An epoll that becomes readable with any of the sockets.
 fn watch(queues: &[Queue]) -> Result<OwnedFd, Problem> {
     let failed = |error: rustix::io::Errno| Problem::failed("cannot watch several AF_XDP sockets", error);
-    let all = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    let all = keep(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?);
     for queue in queues {
         epoll::add(&all, &queue.socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)?;
     }
@@ -261,7 +263,7 @@ impl FrameLink for XdpLink {
                     self.frames.receive(number as u8, descriptor, None)
                 };
                 self.received += u64::from(frame.is_some());
-                self.queues[number].refill(&mut self.frames, FILL_BATCH);
+                self.queues[number].refill(&mut self.frames);
                 self.turns.took();
                 return frame;
             }

@@ -1,16 +1,21 @@
 //! One receive queue of a link: its socket and rings, and the turns of several queues.
 
+use super::level::Level;
 use super::long::Partial;
 use super::{FILL_BATCH, XdpOptions};
 use crate::accounting::{Frames, Place};
 use sidestep_sys::Problem;
-use sidestep_sys::xdp::{Consumer, Descriptor, Producer, Rings, XskFacts, kick as call};
+use sidestep_sys::xdp::{Consumer, Descriptor, Mode, Producer, Rings, XskFacts, kick as call};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The number of frames taken from one queue before the next one's turn: few enough that none waits long for a flood on
 /// another, and enough that a burst is read from one ring.
 const BURST: u32 = 16;
+
+/// The most frames that one received frame, or one poll, has lent: a level that has risen is reached in steps, each of which the kernel
+/// sees, and none keeps the reader for long.
+const LENT_AT_ONCE: u32 = 64;
 
 /// An unused socket that is bound to a queue.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ pub(super) struct Queue {
     pub(super) socket: OwnedFd,
     /// Its index among the queues of the link.
     number: u8,
-    pub(super) fill_target: u32,
+    level: Level,
     /// The incomplete frame of several buffers.
     pub(super) partial: Option<Partial>,
     polls_device: bool,
@@ -64,23 +69,40 @@ impl Queue {
             return Err(refused("it has been used before"));
         }
         let (frames, count) = (facts.geometry.frames, u32::from(count));
-        let wanted = options.fill.unwrap_or(frames.div_ceil(2) / count);
-        let fill_target = wanted.min(facts.rings.fill).min(frames / count);
+        let most = facts.rings.fill.min(frames / count);
+        let level = match options.fill {
+            Some(wanted) => Level::fixed(wanted.min(most)),
+            None if facts.mode == Mode::ZeroCopy => Level::fixed(most.min(frames.div_ceil(2) / count)),
+            None => Level::following(most.min(frames.div_ceil(2) / count)),
+        };
         let polls_device = facts.busy_poll.is_some();
-        Ok((
-            Self { rx, fill, socket, number, fill_target, partial: None, polls_device },
-            Sender { tx, completion },
-            facts,
-        ))
+        Ok((Self { rx, fill, socket, number, level, partial: None, polls_device }, Sender { tx, completion }, facts))
     }
 
-    /// Lends free frames to the kernel, if at least `batch` are missing there.
+    /// The most frames that are lent to the kernel.
+    pub(super) fn lent_most(&self) -> u32 {
+        self.level.most()
+    }
+
+    /// Lends all frames that are to be lent at the beginning.
+    pub(super) fn begin(&mut self, frames: &mut Frames) {
+        self.lend(frames, 1, u32::MAX);
+    }
+
+    /// Lends free frames to the kernel after a received one, if a batch is missing there.
     #[inline]
-    pub(super) fn refill(&mut self, frames: &mut Frames, batch: u32) {
-        let missing = self.fill_target.saturating_sub(frames.filled(self.number));
+    pub(super) fn refill(&mut self, frames: &mut Frames) {
+        self.level.follow(self.rx.ready());
+        self.lend(frames, FILL_BATCH, LENT_AT_ONCE);
+    }
+
+    #[inline]
+    fn lend(&mut self, frames: &mut Frames, batch: u32, at_most: u32) {
+        let missing = self.level.now().saturating_sub(frames.filled(self.number));
         if missing < batch {
             return;
         }
+        let missing = missing.min(at_most);
         let count = missing.min(self.fill.free(missing));
         for _ in 0..count {
             let Some(index) = frames.take(Place::Fill(self.number)) else { break };
@@ -93,7 +115,7 @@ impl Queue {
     /// that is due.
     #[inline]
     pub(super) fn poll(&mut self, frames: &mut Frames, calls: &mut u64) -> io::Result<()> {
-        self.refill(frames, FILL_BATCH.min(self.fill_target));
+        self.lend(frames, FILL_BATCH.min(self.level.most()), LENT_AT_ONCE);
         if self.polls_device || self.fill.needs_wakeup() { self.drive(calls) } else { Ok(()) }
     }
 

@@ -3,6 +3,7 @@
 
 use sidestep_sys::futex::{self, Scope};
 use sidestep_sys::idle::{Idle, IdleStrategy};
+use sidestep_sys::signals::with_all_blocked;
 use sidestep_sys::xdp::{Probe, kick as call};
 use sidestep_sys::{Problem, cpu};
 use std::hint::spin_loop;
@@ -47,7 +48,8 @@ impl Thread {
         let theirs = shared.clone();
         let (pinned, answer) = channel();
         let run = move || run(&theirs, idle, cpu, &socket, &tx, &pinned);
-        let handle = std::thread::Builder::new().name("sidestep-send".into()).spawn(run).map_err(failed)?;
+        let builder = std::thread::Builder::new().name("sidestep-send".into());
+        let handle = with_all_blocked(|| builder.spawn(run)).map_err(failed)?;
         let thread = Self { shared, parks: idle.parks(), handle: Some(handle) };
         answer.recv().unwrap_or_else(|_| Err(Problem::failed("cannot start a sending thread", "it died")))?;
         Ok(thread)
